@@ -96,7 +96,10 @@ def behind(pipeline: Pipeline, found: Sequence[UnitStatus], now: datetime) -> It
     done = [slice_.end for slice_ in complete_slices(found)]
     last = max(done, default=found[0].unit.slice.start)
     if now - last > bound:
-        message = f"the newest complete slice ended {_ago(now, last)} ago, the bound is {_words(bound)}"
+        since = _ago(now, last)
+        newest = f"the newest complete slice ended {since} ago"
+        none = f"no slice that ended in the last {since} is complete"
+        message = f"{newest if done else none}, the bound is {_words(bound)}"
         yield Problem(ProblemKind.LAG, "seconds", message, _BOTH)
 
 

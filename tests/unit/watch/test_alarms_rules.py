@@ -174,6 +174,19 @@ def test_lag_bounds(alarms: dict, records: int | None, expected: list[str]):
     assert [problem.place for problem in problems] == expected
 
 
+def test_without_a_complete_hour_the_lag_is_that_of_the_watched_range():
+    """The range begins at 10:00; it is 15:30."""
+    spec, now = pipeline(alarms={"lag": "3h"}), TEN.add(hours=5, minutes=30)
+    found = [status(hour, UnitState.MISSING) for hour in range(5)]
+    (none,) = rules.behind(spec, found, now)
+    assert none.message == (
+        "no slice that ended in the last 5 hours 30 minutes is complete, the bound is 3 hours"
+    )
+    (one,) = rules.behind(spec, [status(0, UnitState.COMPLETE), *found[1:]], now)
+    assert one.message == "the newest complete slice ended 4 hours 30 minutes ago, the bound is 3 hours"
+    assert none.key == one.key
+
+
 def facts(partition: PartitionFacts, **settings: str) -> dict:
     topic = TopicFacts("dc1", "bids", 1, 0, None, settings, {0: partition})
     return {("dc1", "bids"): topic}
