@@ -92,6 +92,11 @@ def _lacking(facts: SliceFacts) -> list[str]:
     ]
 
 
+def missing_tables(facts: SliceFacts) -> list[str]:
+    """Returns the tables that lack the hour because they are not there."""
+    return [table for table in _lacking(facts) if table in facts.gone]
+
+
 def _named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
@@ -102,17 +107,6 @@ def findings(facts: SliceFacts) -> list[Finding]:
     waits = any(not s.state.done and s.state is not UnitState.NOT_OVER for s in facts.statuses)
     found = [*_unfinished(facts), *_why(facts)] if waits and facts.cell is not Cell.BEFORE else []
     return [*found, *_left_out(facts)]
-
-
-def unrepeated(causes: Sequence[CauseRow], found: Sequence[Finding]) -> list[CauseRow]:
-    """Returns the causes that are not told by a finding already: an hour that is only unfinished, and that
-    the same commands finish."""
-    commands = {one.repair.command for one in found if one.repair}
-    return [
-        cause
-        for cause in causes
-        if cause.breaks or not cause.repairs or any(each.command not in commands for each in cause.repairs)
-    ]
 
 
 def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
@@ -134,12 +128,12 @@ def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
             message=f"The lake has nothing of it from cluster {', '.join(missing)}.",
             repair=repair,
         )
-    gone = [table for table in _lacking(facts) if table in facts.gone]
-    if gone:
+    if gone := missing_tables(facts):
         yield Finding(
             tone=_BAD,
             title="Table missing",
             message=f"{_named(gone)} is not in ClickHouse, so no run can load it.",
+            since=min((alarm.since for alarm in facts.alarms if _is_of_tables(alarm, gone)), default=""),
             advice=f"`sluice doctor {facts.pipeline.name}` prints its CREATE TABLE; then fill the hour.",
             repair=repair,
         )
@@ -148,13 +142,19 @@ def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
         yield Finding(tone=_WARN, title="Not loaded", message=message, repair=repair)
 
 
+def _is_of_tables(alarm: Alarm, tables: Collection[str]) -> bool:
+    places = {f"table {table}" for table in tables}
+    return not alarm.over and alarm.problem.kind is ProblemKind.TABLE and alarm.problem.place in places
+
+
 def _why(facts: SliceFacts) -> Iterator[Finding]:
     """The newest run over it, what the watch has seen, and whether anything will take it."""
     for run in facts.runs[:1]:
         for task in [task for task in run.tasks if task.state in ("failed", "up_for_retry")]:
             yield _failed(run, task)
     ids = {str(status.unit) for status in facts.statuses}
-    for alarm in facts.alarms:
+    gone = missing_tables(facts)
+    for alarm in (alarm for alarm in facts.alarms if not _is_of_tables(alarm, gone)):
         problem = alarm.problem
         about = problem.kind in _ABOUT or problem.place.removeprefix("slice ") in ids
         if about and not alarm.over:

@@ -11,7 +11,8 @@ from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import LandedFile, Manifest
 from sluice.page.overview import Hour
-from sluice.page.slice_findings import SliceFacts, findings, said, tone_of, unrepeated
+from sluice.page.slice_causes import unrepeated
+from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import (
     ChangeRow,
     EventHour,
@@ -55,7 +56,7 @@ def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, n
         before=Slice(slice_.start - slice_.length, slice_.length).id,
         after=Slice(slice_.end, slice_.length).id if slice_.end <= now else "",
         units=[unit_view(facts.pipeline, status, noted, facts.gone) for status in facts.statuses],
-        causes=unrepeated(facts.causes, found),
+        causes=unrepeated(facts, found),
         runs=list(facts.runs),
     )
 

@@ -11,19 +11,22 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.formats import avro, protobuf
 from sluice.flow.rejected.remedies import OF_FORMATS
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.check import check
+from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verification, opened
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
 from sluice.page.rejects import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.slice_causes import unrepeated
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
-from sluice.page.slice_findings import SliceFacts, findings, said, tone_of, unrepeated
+from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import RejectedSample, RunRow, TaskRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, Problem, ProblemKind
-from tests.support.verified import FOUND, TEN, manifest, pipeline
+from tests.support.verified import FACTS, FOUND, OTHER, TEN, manifest, pipeline
 
 FILL = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode fill"
 WHOLE = FOUND[0]
@@ -175,9 +178,35 @@ def test_what_a_finding_says_is_not_said_again_as_an_anomaly():
     )
     causes = cause_rows([opened(unfinished, AT)])
     assert causes[0].repairs[0].command == FILL
-    shown = findings(facts(Cell.LATE, MISSING, causes=causes))
-    assert unrepeated([*causes, *broken()], shown) == broken()
-    assert unrepeated(causes, []) == causes
+    late = facts(Cell.LATE, MISSING, causes=[*causes, *broken()])
+    assert unrepeated(late, findings(late)) == broken()
+    assert unrepeated(late, []) == [*causes, *broken()]
+
+
+def test_a_dropped_table_is_said_once_with_one_repair():
+    """Verify, the watch and the page itself have all seen it; and the hour waits for another table, too."""
+    gone = TableFacts("e.clicks", missing="create it")
+    found = check(replace(FACTS, found=(landed(),), tables=(gone, OTHER)), Repairs("ads"))
+    assert [one.kind for one in found] == ["incomplete", "table missing"]
+    causes = cause_rows(opened(one, AT) for one in found)
+    message = "h:8123 has no such table; create it"
+    alarms = [
+        Alarm(Problem(ProblemKind.TABLE, place, message), AT_NOON)
+        for place in ("table e.clicks", "table e.x")
+    ]
+    shown = facts(Cell.NO_TABLE, landed(), causes=causes, alarms=alarms, gone={"e.clicks"}, runs=[])
+    said_of = findings(shown)
+    assert [one.title for one in said_of] == [
+        "Table missing",
+        "Not loaded",
+        "table missing: table e.x",
+        "No run yet",
+    ]
+    assert (said_of[0].since, said_of[0].repair.command) == (AT_NOON, FILL)
+    assert unrepeated(shown, said_of) == []
+    other = replace(shown, gone={"e.other"})
+    assert [one.name for one in unrepeated(other, findings(other))] == ["table missing"]
+    assert "table missing: table e.clicks" in [one.title for one in findings(other)]
 
 
 def test_what_a_complete_hour_is_without():
