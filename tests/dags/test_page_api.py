@@ -193,6 +193,22 @@ def test_an_hour_says_what_holds_what_is_wrong_and_its_numbers(airflow_app, monk
     assert (found["balance"]["landed"], found["balance"]["not_loaded"]) == (9, 9)
 
 
+def test_an_hour_that_the_watch_has_seen_to_expire_says_so(airflow_app, monkeypatch):
+    """No run has resolved it: neither boundaries nor summaries say that Kafka no longer has it."""
+    ((_, ads),) = pipelines.find_pipelines().sound
+    lost = Problem(ProblemKind.EXPIRED, f"slice {TEN}", "up to 60 of its offsets expired")
+    AlarmStore(open_lake(ads)).change(lambda _: WatchState({lost.key: Alarm(lost, "2026-11-20T12:00:00Z")}))
+    missing = replace(status(TEN, 0), state=UnitState.MISSING, manifest=None, tables={})
+    seen = OverviewSnapshot([missing], [summary_of(missing)], Boundaries())
+    monkeypatch.setattr(slices.memory, "snapshot", lambda *_: seen)
+    monkeypatch.setattr(slices, "first_instant", lambda *_: TEN.slice.start)
+    found = airflow_app.get(SLICE, headers=login("viewer")).json()
+    assert (found["cell"], [unit["state"] for unit in found["units"]]) == ("expired", ["expired"])
+    assert [one["title"] for one in found["findings"]][:1] == ["Cluster dc1: expired in Kafka"]
+    assert sum("expired" in one["title"] for one in found["findings"]) == 1
+    AlarmStore(open_lake(ads)).change(lambda _: WatchState())
+
+
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_manifest_has_a_bound(airflow_app: TestClient, more: int):
     """Up to 4 MiB it is as it is in the lake; of a larger one the page says where it is."""

@@ -94,7 +94,7 @@ def test_a_damaged_file_of_the_watch_is_a_problem_and_hides_nothing(airflow_app:
     before = lake.read(KEY)
     lake.put(KEY, b"{")
     try:
-        assert open_problems(lake) == {UNREADABLE: 1}
+        assert open_problems(lake).counts == {UNREADABLE: 1}
     finally:
         lake.delete([KEY])
         if before is not None:

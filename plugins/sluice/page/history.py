@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sluice.flow.verify.causes import broken_slices
 from sluice.page.airflow_runs import SliceActivity
 from sluice.page.cells import Cell, CellFacts, cell_of, missing_from
+from sluice.page.expired_units import units_with_expired
 from sluice.page.overview import Hour, OverviewContext
 from sluice.slices import HOUR, SliceRange
 from sluice.state.months import StoredMonth, Summaries, Units
@@ -81,11 +82,14 @@ class Past:
         self._gone = around.gone
         self._working = {_exact_id(at, length): work for at, work in around.work.items()}
         self._broken = broken_slices(around.verdict.anomalies)
-        self._special = {name[:10] for name in (*self._working, *self._broken)}
+        self._expired = around.expired
+        self._special = {name[:10] for name in (*self._working, *self._broken, *self._expired)}
         self._alike: dict[tuple[object, ...], Cell] = {}
 
     def hour(self, name: str) -> PastHour:
         units = self._noted.of(name)
+        if name in self._expired:
+            units = units_with_expired(units, self._expired[name])
         work, anomalies = self._working.get(name), self._broken.get(name, 0)
         key = (_signature(units), self._edges.around(name), work, anomalies)
         cell = self._alike.get(key)

@@ -12,6 +12,7 @@ from sluice.flow.verify.causes import broken_slices
 from sluice.flow.verify.verdict import Verdict
 from sluice.page.airflow_runs import SliceActivity
 from sluice.page.cells import Cell, CellFacts, cell_of, due_by, missing_from
+from sluice.page.expired_units import ExpiredUnits, with_expired
 from sluice.slices import Slice
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, UnitSummary
@@ -44,7 +45,7 @@ class Hour:
 class OverviewContext:
     """What is known beside the units: the same for exact and for summarised hours. `first` is the first
     instant at which the pipeline has hours, or None when it has none yet; `begins` that of clusters which
-    were added later. `gone`: a target table is not there."""
+    were added later. `gone`: a target table is not there; `expired`: what the watch has seen to be."""
 
     pipeline: Pipeline
     work: Mapping[int, SliceActivity]
@@ -53,6 +54,7 @@ class OverviewContext:
     now: datetime
     begins: Mapping[str, datetime] = field(default_factory=dict)
     gone: bool = False
+    expired: ExpiredUnits = field(default_factory=dict)
 
 
 def first_instant(
@@ -79,7 +81,8 @@ def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewConte
     """Exact hours; the summaries only say under which seal each unit was verified."""
     broken = broken_slices(around.verdict.anomalies)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
-    pairs = zip(snapshot.statuses, snapshot.summaries, strict=True)
+    statuses = with_expired(snapshot.statuses, around.expired)
+    pairs = zip(statuses, snapshot.summaries, strict=True)
     for slice_, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
         own = list(group)
         verified = all(_verified(status, unit, noted.of(slice_.id)) for status, unit in own)

@@ -124,21 +124,22 @@ def _row(
     broken = sum(cause.breaks for cause in causes_of(verdict.anomalies))
     hourly = asked.zoom == "hours"
     noted = read_summaries(lake, with_history(slices) if hourly else slices, cache.months)
-    more = {"problems": open_problems(lake), "expected": expected_rows(slices, noted) if hourly else []}
+    seen = open_problems(lake)
+    more = {"problems": seen.counts, "expected": expected_rows(slices, noted) if hourly else []}
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
     if not hourly:
         first = first_instant(pipeline, None, noted)
-        around = OverviewContext(pipeline, work, verdict, first, asked.now, cache.begins(lake))
+        begins = cache.begins(lake)
+        around = OverviewContext(pipeline, work, verdict, first, asked.now, begins, expired=seen.expired)
         days = _with_missing_tables(memory, around, lambda it: days_of(slices, noted, it, cache.days))
         cells, lost = [_day_cell(day) for day in days], sum(day.lost for day in days)
         return _as_row(pipeline, cells, _behind(slices, noted, asked), broken, lost=lost, **more)
     past, newest = asked.halves(pipeline.slice)
     snapshot = cache.snapshot(newest, ledgers)
     begins = cache.begins(lake) if len(past) else {}
-    around = OverviewContext(
-        pipeline, work, verdict, first_instant(pipeline, snapshot.boundaries), asked.now, begins
-    )
+    first = first_instant(pipeline, snapshot.boundaries)
+    around = OverviewContext(pipeline, work, verdict, first, asked.now, begins, expired=seen.expired)
     hours = _with_missing_tables(
         memory, around, lambda it: hours_past(past, noted, it) + hours_of(snapshot, noted, it)
     )

@@ -12,17 +12,18 @@ from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.page.models import CauseRow
 from sluice.page.slice_findings import SliceFacts, missing_tables
 from sluice.page.slice_models import Finding
+from sluice.state.unit_state import UnitState
 
 
 def unrepeated(facts: SliceFacts, found: Sequence[Finding]) -> list[CauseRow]:
-    """Returns the causes that no finding says: not that the hour is unfinished where a `fill` finishes it,
-    nor that a table is missing which keeps it from being complete."""
+    """Returns the causes that no finding says: not that the hour is unfinished where a `fill` finishes it, or
+    expired, nor that a table is missing which keeps it from being complete."""
     gone = {f"table {table}" for table in missing_tables(facts)}
-    filled = any(one.repair and one.repair.mode == "fill" for one in found)
-    return [cause for cause in facts.causes if not _is_repeated(cause, gone, filled)]
+    expired = any(status.state is UnitState.EXPIRED for status in facts.statuses)
+    filled = expired or any(one.repair and one.repair.mode == "fill" for one in found)
+    said = {*([AnomalyKind.INCOMPLETE] if filled else []), *([AnomalyKind.LOSS] if expired else [])}
+    return [cause for cause in facts.causes if cause.name not in said and not _is_missing(cause, gone)]
 
 
-def _is_repeated(cause: CauseRow, gone: set[str], filled: bool) -> bool:
-    if cause.name == AnomalyKind.TABLE_MISSING:
-        return cause.place.partition(", shard ")[0] in gone
-    return cause.name == AnomalyKind.INCOMPLETE and filled
+def _is_missing(cause: CauseRow, gone: set[str]) -> bool:
+    return cause.name == AnomalyKind.TABLE_MISSING and cause.place.partition(", shard ")[0] in gone

@@ -78,7 +78,8 @@ def _where(facts: SliceFacts) -> str:
     if missing and len(missing) < len(facts.statuses):
         return f"Cluster {', '.join(missing)} has not landed; the others have"
     if missing:
-        return "Nothing of it has landed"
+        expired = facts.cell is Cell.EXPIRED
+        return "Nothing of it has landed" + (", and Kafka no longer has all of it" if expired else "")
     return f"It is in the lake, and not in {_named(lacking)}" if lacking else "It is in the lake"
 
 
@@ -111,15 +112,7 @@ def findings(facts: SliceFacts) -> list[Finding]:
 
 def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
     repair = _repair(facts, "fill")
-    for status in facts.statuses:
-        if status.state is UnitState.EXPIRED:
-            lost = sum(loss.until - loss.start for loss in status.losses)
-            yield Finding(
-                tone=_BAD,
-                title=f"Cluster {status.unit.cluster}: expired in Kafka",
-                message=f"Up to {lost:,} of its offsets are gone, and the hour has not landed.",
-                advice="`on_expired: land_rest` in its file lands what is left and records the loss.",
-            )
+    yield from (_expired(facts, status) for status in facts.statuses if status.state is UnitState.EXPIRED)
     missing = [s.unit.cluster for s in facts.statuses if s.state is UnitState.MISSING]
     if missing:
         yield Finding(
@@ -142,6 +135,28 @@ def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
         yield Finding(tone=_WARN, title="Not loaded", message=message, repair=repair)
 
 
+def _expired(facts: SliceFacts, status: UnitStatus) -> Finding:
+    """Of a unit that no run has resolved, only the watch knows how much has expired."""
+    seen = next((alarm for alarm in facts.alarms if _is_expiry(alarm, {str(status.unit)})), None)
+    lost = sum(loss.until - loss.start for loss in status.losses)
+    counted = Finding(
+        tone=_BAD,
+        title=f"Cluster {status.unit.cluster}: expired in Kafka",
+        message=f"Up to {lost:,} of its offsets are gone, and the hour has not landed.",
+        since=seen.since if seen else "",
+        advice="`on_expired: land_rest` in its file lands what is left and records the loss.",
+    )
+    if status.losses or seen is None:
+        return counted
+    return counted.model_copy(update={"message": seen.problem.message, "advice": ""})
+
+
+def _is_expiry(alarm: Alarm, units: Collection[str]) -> bool:
+    problem = alarm.problem
+    named = problem.kind is ProblemKind.EXPIRED and problem.place.removeprefix("slice ") in units
+    return named and not alarm.over
+
+
 def _is_of_tables(alarm: Alarm, tables: Collection[str]) -> bool:
     places = {f"table {table}" for table in tables}
     return not alarm.over and alarm.problem.kind is ProblemKind.TABLE and alarm.problem.place in places
@@ -154,7 +169,10 @@ def _why(facts: SliceFacts) -> Iterator[Finding]:
             yield _failed(run, task)
     ids = {str(status.unit) for status in facts.statuses}
     gone = missing_tables(facts)
-    for alarm in (alarm for alarm in facts.alarms if not _is_of_tables(alarm, gone)):
+    expired = {str(status.unit) for status in facts.statuses if status.state is UnitState.EXPIRED}
+    for alarm in facts.alarms:
+        if _is_of_tables(alarm, gone) or _is_expiry(alarm, expired):
+            continue
         problem = alarm.problem
         about = problem.kind in _ABOUT or problem.place.removeprefix("slice ") in ids
         if about and not alarm.over:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
@@ -18,7 +19,7 @@ from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.manifest import Loss
 from sluice.page.airflow_runs import Phase, SliceActivity
-from sluice.page.days import days_of
+from sluice.page.days import CachedDays, days_of
 from sluice.page.history import hours_past, ids_of
 from sluice.page.overview import OverviewContext, OverviewSnapshot, hours_of
 from sluice.page.rows import RequestedRange
@@ -92,6 +93,29 @@ def test_summarised_hours_say_what_exact_ones_say(lake):
     noted, now = month_store.read_summaries(lake, TEN), around(read_verdict(lake))
     del noted.months[0].units[unit(0).slice.id]
     assert hours_past(TEN, noted, now) == hours_of(snapshot([missing(unit(0)), *FOUND[1:]]), noted, now)
+
+
+@pytest.mark.parametrize("summarised", [True, False])
+def test_an_hour_that_the_watch_has_seen_to_expire_is_no_late_one(lake, summarised: bool):
+    """Of four with such an alarm: late, waiting, complete, and one that is not over. A step has noted them,
+    or none has."""
+    noted = month_store.read_summaries(lake, TEN)
+    (month,) = noted.months
+    for hour in () if summarised else (0, 7, 8, 9):
+        del month.units[unit(hour).slice.id]
+    names = {unit(hour).slice.id: frozenset({"dc1"}) for hour in (6, 7, 8, 9)}
+    now = replace(around(read_verdict(lake)), expired=names)
+    expected = [*EXPECTED[:7], "expired", "expired", "open"]
+    found = [*([FOUND[0]] if summarised else [missing(unit(0))]), *FOUND[1:]]
+    expected[0] = "verified" if summarised else "before"
+    assert [hour.cell for hour in hours_of(snapshot(found), noted, now)] == expected
+    assert [hour.cell for hour in hours_past(TEN, noted, now)] == expected
+    kept: CachedDays = {}
+    days_of(TEN, noted, around(read_verdict(lake)), kept)
+    (day,) = days_of(TEN, noted, now, kept)
+    assert day.counts == Counter(expected)
+    other = replace(now, expired={name: frozenset({"dc2"}) for name in names})
+    assert [hour.cell for hour in hours_past(TEN, noted, other)][7:] == ["late", "waiting", "open"]
 
 
 def test_a_summarised_hour_names_the_cluster_that_it_lacks():

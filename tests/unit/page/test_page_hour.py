@@ -18,6 +18,7 @@ from sluice.flow.verify.verdict import Verification, opened
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
+from sluice.page.expired_units import expired_units, with_expired
 from sluice.page.rejects import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
 from sluice.page.slice_causes import unrepeated
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
@@ -153,6 +154,37 @@ def test_what_the_watch_has_seen_of_the_hour_or_of_the_servers():
     ]
     assert [one.since for one in shown] == ["", AT_NOON, AT_NOON, ""]
     assert findings(facts(Cell.VERIFIED, alarms=alarms)) == []
+
+
+def test_an_hour_that_no_run_has_resolved_expires_as_the_watch_has_seen():
+    """The badge, the finding and the alarm are one: no second entry says to fill it."""
+
+    def alarm(place: str, message: str, over: bool = False) -> Alarm:
+        return Alarm(Problem(ProblemKind.EXPIRED, place, message), AT_NOON, over=over)
+
+    alarms = [
+        alarm("slice 2026-11-20T10Z/dc1", "up to 60 of its offsets expired"),
+        alarm("slice 2026-11-20T10Z/dc2", "another cluster's", over=True),
+        alarm("slice 2026-11-20T11Z/dc1", "another hour's"),
+    ]
+    seen = expired_units(alarms)
+    assert seen == {"2026-11-20T10Z": {"dc1"}, "2026-11-20T11Z": {"dc1"}}
+    second = replace(MISSING, unit=replace(TEN, cluster="dc2"))
+    gone, other, done = with_expired([MISSING, second, WHOLE], seen)
+    assert [gone.state, other.state, done.state] == ["expired", "missing", "complete"]
+    where = {"slice": TEN.slice.id, "cluster": "dc1"}
+    unfinished = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, **where)
+    causes = cause_rows([opened(unfinished, AT)])
+    shown = facts(Cell.EXPIRED, gone, alarms=alarms, causes=causes, runs=[])
+    assert said(shown) == "Nothing of it has landed, and Kafka no longer has all of it."
+    (expired, none) = findings(shown)
+    assert (expired.title, expired.tone, expired.since) == ("Cluster dc1: expired in Kafka", "bad", AT_NOON)
+    assert (expired.message, expired.repair, none.title) == (alarms[0].problem.message, None, "No run yet")
+    assert unrepeated(shown, [expired, none]) == []
+    counted = replace(gone, losses=(Loss("bids", 0, 100, 160, exact=True),))
+    (expired, _) = findings(facts(Cell.EXPIRED, counted, alarms=alarms, runs=[]))
+    assert expired.message == "Up to 60 of its offsets are gone, and the hour has not landed."
+    assert (expired.since, "land_rest" in expired.advice) == (AT_NOON, True)
 
 
 def test_a_missing_table_and_one_that_only_lacks_the_hour():

@@ -27,6 +27,7 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
 from sluice.page.cause_rows import cause_rows
+from sluice.page.expired_units import expired_units, with_expired
 from sluice.page.overview import OverviewContext, OverviewSnapshot, first_instant, hours_of
 from sluice.page.rejects import forgotten_counts, rejects_of, unparsed_counts
 from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
@@ -59,9 +60,9 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     verdict = within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, slice_.start)
     work = work_of(runs, (int(slice_.start.timestamp()),), pipeline.slice)
-    gone = _gone(pipeline, snapshot.statuses)
-    first = first_instant(pipeline, snapshot.boundaries)
-    around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone))
+    gone, alarms = _gone(pipeline, snapshot.statuses), _alarms(lake, snapshot.statuses)
+    expired, first = expired_units(alarms), first_instant(pipeline, snapshot.boundaries)
+    around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone), expired=expired)
     hour = next(iter(hours_of(snapshot, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
@@ -69,10 +70,10 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     known = SliceFacts(
         pipeline,
         hour.cell,
-        snapshot.statuses,
+        with_expired(snapshot.statuses, expired),
         cause_rows(verdict.anomalies, verdict.verifications),
         rows,
-        _alarms(lake, snapshot.statuses),
+        alarms,
         gone,
         paused_dags(session, [pipeline]).get(pipeline.name),
     )
