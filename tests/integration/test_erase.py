@@ -17,7 +17,7 @@ import pytest
 
 from local.versions import ROOT
 from sluice.crash_points import Erase, Land, TableLoad
-from sluice.errors import SluiceError
+from sluice.errors import BeforeStart, SluiceError
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.finish import finish
 from sluice.flow.forget.forget import forget_window
@@ -253,6 +253,34 @@ def test_a_landing_that_did_not_know_is_named_and_mended(world: EraseWorld) -> N
     world.load(SLICES)
     assert audit(world.pipeline(), SLICES, AuditScope()).anomalies == []
     assert in_folder(world.folder / "lake", PERSON) == []
+
+
+def test_tables_are_loaded_that_have_rows_of_the_files_before(world: EraseWorld) -> None:
+    """As after an erasure in other words that was killed between its remake and its load. Where `start` keeps
+    runs from doing it, nothing is asked for."""
+    before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
+    kafka = {"cluster": "dc1", "bootstrap": "127.0.0.1:1", "topics": ["bids", "wins"]}
+    world.more["kafka"] = [{**kafka, "start": START.add(hours=1).isoformat()}]
+    with pytest.raises(BeforeStart, match="1 units .* covers 2026-01-01T00Z"):
+        world.erase(f"uid={PERSON}")
+    assert read_erasures(world.lake).entries == ()
+    del world.more["kafka"]
+    world.eraser(f"uid={PERSON}").ask()
+    world.land(SLICES, "remake", "killed before its load")
+    assert world.rows("clicks") == before["clicks"]
+
+    world.more["kafka"] = [{**kafka, "start": START.add(hours=1).isoformat()}]
+    with pytest.raises(BeforeStart, match="1 units .* covers 2026-01-01T00Z"):
+        world.erase(f"uid={PERSON}", "uid=nobody")
+    del world.more["kafka"]
+    plan, _ = world.eraser(f"uid={PERSON}", "uid=nobody").plan()
+    assert (plan.units, plan.behind) == (0, 3)
+    receipt = world.erase(f"uid={PERSON}", "uid=nobody")
+    for table, rows in before.items():
+        assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
+    assert (of_person(world.misfits()), receipt["left"]) == ([], [])
+    assert {m.generation for m in read_manifests(world.lake, units_in(world.lake, SLICES)).values()} == {2}
+    assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
 
 
 @pytest.mark.long

@@ -148,6 +148,11 @@ def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json:
         *(f"not searched: {line}" for line in plan.unsearched[:_MOST_LEFT]),
         f"what lands of slices before {request.slices.end} leaves such records out from then on",
     ]
+    if plan.behind:
+        said.append(
+            f"{plan.behind:,} other units landed again and are not loaded, so tables may have rows of their "
+            "files before: they are loaded"
+        )
     for line in said if json else ():
         progress(line)
     if not json:

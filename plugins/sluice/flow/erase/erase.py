@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -15,7 +15,8 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
 from sluice.errors import Relanded
-from sluice.flow.batch_loop import Landings, run_chosen
+from sluice.flow.batch_loop import Landings, landed_before, run_chosen
+from sluice.flow.erase.due import DueUnits, due_units
 from sluice.flow.erase.erasure_request import ErasureRequest
 from sluice.flow.erase.search import Tables, covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
@@ -25,13 +26,16 @@ from sluice.manifest import STAMP, Manifest
 from sluice.plan.plan import work_of
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
+from sluice.state.additions import read_additions
+from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
 from sluice.state.erasures.erasure_progress import ErasureProgress, left_of, note_progress, read_progress
 from sluice.state.erasures.erasure_store import add_erasure, salted
 from sluice.state.erasures.receipt_store import has_receipt
+from sluice.state.ledger import Ledger
 from sluice.state.shard_ledgers import ledgers_of
-from sluice.state.status import UnitStatus
-from sluice.state.survey import survey
+from sluice.state.status import statuses
+from sluice.state.units import units_of
 
 _ROUNDS = 10
 _NOTED_AT_ONCE = 50  # units
@@ -39,7 +43,8 @@ _NOTED_AT_ONCE = 50  # units
 
 @dataclass(frozen=True)
 class ErasurePlan:
-    """What an erasure would do: units, rows by type and by table, rejected records."""
+    """What an erasure would do: units, rows by type and by table, rejected records. `behind`: units without
+    the person that are only loaded, since tables may have rows of their files before."""
 
     units: int
     of_units: int
@@ -47,6 +52,7 @@ class ErasurePlan:
     rejected: int
     tables: Mapping[str, int]
     unsearched: tuple[str, ...] = ()
+    behind: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Eraser:
     say: Say
 
     def plan(self) -> tuple[ErasurePlan, ErasureProgress]:
-        """Searches, and changes nothing but the list's salt. Raises CannotErase."""
+        """Searches, and changes nothing but the list's salt. Raises CannotErase and BeforeStart."""
         known = salted(self.lake)
         entry = self.request.entry(known, pendulum.now("UTC"))
         manifests = covered(self.pipeline, self.lake, entry)
@@ -73,7 +79,9 @@ class Eraser:
             rejected += part.rejected
         lines = (*unsearched_lines(manifests), *forgotten_lines(manifests.values()))
         tables = self._by_table(rows)
-        return ErasurePlan(len(progress.found), len(manifests), rows, rejected, tables, lines), progress
+        due = self._due(manifests, [unit for unit in manifests if str(unit) in progress.found])
+        counts = (len(progress.found), len(manifests))
+        return ErasurePlan(*counts, rows, rejected, tables, lines, len(due.load)), progress
 
     def ask(self) -> tuple[int, ErasureList]:
         """Writes the entry, or finds that of an erasure in the same words that has not ended."""
@@ -94,17 +102,18 @@ class Eraser:
         """Makes units again until none holds the person, and loads them; repeatable at any time.
 
         Returns 0, or the exit code of a landing that failed and has said why. Raises Relanded where others
-        land the same units again and again, and what searching, loading and verifying raise.
+        land the same units again and again, BeforeStart, and what searching, loading and verifying raise.
         """
         entry = known.entries[number]
         note_progress(self.lake, number, self._still(searched, entry))
         for _ in range(_ROUNDS):
             progress = self._search_all(number, known)
             crash_points.reached(Erase.SEARCHED)
-            todo = self._again(number, entry, progress)
-            if not todo:
+            manifests = covered(self.pipeline, self.lake, entry)
+            due = self._due(manifests, left_of(progress, number, manifests))
+            if not due.remake and not due.load:
                 return 0
-            code = self._make_again(number, todo)
+            code = self._make_again(number, due)
             if code:
                 return code
         raise Relanded("units are landed again while they are erased: run it again when no run replaces them")
@@ -131,40 +140,44 @@ class Eraser:
     def _search(self, known: ErasureList, entry: Erasure) -> UnitSearch:
         return UnitSearch(self.lake, ErasedValues(known, [entry]), self.request.wheres, entry.type)
 
-    def _again(self, number: int, entry: Erasure, progress: ErasureProgress) -> list[UnitStatus]:
-        """Returns what is to be remade, or has been and is not loaded."""
-        manifests = covered(self.pipeline, self.lake, entry)
-        left = set(left_of(progress, number, manifests))
-        found = [unit for unit in manifests if str(unit) in progress.found]
-        if not found:
-            return []
-        first, last = min(unit.slice for unit in found), max(unit.slice for unit in found)
-        span = SliceRange(first.start, last.end, self.pipeline.slice)
-        own = [s for s in survey(self.pipeline, span) if str(s.unit) in progress.found]
-        return [replace(s, gone=False) for s in own if s.unit in left or not s.state.done]
+    def _due(self, manifests: Mapping[Unit, Manifest], holding: Collection[Unit]) -> DueUnits:
+        if not manifests:
+            return DueUnits()
+        boundaries = BoundaryLog(self.lake).read()
+        known = (manifests, boundaries, manifests, self._ledgers(manifests), pendulum.now("UTC"))
+        found = statuses(self.pipeline, *known, additions=read_additions(self.lake))
+        return due_units(found, holding, set(units_of(self.pipeline, self._span(manifests), boundaries)))
 
-    def _make_again(self, number: int, todo: Sequence[UnitStatus]) -> int:
-        units = [status.unit for status in todo]
-        work, token = work_of(todo, "remake"), f"erasure-{number}"
-        code = run_chosen(self.pipeline, units, work, "remake", token, self.landings(units, token), self.say)
+    def _make_again(self, number: int, due: DueUnits) -> int:
+        """Remakes and loads what holds the person, and loads the others out of the lake as it is."""
+        token, code = f"erasure-{number}", 0
+        units = [status.unit for status in due.remake]
+        if units:
+            work, landings = work_of(due.remake, "remake"), self.landings(units, token)
+            code = run_chosen(self.pipeline, units, work, "remake", token, landings, self.say)
+        if due.load and not code:
+            units, work = [status.unit for status in due.load], work_of(due.load, "fill")
+            run_chosen(self.pipeline, units, work, "fill", token, landed_before, self.say)
         crash_points.reached(Erase.REMADE)
         return code
 
     def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
         """Returns what is committed now, by table. A rollup by event hour has no rows of a slice: it is left
         out."""
-        if not manifests:
-            return {}
-        starts = [unit.slice for unit in manifests]
-        span = SliceRange(min(starts).start, max(starts).end, self.pipeline.slice)
-        with connect_shards(self.pipeline, READ_QUORUM) as servers:
-            ledgers = ledgers_of(servers, self.pipeline, self.lake.url, span)
         by_hour = {t.table for t in self.pipeline.targets if t.rollup and t.rollup.grain == "hour"}
         return {
             name: {unit: row.rows + row.misfits for unit, row in own.items()}
-            for name, own in ledgers.items()
+            for name, own in (self._ledgers(manifests) if manifests else {}).items()
             if name not in by_hour
         }
+
+    def _ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
+        with connect_shards(self.pipeline, READ_QUORUM) as servers:
+            return ledgers_of(servers, self.pipeline, self.lake.url, self._span(manifests))
+
+    def _span(self, manifests: Mapping[Unit, Manifest]) -> SliceRange:
+        starts = [unit.slice for unit in manifests]
+        return SliceRange(min(starts).start, max(starts).end, self.pipeline.slice)
 
     def _by_table(self, rows: Mapping[str, int]) -> dict[str, int]:
         events = [t for t in self.pipeline.targets if not t.counted and t.rollup is None]

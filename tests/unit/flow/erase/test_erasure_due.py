@@ -1,0 +1,72 @@
+"""Which units an erasure remakes, which it only loads, and for which it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.errors import BeforeStart
+from sluice.flow.erase.due import due_units
+from sluice.manifest import Forgotten, Manifest
+from sluice.slices import Unit
+from sluice.state.ledger import LedgerRow
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+from tests.support.landing_world import hours
+
+FIRST, SECOND = (Unit(piece, "dc1") for piece in hours(2))
+
+
+def status(unit: Unit, state: UnitState, generation: int, *commits: str) -> UnitStatus:
+    """`commits`: the manifest that each table has committed."""
+    manifest = Manifest("p", unit.slice.id, "dc1", generation, "a", (), (), (), 1, {}, 0)
+    rows = {f"db.t{n}": LedgerRow(unit, held, (), 1, 1, 0, "", 1) for n, held in enumerate(commits)}
+    return UnitStatus(unit, state, (), (), manifest, rows, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "loaded"),
+    [
+        (status(FIRST, UnitState.COMPLETE, 2, "2-a"), False),
+        (status(FIRST, UnitState.COMPLETE_WITH_LOSS, 2, "2-a"), False),
+        (status(FIRST, UnitState.STALE, 2, "1-a"), True),
+        (status(FIRST, UnitState.STALE, 2, "2-a", "1-a"), True),
+        (status(FIRST, UnitState.STALE, 1, "1-b"), True),  # its manifest was deleted, and it landed anew
+        (status(FIRST, UnitState.STALE, 1, "1-a"), False),  # another routing: the rows are its files'
+        (status(FIRST, UnitState.LANDED, 2), True),  # its commit may be revoked, and its rows be there
+        (status(FIRST, UnitState.LANDED, 1), False),
+        (status(FIRST, UnitState.NOT_OVER, 2, "1-a"), False),
+    ],
+)
+def test_what_tables_may_have_of_the_files_before_is_loaded(found: UnitStatus, loaded: bool):
+    due = due_units([found], [], [FIRST])
+    assert (due.remake, due.load) == ((), (found,) if loaded else ())
+
+
+def test_what_holds_the_person_is_remade_whatever_tables_have():
+    found = [status(SECOND, UnitState.COMPLETE, 2, "2-a"), status(FIRST, UnitState.STALE, 2, "1-a")]
+    due = due_units(found, [FIRST, SECOND], [FIRST, SECOND])
+    assert ([one.unit for one in due.remake], due.load) == ([FIRST, SECOND], ())
+    gone = due_units([replace(found[0], gone=True)], [SECOND], [SECOND])
+    assert [one.gone for one in gone.remake] == [False]
+
+
+def test_what_the_lake_has_forgotten_is_not_loaded():
+    found = status(FIRST, UnitState.LANDED, 2)
+    assert found.manifest is not None
+    without = replace(found.manifest, forgotten=Forgotten(lake="2026-03-01T00:00:00Z", removed=True))
+    assert due_units([replace(found, manifest=without)], [], [FIRST]).load == ()
+
+
+def test_what_no_run_makes_again_is_refused():
+    found = [status(SECOND, UnitState.COMPLETE, 1, "1-a"), status(FIRST, UnitState.COMPLETE, 1, "1-a")]
+    with pytest.raises(
+        BeforeStart, match="1 units have to be remade or loaded, the first 2026-01-01T00Z/dc1"
+    ):
+        due_units(found, [FIRST, SECOND], [SECOND])
+    assert due_units(found, [SECOND], [SECOND]).remake
+    with pytest.raises(BeforeStart):
+        due_units([status(FIRST, UnitState.STALE, 2, "1-a")], [], [SECOND])
+    # A table that the file names since has nothing of them.
+    assert due_units([status(FIRST, UnitState.LANDED, 2, "2-a")], [], [SECOND]).load == ()
