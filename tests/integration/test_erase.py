@@ -95,7 +95,7 @@ def test_the_person_is_gone_and_all_else_stays(
     assert clicks["before"] - clicks["after"] == sum(
         PERSON.encode() in text and b'"click"' in text and text.endswith(b"}") for text in texts
     )
-    assert receipt["lake"]["attempts_removed"] == 1
+    assert receipt["lake"]["attempts_removed"] == 2
     assert audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True)).anomalies == []
     checked(world, PERSON)
 
@@ -135,13 +135,14 @@ def test_rejected_records_that_are_forgotten_hinder_no_erasure(server, name: str
 
 
 def left_by_the_dead(world: EraseWorld) -> None:
-    """An attempt that died long ago, and a file of an older generation that a slow copy brought back."""
+    """Attempts that died long ago, one of them at an hour that has never landed."""
     file = next(path for path in (world.folder / "lake").rglob("type=click/**/*.parquet"))
-    attempt = world.folder / "lake/demo/_attempts/2026-01-01T00Z/dead/part.parquet"
-    attempt.parent.mkdir(parents=True)
-    shutil.copy(file, attempt)
     day_ago = time.time() - 86_400  # a landing sweeps what is a week old
-    os.utime(attempt, (day_ago, day_ago))
+    for hour in ("2026-01-01T00Z", "2025-12-31T20Z"):
+        attempt = world.folder / f"lake/demo/_attempts/{hour}/dead/part.parquet"
+        attempt.parent.mkdir(parents=True)
+        shutil.copy(file, attempt)
+        os.utime(attempt, (day_ago, day_ago))
 
 
 def checked(world: EraseWorld, value: str) -> None:

@@ -16,6 +16,7 @@ from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts
 from sluice.flow.erase.receipt import receipt_of, with_what_is_left
 from sluice.flow.erase.search import covered
 from sluice.manifest import STAMP
+from sluice.slices import Slice
 from sluice.state.erasures.erasure_list import ErasureList
 from sluice.state.erasures.erasure_progress import read_progress
 from sluice.state.erasures.receipt_store import write_receipt
@@ -26,7 +27,11 @@ def finish(eraser: Eraser, number: int, known: ErasureList, force: bool) -> dict
     lake, pipeline, entry = eraser.lake, eraser.pipeline, known.entries[number]
     progress, manifests = read_progress(lake, number), covered(pipeline, lake, entry)
     now = pendulum.now("UTC")
-    removed = remove_left(lake, manifests, progress, now)
+
+    def covers(slice_id: str) -> bool:
+        return entry.covers(Slice.from_id(slice_id, pipeline.slice))
+
+    removed = remove_left(lake, covers, manifests, progress, now)
     crash_points.reached(Erase.CLEANED)
     tables = eraser.tables(manifests)
     bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))

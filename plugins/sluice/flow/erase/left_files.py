@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Item, Lake
 from sluice.flow.verify.check_files import parse_name
 from sluice.flow.verify.read_lake import list_files
 from sluice.manifest import STAMP, Manifest
@@ -37,24 +37,38 @@ class Removed:
 
 
 def remove_left(
-    lake: Lake, manifests: Mapping[Unit, Manifest], progress: ErasureProgress, now: datetime
+    lake: Lake,
+    covers: Callable[[str], bool],
+    manifests: Mapping[Unit, Manifest],
+    progress: ErasureProgress,
+    now: datetime,
 ) -> Removed:
-    """`manifests` are those of all units that the entry covers, as they stand."""
+    """`covers`: whether the entry covers the slice of an id; attempts may be of slices that have never
+    landed. `manifests` are those of all units that it covers, as they stand."""
     dead = _dead(lake, manifests, progress)
     lake.delete(dead)
     removed, left = 0, list[LeftAttempt]()
-    slices = {unit.slice.id for unit in manifests}
     named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
-    for (slice_id, attempt), items in attempts_of(lake.list(layout.ATTEMPTS)).items():
-        if slice_id not in slices or (slice_id, attempt) in named:
+    attempts = attempts_of(lake.list(layout.ATTEMPTS))
+    newest = _newest(attempts)
+    for (slice_id, attempt), items in attempts.items():
+        if not covers(slice_id) or (slice_id, attempt) in named:
             continue
-        idle_from = max(item.modified for item in items) + IDLE
+        idle_from = newest[attempt] + IDLE
         if idle_from <= now:
             lake.delete(item.key for item in items)
             removed += 1
         else:
             left.append(LeftAttempt(slice_id, attempt, len(items), idle_from.strftime(STAMP)))
     return Removed(len(dead), removed, tuple(left))
+
+
+def _newest(attempts: Mapping[tuple[str, str], Sequence[Item]]) -> Mapping[str, datetime]:
+    """Returns when each attempt has last written, into whatever slice: it commits all of them at its end."""
+    found: dict[str, datetime] = {}
+    for (_, attempt), items in attempts.items():
+        found[attempt] = max(*(item.modified for item in items), found.get(attempt, items[0].modified))
+    return found
 
 
 def _dead(lake: Lake, manifests: Mapping[Unit, Manifest], progress: ErasureProgress) -> list[str]:

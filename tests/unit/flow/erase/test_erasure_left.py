@@ -98,18 +98,36 @@ def test_dead_attempts_and_superseded_files_go_and_live_ones_stay(monkeypatch):
     stand = {file.key for file in manifest.all_files}
     back = next(iter(stand)).replace("-dc1-2-", "-dc1-1-")
     other = "type=click/date=2026-01-01/hour=00/2026-01-01T05Z-dc1-1-0.parquet"
-    attempts = [f"_attempts/2026-01-01T0{hour}Z/x/f.parquet" for hour in (0, 7)]
+    attempts = [f"_attempts/2026-01-01T0{hour}Z/x/f.parquet" for hour in (0, 1, 7)]
     for key in (back, other, *attempts):
         lake.put(key, b"x")
-    bare = FoundUnit("1-a", 1, 0, 0, 0, (), ())
+    found = ErasureProgress({}, {str(unit): FoundUnit("1-a", 1, 0, 0, 0, (), ())})
+
+    def covers(slice_id: str) -> bool:
+        """The second hour has never landed: its attempt died before it committed."""
+        return slice_id in ("2026-01-01T00Z", "2026-01-01T01Z")
+
     newest = max(item.modified for item in lake.list("_attempts/"))
-    early = remove_left(lake, {unit: manifest}, ErasureProgress({}, {str(unit): bare}), newest.add(hours=5))
+    early = remove_left(lake, covers, {unit: manifest}, found, newest.add(hours=5))
     assert (early.files, early.attempts) == (1, 0)
-    assert [(one.slice, one.attempt, one.files) for one in early.left] == [("2026-01-01T00Z", "x", 1)]
-    late = remove_left(lake, {unit: manifest}, ErasureProgress({}, {str(unit): bare}), newest.add(hours=7))
-    assert (late.files, late.attempts, late.left) == (0, 1, ())
+    names = [("2026-01-01T00Z", "x", 1), ("2026-01-01T01Z", "x", 1)]
+    assert [(one.slice, one.attempt, one.files) for one in early.left] == names
+    late = remove_left(lake, covers, {unit: manifest}, found, newest.add(hours=7))
+    assert (late.files, late.attempts, late.left) == (0, 2, ())
     left = {item.key for item in lake.list("") if item.key.endswith(".parquet")}
-    assert left == {*stand, other, attempts[1]}
+    assert left == {*stand, other, attempts[2]}
+
+
+def test_an_attempt_that_has_written_to_another_slice_since_may_be_alive():
+    lake, midnight = MemoryLake(), pendulum.datetime(2026, 1, 1)
+    for hour, written in ((0, 0), (9, 7)):
+        stamp = midnight.add(hours=written).int_timestamp
+        lake.objects[f"_attempts/2026-01-01T0{hour}Z/x/f.parquet"] = (b"x", stamp)
+    for now, removed in ((12, 0), (13, 1)):
+        at = midnight.add(hours=now)
+        found = remove_left(lake, lambda name: name == "2026-01-01T00Z", {}, ErasureProgress(), at)
+        assert (found.attempts, len(found.left)) == (removed, 1 - removed)
+    assert [item.key for item in lake.list("_attempts/")] == ["_attempts/2026-01-01T09Z/x/f.parquet"]
 
 
 def test_what_is_left_is_said():
