@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sluice import crash_points
+from sluice.clients.clickhouse.shards import Server
 from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Load, TableLoad
@@ -399,7 +400,8 @@ def planned(world: World, pipeline: Pipeline, hours: int, mode: str = "fill") ->
     ledgers = {target.table: committed(world.client, pipeline, world.lake.url, target)}
     known = (pipeline, units, Boundaries(), found, ledgers, START.add(days=1), None)
     told = statuses(*known, read_additions(world.lake))
-    return list(forecast(world.client, pipeline, world.lake, told, mode))
+    [shard] = pipeline.clickhouse.parts
+    return list(forecast(Server(shard, world.client), pipeline, world.lake, told, mode))
 
 
 def test_a_plan_says_what_would_be_added_and_changes_nothing(world: World):

@@ -96,6 +96,34 @@ def test_both_die_and_are_done_by_the_next(two: Shards, point, monkeypatch):
     assert set(one.shards) == {"s1", "s2"}
 
 
+def test_a_column_that_somebody_has_dropped_gets_the_type_of_the_next_values(two: Shards):
+    land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
+    two.load(evolving(two), unit(), token="one")
+    two.everywhere("ALTER TABLE {db}.clicks DROP COLUMN code")
+    land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}") for n in range(2)], partitions=2)
+    assert two.load(evolving(two), unit(1), token="two").summary()["misfits"] == 0
+    assert types(two) == [[("Nullable(String)",)]] * 2
+    assert two.everywhere(ROWS) == [[(0, None), (2, None), (10, "x0")], [(1, None), (3, None), (11, "x1")]]
+
+
+def test_an_announcement_of_a_run_that_died_binds_no_other(two: Shards, monkeypatch):
+    """The run that died before its ALTER saw numbers only, and the next one sees a text, too."""
+    land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
+
+    def reached(here) -> None:
+        if here is Load.ANNOUNCED:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crash_points, "reached", reached)
+        with pytest.raises(KeyboardInterrupt):
+            two.load(evolving(two), unit(), token="one")
+    land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}") for n in range(2)], partitions=2)
+    assert two.load(evolving(two), unit(), unit(1), token="two").summary()["misfits"] == 0
+    assert types(two) == [[("Nullable(String)",)]] * 2
+    assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
+
+
 @pytest.mark.parametrize("by", ["partition", "n"])
 def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
     """By `n` the misfit would be rejected by another shard than the one whose row it is."""

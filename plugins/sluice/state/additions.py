@@ -75,7 +75,7 @@ def additions_in(lake: Lake, slices: SliceRange) -> list[Addition]:
 def announce(lake: Lake, new: Sequence[Addition], shard: str) -> dict[str, str]:
     """Remembers what is about to be added; returns the type of each column.
 
-    Of a table on shards, all have the type that the first of them has chosen.
+    Of a table on shards all have the type that the first of them has chosen, see `decides`.
     """
     _update(lake, lambda known: announced(known, new, shard))
     newest = latest(read_additions(lake), new[0].table)
@@ -92,12 +92,21 @@ def announced(known: Sequence[Addition], new: Iterable[Addition], shard: str) ->
     found = list(known)
     for one in new:
         earlier = latest(found, one.table).get(one.column)
-        if earlier is not None and shard:
+        if earlier is not None and decides(earlier, shard, one.run):
             continue
         if earlier is not None and not earlier.done:
             found.remove(earlier)
         found.append(one)
     return tuple(found[-MOST:])
+
+
+def decides(earlier: Addition, shard: str, run: str) -> bool:
+    """Returns whether an addition decides the type for a shard whose table lacks the column: where another
+    shard has the column and this one never had it, or where it is of the same run.
+
+    One of another run that never came to its ALTER decides nothing, nor does one whose column was dropped.
+    """
+    return bool(shard) and shard not in earlier.shards and (earlier.done or earlier.run == run)
 
 
 def confirmed(

@@ -27,6 +27,7 @@ from tests.support.fakes import MemoryLake
 ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, "now", "me", "run")
 DONE = replace(ONE, shards={"": 7})
 OTHER = replace(ONE, type="Nullable(UInt64)", slice="2026-11-20T11Z")
+NEXT = replace(OTHER, run="next")
 
 
 def test_it_is_read_as_it_was_written():
@@ -44,7 +45,11 @@ def test_it_is_read_as_it_was_written():
         ((), ONE, "", (ONE,)),
         ((ONE,), OTHER, "", (OTHER,)),  # nothing came of the first
         ((DONE,), OTHER, "", (DONE, OTHER)),  # somebody dropped the column
-        ((ONE,), OTHER, "s2", (ONE,)),  # of shards the first decides
+        ((ONE,), OTHER, "s2", (ONE,)),  # of shards the first of a run decides
+        ((ONE,), NEXT, "s2", (NEXT,)),  # nothing came of the first, which was of another run
+        ((ONE,), NEXT, "s1", (NEXT,)),
+        ((replace(ONE, shards={"s1": 3}),), NEXT, "s2", (replace(ONE, shards={"s1": 3}),)),
+        ((replace(ONE, shards={"s1": 3}),), NEXT, "s1", (replace(ONE, shards={"s1": 3}), NEXT)),  # dropped
         ((replace(ONE, shards={"s1": 3}),), OTHER, "s2", (replace(ONE, shards={"s1": 3}),)),
         ((replace(DONE, table="e.views"),), OTHER, "s2", (replace(DONE, table="e.views"), OTHER)),
     ],

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.shards import Server, connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.chosen_tables import Tables
@@ -19,7 +18,7 @@ from sluice.flow.load.evolve.lake_values import sample_values, values_of
 from sluice.flow.load.work import LoadWork, choose
 from sluice.plan.modes import Mode
 from sluice.safe_text import visible
-from sluice.state.additions import latest, read_additions
+from sluice.state.additions import decides, latest, read_additions
 from sluice.state.status import UnitStatus
 
 _MOST_ROWS = 200_000  # whose values are read
@@ -32,12 +31,12 @@ def new_columns(
     if not pipeline.evolving_types:
         return ()
     with connect_shards(pipeline) as servers:
-        client = next(server.reached for server in servers if server.client)
-        return tuple(forecast(client, pipeline, open_lake(pipeline), found, mode, tables))
+        server = next(server for server in servers if server.client)
+        return tuple(forecast(server, pipeline, open_lake(pipeline), found, mode, tables))
 
 
 def forecast(
-    client: Client,
+    server: Server,
     pipeline: Pipeline,
     lake: Lake,
     found: Sequence[UnitStatus],
@@ -51,7 +50,7 @@ def forecast(
     for target in pipeline.chosen(tables):
         if target.evolves:
             works = _works(pipeline, lake, target, found, mode)
-            yield from _columns(client, pipeline, lake, target, works, found)
+            yield from _columns(server, pipeline, lake, target, works, found)
             unknown = sum(not work.counted for work in works)
             if unknown:
                 yield (
@@ -78,14 +77,14 @@ def _works(
 
 
 def _columns(
-    client: Client,
+    server: Server,
     pipeline: Pipeline,
     lake: Lake,
     target: Target,
     works: Sequence[LoadWork],
     found: Sequence[UnitStatus],
 ) -> Iterator[str]:
-    table = read_table(client, target.database, target.name)
+    table = read_table(server.reached, target.database, target.name)
     if table is None or not works:
         return
     taken = taken_names(pipeline, target, table.columns)
@@ -98,9 +97,10 @@ def _columns(
     earlier = [s.manifest for s in found if s.manifest is not None and s.unit not in todo]
     kinds = kinds_of(pipeline, target, earlier, names)
     types = column_types(sample_values(lake, holding, names), all_values, kinds) if names else {}
-    known = latest(read_additions(lake), target.table) if pipeline.clickhouse.shards else {}
+    known = latest(read_additions(lake), target.table)
+    decided = {name: one.type for name, one in known.items() if decides(one, server.shard.name, "")}
     for one in chosen:
-        kind = known[one.name].type if one.name in known else types[one.name].type
+        kind = decided.get(one.name, types[one.name].type)
         yield f"{target.table}: would add `{visible(one.name)}` {kind}, {one.evidence}"
 
 
