@@ -79,7 +79,7 @@ def _forecast(
     forgetting = Forgetting()
     for window in windows:
         progress(f"verifying {window}")
-        decisions, _ = decided(spec, window, now, lambda _: None)
+        decisions, _ = decided(spec, lake, window, now, lambda _: None)
         going = [d for d in decisions if d.action in (ForgetAction.FORGET, ForgetAction.FINISH)]
         forgetting.take(lake, going)
         forgetting.waiting |= {d.unit: d.why for d in decisions if d.action is ForgetAction.WAIT}

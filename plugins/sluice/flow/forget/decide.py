@@ -2,8 +2,9 @@
 
 | files of the unit | age | state | verify | decision |
 | --- | --- | --- | --- | --- |
-| forgotten, some may be left | any | its tables still hold its commit | any | the rest is deleted |
-| forgotten, some may be left | any | a table has lost its commit | any | it is forgotten no more |
+| forgotten, all may be there | any | its tables still hold its commit | any | they are deleted |
+| forgotten, all are there | any | a table has lost its commit | any | it is forgotten no more |
+| forgotten, some are deleted | any | any | any | the rest is deleted |
 | forgotten and deleted | any | any | any | nothing |
 | held | too young | any | any | nothing |
 | held | old enough | a table lacks it, or has the old rows | any | waits |
@@ -15,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -72,9 +73,10 @@ def forgettable(
     edges: KeepEdges,
     at: str,
     remakes: Mapping[Unit, Sequence[str]] | None = None,
+    deleted: Collection[Unit] = (),
 ) -> list[ForgetDecision]:
     """Returns a decision for each unit. `at`: the stamp that manifests get; `remakes`: what a `remake: auto`
-    is still to bring.
+    is still to bring; `deleted`: units that lack one of their `files_begun`.
 
     `anomalies` are those that verify has just found. For a recorded loss nothing waits: nothing repairs it.
     """
@@ -85,7 +87,28 @@ def forgettable(
     for anomaly in anomalies:
         if anomaly.kind is not AnomalyKind.LOSS:
             why[anomaly.slice, anomaly.cluster] = f"verify: {anomaly.kind}: {anomaly.message}"
-    return [_decided(s, why.get((s.unit.slice.id, s.unit.cluster), ""), edges, at) for s in found]
+    return [
+        _begun(s, known, s.unit in deleted)
+        if (known := _known(s))
+        else _decided(s, why.get((s.unit.slice.id, s.unit.cluster), ""), edges, at)
+        for s in found
+    ]
+
+
+def files_begun(status: UnitStatus) -> tuple[LandedFile, ...]:
+    """Returns the files that a killed run has begun to forget, and may have deleted."""
+    manifest, known = status.manifest, _known(status)
+    if manifest is None or known is None:
+        return ()
+    held = {file.key for file in manifest.held_files}
+    before = replace(manifest, forgotten=_before(known))
+    return tuple(file for file in before.held_files if file.key not in held)
+
+
+def _known(status: UnitStatus) -> Forgotten | None:
+    """Returns what a unit's manifest says, where files may be left."""
+    known = status.manifest.forgotten if status.manifest else None
+    return known if known is not None and not known.removed else None
 
 
 def _decided(status: UnitStatus, why: str, edges: KeepEdges, at: str) -> ForgetDecision:
@@ -93,9 +116,6 @@ def _decided(status: UnitStatus, why: str, edges: KeepEdges, at: str) -> ForgetD
     manifest = status.manifest
     if manifest is None:
         return ForgetDecision(status, ForgetAction.NOTHING)
-    known = manifest.forgotten
-    if known is not None and not known.removed:
-        return _begun(status, known)
     new = _due(status, manifest, edges, at)
     if new is None:
         return ForgetDecision(status, ForgetAction.NOTHING)
@@ -106,12 +126,17 @@ def _decided(status: UnitStatus, why: str, edges: KeepEdges, at: str) -> ForgetD
     return ForgetDecision(status, ForgetAction.FORGET, new)
 
 
-def _begun(status: UnitStatus, known: Forgotten) -> ForgetDecision:
-    if set(known.tables) <= set(committed(status)):
+def _begun(status: UnitStatus, known: Forgotten, deleted: bool) -> ForgetDecision:
+    """A table may have lost its commit after files were deleted, or stand in the pipeline file no more."""
+    if deleted or set(known.tables) <= set(committed(status)):
         return ForgetDecision(status, ForgetAction.FINISH, known)
-    before = known.lake and known.rejected not in ("", known.lake)
-    earlier = replace(known, lake="", removed=True) if before else None
-    return ForgetDecision(status, ForgetAction.RESTORE, earlier)
+    return ForgetDecision(status, ForgetAction.RESTORE, _before(known))
+
+
+def _before(known: Forgotten) -> Forgotten | None:
+    """Returns what a manifest said before its unit was begun."""
+    earlier = known.lake and known.rejected not in ("", known.lake)
+    return replace(known, lake="", removed=True) if earlier else None
 
 
 def _due(status: UnitStatus, manifest: Manifest, edges: KeepEdges, at: str) -> Forgotten | None:

@@ -22,7 +22,7 @@ from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Forget
 from sluice.errors import Busy, Fenced
-from sluice.flow.forget.decide import ForgetAction, ForgetDecision, forgettable
+from sluice.flow.forget.decide import ForgetAction, ForgetDecision, files_begun, forgettable
 from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
 from sluice.flow.land.parse_rules import rules_now
 from sluice.flow.verify.anomaly import Anomaly
@@ -38,6 +38,7 @@ from sluice.state.lease import Lease
 from sluice.state.lease_group import hold_all
 from sluice.state.month_store import note
 from sluice.state.months import seal_of
+from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
 
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
@@ -77,16 +78,23 @@ def files_there(lake: Lake, decision: ForgetDecision) -> Sequence[LandedFile]:
 
 
 def decided(
-    pipeline: Pipeline, window: SliceRange, now: datetime, say: Say
+    pipeline: Pipeline, lake: Lake, window: SliceRange, now: datetime, say: Say
 ) -> tuple[list[ForgetDecision], list[Anomaly]]:
     """Verifies the window; returns what is to be done to each of its units, and what verify has found.
 
-    Raises what `audit` raises.
+    Raises what `audit` and the lake raise.
     """
     found, anomalies, *_ = audit(pipeline, window, say=say)
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
     remakes = still_to_come(pipeline, found, rules_now(pipeline)) if pipeline.remake == "auto" else {}
-    return forgettable(found, anomalies, edges, at, remakes), anomalies
+    return forgettable(found, anomalies, edges, at, remakes, _deleted(lake, found)), anomalies
+
+
+def _deleted(lake: Lake, found: Iterable[UnitStatus]) -> set[Unit]:
+    """Returns the units of which a killed run has deleted a file: these stay forgotten."""
+    files = [(status.unit, file.key) for status in found for file in files_begun(status)]
+    sizes = each_if_slow(lake.size, [key for _, key in files])
+    return {unit for (unit, _), size in zip(files, sizes, strict=True) if size is None}
 
 
 def forget_window(
@@ -98,7 +106,7 @@ def forget_window(
     nothing is deleted then.
     """
     forgetting = Forgetting()
-    decisions, anomalies = decided(pipeline, window, now, say)
+    decisions, anomalies = decided(pipeline, lake, window, now, say)
     forgetting.waiting |= {d.unit: d.why for d in decisions if d.action is ForgetAction.WAIT}
     todo = [decision for decision in decisions if decision.action in _CHANGES]
     crash_points.reached(Forget.DECIDED)
@@ -125,7 +133,8 @@ def _forget(
     there under the leases."""
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
     seals = {decision.unit: seal_of(decision.status) for decision in todo}
-    again = forgettable(survey(pipeline, window), anomalies, edges, at)
+    found = survey(pipeline, window)
+    again = forgettable(found, anomalies, edges, at, deleted=_deleted(lake, found))
     same = [d for d in again if d.action in _CHANGES and seal_of(d.status) == seals.get(d.unit)]
     each_if_slow(partial(restore, lake), [d for d in same if d.action is ForgetAction.RESTORE])
     new = [decision for decision in same if decision.action is ForgetAction.FORGET]

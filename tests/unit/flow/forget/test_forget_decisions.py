@@ -8,7 +8,7 @@ from typing import Any
 import pendulum
 import pytest
 
-from sluice.flow.forget.decide import ForgetAction, ForgetDecision, forgettable
+from sluice.flow.forget.decide import ForgetAction, ForgetDecision, files_begun, forgettable
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.manifest import Forgotten, LandedFile
 from sluice.plan.auto_remake import still_to_come
@@ -123,9 +123,26 @@ def test_what_a_table_has_lost_meanwhile_is_forgotten_no_more():
         lost = replace(status(said, UnitState.FORGOTTEN), tables={})
         decision = decided(lost)
         assert (decision.action, decision.new) == (ForgetAction.RESTORE, back)
+        # Once a file is deleted, nothing says again that it is there.
+        [gone] = forgettable([lost], [], BOTH, AT, deleted=[lost.unit])
+        assert (gone.action, gone.new) == (ForgetAction.FINISH, said)
     stale = status(Forgotten(AT, AT, (TABLE,)), UnitState.FORGOTTEN)
     other = replace(stale.tables[TABLE], manifest="0-z")
     assert decided(replace(stale, tables={TABLE: other})).action is ForgetAction.RESTORE
+
+
+@pytest.mark.parametrize(
+    ("said", "begun"),
+    [
+        (Forgotten(AT, AT, (TABLE,)), [50, 7]),
+        (Forgotten(rejected=AT, tables=(TABLE,)), [7]),
+        (Forgotten(AT, EARLIER, (TABLE,)), [50]),  # those of `_rejected/` are long gone
+        (Forgotten(AT, AT, (TABLE,), removed=True), []),
+        (None, []),
+    ],
+)
+def test_files_that_a_killed_run_may_have_deleted(said: Forgotten | None, begun: list[int]):
+    assert [file.bytes for file in files_begun(status(said))] == begun
 
 
 def test_edges_of_a_keep():

@@ -182,6 +182,28 @@ def test_killed_between_any_two_of_its_steps(held: Held, monkeypatch, keep: dict
     assert 5 < deaths < ENOUGH
 
 
+@pytest.mark.parametrize("keep", [{"lake": "399d"}, {"lake": "900d", "rejected": "399d"}])
+def test_killed_and_a_table_is_taken_out_of_the_file(held: Held, monkeypatch, keep: dict[str, str]):
+    """What is not deleted is taken back, and what is stays forgotten."""
+    ends = set()
+    for last in range(ENOUGH):
+        _, lake = filled()
+        before = state(lake)
+        try:
+            forget(lake, monkeypatch, Mortal(lake, last), **keep)
+        except Killed:
+            left = {key for key in before if key.endswith(".parquet")} <= lake.objects.keys()
+        else:
+            break
+        with monkeypatch.context() as patched:
+            patched.setattr("tests.unit.flow.forget.test_forget_killed.TABLE", "db.other")
+            forget(lake, patched, **keep)
+        without_loss(lake)
+        assert begun(lake) == set(), last
+        ends.add((left, all(m.forgotten is None for m in read_manifests(lake, UNITS).values())))
+    assert ends == {(True, True), (True, False), (False, False)}
+
+
 def test_a_lease_that_was_lost_meanwhile_takes_everything_back(held: Held, monkeypatch):
     _, lake = filled()
     before, held.lost = state(lake), True
