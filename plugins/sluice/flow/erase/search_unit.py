@@ -114,7 +114,7 @@ class UnitSearch:
     def _is(self, row: Mapping[str, Any]) -> bool:
         kind, payload = row.get("_type"), row["_payload"]
         text = payload.encode() if isinstance(payload, str) else payload
-        return self.values.has_key(row["_key"]) or self.values.has(text, lambda _: kind)
+        return self.values.has(row["_key"], text, lambda _: kind)
 
 
 def marks_of(manifest: Manifest) -> tuple[FileMark, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.event_values import read_event
+from sluice.event_values import field, read_event, text_of
 from sluice.flow.find.row_match import read_match
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.runtime import deeper
@@ -30,7 +30,12 @@ def asked(*wheres: str, kind: str = "") -> ErasedValues:
 
 def has(values: ErasedValues, text: bytes | None, type_of: Any = lambda _: None) -> bool:
     with deeper():
-        return values.has(text, type_of)
+        return values.has(None, text, type_of)
+
+
+def has_key(values: ErasedValues, key: bytes | None, text: bytes | None, type_of: Any) -> bool:
+    with deeper():
+        return values.has(key, text, type_of)
 
 
 EVENTS = [
@@ -106,12 +111,38 @@ def test_types_are_compared_where_they_are_known():
     assert has(other, text[:-1], by_field)
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "own", "other"),
+    [
+        (b"k9", b'{"type":"click"}', True, False),
+        (b"k8", b'{"type":"click"}', False, False),
+        (b"k9", b'{"kind":"click"}', True, True),  # of no type that can be read
+        (b"k9", b'{"type":"click","type":"bid"}', True, True),
+        (b"k9", b'{"type":"click"', True, True),
+        (b"k9", None, True, True),
+    ],
+)
+def test_the_keys_of_records_are_of_their_types(key: bytes, text: bytes | None, own: bool, other: bool):
+    """As an event is read: its type counts, and bytes that are no event, or of no type, are of any."""
+
+    def by_field(event: dict[str, Any]) -> str | None:
+        return text_of(field(event, ["type"]))
+
+    both = [asked("_key=k9", kind=kind) for kind in ("click", "bid")]
+    assert [has_key(one, key, text, by_field) for one in both] == [own, other]
+    assert has_key(asked("_key=k9"), key, text, by_field) is own
+
+
 def test_several_values_and_paths():
     several = asked("user.id=7", "user.id=8", "email=a@b.example", "_key=k9")
     assert [n for n in range(20) if has(several, b'{"user":{"id":%d}}' % n)] == [7, 8]
     assert has(several, b'{"email":"a@b.example"}')
     assert not has(several, b'{"id":"a@b.example"}')
-    assert (several.has_key(b"k9"), several.has_key(b"k8"), several.has_key(None)) == (True, False, False)
+    assert [has_key(several, key, b"{}", lambda _: None) for key in (b"k9", b"k8", None)] == [
+        True,
+        False,
+        False,
+    ]
     assert not has(several, b'{"_key":"k9"}')
 
 

@@ -149,6 +149,8 @@ def test_by_the_records_key_also_what_has_no_bytes():
         (entry("grade=k1", until="2026-01-01T00:00:00Z"), ["bid k0", "bid k1", "click k0", "click k1"]),
         (entry("grade=k1", until="2026-01-01T01:00:00Z"), ["bid k0", "click k0"]),
         (entry("grade=k1", "grade=k0"), []),
+        (entry("_key=k1", kind="click"), ["bid k0", "bid k1", "click k0"]),
+        (entry("_key=k1", kind="bid"), ["bid k0", "bid k1", "click k0", "click k1"]),
     ],
 )
 def test_only_its_type_and_its_slices(ask_for: Any, left: list[str]):

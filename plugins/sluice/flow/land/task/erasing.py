@@ -48,18 +48,22 @@ class ErasedValues:
         for entry in entries:
             for value in entry.values:
                 self._fields.setdefault(value.path, {}).setdefault(value.digest, set()).add(entry.type)
-        self._keys = frozenset(self._fields.pop(KEY, {}))
+        self._keys = self._fields.pop(KEY, {})
         self._all = frozenset(one for known in self._fields.values() for one in known)
         names = sorted({path[-1] for path in self._fields})
         self._named = re.compile(_after(names), re.DOTALL) if names else None
         self._escaped = escapes_of(name for path in self._fields for name in path)
 
-    def has_key(self, key: bytes | None) -> bool:
-        return key is not None and bool(self._keys) and self._digest(key) in self._keys
+    def has(self, key: bytes | None, text: bytes | None, type_of: TypeOf) -> bool:
+        """Returns whether an event, or whatever bytes, or the key of its record has one of the values. To be
+        called where the stack is deep enough: sluice.runtime.deeper."""
+        return self._has_key(key, text, type_of) or self._has_value(text, type_of)
 
-    def has(self, text: bytes | None, type_of: TypeOf) -> bool:
-        """Returns whether an event, or whatever bytes, has one of the values. To be called where the stack is
-        deep enough: sluice.runtime.deeper."""
+    def _has_key(self, key: bytes | None, text: bytes | None, type_of: TypeOf) -> bool:
+        types = self._keys.get(self._digest(key)) if key is not None and self._keys else None
+        return types is not None and ("" in types or _type_in(text, type_of) in (None, *types))
+
+    def _has_value(self, text: bytes | None, type_of: TypeOf) -> bool:
         if text is None or self._named is None:
             return False
         if self._likely(text):
@@ -118,9 +122,7 @@ class BatchErasing:
         values = self.own[int(self.slices[place])]
         if values is None:
             return False
-        return values.has_key(self.keys[place].as_py()) or values.has(
-            text, lambda event: self._type(event, place)
-        )
+        return values.has(self.keys[place].as_py(), text, lambda event: self._type(event, place))
 
     def _type(self, event: dict[str, Any], place: int) -> str | None:
         source = self.event.type
@@ -165,6 +167,14 @@ def _after(names: Sequence[str]) -> bytes:
     """Returns a regular expression: what follows one of the names and a colon."""
     texts = b"|".join(re.escape(quoted(name)) for name in names)
     return rb"(?:" + texts + rb")\s*+:\s*+(" + _TEXT + rb'|[^\s,}\]"]++)'
+
+
+def _type_in(text: bytes | None, type_of: TypeOf) -> str | None:
+    """Returns the type of what a record holds; None where it is no event, or has none that can be read."""
+    try:
+        return type_of({} if text is None else read_event(text))
+    except UnreadablePayload:
+        return None
 
 
 def _unescaped(text: bytes) -> bytes | None:
