@@ -47,7 +47,7 @@ WhereFileOption = Annotated[
         help="The same, a PATH=VALUE on each line of a file or of standard input (-).",
     ),
 ]
-TypeOption = Annotated[str | None, typer.Option("--type", help="Only rows of this type.")]
+TypeOption = Annotated[str | None, typer.Option("--type", help="Only events of this type.")]
 FromOption = Annotated[
     str | None, typer.Option("--from", metavar="A", help="Slices from A on; else from the first one on.")
 ]

@@ -138,7 +138,7 @@ class Eraser:
         return note_progress(self.lake, number, more)
 
     def _search(self, known: ErasureList, entry: Erasure) -> UnitSearch:
-        return UnitSearch(self.lake, ErasedValues(known, [entry]), self.request.wheres, entry.type)
+        return UnitSearch(self.lake, ErasedValues(known, [entry]), self.request.wheres, self.pipeline.event)
 
     def _due(self, manifests: Mapping[Unit, Manifest], holding: Collection[Unit]) -> DueUnits:
         if not manifests:

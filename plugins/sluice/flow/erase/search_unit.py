@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Lake
+from sluice.config.event import Event
 from sluice.errors import CannotErase
 from sluice.flow.erase.erasure_request import Where
-from sluice.flow.land.task.erasing import ErasedValues
-from sluice.manifest import LandedFile, Manifest
+from sluice.flow.land.task.columns import HEADERS
+from sluice.flow.land.task.erasing import ErasedValues, type_of
+from sluice.manifest import Manifest
 from sluice.runtime import deeper
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import KEY
@@ -65,19 +68,18 @@ class UnitMatches:
 
 @dataclass(frozen=True)
 class UnitSearch:
-    """`wheres` are the values as they were typed: what has none of their letters needs no closer look."""
+    """`wheres` are the values as they were typed: what has none of their letters needs no closer look.
+    `event`: by the pipeline file, for the remake takes types from it; a row may lie in a file of another."""
 
     lake: Lake
     values: ErasedValues
     wheres: Sequence[Where]
-    type: str
+    event: Event
 
     def matches(self, unit: Unit, manifest: Manifest) -> UnitMatches:
         """Reads the files of the unit. Raises CannotErase for one that cannot be read."""
         found = UnitMatches()
         for file in (*manifest.held_events, *manifest.held_rejected):
-            if self.type and file.hour and not self._may_have(file):
-                continue
             try:
                 with self.lake.local(file.key) as path, pq.ParquetFile(path) as parquet, deeper():
                     for row in self._rows(parquet):
@@ -86,17 +88,16 @@ class UnitSearch:
                 raise CannotErase(str(unit), file.key, " ".join(str(error).split())[:200]) from error
         return found
 
-    def _may_have(self, file: LandedFile) -> bool:
-        return self.type in file.types()
-
     def _rows(self, parquet: pq.ParquetFile) -> Iterator[Mapping[str, Any]]:
         there = parquet.schema_arrow.names
-        columns = [name for name in ("_payload", "_key", "_type", *_PLACE) if name in there]
+        columns = [name for name in ("_payload", "_key", "_headers", "_type", *_PLACE) if name in there]
         for batch in parquet.iter_batches(_ROWS, columns=columns):
             likely = batch.filter(self._likely(batch))
             stamps = likely["_timestamp"].cast(pa.int64())
             likely = likely.set_column(likely.schema.get_field_index("_timestamp"), "_timestamp", stamps)
-            yield from (row for row in likely.to_pylist() if self._is(row))
+            headers = likely["_headers"].cast(HEADERS)
+            rows = likely.drop_columns(["_headers"]).to_pylist()
+            yield from (row for place, row in enumerate(rows) if self._is(row, headers.slice(place, 1)))
 
     def _likely(self, batch: pa.RecordBatch) -> Any:
         """Returns which rows have a value as it was typed, or may have it with escapes."""
@@ -111,10 +112,11 @@ class UnitSearch:
                 found = pc.or_kleene(found, pc.match_substring(payloads, where.value))
         return pc.fill_null(found, False)
 
-    def _is(self, row: Mapping[str, Any]) -> bool:
-        kind, payload = row.get("_type"), row["_payload"]
+    def _is(self, row: Mapping[str, Any], headers: pa.Array[Any]) -> bool:
+        payload = row["_payload"]
         text = payload.encode() if isinstance(payload, str) else payload
-        return self.values.has(row["_key"], text, lambda _: kind)
+        own = partial(type_of, self.event.type, topic=row["_topic"], headers=headers)
+        return self.values.has(row["_key"], text, own)
 
 
 def marks_of(manifest: Manifest) -> tuple[FileMark, ...]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow.parquet as pq
 import pytest
 
+from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.search import covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision
 from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
 from sluice.flow.land.task.erasing import ErasedValues
-from sluice.manifest import Forgotten
+from sluice.manifest import Forgotten, Manifest
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure
 from sluice.state.erasures.erasure_progress import ErasureProgress, note_progress, read_progress, unerased
@@ -22,17 +24,18 @@ from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline
 
+SPEC = pipeline()
 UNIT = Unit(next(iter(hours(1))), "dc1")
 NOWHERE = Forgotten(lake="2028-01-01T00:00:00Z", tables=())
 REJECTED = Forgotten(rejected="2028-01-01T00:00:00Z", tables=())
 
 
-def searched(lake: MemoryLake, wheres: str, asked: Erasure) -> ErasureProgress:
+def searched(lake: MemoryLake, where: str, asked: Erasure, now: Pipeline = SPEC) -> ErasureProgress:
     """Searches as the same words do, and notes it in the lake."""
-    typed = tuple(Where(tuple(path.split(".")), value) for path, value in [wheres.split("=")])
-    one = UnitSearch(lake, ErasedValues(read_erasures(lake), [asked]), typed, asked.type)
-    more = ErasureProgress()
-    for part in search(covered(pipeline(), lake, asked), one, read_progress(lake, 0), {}, lambda _: None):
+    path, _, value = where.partition("=")
+    values, typed = ErasedValues(read_erasures(lake), [asked]), Where(tuple(path.split(".")), value)
+    one, more = UnitSearch(lake, values, (typed,), now.event), ErasureProgress()
+    for part in search(covered(now, lake, asked), one, read_progress(lake, 0), {}, lambda _: None):
         more = more.with_more(part.progress)
     return note_progress(lake, 0, more)
 
@@ -72,3 +75,56 @@ def test_what_is_forgotten_is_searched_once():
     now = covered(pipeline(), lake, asked)
     assert unerased(lake, now) == {}
     assert "the lake forgot its files" in unsearched_lines(now)[0]
+
+
+STAMP = event()[1]
+AT = '"at":"2026-01-01T00:01:00Z"'
+LOG = [
+    (b'{"type":"click",%s,"sort":"tap","grade":"k1"}' % AT.encode(), STAMP, [("t", b"one"), ("t", b"click")]),
+    (b'{"type":"bid",%s,"sort":"click","grade":"k1"}' % AT.encode(), STAMP, [("t", b"two")]),
+    (b'{"type":"bid","at":"no time","grade":"k1"}', STAMP, [("t", b"click")]),
+    (b'{"type":"click","at":"no time","sort":"tap","grade":"k1"}', STAMP, None),
+    (b'{"at":"no time","sort":"click","grade":"k1"}', STAMP, [("t", b"two")]),
+    (b'no event, but {"grade":"k1"}', STAMP, None),
+    (None, STAMP, None),
+    (b'{"type":"click",%s,"sort":"click","grade":"k0"}' % AT.encode(), STAMP, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "gone", "by_key"),
+    [
+        ({"field": "type"}, {0, 3, 4, 5}, {6, 7}),
+        ({"field": "sort"}, {1, 2, 4, 5}, {6, 7}),
+        ({"header": "t"}, {0, 2, 3, 5}, {6, 7}),
+        ({"topic": True}, {5}, set()),
+    ],
+)
+@pytest.mark.parametrize("where", ["grade=k1", "_key=k"])
+def test_of_one_type_it_finds_what_landings_leave_out(
+    where: str, source: Any, gone: set[int], by_key: set[int]
+):
+    """The type is that of the pipeline file of now; what has none that can be read is of any."""
+    log = [(*record, b"k") for record in LOG]
+    wanted = gone | by_key if where == "_key=k" else gone
+    world, lake, asked = World({("dc1", "bids"): [log]}), MemoryLake(), entry(where, kind="click")
+    world.resolve(SPEC, lake, hours(1))
+    world.land(SPEC, lake, hours(1))
+    ask(lake, asked)
+    now = pipeline(event={"type": source, "time": {"field": "at"}})
+    [found] = searched(lake, where, asked, now).found.values()
+    assert found.rows + found.rejected == len(wanted)
+    assert (found.places[0].first, found.places[0].last) == (min(wanted), max(wanted))
+    for mode in ("remake", "reland"):
+        world.land(now, lake, hours(1), mode, mode)
+        manifest = covered(now, lake, asked)[UNIT]
+        assert manifest.erased == len(wanted)
+        assert offsets(lake, manifest) == set(range(len(LOG))) - wanted
+
+
+def offsets(lake: MemoryLake, manifest: Manifest) -> set[int]:
+    found: set[int] = set()
+    for file in (*manifest.files, *manifest.rejected):
+        with lake.local(file.key) as path:
+            found |= set(pq.read_table(path, columns=["_offset"])["_offset"].to_pylist())
+    return found

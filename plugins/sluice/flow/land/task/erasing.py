@@ -12,13 +12,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sluice.config.event import Event
+from sluice.config.event import Event, TypeSource
 from sluice.event_values import UnreadablePayload, read_event, text_of
 from sluice.event_values import field as field_of
 from sluice.flow.land.task.headers import last_values
@@ -122,19 +123,22 @@ class BatchErasing:
         values = self.own[int(self.slices[place])]
         if values is None:
             return False
-        return values.has(self.keys[place].as_py(), text, lambda event: self._type(event, place))
+        headers = self.headers.slice(place, 1)
+        own = partial(type_of, self.event.type, topic=self.topic, headers=headers)
+        return values.has(self.keys[place].as_py(), text, own)
 
-    def _type(self, event: dict[str, Any], place: int) -> str | None:
-        source = self.event.type
-        if source.field is not None:
-            try:
-                return text_of(field_of(event, source.field.split(".")))
-            except UnreadablePayload:
-                return None
-        if source.header is not None:
-            found = last_values(self.headers.slice(place, 1), source.header)[0].as_py()
-            return None if found is None else found.decode(errors="replace")
-        return self.topic
+
+def type_of(source: TypeSource, event: dict[str, Any], topic: str, headers: pa.Array[Any]) -> str | None:
+    """Returns the type that the pipeline file gives an event out of a record with these `headers`."""
+    if source.field is not None:
+        try:
+            return text_of(field_of(event, source.field.split(".")))
+        except UnreadablePayload:
+            return None
+    if source.header is not None:
+        found = last_values(headers, source.header)[0].as_py()
+        return None if found is None else found.decode(errors="replace")
+    return topic
 
 
 class Erasing:
