@@ -70,7 +70,12 @@ GAUGES = metrics(
         "pipeline",
     ),
     ("units_in_state", "units", "Units of the last `heal`, by state", "pipeline state"),
-    ("table_units_behind", "units", "Units that are landed and not in the table", "pipeline table"),
+    (
+        "table_units_behind",
+        "units",
+        "Units that are landed and not in the table, or in it as they were",
+        "pipeline table",
+    ),
     ("units_expired", "units", "Units that Kafka no longer has whole", "pipeline"),
     ("newest_complete_timestamp", "seconds", "End of the newest complete slice, since the epoch", "pipeline"),
     ("newest_landed_timestamp", "seconds", "End of the newest landed slice, since the epoch", "pipeline"),

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.current import lacking, targets_of
 from sluice.flow.verify.repairs import Repairs, ranged
 from sluice.page.cells import Cell
 from sluice.page.models import CauseRow, RepairRow
 from sluice.page.slice_models import FailedTry, Finding, RunRow, TaskRow
 from sluice.safe_text import visible
-from sluice.state.rollup_commits import is_behind
 from sluice.state.row_balance import without_table
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -84,13 +84,11 @@ def _where(facts: SliceFacts) -> str:
 
 
 def _lacking(facts: SliceFacts) -> list[str]:
-    """The tables that lack a unit that has landed, or hold what an earlier manifest brought."""
-    landed = [(s, s.manifest) for s in facts.statuses if s.manifest is not None and not s.state.done]
-    return [
-        target.table
-        for target in facts.pipeline.targets
-        if any(is_behind(target, status.tables, manifest) for status, manifest in landed)
-    ]
+    """The tables that lack a unit that has landed, or hold it as it was."""
+    targets = targets_of(facts.pipeline)
+    landed = [s for s in facts.statuses if s.manifest is not None and not s.state.done]
+    behind = frozenset().union(*(lacking(facts.pipeline, targets, status) for status in landed))
+    return [table for table in targets if table in behind]
 
 
 def missing_tables(facts: SliceFacts) -> list[str]:

@@ -9,7 +9,8 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
-from sluice.manifest import LandedFile, Manifest
+from sluice.flow.verify.current import lacking, targets_of
+from sluice.manifest import LandedFile
 from sluice.page.overview import Hour
 from sluice.page.slice_causes import unrepeated
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
@@ -27,9 +28,7 @@ from sluice.page.slice_models import (
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, ceil, utc
 from sluice.state.additions import Addition
-from sluice.state.ledger import LedgerRow
 from sluice.state.months import Summaries, seal_of
-from sluice.state.rollup_commits import is_behind
 from sluice.state.schema.history import UnitChange
 from sluice.state.status import UnitStatus
 from sluice.state.timings import Timing
@@ -68,6 +67,8 @@ def unit_view(
     manifest, unit = status.manifest, status.unit
     ranges = manifest.ranges if manifest else status.ranges or ()
     files = manifest.held_files if manifest else ()
+    targets = targets_of(pipeline)
+    behind = lacking(pipeline, targets, status)
     return UnitView(
         cluster=unit.cluster,
         state=str(status.state),
@@ -90,7 +91,7 @@ def unit_view(
         rows_held=manifest.rows if manifest else None,
         losses=[_loss(loss) for loss in (*status.losses, *(manifest.lost if manifest else ()))],
         lacking_topics=list(status.lacking),
-        tables=[_table(pipeline, target, manifest, status.tables, gone) for target in pipeline.targets],
+        tables=[_table(pipeline, target, status, behind, gone) for target in targets.values()],
         files=[_file(file) for file in sorted(files, key=lambda f: -f.bytes)[:MOST_FILES]],
         file_count=len(files),
         bytes=sum(file.bytes for file in files),
@@ -117,18 +118,17 @@ def _loss(loss: object) -> LossRow:
 def _table(
     pipeline: Pipeline,
     target: Target,
-    manifest: Manifest | None,
-    tables: Mapping[str, LedgerRow],
+    status: UnitStatus,
+    behind: Collection[str],
     gone: Collection[str],
 ) -> TableRow:
-    row = tables.get(target.table)
-    landed = manifest.rows_by_type() if manifest else {}
+    row = status.tables.get(target.table)
+    landed = status.manifest.rows_by_type() if status.manifest else {}
     routed = pipeline.routed(target, landed)
     derived = target.counted or target.rollup is not None
     state = "missing"
     if row is not None:
-        behind = manifest is None or is_behind(target, tables, manifest)
-        state = "stale" if behind or not (derived or row.types == routed) else "committed"
+        state = "stale" if target.table in behind else "committed"
     return TableRow(
         table=target.table,
         state="no such table" if target.table in gone else state,

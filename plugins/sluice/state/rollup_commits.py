@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
-from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.unit_state import Commit
@@ -24,15 +23,6 @@ def rollups_wanted(pipeline: Pipeline, rows: Mapping[str, LedgerRow]) -> dict[st
         elif source is not None:
             found[table] = Commit(commit_of(rollup, source), (), sharding)
     return found
-
-
-def is_behind(target: Target, rows: Mapping[str, LedgerRow], manifest: Manifest) -> bool:
-    """Returns whether a table lacks a unit that has landed, by the unit's ledger rows in all tables."""
-    row = rows.get(target.table)
-    if row is None or target.rollup is None:
-        return row is None or row.manifest != manifest.id
-    source = rows.get(target.rollup.source)
-    return source is None or not is_fresh(target.rollup, row, source)
 
 
 def is_hour(unit: Unit) -> bool:

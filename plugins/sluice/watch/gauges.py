@@ -12,10 +12,10 @@ from pathlib import Path
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.causes import causes_of
+from sluice.flow.verify.current import lacking, targets_of
 from sluice.metrics.sink import MetricSample, sample
 from sluice.plan.backlog import Backlog
 from sluice.slices import utc
-from sluice.state.rollup_commits import is_behind
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.observe import Observation
@@ -77,9 +77,11 @@ def _complete(
     if done:
         yield sample("newest_complete_timestamp", max(done).timestamp(), pipeline=name)
         yield sample("lag_seconds", (now - max(done)).total_seconds(), pipeline=name)
-    for target in pipeline.targets:
-        behind = sum(is_behind(target, s.tables, s.manifest) for s in found if s.manifest is not None)
-        yield sample("table_units_behind", behind, pipeline=name, table=target.table)
+    targets = targets_of(pipeline)
+    landed = [s for s in found if s.manifest is not None and not s.state.done]
+    behind = Counter(table for status in landed for table in lacking(pipeline, targets, status))
+    for table in targets:
+        yield sample("table_units_behind", behind[table], pipeline=name, table=table)
 
 
 def _newest(found: Iterable[UnitStatus]) -> list[UnitStatus]:

@@ -11,6 +11,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.causes import causes_of
 from sluice.flow.verify.check_stalled import check_stalled
+from sluice.flow.verify.current import lacking, targets_of
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.plan.backlog import Backlog
@@ -18,7 +19,6 @@ from sluice.safe_text import visible
 from sluice.slices import SliceRange, Unit
 from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.rollup_commits import is_behind
 from sluice.state.schema.history import UnitChange
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
@@ -50,20 +50,20 @@ def overdue(
 def not_committed(
     pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime, missing: Collection[str] = ()
 ) -> Iterator[Problem]:
-    """Hours that are in the lake and late, by the table that lacks them. A `missing` table is a problem of
-    its own, which no load task repairs."""
-    lacking: dict[str, list[UnitStatus]] = {}
-    for status in _late(pipeline, found, now):
-        if status.manifest is not None:
-            for target in (target for target in pipeline.targets if target.table not in missing):
-                if is_behind(target, status.tables, status.manifest):
-                    lacking.setdefault(target.table, []).append(status)
-    for table, late in lacking.items():
+    """Hours that are in the lake and late, by the table that lacks them or holds them as they were. A
+    `missing` table is a problem of its own, which no load task repairs."""
+    targets = {name: target for name, target in targets_of(pipeline).items() if name not in missing}
+    by_table: dict[str, list[UnitStatus]] = {name: [] for name in targets}
+    for status in (one for one in _late(pipeline, found, now) if one.manifest is not None):
+        for table in lacking(pipeline, targets, status):
+            by_table[table].append(status)
+    for table, late in ((table, late) for table, late in by_table.items() if late):
         first, last = late[0].unit, late[-1].unit
         hours = str(first) if len(late) == 1 else f"{len(late)} units from {first} to {last}"
         since = _ago(now, first.slice.end)
         message = (
-            f"{hours} landed and not committed, {since} after the end of the first; inspect its load task"
+            f"{hours} landed and not committed as the pipeline file says now, {since} after the end of the "
+            "first; inspect its load task"
         )
         yield Problem(ProblemKind.NOT_COMMITTED, f"table {table}", message, _BOTH)
 

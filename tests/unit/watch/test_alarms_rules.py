@@ -12,7 +12,7 @@ from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.alarms import Alarms, Channel
 from sluice.flow.verify.verdict import OpenAnomaly, Verdict
-from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, SliceRange, Unit
@@ -24,12 +24,12 @@ from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.type_fields import FieldSeen, TypeFields
-from sluice.watch import rules, transactions
+from sluice.watch import gauges, rules, transactions
 from sluice.watch.observe import Observation, watched_range
 from sluice.watch.problems import LogStart, ProblemKind, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.server import Disk, ServerErrorCount, ServerFacts, joined, server_problems
-from sluice.watch.watch import problems_of
+from sluice.watch.watch import Watched, problems_of
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 TEN = pendulum.datetime(2026, 11, 20, 10)
@@ -144,6 +144,42 @@ def test_a_table_that_lacks_hours_is_one_problem_with_their_range():
     (problem,) = rules.not_committed(spec, found, TEN.add(hours=9))
     assert (problem.kind, problem.place) == (ProblemKind.NOT_COMMITTED, "table e.clicks")
     assert "3 units from 2026-11-20T10Z/dc1 to 2026-11-20T12Z/dc1" in problem.message
+
+
+def routed(types_of_other: tuple[str, ...], sharding: str = "") -> UnitStatus:
+    """Hour 10 with 3 clicks and 2 views, committed in both tables."""
+    files = tuple(
+        LandedFile(f"{kind}.parquet", "a", kind, "", n, n, "") for kind, n in (("click", 3), ("view", 2))
+    )
+    found = status(0, UnitState.STALE, tables=TABLES.values())
+    rows = {
+        "e.clicks": replace(found.tables["e.clicks"], types=("click",)),
+        "e.other": replace(found.tables["e.other"], types=types_of_other, sharding=sharding),
+    }
+    return replace(found, manifest=replace(found.manifest, files=files), tables=rows)
+
+
+@pytest.mark.parametrize(
+    ("types", "sharding", "tables"),
+    [
+        (("view",), "", []),
+        (("click", "view"), "", ["table e.other"]),
+        (("view",), "a, b by n", ["table e.other"]),
+    ],
+    ids=["as the file says", "routed otherwise", "sharded otherwise"],
+)
+def test_an_hour_that_stays_as_it_was_is_not_committed(
+    types: tuple[str, ...], sharding: str, tables: list[str]
+):
+    spec, late = pipeline(tables=TABLES), routed(types, sharding)
+    found = list(rules.not_committed(spec, [late], TEN.add(hours=9)))
+    assert [problem.place for problem in found] == tables
+    assert all("2026-11-20T10Z/dc1 landed and not committed as the pipeline" in one.message for one in found)
+    slices = SliceRange(TEN, TEN.add(hours=1))
+    seen = Observation(slices, Boundaries(), (late,), Lag("", [], []), {}, Verdict(), ServerFacts("ch"))
+    samples = gauges.watched(spec, Watched(seen, (), {}, {}), "s3://lake", TEN.add(hours=9))
+    behind = {s.labels["table"]: s.value for s in samples if s.metric.name == "table_units_behind"}
+    assert behind == {"e.clicks": 0, "e.other": len(tables)}
 
 
 def test_what_is_done_is_no_problem():

@@ -27,13 +27,13 @@ def committed(facts: VerifyFacts, table: str) -> list[tuple[UnitStatus, Manifest
     return [
         (status, m)
         for status, m in facts.landed
-        if is_current(facts.pipeline, target, status) or _kept(target, status, m)
+        if is_current(facts.pipeline, target, status) or _kept(target, status)
     ]
 
 
-def _kept(target: Target, status: UnitStatus, manifest: Manifest) -> bool:
-    row = status.tables.get(target.table)
-    if row is None or row.lacking or target.rollup is not None:
+def _kept(target: Target, status: UnitStatus) -> bool:
+    row, manifest = status.tables.get(target.table), status.manifest
+    if row is None or row.lacking or manifest is None or target.rollup is not None:
         return False
     return bool(status.forgotten_on) and row.manifest == manifest.id
 
@@ -48,8 +48,12 @@ def targets_of(pipeline: Pipeline) -> dict[str, Target]:
 
 
 def lacking(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> frozenset[str]:
-    """Returns the tables that lack the unit, or hold it as it was."""
-    return frozenset(name for name, t in targets.items() if not is_current(pipeline, t, status))
+    """Returns the tables that lack the unit, or hold it as it was and could hold it as it is now."""
+    return frozenset(
+        name
+        for name, target in targets.items()
+        if not is_current(pipeline, target, status) and not _kept(target, status)
+    )
 
 
 def narrowed(

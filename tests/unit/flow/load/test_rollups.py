@@ -11,10 +11,12 @@ from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
 from sluice.flow.load.rollups.decide import RollupFacts, changed, name_of
 from sluice.flow.load.rollups.select import of_hour, of_unit
+from sluice.flow.verify.current import lacking, targets_of
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import commit_of, is_behind, is_fresh
+from sluice.state.rollup_commits import commit_of, is_fresh
 from tests.support.landing_world import SPEC, START
+from tests.unit.flow.load.test_rollups_choices import landed
 
 
 @pytest.fixture
@@ -127,9 +129,10 @@ def test_rollups_are_targets_after_their_sources(folder):
     assert [t.table for t in made.targets] == ["db.click", "db.one", "db.two"]
     assert made.routed(made.targets[1], ["click"]) == ()
     tables = {"db.click": row(unit(0))}
-    assert is_behind(made.targets[1], tables, None)
+    targets = targets_of(made)
+    assert "db.one" in lacking(made, targets, landed(unit(0), tables))
     tables["db.one"] = row(unit(0), manifest=commit_of(made.rollups["db.one"], tables["db.click"]))
-    assert not is_behind(made.targets[1], tables, None)
+    assert "db.one" not in lacking(made, targets, landed(unit(0), tables))
 
 
 @pytest.mark.parametrize(

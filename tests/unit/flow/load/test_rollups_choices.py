@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,12 @@ from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
 from sluice.flow.load.rollups.decide import RollupFacts, changed, name_of
 from sluice.flow.load.work import LoadWork
+from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import is_fresh, is_hour
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
 from tests.support.landing_world import SPEC, START
 
 SELECT = "SELECT n FROM {source}"
@@ -39,6 +43,12 @@ def row(place: Unit, generation: int = 3, **more: Any) -> LedgerRow:
         "token": "",
     }
     return LedgerRow(unit=place, generation=generation, **{**known, **more})
+
+
+def landed(place: Unit, rows: Mapping[str, LedgerRow]) -> UnitStatus:
+    """Landed as `1-a`, without rows of any type."""
+    manifest = Manifest("demo", place.slice.id, place.cluster, 1, "a", (), (), (), 0, {}, 0)
+    return UnitStatus(place, UnitState.LANDED, (), (), manifest, rows, (), 0)
 
 
 SOURCE = {unit(n, c): row(unit(n, c), generation=n + 1) for n in range(3) for c in ("dc2", "dc1")}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Pipeline
 from sluice.flow.load.rollups.hours import parts_of, touched
-from sluice.manifest import Manifest
+from sluice.flow.verify.current import lacking, targets_of
 from sluice.slices import Slice, Unit
-from sluice.state.rollup_commits import is_behind, rollups_wanted
+from sluice.state.rollup_commits import rollups_wanted
 from sluice.state.unit_state import Commit
 from tests.support.landing_world import SPEC, START
 from tests.unit.flow.load.test_rollups_choices import (
@@ -22,6 +22,7 @@ from tests.unit.flow.load.test_rollups_choices import (
     PIPELINE,
     ROLLUP,
     SHARED,
+    landed,
     row,
     unit,
 )
@@ -65,20 +66,20 @@ def test_a_rollup_on_shards_has_their_sharding():
     }
 
 
-LANDED = Manifest("demo", unit(0).slice.id, "dc1", 1, "a", (), (), (), 0, {}, 0)
-
-
 @pytest.mark.parametrize(
     ("rows", "behind"),
     [
         ({}, True),
         ({"db.click": row(unit(0))}, False),
         ({"db.click": row(unit(0), manifest="0-z")}, True),
+        ({"db.click": row(unit(0), types=("view",))}, True),
+        ({"db.click": row(unit(0), sharding="a, b by n")}, True),
+        ({"db.click": row(unit(0), shares=(("a", row(unit(0))), ("b", None)))}, True),
         ({"db.other": row(unit(0))}, True),
     ],
 )
 def test_a_table_is_behind_what_has_landed(rows, behind):
-    assert is_behind(Target(table="db.click"), rows, LANDED) is behind
+    assert ("db.click" in lacking(PIPELINE, targets_of(PIPELINE), landed(unit(0), rows))) is behind
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_table_is_behind_what_has_landed(rows, behind):
     ],
 )
 def test_a_rollup_is_behind_its_source(rows, behind):
-    assert is_behind(Target(table="db.sums", rollup=ROLLUP), rows, LANDED) is behind
+    assert ("db.sums" in lacking(spec(), targets_of(spec()), landed(unit(0), rows))) is behind
 
 
 class Server:
