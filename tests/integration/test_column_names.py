@@ -8,12 +8,13 @@ import pytest
 
 from local.versions import ROOT
 from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.sharding import Placement
 from sluice.clients.clickhouse.sql import identifier
 from sluice.flow.verify.read_tables import SliceSpan
 from sluice.flow.verify.read_views import read_views
 from sluice.slices import SliceRange
 from sluice.state.system_tables import create_system_tables
-from tests.integration.landed import START, World, client_of, unit
+from tests.integration.landed import START, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
 
@@ -79,3 +80,16 @@ def test_sums_of_a_views_table_are_of_its_own_columns(world: World):
         assert seen[unit()].exact == f"({','.join(map(str, wanted))})"
     for seen in (sums["broken"].there, sums["broken"].given):
         assert [(one.value, one.scale) for one in seen[unit()].floats] == [(n, n) for n in wanted]
+
+
+def test_a_row_is_placed_by_its_own_columns(world: World):
+    """Of two shards the second; whoever reads another column by one of the names places rows elsewhere."""
+    place = " + ".join(map(identifier, NAMES))
+    pipeline, second = world.pipeline({"click": "clicks"}), Placement("s2", 1, 2, place, "s1, s2 by place")
+    fields = [{name: n * index // 3 for index, name in enumerate(NAMES)} for n in range(20)]
+    land(world.lake, unit(), [event(**one) for one in fields])
+    wanted = [tuple(one.values()) for one in fields if sum(one.values()) % 2]
+    assert 0 < len(wanted) < len(fields)
+    assert world.load(pipeline, unit(), placement=second).summary()["rows"] == len(wanted)
+    listed = ", ".join(map(identifier, NAMES))
+    assert world.sql(f"SELECT {listed} FROM {{db}}.clicks ORDER BY {listed}") == wanted
