@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from local.versions import ROOT
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sharding import Placement
 from sluice.clients.clickhouse.sql import identifier
@@ -15,23 +12,13 @@ from sluice.flow.verify.read_views import read_views
 from sluice.slices import SliceRange
 from sluice.state.system_tables import create_system_tables
 from tests.integration.landed import START, World, client_of, event, land, unit
+from tests.support.statement_names import names
 
 pytestmark = pytest.mark.integration
 
 KEYS = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
 EVENTS = range(7)
-
-
-def aliases() -> list[str]:
-    """Every alias of every statement that can read a user's table; those that begin with `sluice_` are no
-    column of anybody's."""
-    texts = [file.read_text() for file in sorted((ROOT / "include/sql").rglob("*.sql"))]
-    filled_in = [text for text in texts if re.search(r"\{\w+\}", text)]
-    found = {name for text in filled_in for name in re.findall(r"\bAS ([a-z]\w*)", text)}
-    return sorted(name for name in found if not name.startswith("sluice_"))
-
-
-NAMES = aliases()
+NAMES = names()
 
 
 def value(name: str, number: int) -> int:

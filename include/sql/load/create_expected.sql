@@ -3,7 +3,8 @@
 -- of those four hours are covered, else of the last seven days. A mean, because means of parts add up to that of
 -- their sum: summed up by country, the view still says what is expected of the country. A key that an hour does
 -- not have counts there as 0. An hour is covered when its slices are committed; late rows change it later. What was
--- seen of an hour that is not covered is unknown: it has not landed, or is still to come.
+-- seen of an hour that is not covered is unknown: it has not landed, or is still to come. Beside the keys every other
+-- name begins with _, which no key does: an alias would hide a key of its name.
 CREATE OR REPLACE VIEW {view} AS
 WITH
     covered AS
@@ -42,27 +43,27 @@ WITH
     ),
     counted AS
     (
-        SELECT toStartOfHour(toDateTime(hour, 'UTC')) AS at, {keys}, sum(count) AS rows
+        SELECT toStartOfHour(toDateTime(hour, 'UTC')) AS _at, {keys}, sum(count) AS _rows
         FROM {committed}
         WHERE hour >= (SELECT min(at) - toIntervalDay(28) FROM shown)
-        GROUP BY at, {keys}
+        GROUP BY _at, {keys}
     )
 SELECT
-    at AS hour,
+    _hour AS hour,
     {keys},
-    if(at IN (SELECT at FROM chosen WHERE notEmpty(days)), sum(awaited), NULL) AS expected,
-    if(at IN (SELECT at FROM covered), sum(there), NULL) AS seen,
+    if(_hour IN (SELECT at FROM chosen WHERE notEmpty(days)), sum(_awaited), NULL) AS expected,
+    if(_hour IN (SELECT at FROM covered), sum(_there), NULL) AS seen,
     expected - seen AS difference
 FROM
 (
-    SELECT used.at AS at, {keys}, counted.rows / used.among AS awaited, 0 AS there
+    SELECT _hour, {keys}, _rows / _among AS _awaited, 0 AS _there
     FROM counted
-    INNER JOIN (SELECT at, arrayJoin(days) AS day, length(days) AS among FROM chosen) AS used
-        ON counted.at = used.day
+    INNER JOIN (SELECT at AS _hour, arrayJoin(days) AS _day, length(days) AS _among FROM chosen) AS used
+        ON _at = _day
     UNION ALL
-    SELECT at, {keys}, 0 AS awaited, rows AS there
+    SELECT _at AS _hour, {keys}, 0 AS _awaited, _rows AS _there
     FROM counted
-    WHERE at IN (SELECT at FROM shown WHERE over)
+    WHERE _at IN (SELECT at FROM shown WHERE over)
 )
-GROUP BY at, {keys}
+GROUP BY _hour, {keys}
 COMMENT {comment}

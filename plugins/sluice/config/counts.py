@@ -11,6 +11,7 @@ from pydantic import field_validator
 from sluice.config.section import Section
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has
+OF_VIEW = ("expected", "seen", "difference")  # what include/sql/load/create_expected.sql names beside them
 COUNTS = "counts"  # what `_type` says in a row of counts; no event's row is ever beside it
 
 
@@ -49,6 +50,9 @@ class Counts(Section):
         for column, path in value.items():
             if column in OWN or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", column):
                 raise ValueError(f"{column!r} cannot be a column of counts: write {{column: field, …}}")
+            if column in OF_VIEW:
+                view = "the view of what is expected has a column of that name"
+                raise ValueError(f"{column!r} cannot be counted by, {view}: write {{OTHER_COLUMN: {path}}}")
             if not all(path.split(".")):
                 raise ValueError(f"expected a field or a dotted path, not {path!r}")
         for one, other in permutations(value.values(), 2):

@@ -17,6 +17,16 @@ def test_a_list_of_fields_names_their_columns():
     assert [t.table for t in pipeline(counts=[SPEC]).targets] == ["db.click", "db.traffic"]
 
 
+@pytest.mark.parametrize("name", ["expected", "seen", "difference"])
+def test_a_column_of_the_view_of_what_is_expected_is_no_field(name):
+    with pytest.raises(
+        ValueError, match=rf"'{name}' cannot be counted by, .*: write {{OTHER_COLUMN: {name}}}"
+    ):
+        pipeline(counts=[{**SPEC, "by": [name]}])
+    (renamed,) = pipeline(counts=[SPEC | {"by": {"of_field": name}}]).counts
+    assert dict(renamed.by) == {"of_field": name}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
