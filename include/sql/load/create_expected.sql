@@ -2,9 +2,10 @@
 -- Expected is the mean of the same hour of day: of the same weekday in the last four weeks where at least three
 -- of those four hours are covered, else of the last seven days. A mean, because means of parts add up to that of
 -- their sum: summed up by country, the view still says what is expected of the country. A key that an hour does
--- not have counts there as 0. An hour is covered when its slices are committed; late rows change it later. What was
--- seen of an hour that is not covered is unknown: it has not landed, or is still to come. Beside the keys every other
--- name begins with _, which no key does: an alias would hide a key of its name.
+-- not have counts there as 0. An hour is covered when its slices are committed for every cluster that had begun by
+-- then; late rows change it later. What was seen of an hour that is not covered is unknown: it has not landed, or is
+-- still to come. Beside the keys every other name begins with _, which no key does: an alias would hide a key of its
+-- name.
 CREATE OR REPLACE VIEW {view} AS
 WITH
     covered AS
@@ -12,14 +13,20 @@ WITH
         SELECT toStartOfHour(slice) + toIntervalHour(arrayJoin(range({hours_of_slice}))) AS at
         FROM
         (
-            SELECT slice
-            FROM sluice.ledger
-            WHERE target = {target_name} AND table_uuid = {table_uuid}
-            GROUP BY slice, cluster
-            HAVING argMax(state, (generation, attempt, state)) = 'committed'
+            SELECT slice, arrayFilter(one -> one.2 <= toUnixTimestamp(slice), {clusters}) AS awaited
+            FROM
+            (
+                SELECT slice, cluster
+                FROM sluice.ledger
+                WHERE target = {target_name} AND table_uuid = {table_uuid}
+                GROUP BY slice, cluster
+                HAVING argMax(state, (generation, attempt, state)) = 'committed'
+            )
+            GROUP BY slice
+            HAVING notEmpty(awaited) AND hasAll(groupArray(toString(cluster)), arrayMap(one -> one.1, awaited))
         )
         GROUP BY at
-        HAVING uniqExact(slice) >= {slices_of_hour}
+        HAVING count() >= {slices_of_hour}
     ),
     shown AS
     (

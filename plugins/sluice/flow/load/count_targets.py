@@ -10,11 +10,15 @@ from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.clickhouse.types import parse
+from sluice.clients.lake.base import Lake
 from sluice.config.counts import OWN, Counts
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
 from sluice.slices import HOUR
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
 from sluice.state.target_ddl import COUNT_TYPES
+from sluice.state.units import spans
 
 
 def view_name(table: str) -> str:
@@ -26,8 +30,9 @@ def keys_of(spec: Counts, found: TargetTable) -> tuple[str, ...]:
     return ("type", *(name for name in spec.by if name in found.filled and name not in OWN))
 
 
-def create_expected(client: Client, pipeline: Pipeline, found: TargetTable) -> None:
-    """Makes the view when the pipeline file or the table's shape is new, over the readers' view."""
+def create_expected(client: Client, pipeline: Pipeline, lake: Lake, found: TargetTable) -> None:
+    """Makes the view when the pipeline file, the table's shape or where a cluster begins is new, over the
+    readers' view."""
     spec = next(one for one in pipeline.counts if one.table == found.table)
     text = render(
         "load/create_expected",
@@ -37,6 +42,7 @@ def create_expected(client: Client, pipeline: Pipeline, found: TargetTable) -> N
         table_uuid=literal(found.uuid),
         keys=listed(map(identifier, keys_of(spec, found))),
         hours_of_slice=Sql(str(max(1, pipeline.slice // HOUR))),
+        clusters=_awaited(pipeline, lake),
         slices_of_hour=Sql(str(max(1, HOUR // pipeline.slice))),
         comment=Sql("{comment}"),
     )
@@ -47,6 +53,16 @@ def create_expected(client: Client, pipeline: Pipeline, found: TargetTable) -> N
     )
     if [(comment,)] != [tuple(row) for row in known]:
         client.run(Sql(text.replace("{comment}", literal(comment))), settings=WRITE)
+
+
+def _awaited(pipeline: Pipeline, lake: Lake) -> Sql:
+    """Returns each cluster with the first slice that waits for it, in seconds since the epoch. Of one cluster
+    no slice is committed before it begins: the log is not read."""
+    log = BoundaryLog(lake).read() if len(pipeline.kafka) > 1 else Boundaries()
+    begins = spans(pipeline, log).begins
+    known = {cluster: 0 if begin is None else int(begin.timestamp()) for cluster, begin in begins.items()}
+    pairs = listed(f"({literal(c)}, {begin})" for c, begin in known.items())
+    return Sql(f"CAST([{pairs}], 'Array(Tuple(String, UInt64))')")
 
 
 _HELD_BY = {"hour": ("DateTime", "DateTime64"), "type": ("String",), "count": ("UInt64", "Int64")}

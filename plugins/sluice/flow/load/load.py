@@ -182,7 +182,7 @@ class _Loading:
         found, filling = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, found)
         if self.target.counted:
-            create_expected(self.client, self.pipeline, found)
+            create_expected(self.client, self.pipeline, self.lake, found)
         crash_points.reached(Load.VIEWED)
         if found.replicated:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
