@@ -226,6 +226,7 @@ def test_values_that_fit_arrive_as_they_are(rolled: Rolled):
         "parts": ("map('a', [toUInt64(255)])", "Map(LowCardinality(String), Array(UInt8))", "{'a':[255]}"),
         "pair": ("tuple(toInt64(7), 'x')", "Tuple(n UInt8, t String)", "(7,'x')"),
         "most": ("toUInt64(65535)", "SimpleAggregateFunction(max, UInt16)", "65535"),
+        **{name: (f"'{name}'", "String", name) for name in ("g0", "v1", "m2")},  # as the statement has them
     }
     for name, (_, kind, _) in columns.items():
         rolled.world.sql(f"ALTER TABLE {{db}}.by_user ADD COLUMN {name} {kind}")

@@ -5,7 +5,7 @@ FROM
     SELECT {named}
     FROM (SELECT {given} FROM (
 {select}
-))
+) AS sluice_given)
 )
 WHERE {misfit}
 LIMIT 1

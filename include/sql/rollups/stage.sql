@@ -7,6 +7,6 @@ FROM
     SELECT {named}
     FROM (SELECT {given} FROM (
 {select}
-))
+) AS sluice_given)
 )
 {settings}

@@ -59,7 +59,9 @@ class RollupStaging(Staging):
                 raise self._refused(work, select, error) from error
 
     def _rows(self, select: Sql) -> dict[str, Sql]:
-        given = [Sql(f"{identifier(name)} AS g{n}") for n, name in enumerate(self.filling.columns)]
+        given = [
+            Sql(f"sluice_given.{identifier(name)} AS g{n}") for n, name in enumerate(self.filling.columns)
+        ]  # qualified: a column may be named like an alias
         return {
             "named": listed([*(f"g{n}" for n in range(len(given))), *self.filling.named]),
             "given": listed(given),
