@@ -13,6 +13,7 @@ import pytest
 
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.connections.connection import Connection
 from sluice.errors import ClickHouseUnavailable, Conservation, Refused, TargetRefused
 from sluice.flow.load.protocol import LoadRun
@@ -68,6 +69,20 @@ def test_a_reload_of_the_same_token_is_done_once(world: World):
     land(world.lake, unit(), [event(n=1)])
     loaded = [len(world.load(pipeline, unit(), mode="reload", token=t).loaded) for t in ("a", "a", "b", "")]
     assert loaded == [1, 0, 1, 1]
+
+
+def test_equal_blocks_are_no_duplicates_to_the_server(world: World):
+    """Whatever window the table has: statements of a load carry that, and not only for sorted SELECTs."""
+    window = "SETTINGS non_replicated_deduplication_window = 100"
+    world.sql(f"CREATE TABLE {{db}}.equal (n UInt8) ENGINE = MergeTree ORDER BY n {window}")
+    for _ in range(2):
+        world.client.run(
+            f"INSERT INTO {world.database}.equal FORMAT JSONEachRow", settings=WRITE, body=b'{"n": 1}'
+        )
+    for _ in range(2):
+        select = "SELECT arrayJoin([2, 3]) AS n ORDER BY ALL"
+        world.client.run(f"INSERT INTO {world.database}.equal {select}", settings=WRITE)
+    assert world.sql("SELECT n, count() FROM {db}.equal GROUP BY n ORDER BY n") == [(1, 2), (2, 2), (3, 2)]
 
 
 def test_a_slice_landed_again_replaces_its_rows_and_misfits(world: World):

@@ -13,6 +13,7 @@ from clickhouse_connect.driver.summary import QuerySummary
 from urllib3.exceptions import HTTPError
 
 from sluice.clients.clickhouse.errors import NO_CODE, NO_ROW, READONLY, ServerError, shorten
+from sluice.clients.clickhouse.settings import NEWER
 from sluice.errors import ClickHouseUnavailable
 from sluice.metrics import meter
 
@@ -43,7 +44,7 @@ class Client:
     ) -> list[Sequence[Any]]:
         """Returns the rows of a statement that only reads; a lost connection is asked again."""
         with self._explained(sql), _metered(sql):
-            carried = {**self._reading, **(settings or {})}
+            carried = self._known({**self._reading, **(settings or {})})
             result = self._driver.query(sql, parameters=dict(parameters or {}) or None, settings=carried)
             return list(result.result_rows)
 
@@ -56,8 +57,9 @@ class Client:
     ) -> None:
         """Sends one statement once, and waits for its end; `body` is the data of an INSERT."""
         with self._explained(sql), _metered(sql) as kind:
+            carried = self._known(settings or {})
             answer = self._driver.command(
-                sql, parameters=dict(parameters or {}) or None, data=body, settings=dict(settings or {})
+                sql, parameters=dict(parameters or {}) or None, data=body, settings=carried
             )
             if kind == "INSERT" and isinstance(answer, QuerySummary):
                 meter.add("insert_rows", _whole(answer.summary.get("written_rows")))
@@ -65,6 +67,14 @@ class Client:
 
     def close(self) -> None:
         self._driver.close()
+
+    def _known(self, settings: Settings) -> dict[str, Any]:
+        """Leaves out settings that only newer servers have: the driver has asked for this one's."""
+        return {
+            name: value
+            for name, value in settings.items()
+            if name not in NEWER or name in self._driver.server_settings
+        }
 
     @contextmanager
     def _explained(self, sql: str) -> Iterator[None]:

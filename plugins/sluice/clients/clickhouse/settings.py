@@ -112,6 +112,8 @@ WRITE: dict[str, object] = {
     "allow_suspicious_ttl_expressions": 1,
     # Block deduplication forgets and is not atomic; the ledger decides instead.
     "insert_deduplicate": 0,
+    "deduplicate_insert": "disable",
+    "deduplicate_insert_select": "disable",
     "deduplicate_blocks_in_dependent_materialized_views": 0,
     "async_insert": 0,
     # A view that fails has to fail its INSERT.
@@ -134,6 +136,9 @@ WRITE: dict[str, object] = {
     # What a view's SELECT means is asked of the analyzer, so it is what carries it out.
     "enable_analyzer": 1,
 }
+
+NEWER = frozenset({"deduplicate_insert", "deduplicate_insert_select"})
+"""Settings that 25.8 does not have, and would refuse a statement for."""
 
 
 # Counts see every row that a quorum has; that is so only while inserts wait for one another.
