@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +15,8 @@ from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
 from sluice.errors import CannotErase
 from sluice.flow.erase.erasure_request import Where
-from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.erasing import ErasedValues, type_of
+from sluice.flow.land.task.erasing import ErasedValues
+from sluice.flow.land.task.row_erasing import COLUMNS, RowErasing
 from sluice.manifest import Manifest
 from sluice.runtime import deeper
 from sluice.slices import Unit
@@ -90,14 +89,14 @@ class UnitSearch:
 
     def _rows(self, parquet: pq.ParquetFile) -> Iterator[Mapping[str, Any]]:
         there = parquet.schema_arrow.names
-        columns = [name for name in ("_payload", "_key", "_headers", "_type", *_PLACE) if name in there]
+        columns = [name for name in (*COLUMNS, "_type", *_PLACE[1:]) if name in there]
         for batch in parquet.iter_batches(_ROWS, columns=columns):
             likely = batch.filter(self._likely(batch))
             stamps = likely["_timestamp"].cast(pa.int64())
             likely = likely.set_column(likely.schema.get_field_index("_timestamp"), "_timestamp", stamps)
-            headers = likely["_headers"].cast(HEADERS)
-            rows = likely.drop_columns(["_headers"]).to_pylist()
-            yield from (row for place, row in enumerate(rows) if self._is(row, headers.slice(place, 1)))
+            found = pa.array(RowErasing(self.values, self.event.type).found(likely), pa.bool_())
+            own = [name for name in likely.schema.names if name in ("_type", *_PLACE)]
+            yield from likely.filter(found).select(own).to_pylist()
 
     def _likely(self, batch: pa.RecordBatch) -> Any:
         """Returns which rows have a value as it was typed, or may have it with escapes."""
@@ -111,12 +110,6 @@ class UnitSearch:
             else:
                 found = pc.or_kleene(found, pc.match_substring(payloads, where.value))
         return pc.fill_null(found, False)
-
-    def _is(self, row: Mapping[str, Any], headers: pa.Array[Any]) -> bool:
-        payload = row["_payload"]
-        text = payload.encode() if isinstance(payload, str) else payload
-        own = partial(type_of, self.event.type, topic=row["_topic"], headers=headers)
-        return self.values.has(row["_key"], text, own)
 
 
 def marks_of(manifest: Manifest) -> tuple[FileMark, ...]:

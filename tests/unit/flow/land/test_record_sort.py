@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         "value": pa.binary(),
         "size": pa.int64(),
         "held": pa.string(),
+        "erased": pa.bool_(),
     }
 )
 Row = tuple[int, int, int, bytes]

@@ -32,6 +32,8 @@ SHORTEST = 8
 follows the field's name."""
 LONGEST = 1_024
 """Bytes of a value that can be asked for."""
+ERASED = "erased"
+"""A column of batches out of the lake: whether the row that the lake has of a decoded message is erased."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _TOKEN = re.compile(rb"[^\s\"',:;=&?{}\[\]()<>|\\\x00-\x1f\x7f]{%d,%d}" % (SHORTEST, LONGEST))
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -109,7 +111,8 @@ class ErasedValues:
 
 @dataclass(frozen=True)
 class BatchErasing:
-    """A batch of records of one topic and partition. `slices`: of each record the number of its slice."""
+    """A batch of records of one topic and partition. `slices`: of each record the number of its slice.
+    `found`: which are erased whatever they hold now, for the lake's row of them is; None: none of them."""
 
     own: Sequence[ErasedValues | None]
     event: Event
@@ -117,12 +120,15 @@ class BatchErasing:
     keys: pa.Array[Any]
     topic: str
     headers: pa.Array[Any]
+    found: Sequence[bool] | None = None
 
     def has(self, place: int, text: bytes | None) -> bool:
         """Returns whether the text, which came out of the record at `place`, is erased."""
         values = self.own[int(self.slices[place])]
         if values is None:
             return False
+        if self.found is not None and self.found[place]:
+            return True
         headers = self.headers.slice(place, 1)
         own = partial(type_of, self.event.type, topic=self.topic, headers=headers)
         return values.has(self.keys[place].as_py(), text, own)
@@ -158,13 +164,18 @@ class Erasing:
     def active(self) -> bool:
         return any(one is not None for one in self._own)
 
+    def values(self, number: int) -> ErasedValues | None:
+        """Returns what is erased from a slice."""
+        return self._own[number]
+
     def of(
-        self, topic: str, slices: np.ndarray, keys: pa.Array[Any], headers: pa.Array[Any]
+        self, topic: str, slices: np.ndarray, batch: pa.RecordBatch, headers: pa.Array[Any]
     ) -> BatchErasing | None:
         """Returns None where nothing is erased from the slices of the batch."""
         if not any(self._own[number] is not None for number in np.unique(slices).tolist()):
             return None
-        return BatchErasing(self._own, self._event, slices, keys, topic, headers)
+        found: list[Any] | None = batch[ERASED].to_pylist() if ERASED in batch.schema.names else None
+        return BatchErasing(self._own, self._event, slices, batch["key"], topic, headers, found)
 
 
 def _after(names: Sequence[str]) -> bytes:

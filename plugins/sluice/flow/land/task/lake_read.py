@@ -20,12 +20,15 @@ import pyarrow.parquet as pq
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.direct_read import divided
+from sluice.flow.land.task.erasing import Erasing
 from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.record_sort import sorted_by_record
 from sluice.flow.land.task.records_again import WHOLE, batches_of
+from sluice.flow.land.task.row_erasing import RowErasing
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.writer import sha256
 from sluice.mask.unit_mask import is_held
+from sluice.slices import Unit
 
 # As many records are one task's; more are divided as those of Kafka are.
 TOGETHER = 200_000
@@ -46,8 +49,8 @@ def batches(task: Task) -> Iterator[pa.RecordBatch]:
 
     Raises CannotRemake for a file that is missing or damaged, and for rows that are no whole records.
     """
-    spans = _Spans(task)
-    parts = (part for file in task.files or () for part in _rows_of(task, file, spans))
+    spans, erased = _Spans(task), _Erased(task)
+    parts = (part for file in task.files or () for part in _rows_of(task, file, spans, erased))
     yield from batches_of(task, sorted_by_record(parts))
 
 
@@ -86,17 +89,33 @@ class _Spans:
         return rows, self._order[at[rows]]
 
 
-def _rows_of(task: Task, file: LakeFile, spans: _Spans) -> Iterator[pa.Table]:
+class _Erased:
+    """What is erased of each unit's rows where messages are decoded: another schema may give another event
+    now, and the person was found in the one that the lake has."""
+
+    def __init__(self, task: Task) -> None:
+        self._erasing = Erasing(task.erasures, task.slices, task.pipeline.event)
+        self._source, self._decoded = task.pipeline.event.type, task.decoding is not None
+        self._numbers = {str(Unit(slice_, task.cluster)): n for n, slice_ in enumerate(task.slices)}
+
+    def of(self, file: LakeFile, names: set[str]) -> RowErasing | None:
+        if not self._decoded and "_raw" not in names:
+            return None
+        values = self._erasing.values(self._numbers[file.unit])
+        return None if values is None else RowErasing(values, self._source)
+
+
+def _rows_of(task: Task, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterator[pa.Table]:
     try:
         with task.lake.local(file.key) as path:
-            yield from _read(path, file, spans)
+            yield from _read(path, file, spans, erased)
     except FileNotFoundError:
         raise file.refusal("is missing") from None
     except (pa.ArrowException, OSError) as error:
         raise file.refusal(f"cannot be read ({error})") from error
 
 
-def _read(path: Path, file: LakeFile, spans: _Spans) -> Iterator[pa.Table]:
+def _read(path: Path, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterator[pa.Table]:
     with pq.ParquetFile(path) as parquet:
         meta = parquet.metadata
         if meta.num_rows != file.rows:
@@ -108,11 +127,13 @@ def _read(path: Path, file: LakeFile, spans: _Spans) -> Iterator[pa.Table]:
             return
         if sha256(path) != file.sha256:
             raise file.refusal("has other bytes than its manifest says")
-        wanted = [name for name in (_value_of(there), *_PLACE, *_MORE) if name in there]
+        own = erased.of(file, there)
+        texts = {_value_of(there), *(() if own is None else ("_payload",))}
+        wanted = [name for name in (*texts, *_PLACE, *_MORE) if name in there]
         for batch in parquet.iter_batches(_ROWS, row_groups=groups, columns=wanted):
             rows, places = spans.chosen(batch)
             if len(rows):
-                yield _records(file, batch.take(pa.array(rows, pa.int64())), places, _value_of(there))
+                yield _records(file, batch.take(pa.array(rows, pa.int64())), places, own)
 
 
 def _value_of(names: set[str]) -> str:
@@ -120,8 +141,11 @@ def _value_of(names: set[str]) -> str:
     return "_raw" if "_raw" in names else "_payload"
 
 
-def _records(file: LakeFile, batch: pa.RecordBatch, places: np.ndarray, value: str) -> pa.Table:
+def _records(
+    file: LakeFile, batch: pa.RecordBatch, places: np.ndarray, erased: RowErasing | None
+) -> pa.Table:
     count, names = batch.num_rows, batch.schema.names
+    value = _value_of({*names})
     sizes = batch["_size"] if "_size" in names else pa.nulls(count, pa.int64())
     numbers: pa.Array[Any] = batch["_row"] if "_row" in names else pa.nulls(count, pa.int32())
     _refuse_incomplete(file, batch, value, sizes)
@@ -136,8 +160,15 @@ def _records(file: LakeFile, batch: pa.RecordBatch, places: np.ndarray, value: s
             "value": batch[value].cast(pa.binary()),
             "size": sizes,
             "held": _held(file, batch, value, numbers),
+            "erased": _found(batch, numbers, erased),
         }
     )
+
+
+def _found(batch: pa.RecordBatch, numbers: pa.Array[Any], erased: RowErasing | None) -> pa.Array[Any]:
+    """Returns which rows are whole messages that are erased. Arrays are joined first, and then read."""
+    found = [False] * batch.num_rows if erased is None else erased.found(batch)
+    return pc.and_(pa.array(found, pa.bool_()), numbers.is_null())
 
 
 def _held(file: LakeFile, batch: pa.RecordBatch, value: str, numbers: pa.Array[Any]) -> pa.Array[Any]:

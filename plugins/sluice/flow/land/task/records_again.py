@@ -12,6 +12,7 @@ import pyarrow as pa
 from sluice.errors import CannotRemake
 from sluice.flow.land.task import headers
 from sluice.flow.land.task.columns import lengths
+from sluice.flow.land.task.erasing import ERASED
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.task import Task
@@ -24,7 +25,7 @@ _RECORDS = 4_096
 
 
 def batches_of(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Yields the records with the task's `columns()`, TOO_LARGE and HELD, each batch of one partition.
+    """Yields the records with the task's `columns()`, TOO_LARGE, HELD, ERASED, each batch of one partition.
 
     `tables` are sorted by place, offset and row, and hold whole records; a place is the number of topic and
     partition among those of the task. Raises CannotRemake for rows that
@@ -111,6 +112,7 @@ def _batch(records: pa.Table, places: Sequence[int]) -> pa.RecordBatch:
         "timestamp": records["timestamp"],
         TOO_LARGE: records["size"],
         HELD: records["held"],
+        ERASED: records["erased"],
     }
     # Slices are copied: whoever takes a column counts its bytes.
     return pa.table(columns).combine_chunks().to_batches()[0]

@@ -167,7 +167,7 @@ class _Landing:
         times = batch["timestamp"].to_numpy()
         earliest, latest = self._earliest[slices], self._latest[slices]
         found = headers.from_json(batch["headers"])
-        erasing = self._erasing.of(topic, slices, batch["key"], found)
+        erasing = self._erasing.of(topic, slices, batch, found)
         records = RecordColumns(batch["value"], topic, found, times, earliest, latest, erasing)
         taken = self._masks.taken(columns.taken(batch, self._cluster, topic, partition, found), slices)
         for opened in self._opener.open(records, carried(batch)):

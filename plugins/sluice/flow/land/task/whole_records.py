@@ -51,7 +51,7 @@ def unerased(
     erasing: Erasing, topic: str, batch: pa.RecordBatch, slices: np.ndarray, refused: Mapping[int, str]
 ) -> tuple[dict[int, str], list[int]]:
     """Returns those of the refused records that are not erased, and the positions of the others."""
-    found = erasing.of(topic, slices, batch["key"], headers.from_json(batch["headers"]))
+    found = erasing.of(topic, slices, batch, headers.from_json(batch["headers"]))
     if found is None:
         return dict(refused), []
     erased = [place for place in refused if found.has(place, batch["value"][place].as_py())]
