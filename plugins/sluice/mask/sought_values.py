@@ -15,9 +15,13 @@ def hashes_of(rules: MaskRules | None, name: str, value: bytes) -> list[bytes]:
 
 
 def hidden_by(rules: MaskRules | None, name: str) -> str:
-    """Returns the action that leaves nothing to look for in a field; else nothing."""
-    rule = None if rules is None else {**rules.fields, **rules.parts}.get(name)
-    return "" if rule is None or rule.keys or rule.rule.keep else rule.rule.action
+    """Returns the action that leaves nothing to look for in a field; else nothing. A field around it is
+    masked as a whole, also where it is hashed."""
+    known = {} if rules is None else {**rules.fields, **rules.parts}
+    if (own := known.get(name)) is not None:
+        return "" if own.keys or own.rule.keep else own.rule.action
+    around = (name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1))
+    return next((known[one].rule.action for one in around if one in known), "")
 
 
 def _each(rule: KeyedRule, value: bytes) -> Iterator[bytes]:

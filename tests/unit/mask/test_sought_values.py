@@ -61,3 +61,15 @@ def test_what_cannot_be_found():
     assert hidden_by(rules, "ip") == "drop"
     assert [hidden_by(rules, name) for name in ("_key", "email")] == ["", ""]
     assert hidden_by(None, "ip") == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "action"), [("drop", "drop"), ({"hash": OLD}, "hash"), ("keep_first", "keep_first 1")]
+)
+def test_a_field_is_hidden_by_the_mask_of_one_around_it(rule: object, action: str):
+    """Of an object the lake has the hash of the whole, or nothing."""
+    rules = mask_rules(pipeline(mask={"user.of": rule}))
+    event = b'{"user":{"of":{"id":{"n":7}},"id":7}}'
+    assert b'"n":7' not in UnitMask(rules).event_of("click")(event)
+    assert [hidden_by(rules, name) for name in ("user.of.id", "user.of.id.n")] == [action, action]
+    assert [hidden_by(rules, name) for name in ("user.id", "user.off", "user.off.id", "of.id")] == [""] * 4
