@@ -11,7 +11,7 @@ from dataclasses import replace
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.current import is_current, targets_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
-from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.repairs import Repairs, with_wait
 from sluice.slices import Slice
 
 
@@ -58,11 +58,10 @@ def _then(repairs: Repairs, waiting: list[Slice]) -> str:
 
 def after_creation(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
     """Returns the same with its command as something to be done later."""
-    missing = sorted(missing_tables(facts))
+    missing = missing_tables(facts)
     if not missing or not anomaly.command.startswith("sluice run"):
         return anomaly
-    later = f"when {' and '.join(missing)} is created: {anomaly.command}"
-    advice = "; ".join(filter(None, (anomaly.advice, later)))
+    advice = with_wait(anomaly.advice, missing, anomaly.command)
     return replace(anomaly, command="", advice=advice, later=anomaly.command)
 
 

@@ -123,3 +123,13 @@ def _joined(group: Iterable[RangedCommand]) -> list[RangedCommand]:
         else:
             done.append(one)
     return done
+
+
+def with_wait(advice: str, missing: Iterable[str], command: str) -> str:
+    """Returns the advice, and that the command works once the tables are there."""
+    return "; ".join(filter(None, (advice, f"when {' and '.join(sorted(missing))} is created: {command}")))
+
+
+def without_wait(advice: str, command: str) -> str:
+    """Returns the advice that `with_wait` was given."""
+    return re.sub(rf"(?:^|; )when [^;]+ is created: {re.escape(command)}$", "", advice)

@@ -15,6 +15,7 @@ import msgspec
 
 from sluice.errors import SluiceError
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
+from sluice.flow.verify.repairs import with_wait, without_wait
 from sluice.slices import SliceRange, utc
 
 KEY = "_verify/latest.json"
@@ -111,13 +112,26 @@ def after(
     seen = covered or {}
     new = tuple(found)
     again = {(a.kind, a.place) for a in new}
+    missing = {a.table for a in new if a.kind == AnomalyKind.TABLE_MISSING}
     kept = tuple(
-        a
+        _by_tables(a, missing)
         for a in old.anomalies
         if not ((a.kind == AnomalyKind.TABLE_MISSING or _seen(a, start, until)) and _covered(a, seen))
         or ((a.kind, a.place) not in again and any((name, a.cluster) in pending for name in a.slices))
     )
     return Verdict((*kept, *new)[:MOST], (*old.verifications, verification)[-MOST_VERIFICATIONS:])
+
+
+def _by_tables(anomaly: OpenAnomaly, missing: Collection[str]) -> OpenAnomaly:
+    """Returns an anomaly that was not verified again by the tables that are `missing` now: a command that had
+    to wait for others works, and a table that is there explains nothing."""
+    anomaly = replace(anomaly, cause=anomaly.cause if anomaly.cause in missing else "")
+    if not anomaly.later:
+        return anomaly
+    advice = without_wait(anomaly.advice, anomaly.later)
+    if missing:
+        return replace(anomaly, advice=with_wait(advice, missing, anomaly.later))
+    return replace(anomaly, command=anomaly.later, advice=advice, later="")
 
 
 def _covered(anomaly: OpenAnomaly, covered: CoveredUnits) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.causes import Cause, causes_of
 from sluice.flow.verify.check import check
@@ -78,6 +79,38 @@ def test_commands_that_have_to_wait_for_a_table_are_one():
     incomplete = causes(*(one for one in found if one.kind is AnomalyKind.INCOMPLETE))
     assert [one.advice for one in incomplete] == [f"when every table is there: {run('fill', 0, 1)}"]
     assert incomplete[0].anomalies[0].message.endswith("landed, and not in e.other")
+
+
+def test_what_waits_for_a_table_waits_no_longer_when_a_verify_of_other_hours_finds_it():
+    """The other hours are not verified again: their anomalies have the command that works now."""
+    landed = tuple(replace(one, state=UnitState.LANDED, tables={}) for one in FOUND)
+    misfits = {status.unit: {"click": 1} for status in FOUND}
+    tables = (
+        TableFacts("e.clicks", missing="create it", misfits=misfits),
+        TableFacts("e.other", missing="x"),
+    )
+    found = [opened(one, AT) for one in check(replace(FACTS, found=landed, tables=tables), REPAIRS)]
+    waits = replace(opened(rows(0, AnomalyKind.VALUES), AT), command="", later=run("reload", 0, 0))
+    waits = replace(waits, advice=f"compare it; when e.clicks and e.other is created: {waits.later}")
+    old = verdicts.after(verdicts.Verdict(), AT, [*found, waits])
+    next_hour = Verification("2026-11-22T00:00:00Z", "2026-11-20T15:00:00Z", "2026-11-20T16:00:00Z", 1, 9, 0)
+    one_left = [one for one in found if one.kind == "table missing" and one.table == "e.other"]
+    partly = verdicts.after(old, next_hour, one_left).anomalies
+    assert [one.advice for one in partly if one.later] == [
+        f"when e.other is created: {run('fill', 0, 0)}",
+        f"when e.other is created: {run('fill', 1, 1)}",
+        f"compare it; when e.other is created: {run('reload', 0, 0)}",
+    ]
+    there = verdicts.after(old, next_hour, []).anomalies
+    assert [(one.kind, one.command, one.advice, one.later, one.cause) for one in there] == [
+        ("uncovered rows", run("fill", 0, 0), "", "", ""),
+        ("uncovered rows", run("fill", 1, 1), "", "", ""),
+        ("values differ", run("reload", 0, 0), "compare it", "", ""),
+    ]
+    assert [(one.name, one.place) for one in causes_of(there)] == [
+        ("uncovered rows", "table sluice.rejected"),
+        ("wrong rows", "table e.clicks"),
+    ]
 
 
 def test_what_one_reload_repairs_is_one_cause_for_each_table():
