@@ -145,15 +145,17 @@ def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) ->
             rows=sum(unit.rows for unit in past.units.values()),
             rejected=sum(unit.unparsed + unit.misfits for unit in past.units.values()),
             late=sum(unit.late for unit in past.units.values()),
-            missing=_missing(past.units, edges.clusters_of(past.id)),
+            missing=_missing(past, edges.clusters_of(past.id)),
             lost=sum(unit.lost for unit in past.units.values()),
         )
         for slice_, past in zip(slices, map(hours.hour, ids_of(slices)), strict=True)
     ]
 
 
-def _missing(units: Units, clusters: Sequence[str]) -> tuple[str, ...]:
-    states = {cluster: UnitState(unit.state) for cluster, unit in units.items()}
+def _missing(past: PastHour, clusters: Sequence[str]) -> tuple[str, ...]:
+    if past.cell is Cell.BEFORE:
+        return ()
+    states = {cluster: UnitState(unit.state) for cluster, unit in past.units.items()}
     return missing_from((cluster, states.get(cluster, UnitState.MISSING)) for cluster in clusters)
 
 

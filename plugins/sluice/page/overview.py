@@ -89,7 +89,8 @@ def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewConte
         states, units = [status.state for status, _ in own], [unit for _, unit in own]
         hour = _hour(slice_, states, verified, units, broken[slice_.id], slice_.end < due, around)
         missing = missing_from((status.unit.cluster, status.state) for status, _ in own)
-        hours.append(replace(hour, missing=missing) if missing else hour)
+        awaited = missing and hour.cell is not Cell.BEFORE
+        hours.append(replace(hour, missing=missing) if awaited else hour)
     return hours
 
 

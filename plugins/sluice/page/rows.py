@@ -129,7 +129,7 @@ def _row(
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
     if not hourly:
-        first = first_instant(pipeline, None, noted)
+        first = first_instant(pipeline, cache.boundaries(lake), noted)
         begins = cache.begins(lake)
         around = OverviewContext(pipeline, work, verdict, first, asked.now, begins, expired=seen.expired)
         days = _with_missing_tables(memory, around, lambda it: days_of(slices, noted, it, cache.days))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.page.cells import Cell
 from sluice.page.models import CauseRow
 from sluice.page.slice_findings import SliceFacts, missing_tables
 from sluice.page.slice_models import Finding
@@ -17,11 +18,13 @@ from sluice.state.unit_state import UnitState
 
 def unrepeated(facts: SliceFacts, found: Sequence[Finding]) -> list[CauseRow]:
     """Returns the causes that no finding says: not that the hour is unfinished where a `fill` finishes it, or
-    expired, nor that a table is missing which keeps it from being complete."""
+    expired, nor that a missing table keeps it from being complete. One before the pipeline's first hour is
+    not unfinished."""
     gone = {f"table {table}" for table in missing_tables(facts)}
     expired = any(status.state is UnitState.EXPIRED for status in facts.statuses)
-    filled = expired or any(one.repair and one.repair.mode == "fill" for one in found)
-    said = {*([AnomalyKind.INCOMPLETE] if filled else []), *([AnomalyKind.LOSS] if expired else [])}
+    filled = any(one.repair and one.repair.mode == "fill" for one in found)
+    unfinished = filled or expired or facts.cell is Cell.BEFORE
+    said = {*([AnomalyKind.INCOMPLETE] if unfinished else []), *([AnomalyKind.LOSS] if expired else [])}
     return [cause for cause in facts.causes if cause.name not in said and not _is_missing(cause, gone)]
 
 

@@ -11,6 +11,7 @@ from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.current import lacking, targets_of
 from sluice.manifest import LandedFile
+from sluice.page.cells import Cell
 from sluice.page.overview import Hour
 from sluice.page.slice_causes import unrepeated
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
@@ -54,10 +55,19 @@ def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, n
         running=hour.work.phase if hour.work else "",
         before=Slice(slice_.start - slice_.length, slice_.length).id,
         after=Slice(slice_.end, slice_.length).id if slice_.end <= now else "",
-        units=[unit_view(facts.pipeline, status, noted, facts.gone) for status in facts.statuses],
+        units=[_unit_view(facts, status, noted) for status in facts.statuses],
         causes=unrepeated(facts, found),
         runs=list(facts.runs),
     )
+
+
+def _unit_view(facts: SliceFacts, status: UnitStatus, noted: Summaries) -> UnitView:
+    """Of an hour before the pipeline's first one nothing is missing."""
+    view = unit_view(facts.pipeline, status, noted, facts.gone)
+    if facts.cell is not Cell.BEFORE or status.manifest is not None:
+        return view
+    tables = [table.model_copy(update={"state": str(Cell.BEFORE)}) for table in view.tables]
+    return view.model_copy(update={"state": str(Cell.BEFORE), "tables": tables})
 
 
 def unit_view(

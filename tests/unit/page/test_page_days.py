@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pendulum
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sluice.clients.lake.open import open_lake
 from sluice.errors import WrongUse
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
@@ -22,10 +25,14 @@ from sluice.page.airflow_runs import Phase, SliceActivity
 from sluice.page.days import CachedDays, days_of
 from sluice.page.history import hours_past, ids_of
 from sluice.page.overview import OverviewContext, OverviewSnapshot, hours_of
-from sluice.page.rows import RequestedRange
-from sluice.slices import HOUR, Slice, SliceRange
+from sluice.page.rows import RequestedRange, rows_of
+from sluice.page.status_cache import StatusCache
+from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state import month_store
-from sluice.state.boundaries.model import Boundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.months import Month, StoredMonth, Summaries, UnitSummary, encode, months_of, summary_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -33,6 +40,12 @@ from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, complete, missing, pipeline, unit
 
 NOW = START.add(hours=9, minutes=30)
+
+
+def landed_only(place: Unit) -> UnitStatus:
+    return replace(complete(place), state=UnitState.LANDED, tables={})
+
+
 TEN = SliceRange(START, START.add(hours=10))
 FOUND = [
     complete(unit(0)),
@@ -130,6 +143,35 @@ def test_a_summarised_hour_names_the_cluster_that_it_lacks():
     later = OverviewContext(pipeline(kafka=two), {}, Verdict(), START, NOW, {"dc2": START.add(hours=1)})
     (alone,) = hours_past(SliceRange(START, START.add(hours=1)), month_store.read_summaries(lake, TEN), later)
     assert (alone.cell, alone.missing) == ("verified", ())
+
+
+def test_an_hour_before_the_beginning_lacks_no_cluster():
+    """One of two clusters has landed it: the pipeline's `start` was moved since."""
+    two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
+    found, one = [landed_only(unit(0)), missing(unit(0, "dc2"))], SliceRange(START, START.add(hours=1))
+    month = {unit(0).slice.id: {s.unit.cluster: summary_of(s) for s in found}}
+    noted = Summaries([StoredMonth("2026-11", "1", encode(month), "here")])
+    for first, cell, lacking in ((START.add(hours=1), "before", ()), (START, "late", ("dc2",))):
+        now = OverviewContext(pipeline(kafka=two), {}, Verdict(), first, NOW)
+        for (hour,) in (hours_of(snapshot(found), noted, now), hours_past(one, noted, now)):
+            assert (hour.cell, hour.missing) == (cell, lacking)
+
+
+def test_days_and_hours_agree_where_the_pipeline_begins(tmp_path):
+    """It was resolved a month before the range; of the range's first days no step has noted anything."""
+    spec = pipeline(lake=f"file://{tmp_path}")
+    lake, first = open_lake(spec), START.subtract(days=40)
+    at = array("q", [int(first.timestamp()), int(first.add(hours=1).timestamp())])
+    zeros, offsets = array("q", [0, 0]), array("q", [100, 109])
+    column = PartitionColumn(0, offsets, zeros, zeros, array("b", [CODE[FoundBy.RECORD]] * 2))
+    entry = LogEntry(HOUR, (TopicBoundaries("dc1", "t", "u", at, {0: column}),))
+    assert BoundaryLog(lake).append(Boundaries(), entry, NOW)
+    month_store.note(lake, [complete(unit(0))])
+    memory = StatusCache()
+    memory.clients = SimpleNamespace(gone=lambda _: frozenset())
+    asked = RequestedRange(START.subtract(days=20).start_of("day"), START.start_of("day"), NOW)
+    (row,) = rows_of(memory, [spec], asked, {})
+    assert (row.error, {cell.cell for cell in row.cells}) == ("", {"late"})
 
 
 STATES = st.sampled_from(["complete", "landed", "missing", "not over"])

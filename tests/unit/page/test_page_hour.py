@@ -19,11 +19,14 @@ from sluice.manifest import Forgotten, ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
 from sluice.page.expired_units import expired_units, with_expired
+from sluice.page.overview import Hour
 from sluice.page.rejects import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
 from sluice.page.slice_causes import unrepeated
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
-from sluice.page.slice_models import RejectedSample, RunRow, TaskRow
+from sluice.page.slice_models import RejectedSample, RunRow, SliceView, TaskRow
+from sluice.page.slice_view import slice_view
+from sluice.state.months import Summaries
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, Problem, ProblemKind
@@ -213,6 +216,29 @@ def test_what_a_finding_says_is_not_said_again_as_an_anomaly():
     late = facts(Cell.LATE, MISSING, causes=[*causes, *broken()])
     assert unrepeated(late, findings(late)) == broken()
     assert unrepeated(late, []) == [*causes, *broken()]
+
+
+def test_an_hour_before_the_beginning_lacks_nothing_wherever_it_is_said():
+    """Somebody has verified it, too: what is not there is no anomaly of it."""
+    where = {"slice": TEN.slice.id, "cluster": "dc1"}
+    unfinished = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, **where)
+    causes = cause_rows([opened(unfinished, AT)])
+
+    def view(cell: Cell, status: UnitStatus) -> SliceView:
+        hour = Hour(TEN.slice, cell, None, 0, 0, 0, 0, 0)
+        return slice_view(
+            facts(cell, status, causes=causes, runs=[]), TEN.slice, hour, Summaries([]), TEN.slice.end
+        )
+
+    before, late = view(Cell.BEFORE, MISSING), view(Cell.LATE, MISSING)
+    states = [
+        [(one.state, {table.state for table in one.tables}) for one in it.units] for it in (before, late)
+    ]
+    assert states == [[("before", {"before"})], [("missing", {"missing"})]]
+    assert (before.said, before.causes, before.findings) == ("The pipeline begins later.", [], [])
+    # What has landed of it all the same is shown.
+    (unit,) = view(Cell.BEFORE, landed("e.clicks")).units
+    assert (unit.state, [table.state for table in unit.tables]) == ("landed", ["committed", "missing"])
 
 
 def test_a_dropped_table_is_said_once_with_one_repair():

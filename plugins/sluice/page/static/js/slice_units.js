@@ -38,7 +38,7 @@ const tables = (unit) => table(`Tables of ${unit.cluster}`, [
   { name: "Landed", number: true, value: (r) => count(r.landed) },
   { name: "Committed", number: true, value: (r) => count(r.rows) },
   { name: "Misfits", number: true, value: (r) => count(r.misfits) },
-], unit.tables.map((row) => ({ ...row, tone: row.state === "committed" ? "" : "warn-row" })), "No tables.");
+], unit.tables.map((row) => ({ ...row, tone: ["committed", "before"].includes(row.state) ? "" : "warn-row" })), "No tables.");
 
 const offsets = (unit) => table(`Offsets of ${unit.cluster}`, [
   { name: "Topic", value: (r) => r.topic },
