@@ -63,6 +63,7 @@ def test_a_slice_shows_all_that_is_known_and_nothing_runs(admin: Page, landed: P
     expect(rows_of.get_by_role("row", name="click")).to_contain_text(re.compile(r"adx\.clicks.*committed"))
     expect(panel.locator(".event-hour")).to_contain_text(f"Event hour {landed.hours[5]:%Y-%m-%d %H}:00")
     expect(panel.get_by_role("list", name="Time of each step").first).to_contain_text("load adx.clicks")
+    expect(panel.get_by_text(re.compile(r"^Run adx_backfill · .+: from .+ in all"))).to_be_visible()
     runs = panel.get_by_role("region", name="Airflow runs and attempts")
     expect(runs.get_by_role("link", name="batch.land")).to_have_attribute("href", LAND_TASK)
     assert admin.locator("img[src=x]").count() == 0

@@ -61,3 +61,25 @@ class Runs(Model):
     runs: list[RunRecord]
     count: int
     throughput: Throughput
+
+
+class TimingRow(Model):
+    step: str
+    table: str
+    started: str
+    seconds: float
+    units: int
+    rows: int
+    mode: str
+    start: str
+    until: str
+
+
+class StepRun(Model):
+    """The steps of one run over the slice; `seconds` are from the begin of the first to the end of the last.
+    `run` is that of Airflow or of a command, empty where nothing says it."""
+
+    run: str
+    started: str
+    seconds: float
+    steps: list[TimingRow]

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from sluice.config.page import Payloads
 from sluice.page.models import CauseRow, Model, RepairRow
+from sluice.page.run_models import StepRun
 
 
 class OffsetsRow(Model):
@@ -71,18 +72,6 @@ class UnitView(Model):
     files: list[FileRow]
     file_count: int
     bytes: int
-
-
-class TimingRow(Model):
-    step: str
-    table: str
-    started: str
-    seconds: float
-    units: int
-    rows: int
-    mode: str
-    start: str
-    until: str
 
 
 class TaskRow(Model):
@@ -205,7 +194,7 @@ class SliceView(Model):
     event_hours: list[EventHour] = Field(default_factory=list)
     causes: list[CauseRow]
     changes: list[ChangeRow] = Field(default_factory=list)
-    timings: list[TimingRow] = Field(default_factory=list)
+    step_runs: list[StepRun] = Field(default_factory=list)
     runs: list[RunRow]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from sluice.clients.lake import layout
@@ -23,16 +23,14 @@ from sluice.page.slice_models import (
     OffsetsRow,
     SliceView,
     TableRow,
-    TimingRow,
     UnitView,
 )
 from sluice.safe_text import visible
-from sluice.slices import HOUR, Slice, ceil, utc
+from sluice.slices import HOUR, Slice, ceil
 from sluice.state.additions import Addition
 from sluice.state.months import Summaries, seal_of
 from sluice.state.schema.history import UnitChange
 from sluice.state.status import UnitStatus
-from sluice.state.timings import Timing
 
 MOST_FILES = 200
 MOST_TYPES = 200
@@ -178,20 +176,6 @@ def _hours(slice_: Slice) -> Iterator[datetime]:
     while hour < slice_.end:
         yield hour
         hour += HOUR
-
-
-def timings_of(slice_: Slice, timings: Iterable[Timing]) -> list[TimingRow]:
-    """Returns those of batches that hold the slice, in the order in which they began."""
-    own = [t for t in timings if _holds(t, slice_)]
-    return [
-        TimingRow.model_validate(t, from_attributes=True)
-        for t in sorted(own, key=lambda timing: timing.started)
-    ]
-
-
-def _holds(timing: Timing, slice_: Slice) -> bool:
-    start, until = (utc(datetime.fromisoformat(text)) for text in (timing.start, timing.until))
-    return start <= slice_.start and slice_.end <= until
 
 
 def change_rows(changes: Sequence[UnitChange], added: Sequence[Addition] = ()) -> list[ChangeRow]:

@@ -33,7 +33,8 @@ from sluice.page.rejects import forgotten_counts, rejects_of, unparsed_counts
 from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts
 from sluice.page.slice_models import Rejects, RunRow, SliceView
-from sluice.page.slice_view import change_rows, event_hours_of, slice_view, timings_of
+from sluice.page.slice_view import change_rows, event_hours_of, slice_view
+from sluice.page.step_runs import step_runs
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.month_store import read_summaries
@@ -86,7 +87,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
                 lake, pipeline, slice_, any(status.forgotten_on for status in snapshot.statuses)
             ),
             "changes": change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
-            "timings": timings_of(slice_, _timings(lake, _days(snapshot.statuses, rows))),
+            "step_runs": step_runs(slice_, _timings(lake, _days(snapshot.statuses, rows))),
         }
     )
 
