@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,9 @@ from sluice.state.status import UnitStatus
 from sluice.watch.problems import LogStart, Problem, ProblemKind, ProblemSource
 
 _FOR_EVER_SECONDS = 100 * 366 * 86_400
+_OVER = 2
+"""How often `alarms.retention` has to be left before a problem is over. Between two moves of a log start its
+pace falls to half, and the next move doubles it again: a problem would be over, and new, with each move."""
 
 FactsByTopic = Mapping[tuple[str, str], TopicFacts]
 """By (cluster, topic)."""
@@ -109,19 +112,27 @@ def retention(
     topics: FactsByTopic,
     earlier: Mapping[str, LogStart],
     now: datetime,
+    raised: Collection[str] = (),
 ) -> Iterator[Problem]:
-    """Hours that Kafka deletes within `alarms.retention`."""
-    if pipeline.alarms.retention is None:
+    """Hours that Kafka deletes within `alarms.retention`; of those whose problem is in `raised`, by its key,
+    within _OVER times as long."""
+    bound = pipeline.alarms.retention
+    if bound is None:
         return
     for threat in threats(found, topics, earlier, now):
-        if threat.at - now <= pipeline.alarms.retention:
-            message = (
-                f"Kafka will delete hour {threat.unit.split('/')[0]} in {_left(threat.at - now)} "
-                f"({threat.place}, by {threat.by}): land it now with `sluice run`, or raise the retention"
-            )
-            # ClickHouse says which hours before `heal` are not complete.
-            sources = (ProblemSource.KAFKA, ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
-            yield Problem(ProblemKind.RETENTION, f"slice {threat.unit}", message, sources)
+        problem = _problem(threat, now)
+        if threat.at - now <= (_OVER * bound if problem.key in raised else bound):
+            yield problem
+
+
+def _problem(threat: Threat, now: datetime) -> Problem:
+    """ClickHouse says which hours before `heal` are not complete."""
+    message = (
+        f"Kafka will delete hour {threat.unit.split('/')[0]} in {_left(threat.at - now)} "
+        f"({threat.place}, by {threat.by}): land it now with `sluice run`, or raise the retention"
+    )
+    sources = (ProblemSource.KAFKA, ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
+    return Problem(ProblemKind.RETENTION, f"slice {threat.unit}", message, sources)
 
 
 def log_starts(

@@ -82,10 +82,15 @@ def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
     yield Problem(ProblemKind.OLDER, "before the last `heal`", message, _BOTH)
 
 
-def still_open(backlog: Backlog) -> frozenset[str]:
-    """Keys of problems that are not over, although their hours are no longer in the watched range."""
+def still_open(backlog: Backlog, asked: Iterable[UnitStatus] = ()) -> frozenset[str]:
+    """Keys of problems that are not over, although their hours are no longer in the watched range. Of `asked`
+    Kafka has said when it deletes them; of others nothing is known."""
     kinds = (ProblemKind.OVERDUE, ProblemKind.EXPIRED)
-    return frozenset(f"{kind}|slice {unit}" for unit in backlog.states for kind in kinds)
+    known = {status.unit for status in asked}
+    waiting = (unit for unit, state in backlog.states.items() if state is UnitState.MISSING)
+    return frozenset(f"{kind}|slice {unit}" for unit in backlog.states for kind in kinds) | {
+        f"{ProblemKind.RETENTION}|slice {unit}" for unit in waiting if unit not in known
+    }
 
 
 def behind(pipeline: Pipeline, found: Sequence[UnitStatus], now: datetime) -> Iterator[Problem]:

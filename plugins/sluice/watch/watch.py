@@ -75,9 +75,9 @@ def problems_of(
     yield from observation.unavailable()
     yield from rules.overdue(pipeline, observation.found, now, kept_open(known.alarms, observation.silent))
     yield from rules.older(pipeline, observation.older)
-    yield from retention(
-        pipeline, (*observation.oldest, *observation.found), observation.topics, known.log_starts, now
-    )
+    unlanded = (*observation.oldest, *observation.found)
+    raised = {key for key, alarm in known.alarms.items() if not alarm.over}
+    yield from retention(pipeline, unlanded, observation.topics, known.log_starts, now, raised)
     yield from transactions.held_up(pipeline, observation.lag, known.open, now)
     yield from rules.anomalies(observation.verdict.anomalies, observation.server is not None)
     yield from rules.changed(pipeline, observation.changes)
@@ -105,7 +105,7 @@ def after(
     """Returns what is stored after the observation. Pure."""
     channels = [channel.name for channel in pipeline.alarms.notify]
     at = utc(now).isoformat(timespec="seconds")
-    unseen = rules.still_open(observation.older)
+    unseen = rules.still_open(observation.older, observation.oldest)
     alarms = decide(problems, forget(known.alarms, channels), observation.silent.keys(), at, unseen)
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in observation.lag.partitions}
     open_now = transactions.seen(observation.lag, known.open, now)
