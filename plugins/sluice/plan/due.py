@@ -80,10 +80,12 @@ def _has_rejected(unit: UnitSummary) -> bool:
 
 @dataclass(frozen=True)
 class FirstForgotten:
-    """When the lake begins to forget, and the first hour that it forgets."""
+    """When the lake begins to forget, and the first hour that it forgets. `complete`: an hour is old enough
+    that every table has; others wait until they are."""
 
     at: datetime
     slice: Slice
+    complete: bool = True
 
 
 def first_forgotten(
@@ -94,13 +96,14 @@ def first_forgotten(
     units = (unit for month in noted.months for own in month.units.values() for unit in own.values())
     if any(unit.forgotten for unit in units):
         return None
-    soon = datetime.__add__(now, NOTICE)
-    slice_ = next(due_slices(pipeline, noted, KeepEdges.of(pipeline.keep, soon)), None)
+    edges = KeepEdges.of(pipeline.keep, datetime.__add__(now, NOTICE))
+    complete = next(due_slices(pipeline, noted, edges), None)
+    slice_ = complete or next(due_slices(pipeline, noted, edges, done=False), None)
     if slice_ is None:
         return None
     kept = [k for k in (pipeline.keep.lake, pipeline.keep.rejected_for) if k is not None]
     aged = datetime.__add__(slice_.end, min(kept))
-    return FirstForgotten(max(aged, begins(since, now)), slice_)
+    return FirstForgotten(max(aged, begins(since, now)), slice_, complete is not None)
 
 
 def begins(since: datetime | None, now: datetime) -> datetime:

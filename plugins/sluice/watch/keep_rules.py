@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 
 import pendulum
@@ -13,10 +13,19 @@ from sluice.slices import utc
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 
 
-def forgets(pipeline: Pipeline, first: FirstForgotten | None) -> Iterator[Problem]:
-    """Yields what the lake forgets first, for each `keep` of the file once."""
+def forgets(
+    pipeline: Pipeline, first: FirstForgotten | None, raised: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Yields what the lake forgets first, for each `keep` of the file once. While a table lacks the hours
+    that are old enough, only a problem that is in `raised`, by its key, stays."""
     if first is None:
         return
+    problem = _problem(pipeline, first)
+    if first.complete or problem.key in raised:
+        yield problem
+
+
+def _problem(pipeline: Pipeline, first: FirstForgotten) -> Problem:
     keep = pipeline.keep
     kept = [
         f"{name} {_words(length)}"
@@ -28,7 +37,7 @@ def forgets(pipeline: Pipeline, first: FirstForgotten | None) -> Iterator[Proble
         f"older than `keep` says, the first of slice {first.slice.id}; `sluice forget {pipeline.name} "
         "--dry-run` says which, and a longer `keep` keeps them"
     )
-    yield Problem(ProblemKind.FORGETS, f"keep: {', '.join(kept)}", message, (ProblemSource.LAKE,))
+    return Problem(ProblemKind.FORGETS, f"keep: {', '.join(kept)}", message, (ProblemSource.LAKE,))
 
 
 def _words(length: timedelta) -> str:

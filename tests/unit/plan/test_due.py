@@ -13,6 +13,7 @@ from sluice.plan.due import NOTICE, KeepEdges, due_slices, first_forgotten, know
 from sluice.slices import HOUR
 from sluice.state.months import Month, StoredMonth, Summaries, UnitSummary, encode
 from sluice.watch.keep_rules import forgets
+from sluice.watch.notices import decide, pending, with_notified
 from tests.support.page_world import pipeline
 
 NOW = pendulum.datetime(2026, 11, 25)
@@ -103,6 +104,21 @@ def test_a_week_before_the_first_hours_go_the_watch_says_so(days: int, since, be
     assert problem.place == ("keep: lake 4 days" if days == 4 else "keep: lake 1 week 1 day")
     assert f"from {first.at:%Y-%m-%dT%H:%MZ} on runs of DAG p delete files" in problem.message
     assert "the first of slice 2026-11-20T01Z; `sluice forget p --dry-run` says which" in problem.message
+
+
+def test_the_week_ahead_is_said_once_while_its_hours_are_loaded_again():
+    """A table lacks them, has them, lacks them, and has them again; at last they are forgotten."""
+    of, alarms, heard = spec(lake="4d"), {}, []
+    lacking = msgspec.structs.replace(DONE, state="landed")
+    gone = msgspec.structs.replace(DONE, state="forgotten", forgotten="lake")
+    for unit in (lacking, DONE, lacking, DONE, gone):
+        first = first_forgotten(of, noted(h01=unit), NOW.subtract(days=30), NOW)
+        alarms = decide(forgets(of, first, set(alarms)), alarms, (), "now")
+        notice = pending(alarms, "ops")
+        heard.append((len(notice.raised), len(notice.cleared)))
+        alarms = with_notified(alarms, "ops", notice)
+    assert heard == [(0, 0), (1, 0), (0, 0), (0, 0), (0, 0)]
+    assert alarms == {}
 
 
 def test_once_hours_are_forgotten_nothing_is_said():
