@@ -43,9 +43,10 @@ def unsearched_line(unit: Unit, manifest: Manifest) -> str:
     """Returns why some of a unit cannot be searched; empty where all of it can."""
     if manifest.half_forgotten:
         what = "its files" if manifest.forgotten_on else "its rejected records"
+        day = manifest.forgotten_on or manifest.rejected_forgotten_on
         return (
-            f"{unit}: the lake began to forget {what} on {manifest.rejected_forgotten_on}, and some of them "
-            "may be there: `sluice forget` ends it; then the same words again"
+            f"{unit}: the lake began to forget {what} on {day}, and some of them may be there: `sluice "
+            "forget` ends it; then the same words again"
         )
     if manifest.forgotten_on:
         return (

@@ -53,7 +53,8 @@ def test_what_has_begun_to_be_forgotten_is_searched_when_it_is_taken_back(forgot
     begun = ForgetDecision(status, ForgetAction.FORGET, forgotten)
     assert note_forgotten(lake, begun)
     assert searched(lake, "grade=k1", asked) == ErasureProgress()
-    assert "`sluice forget` ends it" in unsearched_lines(covered(pipeline(), lake, asked))[0]
+    [line] = unsearched_lines(covered(pipeline(), lake, asked))
+    assert "on 2028-01-01T00:00:00Z, and" in line and "`sluice forget` ends it" in line
     restore(lake, begun)
     now = covered(pipeline(), lake, asked)
     assert unerased(lake, now) == {UNIT: 0}
