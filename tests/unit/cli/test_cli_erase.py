@@ -78,6 +78,14 @@ def test_no_error_repeats_the_value(tmp_path: Path):
     refused(asked(tmp_path, "--where-file", "-", typed=typed, reason=f"for {ALICE}"), "--reason names the")
 
 
+def test_the_plan_names_what_is_only_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for behind, said in ((0, False), (3, True)):
+        plan = ErasurePlan(0, 4, {}, 0, {}, behind=behind), ErasureProgress()
+        monkeypatch.setattr("sluice.flow.erase.erase.Eraser.plan", lambda _, plan=plan: plan)
+        output = " ".join(asked(tmp_path, "--where", "_key=u7").output.split())
+        assert ("3 other units landed again and are not loaded" in output) is said
+
+
 def test_a_file_has_a_bound(tmp_path: Path):
     large = tmp_path / "large.txt"
     large.write_bytes(b"\n" * (1 << 20) + b"\n")
