@@ -40,6 +40,13 @@ def is_fresh(rollup: Rollup, row: LedgerRow, source: LedgerRow) -> bool:
     )
 
 
+def manifests_in(row: LedgerRow) -> set[str]:
+    """Returns the manifests whose rows a table has of a unit, by its commit, or the shards' own; a rollup's
+    are its source's."""
+    commits = [own for _, own in row.shares if own is not None] or [row]
+    return {commit.manifest.partition("@")[0] for commit in commits}
+
+
 def commit_of(rollup: Rollup, source: LedgerRow) -> str:
     """Names the source's commit and the SELECT: what the ledger holds for a rollup in place of a manifest."""
     return f"{source.manifest}@{source.generation}#{rollup.digest}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sluice.errors import BeforeStart
 from sluice.slices import Unit
+from sluice.state.rollup_commits import manifests_in
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
@@ -42,5 +43,5 @@ def _behind(status: UnitStatus, loadable: bool) -> bool:
     manifest = status.manifest
     if manifest is None or manifest.forgotten_on or status.state not in (UnitState.LANDED, UnitState.STALE):
         return False
-    other = any(row.manifest != manifest.id for row in status.tables.values())
+    other = any(manifests_in(row) != {manifest.id} for row in status.tables.values())
     return other or (loadable and manifest.generation > 1)

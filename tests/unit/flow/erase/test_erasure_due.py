@@ -34,6 +34,8 @@ def status(unit: Unit, state: UnitState, generation: int, *commits: str) -> Unit
         (status(FIRST, UnitState.STALE, 2, "2-a", "1-a"), True),
         (status(FIRST, UnitState.STALE, 1, "1-b"), True),  # its manifest was deleted, and it landed anew
         (status(FIRST, UnitState.STALE, 1, "1-a"), False),  # another routing: the rows are its files'
+        (status(FIRST, UnitState.STALE, 1, "1-a", "1-a@7#5e1ec7"), False),  # a rollup of another SELECT
+        (status(FIRST, UnitState.STALE, 1, "1-b@7#5e1ec7"), True),
         (status(FIRST, UnitState.LANDED, 2), True),  # its commit may be revoked, and its rows be there
         (status(FIRST, UnitState.LANDED, 1), False),
         (status(FIRST, UnitState.NOT_OVER, 2, "1-a"), False),
@@ -42,6 +44,14 @@ def status(unit: Unit, state: UnitState, generation: int, *commits: str) -> Unit
 def test_what_tables_may_have_of_the_files_before_is_loaded(found: UnitStatus, loaded: bool):
     due = due_units([found], [], [FIRST])
     assert (due.remake, due.load) == ((), (found,) if loaded else ())
+
+
+@pytest.mark.parametrize(("held", "loaded"), [(("1-a@7#5", "1-a@8#5"), False), (("1-a", "1-b"), True)])
+def test_of_shards_each_ones_commit_counts(held: tuple[str, str], loaded: bool):
+    found = status(FIRST, UnitState.STALE, 1, "")
+    shares = tuple((f"s{n}", LedgerRow(FIRST, one, (), 1, 1, 0, "", 1)) for n, one in enumerate(held))
+    rows = {"db.t0": replace(found.tables["db.t0"], shares=(*shares, ("s2", None)))}
+    assert bool(due_units([replace(found, tables=rows)], [], [FIRST]).load) is loaded
 
 
 def test_what_holds_the_person_is_remade_whatever_tables_have():
