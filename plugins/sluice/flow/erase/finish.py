@@ -36,8 +36,7 @@ def finish(eraser: Eraser, number: int, known: ErasureList, force: bool) -> dict
     tables = eraser.tables(manifests)
     bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))
     kafka = left_in_kafka(pipeline, progress.found)
-    disks = _on_disk(eraser, force)
-    receipt = with_what_is_left(bare, removed, progress.found, manifests, kafka, disks, force)
+    receipt = with_what_is_left(bare, removed, manifests, kafka, _on_disk(eraser, force), force)
     write_receipt(lake, number, receipt)
     crash_points.reached(Erase.RECEIPTED)
     return receipt

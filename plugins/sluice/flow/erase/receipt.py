@@ -11,7 +11,7 @@ from sluice.flow.erase.left_in_kafka import LeftInKafka
 from sluice.flow.erase.left_parts import LeftOnDisk
 from sluice.flow.erase.search import Tables, unsearched_lines
 from sluice.flow.erase.search_unit import marks_of
-from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines, short_lines
+from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure
@@ -90,7 +90,6 @@ def _unit(unit: Unit, before: FoundUnit, manifest: Manifest) -> dict[str, Any]:
 def with_what_is_left(
     receipt: Mapping[str, Any],
     removed: Removed,
-    found: Mapping[str, FoundUnit],
     manifests: Mapping[Unit, Manifest],
     kafka: Sequence[LeftInKafka],
     servers: Sequence[LeftOnDisk],
@@ -99,10 +98,7 @@ def with_what_is_left(
     """`left` is what is still to be done, `notes` what goes by itself."""
     return {
         **receipt,
-        "left": [
-            *short_lines(found, manifests),
-            *left_lines(removed, unsearched_lines(manifests), servers, force),
-        ],
+        "left": left_lines(removed, unsearched_lines(manifests), servers, force),
         "notes": [*forgotten_lines(manifests.values()), *note_lines(kafka, servers, force)],
         "lake": {
             "superseded_files_removed": removed.files,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from sluice.flow.erase.left_files import Removed
 from sluice.flow.erase.left_in_kafka import LeftInKafka
 from sluice.flow.erase.left_parts import LeftOnDisk
 from sluice.manifest import Manifest
-from sluice.slices import Unit
-from sluice.state.erasures.erasure_progress import FoundUnit
 
 
 def left_lines(
@@ -30,22 +28,6 @@ def left_lines(
                 "tables on its disk: the same words with --now wait again"
             )
     return found
-
-
-def short_lines(found: Mapping[str, FoundUnit], manifests: Mapping[Unit, Manifest]) -> Iterator[str]:
-    """Says which units, as they stand, leave out fewer than were found in them. Where the lake has forgotten
-    rejected records, these may be the others."""
-    for unit, manifest in manifests.items():
-        before = found.get(str(unit))
-        if before is None or manifest.forgotten_by_reason():
-            continue
-        elements = max(manifest.rows_erased - before.rows_erased, 0)
-        gone, there = manifest.erased - before.erased + elements, before.rows + before.rejected
-        if gone < there:
-            yield (
-                f"{unit}: {there:,} of its rows and rejected records matched, and it leaves out {gone:,}: "
-                "the others may be there; `sluice run --mode remake` of it, then the same words again"
-            )
 
 
 def forgotten_lines(manifests: Iterable[Manifest]) -> list[str]:

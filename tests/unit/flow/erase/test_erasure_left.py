@@ -13,7 +13,7 @@ from sluice.flow.erase.left_files import LeftAttempt, Removed, remove_left
 from sluice.flow.erase.left_in_kafka import judged, places_of
 from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts, ServerParts
 from sluice.flow.erase.search import unsearched_lines
-from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines, short_lines
+from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, PartitionCount
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
@@ -148,32 +148,6 @@ def test_what_is_left_is_said():
     assert note_lines([], [empty], force=False) == []
     assert [line.partition(":")[0] for line in note_lines([], [full], force=False)] == ["ch", "ch"]
     assert pendulum.parse(attempt.removable) is not None
-
-
-@pytest.mark.parametrize(
-    ("rows", "rejected", "manifest", "short"),
-    [
-        (3, 1, {"erased": 6}, False),
-        (3, 1, {"erased": 5}, True),
-        (3, 0, {"erased": 2, "rows_erased": 8, "rows": 9}, False),  # elements of arrays
-        (4, 0, {"erased": 2, "rows_erased": 8, "rows": 9}, True),
-        (
-            3,
-            1,
-            {"erased": 5, "without_bytes": (ForgottenRecords("2026-03-01T00:00:00Z", {"no type": 1}),)},
-            False,
-        ),
-    ],
-)
-def test_a_unit_that_leaves_out_fewer_than_matched_is_named(
-    rows: int, rejected: int, manifest: dict[str, Any], short: bool
-):
-    """It had erased 2 records and 5 elements before."""
-    before = {str(UNIT): FoundUnit("1-a", rows, rejected, 2, 5, (), ())}
-    stands = replace(Manifest("p", "s", "dc1", 2, "a", (), (), (), 9, {}, 0), **manifest)
-    lines = [*short_lines(before, {UNIT: stands})]
-    assert [line.split(" ")[0] for line in lines] == ["2026-01-01T00Z/dc1:"] * short
-    assert [*short_lines({}, {UNIT: stands})] == []
 
 
 class WaitingServer:
