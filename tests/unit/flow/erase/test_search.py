@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,6 +24,8 @@ from sluice.state.erasures.erasure_store import read_erasures
 from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline
+from tests.support.long_form import per_commit
+from tests.unit.flow.land.test_remake import any_file, worlds
 
 SPEC = pipeline()
 UNIT = Unit(next(iter(hours(1))), "dc1")
@@ -30,14 +33,20 @@ NOWHERE = Forgotten(lake="2028-01-01T00:00:00Z", tables=())
 REJECTED = Forgotten(rejected="2028-01-01T00:00:00Z", tables=())
 
 
-def searched(lake: MemoryLake, where: str, asked: Erasure, now: Pipeline = SPEC) -> ErasureProgress:
-    """Searches as the same words do, and notes it in the lake."""
+def found_now(
+    lake: MemoryLake, where: str, asked: Erasure, now: Pipeline, known: ErasureProgress
+) -> ErasureProgress:
     path, _, value = where.partition("=")
     values, typed = ErasedValues(read_erasures(lake), [asked]), Where(tuple(path.split(".")), value)
     one, more = UnitSearch(lake, values, (typed,), now.event), ErasureProgress()
-    for part in search(covered(now, lake, asked), one, read_progress(lake, 0), {}, lambda _: None):
+    for part in search(covered(now, lake, asked), one, known, {}, lambda _: None):
         more = more.with_more(part.progress)
-    return note_progress(lake, 0, more)
+    return more
+
+
+def searched(lake: MemoryLake, where: str, asked: Erasure, now: Pipeline = SPEC) -> ErasureProgress:
+    """Searches as the same words do, and notes it in the lake."""
+    return note_progress(lake, 0, found_now(lake, where, asked, now, read_progress(lake, 0)))
 
 
 @pytest.mark.parametrize(
@@ -129,3 +138,20 @@ def offsets(lake: MemoryLake, manifest: Manifest) -> set[int]:
         with lake.local(file.key) as path:
             found |= set(pq.read_table(path, columns=["_offset"])["_offset"].to_pylist())
     return found
+
+
+@pytest.mark.parametrize("kind", per_commit(["", "click", "bids", "t1", "k1"], 2))
+@pytest.mark.parametrize("seed", per_commit(range(40), 3))
+def test_after_the_remake_no_search_finds_anything(seed: int, kind: str):
+    """By one rule, whatever pipeline file a unit had landed by, and whatever other one it is remade by."""
+    chance = Random(seed)
+    before, after = any_file(chance), any_file(chance)
+    where = chance.choice(["grade=k1", "country=DE", "_key=k3"])
+    world, lake, asked = World(worlds()), MemoryLake(), entry(where, kind=kind)
+    world.resolve(before, lake, hours(3))
+    world.land(before, lake, hours(3))
+    ask(lake, asked)
+    world.land(after, lake, hours(3), "remake", "erasure-0")
+    left = found_now(lake, where, asked, after, ErasureProgress())
+    assert not left.found
+    assert len(left.clean) == len(covered(after, lake, asked)) == 6
