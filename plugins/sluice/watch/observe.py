@@ -13,22 +13,20 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.kafka.topic_facts import open_inquiry
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.overlay import Overlay
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaUnavailable, PartitionMissing, TopicRecreated, Unavailable, UnknownTopic
+from sluice.errors import KafkaUnavailable, Unavailable
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.forget.forget_due import forgotten_first
 from sluice.flow.load.missing_targets import gone
-from sluice.flow.resolve.expired import retained_losses
-from sluice.flow.resolve.resolve import resolve
+from sluice.flow.oldest_unlanded import ask_oldest
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import read_verdict
-from sluice.manifest import Loss, Manifest
+from sluice.manifest import Manifest
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.due import FirstForgotten
 from sluice.plan.lag import Lag, Unlanded, ask_topics, lag_of, older_unlanded
-from sluice.slices import Slice, SliceRange, Unit, floor
+from sluice.slices import SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
@@ -44,10 +42,6 @@ from sluice.watch.server import WATCHED, Disk, ServerErrorCount, ServerFacts, jo
 log = logging.getLogger(__name__)
 
 _ERRORS_OF_SECONDS = 900
-# Of the hours that are not complete before the watched range, those that are asked of Kafka.
-_OLDEST = 24
-# What `resolve` takes for a cluster that cannot be asked; between two hours nothing else meets them.
-_KAFKA_REFUSES = (KafkaUnavailable, UnknownTopic, TopicRecreated, PartitionMissing)
 T = TypeVar("T")
 
 
@@ -57,9 +51,10 @@ class Observation:
 
     Without ClickHouse `found` holds only units that have not landed: the state of the others is unknown.
     `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
-    the first units of it that have not landed: of these Kafka deletes records first. `changes` are those of
-    the fields of events in `slices`, `added` the columns that loads have added for them. `landed` are the
-    manifests of `slices`, `rows` what they and the weeks before them brought. `forgets`: what the lake is
+    the first units of it that have not landed, and are left in Kafka or were lost before those: of these it
+    deletes records first. `changes` are those of the fields of events in `slices`, `added` the columns that
+    loads have added for them. `landed` are the manifests of `slices`, `rows` what they and the weeks before
+    them brought. `forgets`: what the lake is
     about to forget first.
     """
 
@@ -105,17 +100,17 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)
     )
     older = surveyed or Backlog()
-    first = older.unlanded(_OLDEST)
-    asked = [*sorted({unit.slice for unit in first}), *slices]
-    boundaries, expired, mute = _kafka(pipeline, lake, asked, first, now, silent)
+    asked = ask_oldest(pipeline, lake, older, slices, now)
+    boundaries, mute = asked.boundaries, asked.mute
+    silent |= {ProblemSource.KAFKA: "; ".join(mute.values())} if mute else {}
     units = units_of(pipeline, slices, boundaries)
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
     ledgers, server = _clickhouse(pipeline, lake, slices, silent)
     manifests = read_manifests(lake, units)
-    every = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, expired)
+    every = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, asked.lost)
     found = every if ledgers is not None else [status for status in every if status.manifest is None]
     before = _unlanded_before(pipeline, lake, slices, boundaries, surveyed)
-    oldest = statuses(pipeline, first, boundaries, {}, {}, now, expired)
+    oldest = statuses(pipeline, asked.oldest, boundaries, {}, {}, now, asked.lost)
     states, errors = ask_topics(answering) if answering.kafka else ({}, [])
     if errors:
         silent[ProblemSource.KAFKA] = errors[0]
@@ -146,31 +141,6 @@ def _unlanded_before(
     if surveyed is None:
         return older_unlanded(pipeline, lake, slices.start, boundaries)
     return unlanded(surveyed, boundaries)
-
-
-def _kafka(
-    pipeline: Pipeline,
-    lake: Lake,
-    slices: Sequence[Slice],
-    older: Sequence[Unit],
-    now: datetime,
-    silent: dict[ProblemSource, str],
-) -> tuple[Boundaries, dict[Unit, tuple[Loss, ...]], dict[str, str]]:
-    """Returns the boundaries of `slices` as resolving now would find them, what Kafka no longer has of the
-    watched range and of `older`, and why clusters did not answer, by name. Nothing is stored."""
-    resolution = resolve(pipeline, Overlay(lake), slices, now)
-    mute = {cluster: str(error) for cluster, error in resolution.unreachable.items()}
-    recent = units_of(pipeline, watched_range(pipeline, now), resolution.boundaries)
-    lost: dict[Unit, tuple[Loss, ...]] = {}
-    for cluster in [cluster for cluster in pipeline.clusters if cluster not in mute]:
-        asked = [unit for unit in (*older, *recent) if unit.cluster == cluster]
-        try:
-            lost |= retained_losses(pipeline, resolution.boundaries, asked)
-        except _KAFKA_REFUSES as error:
-            mute[cluster] = str(error)
-    if mute:
-        silent[ProblemSource.KAFKA] = "; ".join(mute.values())
-    return resolution.boundaries, lost, mute
 
 
 def _clickhouse(

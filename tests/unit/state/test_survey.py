@@ -12,8 +12,9 @@ import pytest
 
 from sluice.clients.clickhouse.shards import Server
 from sluice.config.clickhouse import Shard
-from sluice.flow.resolve import resolve as resolving
+from sluice.flow import oldest_unlanded
 from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.resolve import resolve
 from sluice.slices import SliceRange
 from sluice.state import survey as surveying
 from sluice.watch import observe as observing
@@ -59,8 +60,9 @@ def test_a_survey_reads_the_ledger_of_its_range_only(client: Asked):
 
 def test_a_watch_reads_the_ledger_of_what_it_watches(client: Asked, monkeypatch: pytest.MonkeyPatch):
     kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: []})})
-    monkeypatch.setattr(observing, "resolve", lambda *known: resolving.resolve(*known, kafka.topics_of))
-    monkeypatch.setattr(observing, "retained_losses", lambda *known: retained_losses(*known, kafka.topics_of))
+    monkeypatch.setattr(oldest_unlanded, "resolve", lambda *known: resolve(*known, kafka.topics_of))
+    losses = lambda *known: retained_losses(*known, kafka.topics_of)  # noqa: E731
+    monkeypatch.setattr(oldest_unlanded, "retained_losses", losses)
     monkeypatch.setattr(observing, "ask_topics", lambda _: ({}, []))
     spec = pipeline(heal="3h")
     observing.observe(spec, MemoryLake(), pendulum.datetime(2026, 11, 20, 13, 10))

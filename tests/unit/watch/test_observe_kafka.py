@@ -9,12 +9,13 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated, UnknownTopic
+from sluice.flow import oldest_unlanded
+from sluice.flow.oldest_unlanded import ask_oldest
 from sluice.flow.resolve.resolve import Resolution
 from sluice.manifest import Loss
-from sluice.slices import Slice, Unit
+from sluice.plan.backlog import Backlog
+from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
-from sluice.watch import observe
-from sluice.watch.problems import ProblemSource
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 NOW = pendulum.datetime(2026, 11, 20, 12, 5)
@@ -43,10 +44,8 @@ def test_a_refusing_cluster_does_not_hide_the_losses_of_the_other(
             raise error
         return {Unit(hour, "dc2"): LOST}
 
-    monkeypatch.setattr(observe, "resolve", lambda *_: Resolution(Boundaries(), {}, (), 0, ()))
-    monkeypatch.setattr(observe, "retained_losses", losses)
-    silent: dict[ProblemSource, str] = {}
-    spec, older = pipeline(kafka=CLUSTERS), [Unit(hour, c) for c in ("dc1", "dc2")]
-    _, lost, mute = observe._kafka(spec, FolderLake(tmp_path), [hour], older, NOW, silent)
-    assert (lost, mute) == ({Unit(hour, "dc2"): LOST}, {"dc1": str(error)})
-    assert silent == {ProblemSource.KAFKA: str(error)}
+    monkeypatch.setattr(oldest_unlanded, "resolve", lambda *_: Resolution(Boundaries(), {}, (), 0, ()))
+    monkeypatch.setattr(oldest_unlanded, "retained_losses", losses)
+    slices = SliceRange(hour.start, hour.end)
+    asked = ask_oldest(pipeline(kafka=CLUSTERS), FolderLake(tmp_path), Backlog(), slices, NOW)
+    assert (asked.lost, asked.mute) == ({Unit(hour, "dc2"): LOST}, {"dc1": str(error)})

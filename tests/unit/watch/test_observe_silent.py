@@ -2,99 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-import pendulum
 import pytest
 
-from sluice.clients.clickhouse.shards import Server
-from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.clients.lake import layout
-from sluice.config.clickhouse import Shard
-from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClickHouseUnavailable
-from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import OffsetRange, encode
-from sluice.plan.lag import ask_topics
+from sluice.page.retention import retention_of
+from sluice.page.retention_facts import read_retention
 from sluice.slices import SliceRange
-from sluice.state import survey as surveying
-from sluice.watch import observe as observing
-from sluice.watch.observe import Observation, observe
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.unit_state import UnitState
 from sluice.watch.problems import ProblemSource
-from sluice.watch.watch import watch
-from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
+from tests.support.fakes import FakeTopic
 from tests.support.page_world import START, manifest, pipeline, unit
-
-HOUR_MS = 3_600_000
-FIRST_MS = 1_795_168_800_000  # 2026-11-20T10:00Z, by `date -d … +%s`
-
-
-@dataclass
-class World:
-    """Kafka, ClickHouse and a lake in this process; `away`: ClickHouse does not answer."""
-
-    kafka: FakeKafka
-    lake: MemoryLake = field(default_factory=MemoryLake)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    away: bool = False
-    address: str = "ch:8123"
-
-    def rows(self, *_: object) -> list[Sequence[Any]]:
-        """Answers every statement as a ClickHouse that holds nothing."""
-        return []
-
-    @contextmanager
-    def servers(self, _: object) -> Iterator[tuple[Server, ...]]:
-        if self.away:
-            raise ClickHouseUnavailable(self.address, "refused")
-        yield (Server(Shard.model_construct(name="", connection="c"), self),)
-
-    @contextmanager
-    def inquiry(self, cluster: Cluster) -> Iterator[Inquiry]:
-        yield Inquiry(self, cluster.cluster)
-
-    def heard(self, spec: Pipeline, now: pendulum.DateTime) -> list[str]:
-        """Runs the watch once, and returns the lines of its notice."""
-        bodies: list[str] = []
-        watch(spec, self.lake, now, lambda _channel, _subject, text: bodies.append(text))
-        return [line for body in bodies for line in body.splitlines()]
-
-    def observe(self, spec: Pipeline, now: pendulum.DateTime) -> Observation:
-        return observe(spec, self.lake, now)
-
-
-@dataclass
-class Inquiry:
-    world: World
-    cluster: str
-
-    def facts(self, topic: str) -> TopicFacts:
-        found = self.world.kafka.topics[self.cluster, topic]
-        partitions = {p: PartitionFacts(start, found.ends[p]) for p, start in found.log_starts.items()}
-        return TopicFacts(self.cluster, topic, 1, 0, None, self.world.settings, partitions)
-
-
-def records(counts: Mapping[int, int]) -> list[int]:
-    """Returns stamps of so many records by the hour after START."""
-    return [FIRST_MS + hour * HOUR_MS + number for hour, count in counts.items() for number in range(count)]
+from tests.support.watch_world import HOUR_MS, World, records, world_of
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    world = World(FakeKafka({("dc1", "t"): FakeTopic("u", {0: []})}))
-    topics_of = world.kafka.topics_of
-    monkeypatch.setattr(observing, "resolve", lambda *known: resolve(*known, topics_of))
-    monkeypatch.setattr(observing, "retained_losses", lambda *known: retained_losses(*known, topics_of))
-    monkeypatch.setattr(observing, "ask_topics", lambda spec: ask_topics(spec, topics_of))
-    monkeypatch.setattr(observing, "open_inquiry", world.inquiry)
-    for module in (surveying, observing):
-        monkeypatch.setattr(module, "connect_shards", world.servers)
-    return world
+    return world_of(monkeypatch)
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["clickhouse answers", "clickhouse is silent"])
@@ -164,3 +93,48 @@ def test_records_that_wait_are_noticed_while_clickhouse_is_silent(world: World):
     assert "PROBLEM lag: records: 90 records are in Kafka and not landed, the bound is 10" in world.heard(
         spec, now
     )
+
+
+def paused(world: World, lost: int) -> Pipeline:
+    """Of the 150 hours before 10:00 none has landed. Kafka has lost the oldest, which nobody has noted, and
+    will lose the next in an hour."""
+    stamps = records(dict.fromkeys(range(-150, 0), 2))
+    world.kafka.topics["dc1", "t"] = FakeTopic("u", {0: stamps}, {0: 2 * lost})
+    world.settings = {"retention.ms": str((150 - lost + 1) * HOUR_MS)}
+    alarms = {"retention": "2h", "notify": [{"email": "mail", "to": "ops@example.com"}]}
+    return pipeline(start=f"{START.subtract(hours=150):%Y-%m-%dT%H:%MZ}", heal="2h", alarms=alarms)
+
+
+LOST = pytest.mark.parametrize("lost", [0, 5, 30, 100], ids=lambda hours: f"{hours} hours are lost")
+
+
+@LOST
+def test_hours_that_kafka_has_lost_hide_none_that_it_deletes_next(world: World, lost: int):
+    problems = [one for one in world.heard(paused(world, lost), START) if "PROBLEM retention" in one]
+    assert [problem.split(" (")[0] for problem in problems] == [
+        f"PROBLEM retention: slice {hour}: Kafka will delete hour {hour.slice.id} in {left} h 0 min"
+        for hour, left in ((unit(lost - 150), 1), (unit(lost - 149), 2))
+    ]
+
+
+@LOST
+def test_the_pages_clock_has_the_hours_that_kafka_deletes_next(world: World, lost: int):
+    facts = read_retention(paused(world, lost), world.lake, Boundaries(), START)
+    found = retention_of(facts, START)
+    assert (found.waiting, found.errors) == (150, [])
+    ends = [(one.slice, one.at) for one in found.hours if one.at][:2]
+    assert ends == [
+        (unit(hour).slice.id, START.add(hours=left).isoformat())
+        for hour, left in ((lost - 150, 1), (lost - 149, 2))
+    ]
+    assert len(found.hours) <= 24 + 24
+
+
+def test_another_cluster_is_asked_for_its_own_oldest_hours(world: World):
+    """Cluster dc2 has lost nothing, and lacks hours since the first; dc1 has lost 100."""
+    spec = paused(world, 100)
+    world.kafka.topics["dc2", "t"] = FakeTopic("w", {0: records(dict.fromkeys(range(-150, 0), 1))})
+    clusters = [{"cluster": name, "bootstrap": "x:1", "topics": ["t"]} for name in ("dc1", "dc2")]
+    both = Pipeline.model_validate({**spec.model_dump(exclude_unset=True), "kafka": clusters})
+    oldest = {one.unit for one in world.observe(both, START).oldest if one.state is UnitState.MISSING}
+    assert {unit(-50, "dc1"), unit(-49, "dc1"), unit(-150, "dc2")} <= oldest

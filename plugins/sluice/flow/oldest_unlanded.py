@@ -1,0 +1,108 @@
+"""Asks Kafka for the oldest hours that have not landed: of these it deletes records first. Nothing is stored.
+
+Hours that Kafka has lost already hide none behind them: while nothing is left of what a round asks for of a
+cluster, the next round asks for twice as many hours after those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.overlay import Overlay
+from sluice.config.pipeline import Pipeline
+from sluice.errors import KafkaUnavailable, PartitionMissing, TopicRecreated, UnknownTopic
+from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.resolve import resolve
+from sluice.manifest import Loss
+from sluice.plan.backlog import Backlog
+from sluice.slices import SliceRange, Unit
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.manifests import read_manifests
+from sluice.state.unit_state import UnitState
+from sluice.state.units import units_of
+
+FIRST_ROUND = 24
+"""Slices of the backlog that the first round asks for."""
+ROUNDS = 6
+"""With 24 slices in the first round, 1,512 slices: nine weeks of hours."""
+
+# What `resolve` takes for a cluster that cannot be asked; between two hours nothing else meets them.
+_KAFKA_REFUSES = (KafkaUnavailable, UnknownTopic, TopicRecreated, PartitionMissing)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What Kafka says. `boundaries` are as resolving now finds them, `lost` is what Kafka no longer has, and
+    `mute` says why clusters did not answer, by name. `oldest` are units of the backlog that have not landed,
+    `landed` those that its summaries do not know to have landed."""
+
+    boundaries: Boundaries = field(default_factory=Boundaries)
+    lost: Mapping[Unit, tuple[Loss, ...]] = field(default_factory=dict)
+    mute: Mapping[str, str] = field(default_factory=dict)
+    oldest: tuple[Unit, ...] = ()
+    landed: tuple[Unit, ...] = ()
+
+
+def ask_oldest(pipeline: Pipeline, lake: Lake, backlog: Backlog, slices: SliceRange, now: datetime) -> Asked:
+    """Asks for the units of `slices`, too. Raises what the lake raises."""
+    asking = _Asking(pipeline, lake, Overlay(lake), now)
+    seen = asking.ask(Asked(), backlog.unlanded(FIRST_ROUND), slices)
+    nothing = SliceRange(slices.end, slices.end, slices.length)
+    for number in range(1, ROUNDS):
+        units = list(_next(pipeline, backlog, seen, FIRST_ROUND << number))
+        if not units:
+            break
+        seen = asking.ask(seen, units, nothing)
+    return seen
+
+
+def _next(pipeline: Pipeline, backlog: Backlog, seen: Asked, most: int) -> Iterator[Unit]:
+    """Yields what is to be asked of the clusters of whose hours nothing that was asked for is left."""
+    known = {*seen.oldest, *seen.landed}
+    for cluster in (name for name in pipeline.clusters if name not in seen.mute):
+        topics = pipeline.cluster(cluster).topics
+        if not any(is_left(seen, unit, topics) for unit in seen.oldest if unit.cluster == cluster):
+            waiting = (
+                unit
+                for unit, state in backlog.states.items()
+                if state is UnitState.MISSING and unit.cluster == cluster and unit not in known
+            )
+            yield from islice(waiting, most)
+
+
+def is_left(seen: Asked, unit: Unit, topics: Iterable[str]) -> bool:
+    """Returns whether Kafka has all of the unit, and the unit has records."""
+    ranges = seen.boundaries.ranges(unit.slice, unit.cluster, topics)
+    return unit not in seen.lost and any(r.offsets for r in ranges or ())
+
+
+@dataclass(frozen=True)
+class _Asking:
+    pipeline: Pipeline
+    lake: Lake
+    overlay: Overlay
+    now: datetime
+
+    def ask(self, seen: Asked, older: Sequence[Unit], slices: SliceRange) -> Asked:
+        """Adds a round to what has been seen."""
+        landed = read_manifests(self.lake, older)
+        oldest = [unit for unit in older if unit not in landed]
+        wanted = [*sorted({unit.slice for unit in oldest}), *slices]
+        answering = [one for one in self.pipeline.kafka if one.cluster not in seen.mute]
+        pipeline = self.pipeline.model_copy(update={"kafka": answering})
+        resolution = resolve(pipeline, self.overlay, wanted, self.now)
+        mute = {**seen.mute, **{name: str(error) for name, error in resolution.unreachable.items()}}
+        recent = units_of(self.pipeline, slices, resolution.boundaries)
+        lost = dict(seen.lost)
+        for cluster in [cluster for cluster in self.pipeline.clusters if cluster not in mute]:
+            asked = [unit for unit in (*oldest, *recent) if unit.cluster == cluster]
+            try:
+                lost |= retained_losses(self.pipeline, resolution.boundaries, asked)
+            except _KAFKA_REFUSES as error:
+                mute[cluster] = str(error)
+        known = (*seen.oldest, *oldest), (*seen.landed, *landed)
+        return Asked(resolution.boundaries, lost, mute, *known)
