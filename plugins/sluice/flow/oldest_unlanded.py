@@ -17,7 +17,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, PartitionMissing, TopicRecreated, UnknownTopic
 from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.resolve import resolve
-from sluice.manifest import Loss
+from sluice.manifest import Loss, Manifest
 from sluice.plan.backlog import Backlog
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
@@ -38,13 +38,13 @@ _KAFKA_REFUSES = (KafkaUnavailable, UnknownTopic, TopicRecreated, PartitionMissi
 class Asked:
     """What Kafka says. `boundaries` are as resolving now finds them, `lost` is what Kafka no longer has, and
     `mute` says why clusters did not answer, by name. `oldest` are units of the backlog that have not landed,
-    `landed` those that its summaries do not know to have landed."""
+    `landed` the manifests of those that have, which its summaries do not know."""
 
     boundaries: Boundaries = field(default_factory=Boundaries)
     lost: Mapping[Unit, tuple[Loss, ...]] = field(default_factory=dict)
     mute: Mapping[str, str] = field(default_factory=dict)
     oldest: tuple[Unit, ...] = ()
-    landed: tuple[Unit, ...] = ()
+    landed: Mapping[Unit, Manifest] = field(default_factory=dict)
 
 
 def ask_oldest(pipeline: Pipeline, lake: Lake, backlog: Backlog, slices: SliceRange, now: datetime) -> Asked:
@@ -104,5 +104,5 @@ class _Asking:
                 lost |= retained_losses(self.pipeline, resolution.boundaries, asked)
             except _KAFKA_REFUSES as error:
                 mute[cluster] = str(error)
-        known = (*seen.oldest, *oldest), (*seen.landed, *landed)
+        known = (*seen.oldest, *oldest), {**seen.landed, **landed}
         return Asked(resolution.boundaries, lost, mute, *known)

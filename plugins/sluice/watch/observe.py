@@ -16,7 +16,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, Unavailable
-from sluice.flow.choose_backlog import seen_backlog
+from sluice.flow.choose_backlog import backlog_before, seen_backlog
 from sluice.flow.forget.forget_due import forgotten_first
 from sluice.flow.load.missing_targets import gone
 from sluice.flow.oldest_unlanded import ask_oldest
@@ -25,7 +25,7 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.manifest import Manifest
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.due import FirstForgotten
-from sluice.plan.lag import Lag, Unlanded, ask_topics, lag_of, older_unlanded
+from sluice.plan.lag import Lag, ask_topics, lag_of
 from sluice.slices import SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
@@ -50,12 +50,12 @@ class Observation:
     """What one run of the watch has read. `silent`: why a source did not answer, by source.
 
     Without ClickHouse `found` holds only units that have not landed: the state of the others is unknown.
-    `older` is what is not complete of the hours before `slices`, and empty without ClickHouse; `oldest` holds
-    the first units of it that have not landed, and are left in Kafka or were lost before those: of these it
-    deletes records first. `changes` are those of the fields of events in `slices`, `added` the columns that
-    loads have added for them. `landed` are the manifests of `slices`, `rows` what they and the weeks before
-    them brought. `forgets`: what the lake is
-    about to forget first.
+    `older` is what is not complete of the hours before `slices`, by the summaries alone without ClickHouse.
+    `oldest` holds the first units of it that are left in Kafka, which deletes these first, those that it lost
+    before, and those of which only the lake says that they have landed. `changes` are those of the fields of
+    events in `slices`, `added` the columns that loads have added for them. `landed` are the manifests of
+    `slices`, `rows` what they and the weeks before them brought. `forgets`: what the lake is about to forget
+    first.
     """
 
     slices: SliceRange
@@ -99,7 +99,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     surveyed = _unless_silent(
         ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)
     )
-    older = surveyed or Backlog()
+    older = backlog_before(pipeline, lake, slices.start) if surveyed is None else surveyed
     asked = ask_oldest(pipeline, lake, older, slices, now)
     boundaries, mute = asked.boundaries, asked.mute
     silent |= {ProblemSource.KAFKA: "; ".join(mute.values())} if mute else {}
@@ -109,8 +109,8 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     manifests = read_manifests(lake, units)
     every = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, asked.lost)
     found = every if ledgers is not None else [status for status in every if status.manifest is None]
-    before = _unlanded_before(pipeline, lake, slices, boundaries, surveyed)
-    oldest = statuses(pipeline, asked.oldest, boundaries, {}, {}, now, asked.lost)
+    first = (*asked.oldest, *asked.landed)
+    oldest = statuses(pipeline, first, boundaries, asked.landed, {}, now, asked.lost)
     states, errors = ask_topics(answering) if answering.kafka else ({}, [])
     if errors:
         silent[ProblemSource.KAFKA] = errors[0]
@@ -119,7 +119,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         slices=slices,
         boundaries=boundaries,
         found=tuple(found),
-        lag=lag_of(every, states, errors, now, before),
+        lag=lag_of(every, states, errors, now, unlanded(older, boundaries)),
         topics=_topics(answering, [*oldest, *found], silent),
         verdict=read_verdict(lake),
         server=server,
@@ -132,15 +132,6 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         rows=read_history(pipeline, lake, slices, boundaries, manifests),
         forgets=forgotten_first(pipeline, lake, boundaries, now),
     )
-
-
-def _unlanded_before(
-    pipeline: Pipeline, lake: Lake, slices: SliceRange, boundaries: Boundaries, surveyed: Backlog | None
-) -> Unlanded:
-    """Returns what has not landed before `slices`, by the summaries alone where ClickHouse is silent."""
-    if surveyed is None:
-        return older_unlanded(pipeline, lake, slices.start, boundaries)
-    return unlanded(surveyed, boundaries)
 
 
 def _clickhouse(

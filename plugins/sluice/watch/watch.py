@@ -74,7 +74,6 @@ def problems_of(
     """Yields every problem of an observation; `known` is what earlier runs stored. Pure."""
     yield from observation.unavailable()
     yield from rules.overdue(pipeline, observation.found, now, kept_open(known.alarms, observation.silent))
-    yield from rules.older(pipeline, observation.older)
     raised = {key for key, alarm in known.alarms.items() if not alarm.over}
     unlanded = (*observation.oldest, *observation.found)
     yield from retention(pipeline, unlanded, observation.topics, known.log_starts, now, raised)
@@ -90,6 +89,7 @@ def problems_of(
     yield from rules.waiting(pipeline, observation.lag_records)
     if observation.server is not None:
         missing = {table for table, _ in observation.server.missing}
+        yield from rules.older(pipeline, observation.older)
         yield from rules.not_committed(pipeline, observation.found, now, missing)
         yield from rules.behind(pipeline, observation.found, now)
         yield from server_problems(pipeline, observation.server)

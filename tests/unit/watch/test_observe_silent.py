@@ -90,9 +90,23 @@ def test_a_silent_source_is_one_problem_and_neither_begins_nor_ends_another(
 def test_records_that_wait_are_noticed_while_clickhouse_is_silent(world: World):
     spec, now = troubled(world), START.add(hours=4, minutes=40)
     world.away = True
-    assert "PROBLEM lag: records: 90 records are in Kafka and not landed, the bound is 10" in world.heard(
-        spec, now
-    )
+    heard = world.heard(spec, now)
+    assert "PROBLEM lag: records: 90 records are in Kafka and not landed, the bound is 10" in heard
+
+
+def test_what_kafka_deletes_next_before_heal_is_noticed_while_clickhouse_is_silent(world: World):
+    """Hours 8 and 9 are before `heal`. Hour 8 has landed, which no summary knows: it is in no danger."""
+    spec, now = troubled(world), START.add(hours=4, minutes=40)
+    landed = replace(manifest(unit(-2), ()), ranges=(OffsetRange("t", "u", 0, 0, 10),))
+    world.lake.put(layout.manifest(unit(-2).slice.id, "dc1"), encode(landed))
+    world.away = True
+    heard = world.heard(spec, now)
+    assert [line.split(": ")[1] for line in heard if line.startswith("PROBLEM retention")] == [
+        f"slice 2026-11-20T{hour}Z/dc1" for hour in ("09", "10", "11")
+    ]
+    assert not any("older hours" in line for line in heard)
+    older = world.observe(spec, now).older
+    assert older.states == {unit(-2): UnitState.LANDED, unit(-1): UnitState.MISSING}
 
 
 def paused(world: World, lost: int) -> Pipeline:
