@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,9 @@ from sluice.state.driver_record import DriverEnd, DriverRecord, EndCause
 from sluice.state.driver_store import change_driver, read_driver, stop_driver
 
 KEY = driver("ab12")
-NEW = DriverRecord("d1", "work", "here", "2026-11-20T10:00:00+00:00")
+# Processes are found by its name, and other test processes run on this machine.
+DRIVER = uuid.uuid4().hex
+NEW = DriverRecord(DRIVER, "work", "here", "2026-11-20T10:00:00+00:00")
 PYTHON = [sys.executable, "-c"]
 # Prints that it has begun, and starts a process that outlives it.
 STAYS = [*PYTHON, "import signal, sys; print('begun', flush=True); signal.pause()"]
@@ -45,44 +48,44 @@ def ended(lake: FolderLake) -> DriverEnd:
 
 def test_the_end_of_a_driver_is_noted_with_its_output(lake: FolderLake):
     words = [*PYTHON, "import sys; print('one'); print('two', file=sys.stderr); sys.exit(75)"]
-    assert Keeper(lake, KEY, "d1", None).run(words) is EndCause.OWN
+    assert Keeper(lake, KEY, DRIVER, None).run(words) is EndCause.OWN
     found = ended(lake)
     assert (found.code, found.cause, sorted(found.output.splitlines())) == (75, EndCause.OWN, ["one", "two"])
 
 
 def test_a_killed_driver_has_its_signal(lake: FolderLake):
-    Keeper(lake, KEY, "d1", None).run([*PYTHON, "import os; os.kill(os.getpid(), 9)"])
+    Keeper(lake, KEY, DRIVER, None).run([*PYTHON, "import os; os.kill(os.getpid(), 9)"])
     assert ended(lake).code == -signal.SIGKILL
 
 
 def test_a_program_that_is_not_there_is_an_end_too(lake: FolderLake):
-    Keeper(lake, KEY, "d1", None).run(["/nowhere/spark-submit", "land.py"])
+    Keeper(lake, KEY, DRIVER, None).run(["/nowhere/spark-submit", "land.py"])
     found = ended(lake)
     assert (found.code, found.cause) == (127, EndCause.OWN)
     assert found.output.startswith("/nowhere/spark-submit cannot be started: ")
 
 
 def test_nothing_that_a_driver_started_outlives_it(lake: FolderLake):
-    Keeper(lake, KEY, "d1", None).run([*PYTHON, STARTS])
+    Keeper(lake, KEY, DRIVER, None).run([*PYTHON, STARTS])
     assert ended(lake).code == 0
-    assert marked("d1") == []
+    assert marked(DRIVER) == []
 
 
 def test_a_driver_has_its_time_and_no_more(lake: FolderLake):
-    assert Keeper(lake, KEY, "d1", 0.5, beat_seconds=0.1).run(STAYS) is EndCause.TIME
+    assert Keeper(lake, KEY, DRIVER, 0.5, beat_seconds=0.1).run(STAYS) is EndCause.TIME
     assert ended(lake).cause is EndCause.TIME
-    assert marked("d1") == []
+    assert marked(DRIVER) == []
 
 
 def kept(pool: ThreadPoolExecutor, lake: FolderLake) -> Future[EndCause]:
     """A driver that stays, whose record is renewed."""
-    found = pool.submit(Keeper(lake, KEY, "d1", None, beat_seconds=0.05).run, STAYS)
+    found = pool.submit(Keeper(lake, KEY, DRIVER, None, beat_seconds=0.05).run, STAYS)
     wait_until(lambda: (read_driver(lake, KEY) or NEW).said == "begun", "the driver has begun", 60)
     return found
 
 
 def stopped(lake: FolderLake) -> None:
-    assert stop_driver(lake, KEY, "d1")
+    assert stop_driver(lake, KEY, DRIVER)
 
 
 def replaced(lake: FolderLake) -> None:
@@ -101,7 +104,7 @@ def test_a_driver_that_is_not_wanted_ends(lake: FolderLake, act: Callable[[Folde
         assert before is not None and (before.pid, before.beat > 0) == (os.getpid(), True)
         act(lake)
         assert running.result(60) is EndCause.STOP
-    assert marked("d1") == []
+    assert marked(DRIVER) == []
     after = read_driver(lake, KEY)
     if act is stopped:
         assert ended(lake).cause is EndCause.STOP
@@ -114,7 +117,7 @@ def test_a_driver_that_is_not_wanted_ends(lake: FolderLake, act: Callable[[Folde
 def test_a_driver_that_is_not_wanted_any_more_does_not_begin(lake: FolderLake, tmp_path: Path):
     stopped(lake)
     words = [*PYTHON, f"open({str(tmp_path / 'begun')!r}, 'w')"]
-    assert Keeper(lake, KEY, "d1", None).run(words) is EndCause.STOP
+    assert Keeper(lake, KEY, DRIVER, None).run(words) is EndCause.STOP
     assert not (tmp_path / "begun").exists()
 
 
@@ -132,7 +135,7 @@ class Silent(FolderLake):
 
 def test_a_lake_that_does_not_answer_ends_no_driver_and_gets_its_end(lake: FolderLake, capsys):
     words = [*PYTHON, "import sys; print('done'); sys.exit(3)"]
-    Keeper(Silent(lake.root), KEY, "d1", None, beat_seconds=0.05).run(words)
+    Keeper(Silent(lake.root), KEY, DRIVER, None, beat_seconds=0.05).run(words)
     assert ended(lake) == DriverEnd(3, EndCause.OWN, "done")
     assert "does not answer (it is silent)" in capsys.readouterr().err
 
@@ -140,14 +143,14 @@ def test_a_lake_that_does_not_answer_ends_no_driver_and_gets_its_end(lake: Folde
 def test_a_killed_keeper_takes_its_driver_along(lake: FolderLake):
     """The kernel kills it: nothing that a keeper does could."""
     words = [sys.executable, "-m", "sluice.airflow.driver_keeper", "--lake", f"file://{lake.root.parent}"]
-    words += ["--pipeline", "lake", "--key", KEY, "--driver", "d1", "--", *STAYS]
+    words += ["--pipeline", "lake", "--key", KEY, "--driver", DRIVER, "--", *STAYS]
     keeper = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     try:
-        wait_until(lambda: len(marked("d1")) == 1, "the driver has begun", 60)
+        wait_until(lambda: len(marked(DRIVER)) == 1, "the driver has begun", 60)
     finally:
         keeper.kill()
     keeper.wait(30)
-    wait_until(lambda: marked("d1") == [], "the driver has ended", 30)
+    wait_until(lambda: marked(DRIVER) == [], "the driver has ended", 30)
     assert (read_driver(lake, KEY) or NEW).end is None
 
 
