@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
@@ -198,13 +199,14 @@ def test_only_processes_of_that_landing_are_ended(handles: bool, monkeypatch: py
         monkeypatch.setattr(os, "pidfd_open", none)
     words = [sys.executable, "-c", "import signal; print(flush=True); signal.pause()"]
     found = []
-    for mark in ("one", "another", "on", ""):
+    one = uuid.uuid4().hex  # other test processes run on this machine
+    for mark in (one, f"{one}s", one[:-1], ""):
         environment = {**os.environ, spark_processes.MARK: mark} if mark else dict(os.environ)
         found.append(subprocess.Popen(words, env=environment, stdout=subprocess.PIPE))
         found[-1].stdout.readline()
     try:
-        assert spark_processes.marked("one") == [found[0].pid]
-        assert spark_processes.end_all("one") == []
+        assert spark_processes.marked(one) == [found[0].pid]
+        assert spark_processes.end_all(one) == []
         assert found[0].wait(30) == -signal.SIGKILL
         assert [process.poll() for process in found[1:]] == [None] * 3
     finally:
