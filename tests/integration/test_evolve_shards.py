@@ -124,6 +124,29 @@ def test_an_announcement_of_a_run_that_died_binds_no_other(two: Shards, monkeypa
     assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
 
 
+def test_a_column_that_a_run_added_before_it_died_decides_for_the_other_shard(two: Shards, monkeypatch):
+    """The first shard has the column, and nobody has noted it; the other alone would choose another type."""
+    land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
+
+    def reached(here) -> None:
+        if here is Load.ALTERED:
+            raise KeyboardInterrupt
+
+    point_at(monkeypatch, "s2", free_port())
+    with monkeypatch.context() as patch:
+        patch.setattr(crash_points, "reached", reached)
+        with pytest.raises(KeyboardInterrupt):
+            two.load(evolving(two), unit(), token="one")
+    point_at(monkeypatch, "s2", two.servers[1].port)
+    assert types(two) == [[("Nullable(UInt64)",)], []]
+    land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}" if n else 7) for n in range(2)], partitions=2)
+    assert two.load(evolving(two), unit(), unit(1), token="two").summary()["misfits"] == 1
+    assert types(two) == [[("Nullable(UInt64)",)]] * 2
+    assert two.everywhere(ROWS) == [[(0, 0), (2, 2), (10, 7)], [(1, 1), (3, 3)]]
+    [one] = read_additions(two.world.lake)
+    assert (set(one.shards), one.run) == ({"s1", "s2"}, "one")
+
+
 @pytest.mark.parametrize("by", ["partition", "n"])
 def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
     """By `n` the misfit would be rejected by another shard than the one whose row it is."""

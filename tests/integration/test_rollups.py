@@ -73,17 +73,22 @@ class StoppedError(Exception):
     """Of a load, right after one of its steps."""
 
 
-@pytest.mark.parametrize("at", [TableLoad.REVOKED, TableLoad.DELETED])
+@pytest.mark.parametrize(
+    ("loaded", "at"),
+    [(True, TableLoad.REVOKED), (True, TableLoad.DELETED), (False, TableLoad.MOVED)],
+)
 def test_an_hour_that_its_unit_has_left_is_made_after_a_load_that_stopped(
-    rolled: Rolled, monkeypatch, at: TableLoad
+    rolled: Rolled, monkeypatch, loaded: bool, at: TableLoad
 ):
-    """A reland took the late events of the first hour away, and the load that makes it again is stopped: no
-    row of the source and no commit says that the unit had to do with the hour."""
+    """A reland took late events of the first hour away, after or before the load that was stopped: no row of
+    the source and no commit says that the unit had to do with the hour."""
     rolled.land(unit(0), clicks(50))
-    rolled.land(unit(1), [*clicks(30, 1, seed=2), *clicks(20, 0, seed=3)])
-    rolled.load_all(unit(0), unit(1))
-    rolled.land(unit(1), clicks(30, 1, seed=2), generation=2)
-    rolled.load(unit(0), unit(1), table="clicks")
+    rolled.land(unit(1), [*clicks(30, 1, seed=2), *clicks(20, 5, seed=3)])
+    late, whole = (unit(0), unit(1)), clicks(30, 1, seed=2)
+    if loaded:
+        rolled.load_all(*late)
+        rolled.land(unit(1), whole, generation=2)
+    rolled.load(*late, table="clicks")
 
     def stop(step: object) -> None:
         if step is at:
@@ -92,11 +97,14 @@ def test_an_hour_that_its_unit_has_left_is_made_after_a_load_that_stopped(
     with monkeypatch.context() as patch:
         patch.setattr(crash_points, "reached", stop)
         with pytest.raises(StoppedError):
-            rolled.load(unit(0), unit(1), table="by_hour")
-    assert rolled.load_all(unit(0), unit(1)) == {"clicks": 0, "by_user": 1, "by_hour": 1 + 2}
+            rolled.load(*late, table="by_hour")
+    if not loaded:
+        rolled.land(unit(1), whole, generation=2)
+    rolled.load_all(*late)
     assert rolled.seen() == rolled.expected()
-    assert rolled.states(unit(0), unit(1)) == [UnitState.COMPLETE] * 2
+    assert rolled.states(*late) == [UnitState.COMPLETE] * 2
     assert anomalies(rolled) == []
+    assert rolled.load_all(*late) == {"clicks": 0, "by_user": 0, "by_hour": 0}
 
 
 def anomalies(rolled: Rolled) -> list:

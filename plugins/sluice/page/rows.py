@@ -129,7 +129,8 @@ def _row(
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
     if not hourly:
-        first = first_instant(pipeline, cache.boundaries(lake), noted)
+        log = None if pipeline.start is not None else cache.boundaries(lake)
+        first = first_instant(pipeline, log, noted)
         begins = cache.begins(lake)
         around = OverviewContext(pipeline, work, verdict, first, asked.now, begins, expired=seen.expired)
         days = _with_missing_tables(memory, around, lambda it: days_of(slices, noted, it, cache.days))

@@ -109,8 +109,8 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     manifests = read_manifests(lake, units)
     every = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, asked.lost)
     found = every if ledgers is not None else [status for status in every if status.manifest is None]
-    first = (*asked.oldest, *asked.landed)
-    oldest = statuses(pipeline, first, boundaries, asked.landed, {}, now, asked.lost)
+    oldest = statuses(pipeline, (*asked.oldest, *asked.landed), boundaries, asked.landed, {}, now, asked.lost)
+    known = older.seen(status for status in oldest if status.manifest is not None)
     states, errors = ask_topics(answering) if answering.kafka else ({}, [])
     if errors:
         silent[ProblemSource.KAFKA] = errors[0]
@@ -119,7 +119,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         slices=slices,
         boundaries=boundaries,
         found=tuple(found),
-        lag=lag_of(every, states, errors, now, unlanded(older, boundaries)),
+        lag=lag_of(every, states, errors, now, unlanded(known, boundaries)),
         topics=_topics(answering, [*oldest, *found], silent),
         verdict=read_verdict(lake),
         server=server,

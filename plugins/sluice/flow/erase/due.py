@@ -24,7 +24,7 @@ class DueUnits:
 def due_units(found: Iterable[UnitStatus], holding: Collection[Unit], known: Collection[Unit]) -> DueUnits:
     """`found`: all units that the entry covers. `holding`: those whose files hold the person. `known`: those
     that runs remake and load, by the pipeline file. Raises BeforeStart for a due one that none does."""
-    own = sorted(found, key=lambda status: status.unit)
+    own, holding = sorted(found, key=lambda status: status.unit), frozenset(holding)
     remake = [status for status in own if status.unit in holding]
     load = [s for s in own if s.unit not in holding and _behind(s, s.unit in known)]
     beyond = sorted(status.unit for status in (*remake, *load) if status.unit not in known)

@@ -9,6 +9,7 @@ import pendulum
 from sluice import crash_points
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.crash_points import Erase
+from sluice.errors import WrongUse
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.left_files import remove_left
 from sluice.flow.erase.left_in_kafka import left_in_kafka
@@ -29,7 +30,11 @@ def finish(eraser: Eraser, number: int, known: ErasureList, force: bool) -> dict
     now = pendulum.now("UTC")
 
     def covers(slice_id: str) -> bool:
-        return entry.covers(Slice.from_id(slice_id, pipeline.slice))
+        """A folder that no landing has made is no slice's."""
+        try:
+            return entry.covers(Slice.from_id(slice_id, pipeline.slice))
+        except WrongUse:
+            return False
 
     removed = remove_left(lake, covers, manifests, progress, now)
     crash_points.reached(Erase.CLEANED)

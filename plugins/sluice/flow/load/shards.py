@@ -16,6 +16,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardsRefused, ShardsWait, SluiceError
+from sluice.flow.load.evolve.stopped import confirm_stopped
 from sluice.flow.load.load import load
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.plan.modes import Mode
@@ -65,6 +66,7 @@ def load_shards(
         return one(pipeline.clickhouse.parts[0])
     with connect_shards(pipeline) as servers:
         check_different(servers, target)
+        confirm_stopped(servers, target, lake)
     return _together(target, pipeline.clickhouse.shards, one)
 
 

@@ -24,7 +24,7 @@ MAX_UNITS = 10_000
 class LoadWork:
     """One unit to load: the files of its manifest that have rows for the target, and how many such rows.
 
-    `replaces`: the ledger holds an older commit of the unit, which has to be revoked first. `sharding` is the
+    `replaces`: the unit is revoked in the ledger first: it may have an older commit there. `sharding` is the
     stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
     `held`: the commit that a refill loads again only to fill columns, so that all its rows have to stay.

@@ -158,8 +158,11 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
     delete = f"{statement} WHERE {where}"
     rollup = facts.pipeline.rollups.get(table)
     if rollup is not None and rollup.grain == "hour" and is_hour(unit):
-        stopped = "it makes the event hour where a load was stopped; if they stay, another program wrote them"
-        return repairs.fill(unit.slice), f"{stopped}: {delete}"
+        around = Slice(floor(unit.slice.start, unit.slice.length), unit.slice.length)
+        stopped = (
+            "a fill makes the event hour where a load was stopped; if they stay, another program wrote them"
+        )
+        return repairs.fill(around) if around.end <= facts.now else "", f"{stopped}: {delete}"
     return "", f"Sluice lands no such slice, and did not write them; if they are not needed: {delete}"
 
 

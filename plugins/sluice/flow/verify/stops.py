@@ -24,8 +24,10 @@ def error_of(
         left = len(broken) - _NAMED
         return Conservation(some + (f" (and {left} more: `sluice verify`)" if left > 0 else ""))
     if pending:
-        units = ", ".join(f"{name}/{cluster}" for name, cluster in sorted(pending)[:_NAMED])
-        return Busy(f"landed or loaded all the time while it was verified, and not judged: {units}")
+        units = ("/".join(filter(None, pair)) or "what is of no slice" for pair in sorted(pending)[:_NAMED])
+        return Busy(
+            f"landed or loaded all the time while it was verified, and not judged: {', '.join(units)}"
+        )
     return None
 
 

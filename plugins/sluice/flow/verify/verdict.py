@@ -106,19 +106,22 @@ def after(
     pending: Collection[tuple[str, str]] = (),
 ) -> Verdict:
     """Returns what is open after a verification: its anomalies, and the old ones that it did not cover, or
-    that concern a unit which it could not judge (`pending`). Every one asks for all tables, whatever its
-    range: one that it does not miss is there."""
+    that concern a unit which it could not judge. `pending` are these; one without a slice stands for what
+    belongs to none. Every one asks for all tables, whatever its range: one that it does not miss is there."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (verification.start, verification.until))
     seen = covered or {}
     new = tuple(found)
     again = {(a.kind, a.place) for a in new}
-    missing = {a.table for a in new if a.kind == AnomalyKind.TABLE_MISSING}
-    kept = tuple(
-        _by_tables(a, missing)
+    kept = [
+        a
         for a in old.anomalies
         if not ((a.kind == AnomalyKind.TABLE_MISSING or _seen(a, start, until)) and _covered(a, seen))
-        or ((a.kind, a.place) not in again and any((name, a.cluster) in pending for name in a.slices))
-    )
+        or (
+            (a.kind, a.place) not in again and any((name, a.cluster) in pending for name in a.slices or ("",))
+        )
+    ]
+    missing = {a.table for a in (*kept, *new) if a.kind == AnomalyKind.TABLE_MISSING}
+    kept = [_by_tables(a, missing) for a in kept]
     return Verdict((*kept, *new)[:MOST], (*old.verifications, verification)[-MOST_VERIFICATIONS:])
 
 

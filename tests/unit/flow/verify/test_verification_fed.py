@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -130,6 +131,11 @@ def test_rows_of_an_event_hour_that_no_load_has_committed():
         "another program wrote them: DELETE FROM `e`.`by_hour` WHERE _slice = 1795165200 AND _cluster = ''"
     )
     assert cover(FACTS, hour, "e.by_hour", False, Repairs("ads"))[0] == ""
+    facts = replace(FACTS, pipeline=pipeline, now=START)
+    seven = Unit(Slice(START.subtract(hours=3), timedelta(days=1)), "")
+    for now, repair in ((START.add(days=1), "T00:00Z --to 2026-11-21T00:00Z"), (START, "")):
+        command, advice = cover(replace(facts, now=now), seven, "e.by_hour", False, Repairs("ads"))
+        assert repair in command and bool(command) == bool(repair) and "DELETE FROM" in advice
 
 
 @pytest.mark.parametrize(

@@ -129,20 +129,21 @@ class BatchErasing:
             return False
         if self.found is not None and self.found[place]:
             return True
-        headers = self.headers.slice(place, 1)
-        own = partial(type_of, self.event.type, topic=self.topic, headers=headers)
+        own = partial(type_of, self.event.type, topic=self.topic, headers=self.headers, place=place)
         return values.has(self.keys[place].as_py(), text, own)
 
 
-def type_of(source: TypeSource, event: dict[str, Any], topic: str, headers: pa.Array[Any]) -> str | None:
-    """Returns the type that the pipeline file gives an event out of a record with these `headers`."""
+def type_of(
+    source: TypeSource, event: dict[str, Any], topic: str, headers: pa.Array[Any], place: int
+) -> str | None:
+    """Returns the type that the pipeline file gives an event out of the record at `place` of `headers`."""
     if source.field is not None:
         try:
             return text_of(field_of(event, source.field.split(".")))
         except UnreadablePayload:
             return None
     if source.header is not None:
-        found = last_values(headers, source.header)[0].as_py()
+        found = last_values(headers.slice(place, 1), source.header)[0].as_py()
         return None if found is None else found.decode(errors="replace")
     return topic
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluice.config.rollups import Rollup
 from sluice.flow.load.work import LoadWork, done
@@ -62,7 +62,9 @@ class RollupFacts:
             parts = tuple(sorted(name_of(self.source[unit]) for unit in rows if unit in self.source))
             digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
             landed = sum(count for unit, count in rows.items() if unit in self.source)
-            work = self._work(hour, f"{digest}#{self.rollup.digest}", parts, landed)
+            made = self._work(hour, f"{digest}#{self.rollup.digest}", parts, landed)
+            # Revoked also before its first load: that row finds an hour whose load was stopped.
+            work = replace(made, replaces=True)
             if not done(work, self.ledger.get(hour), self.mode, self.token):
                 found.append(work)
         return found
