@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from local.readiness import free_port
@@ -34,6 +37,20 @@ def evolving(two: Shards, rows: int = 1) -> Pipeline:
 def types(two: Shards) -> list[list[tuple]]:
     query = "SELECT type FROM system.columns WHERE database = '{db}' AND table = 'clicks' AND name = 'code'"
     return two.everywhere(query)
+
+
+@contextmanager
+def dying_at(monkeypatch: pytest.MonkeyPatch, point: Load) -> Iterator[None]:
+    """A load within dies at the point."""
+
+    def reached(here: object) -> None:
+        if here is point:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crash_points, "reached", reached)
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 def test_each_shard_gets_the_column_whoever_has_the_rows(two: Shards):
@@ -81,14 +98,8 @@ def test_a_column_of_the_other_shard_comes_with_the_next_load(two: Shards, monke
 def test_both_die_and_are_done_by_the_next(two: Shards, point, monkeypatch):
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
 
-    def reached(here) -> None:
-        if here is point:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(crash_points, "reached", reached)
-        with pytest.raises(KeyboardInterrupt):
-            two.load(evolving(two), unit())
+    with dying_at(monkeypatch, point):
+        two.load(evolving(two), unit())
     two.load(evolving(two), unit())
     assert types(two) == [[("Nullable(UInt64)",)]] * 2
     assert two.everywhere(ROWS) == [[(0, 0), (2, 2)], [(1, 1), (3, 3)]]
@@ -110,14 +121,8 @@ def test_an_announcement_of_a_run_that_died_binds_no_other(two: Shards, monkeypa
     """The run that died before its ALTER saw numbers only, and the next one sees a text, too."""
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
 
-    def reached(here) -> None:
-        if here is Load.ANNOUNCED:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(crash_points, "reached", reached)
-        with pytest.raises(KeyboardInterrupt):
-            two.load(evolving(two), unit(), token="one")
+    with dying_at(monkeypatch, Load.ANNOUNCED):
+        two.load(evolving(two), unit(), token="one")
     land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}") for n in range(2)], partitions=2)
     assert two.load(evolving(two), unit(), unit(1), token="two").summary()["misfits"] == 0
     assert types(two) == [[("Nullable(String)",)]] * 2
@@ -127,16 +132,9 @@ def test_an_announcement_of_a_run_that_died_binds_no_other(two: Shards, monkeypa
 def test_a_column_that_a_run_added_before_it_died_decides_for_the_other_shard(two: Shards, monkeypatch):
     """The first shard has the column, and nobody has noted it; the other alone would choose another type."""
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
-
-    def reached(here) -> None:
-        if here is Load.ALTERED:
-            raise KeyboardInterrupt
-
     point_at(monkeypatch, "s2", free_port())
-    with monkeypatch.context() as patch:
-        patch.setattr(crash_points, "reached", reached)
-        with pytest.raises(KeyboardInterrupt):
-            two.load(evolving(two), unit(), token="one")
+    with dying_at(monkeypatch, Load.ALTERED):
+        two.load(evolving(two), unit(), token="one")
     point_at(monkeypatch, "s2", two.servers[1].port)
     assert types(two) == [[("Nullable(UInt64)",)], []]
     land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}" if n else 7) for n in range(2)], partitions=2)

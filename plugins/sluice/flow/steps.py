@@ -41,7 +41,7 @@ from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.anomaly import QUIET_KINDS, AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.flow.verify.current import narrowed
-from sluice.flow.verify.stops import error_of
+from sluice.flow.verify.run_error import error_of
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import meter, sink
 from sluice.plan.dry_run import DryRun

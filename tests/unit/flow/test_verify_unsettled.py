@@ -20,7 +20,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.stops import error_of
+from sluice.flow.verify.run_error import error_of
 from sluice.flow.verify.verdict import Verdict, after, opened, verification_of, within
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.slices import SliceRange, Unit
@@ -140,11 +140,11 @@ def test_a_table_that_was_not_read_is_not_verified_for_the_first_time(lake: Fold
     ("pending", "said"),
     [
         ([("2026-11-20T10Z", "dc1"), ("2026-11-20T09Z", "")], "2026-11-20T09Z, 2026-11-20T10Z/dc1"),
-        ([("", "")], "what is of no slice"),
+        ([("", "")], "what belongs to no slice"),
     ],
 )
 def test_what_was_not_judged_has_a_name(pending: list[tuple[str, str]], said: str):
-    assert str(error_of([], FOUND, pending)).endswith(f"not judged: {said}")
+    assert str(error_of([], FOUND, pending)).endswith(f"meanwhile: {said}; verify when that is done")
     assert error_of([], FOUND, []) is None
 
 

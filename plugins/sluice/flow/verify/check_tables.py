@@ -140,8 +140,8 @@ def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Itera
 
 
 def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
-    """A unit that can be landed is loaded over them, and an event hour whose load was stopped is made again.
-    Of others only a person knows where they come from.
+    """Returns the command, and advice, for rows that no ledger row covers. A unit that can be landed is
+    loaded over them. An event hour whose load was stopped is recreated. Of others only a person knows more.
 
     A lightweight DELETE refuses a table with projections.
     """
@@ -160,7 +160,7 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
     if rollup is not None and rollup.grain == "hour" and is_hour(unit):
         around = Slice(floor(unit.slice.start, unit.slice.length), unit.slice.length)
         stopped = (
-            "a fill makes the event hour where a load was stopped; if they stay, another program wrote them"
+            "a fill recreates an event hour whose load was stopped; if they stay, another program wrote them"
         )
         return repairs.fill(around) if around.end <= facts.now else "", f"{stopped}: {delete}"
     return "", f"Sluice lands no such slice, and did not write them; if they are not needed: {delete}"

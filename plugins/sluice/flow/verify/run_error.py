@@ -1,4 +1,4 @@
-"""What of verify's findings stops a run, and with which error. Pure."""
+"""Decides by what verify has found with which error a run ends, if any. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
 _NAMED = 5
+_OF_NONE = "what belongs to no slice"
 
 
 def error_of(
@@ -24,10 +25,9 @@ def error_of(
         left = len(broken) - _NAMED
         return Conservation(some + (f" (and {left} more: `sluice verify`)" if left > 0 else ""))
     if pending:
-        units = ("/".join(filter(None, pair)) or "what is of no slice" for pair in sorted(pending)[:_NAMED])
-        return Busy(
-            f"landed or loaded all the time while it was verified, and not judged: {', '.join(units)}"
-        )
+        units = ("/".join(filter(None, pair)) or _OF_NONE for pair in sorted(pending)[:_NAMED])
+        said = f"not verified, for it was landed or loaded meanwhile: {', '.join(units)}"
+        return Busy(f"{said}; verify when that is done")
     return None
 
 
