@@ -16,6 +16,7 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from tests.dags.pipeline_texts import NO_TABLES, TWO_TABLES, WRONG_TABLE
+from tests.support.long_form import per_commit
 
 FILE = """
 from pathlib import Path
@@ -112,7 +113,8 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize(
-    ("dag_id", "task_id"), [("ads", "plan"), ("ads_backfill", "batch.land"), ("ads_watch", "watch")]
+    ("dag_id", "task_id"),
+    per_commit([("ads", "plan"), ("ads_backfill", "batch.land"), ("ads_watch", "watch")]),
 )
 def test_a_task_reads_the_file_of_its_own_pipeline_in_its_checkout(checkouts, dag_id: str, task_id: str):
     (checkouts[1] / "pipelines/wrong.yaml").write_text(WRONG_TABLE)

@@ -33,6 +33,7 @@ from sluice.state import driver_record
 from sluice.state.driver_record import DriverRecord
 from sluice.state.driver_store import change_driver, read_driver
 from tests.dags.pipeline_texts import TWO_TABLES
+from tests.support.long_form import per_commit
 
 # Notes each start, and waits until the file `go` is there.
 SPARK_SUBMIT = f"""#!{sys.executable}
@@ -235,7 +236,7 @@ def as_if_killed(trigger: DriverTrigger, folder: Path) -> None:
     change_driver(*at, lambda record: record and replace(record, deferred=False))
 
 
-@pytest.mark.parametrize("changed", ["pipeline file", "run"])
+@pytest.mark.parametrize("changed", per_commit(["pipeline file", "run"]))
 def test_another_pipeline_file_or_run_has_a_driver_of_its_own(folder: Path, changed: str):
     first, _ = deferred()
     as_if_killed(first, folder)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.dags.pipeline_texts import TWO_TABLES
 
 ASK = """
@@ -22,6 +24,7 @@ for check in guarded(Area.AIRFLOW, "pools", lambda: pool_checks(pipeline)):
 """
 
 
+@pytest.mark.long
 def test_a_real_airflow_is_asked(tmp_path: Path):
     (tmp_path / "_defaults.yaml").write_text("airflow: {deferrable: true, steps: {land: {pool: big one}}}")
     (tmp_path / "ads.yaml").write_text(TWO_TABLES + "airflow: {steps: {load: {pool: sluice_load}}}")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.long_form import per_commit
+
 ROOT = Path(__file__).parents[3]
 # With a buffer, as a user has it, the output of a short command is written at its end.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "PYTHONUNBUFFERED": ""}
@@ -68,7 +70,7 @@ def test_interrupted_while_it_imports(module: str, number: signal.Signals):
     assert process.returncode == 130
 
 
-@pytest.mark.parametrize("way", ["print", "table"])
+@pytest.mark.parametrize("way", per_commit(["print", "table"]))
 def test_a_reader_who_goes_away_stops_it(way: str):
     with start(PRINTING, "printing", "50000", "--way", way) as process:
         assert process.stdout.readline()
@@ -98,7 +100,7 @@ def test_an_error_that_nobody_reads_is_an_exit_code():
     assert (process.returncode, said) == (2, "")
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("closed", per_commit([">&- 2>&-", ">&-", "2>&-"]))
 @pytest.mark.parametrize("way", ["print", "table"])
 def test_started_without_streams(closed: str, way: str):
     words = ["printing", "5", "--code", "1", "--way", way]

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.long_form import per_commit
+
 EVENT = {"type": "order", "at": "2026-11-20T10:00:00Z", "seen_at": "2026-11-20T10:00:01Z", "id": 1}
 PROGRAM = [sys.executable, "-c", "from sluice.cli import app; app()", "init"]
 SECONDS = 60
@@ -100,7 +102,7 @@ def test_an_interruption_leaves_nothing(folder: Path):
     assert "interrupted" in terminal.seen and not (folder / "p").exists()
 
 
-@pytest.mark.parametrize("words", [["--yes", "--file", "shop.ndjson"], ["--file", "-"]])
+@pytest.mark.parametrize("words", per_commit([["--yes", "--file", "shop.ndjson"], ["--file", "-"]]))
 def test_without_a_terminal_nothing_is_asked(words: list[str], folder: Path):
     with (folder / "shop.ndjson").open("rb") as events:
         ran = subprocess.run(

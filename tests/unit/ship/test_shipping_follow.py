@@ -19,6 +19,7 @@ from sluice.ship.state_file import StateFile
 from sluice.ship.tail import TailedFile, decide
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import Act, World
+from tests.support.long_form import per_commit
 
 
 @pytest.fixture
@@ -241,7 +242,7 @@ def story(world: World) -> Iterator[Act]:
     return iter([lines("a"), lines("b"), rename, lines("c"), copy_and_truncate, lines("d"), lines("e")])
 
 
-@pytest.mark.parametrize("unseen", [0, 3, 9])
+@pytest.mark.parametrize("unseen", per_commit([3, 0, 9]))
 def test_nothing_is_lost_wherever_it_is_killed(tmp_path: Path, unseen: int):
     """Killed after every single call; then so many of the writer's acts are not seen by anybody, until it is
     started again: each line is there, and a second copy of one has the same batch and line in its header."""

@@ -21,6 +21,7 @@ from sluice.errors import Busy, Fenced, LakeUnavailable, SluiceError
 from sluice.state.lease import Lease
 from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
 from tests.support.fakes import FakeClock, MemoryLake
+from tests.support.long_form import per_commit
 
 TABLE = "events.clicks"
 KEY = layout.lease(TABLE)
@@ -407,7 +408,7 @@ class TestProcesses:
         assert [racer.exitcode for racer in racers] == [0] * 16
         assert sorted(done.get(timeout=10) for _ in racers) == list(range(1, 17))
 
-    @pytest.mark.parametrize("keep", [False, True])
+    @pytest.mark.parametrize("keep", per_commit([True, False]))
     def test_a_killed_holder_is_followed_after_its_term(self, lake: FolderLake, keep: bool) -> None:
         held = FORK.Event()
         holder = FORK.Process(target=hold, args=(pickle.dumps(lake), "victim", keep, held))

@@ -26,6 +26,7 @@ from sluice.watch.judged import to_judge
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 from sluice.watch.row_history import RowHistory, SliceRows, keep, read_history, rows_of
 from sluice.watch.traffic_rules import rejects, too_few
+from tests.support.long_form import per_commit
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_expected import month
 
@@ -82,7 +83,7 @@ def test_a_type_that_no_longer_comes_is_short():
     assert "so did 1 of the 2 others since slice 2026-11-19T21Z: inspect" in found.message
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", per_commit(range(2)))
 def test_each_hour_of_a_day_is_quiet_and_a_drop_in_it_names_its_type(seed: int):
     """42 days of four types with their own noise. The watch runs after each of the last 24 hours; then one
     type is two fifths short in that hour."""

@@ -18,6 +18,7 @@ from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
 from tests.support.landing_world import World, event, hours, pipeline
+from tests.support.long_form import per_commit
 from tests.unit.flow.land import test_remake as remaking
 
 KEY, NEW = "the first key of 2026", "the second key of 2026"
@@ -259,7 +260,7 @@ def test_what_landed_without_a_mask_gets_it_by_a_remake():
 CHANGES = {name: both for name, both in remaking.CHANGES.items() if name != "no arrays from now on"}
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", per_commit(CHANGES, 5))
 def test_with_every_change_it_is_what_a_reland_gives(change: str):
     """As long as headers, and bytes that are no event, are kept: else they cannot come back."""
     mask = {"country": HASH, "user": "drop", "_unparsed": "keep", "_headers": "keep"}

@@ -13,6 +13,7 @@ import pytest
 from sluice.errors import RegistryUnavailable
 from sluice.flow.land.formats import registry
 from sluice.flow.land.formats.registry import Address, SchemaRegistry, StoredSchema
+from tests.support.long_form import per_commit
 
 BODY = b'{"schema": "\\"string\\""}'
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY)
@@ -52,13 +53,16 @@ def dripping(at_once: bytes, by_byte: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("at_once", "by_byte"),
-    [
-        (b"", SIZED + BODY),
-        (b"HTTP/1.1 200 OK\r\n", b"X-Long: " + b"x" * 1000),
-        (SIZED, BODY[:20] + b" " * 1000),
-        (UNSIZED, BODY + b" " * 1000),
-        (UNSIZED + BODY, b" " * 1000),
-    ],
+    per_commit(
+        [
+            (b"", SIZED + BODY),
+            (b"HTTP/1.1 200 OK\r\n", b"X-Long: " + b"x" * 1000),
+            (SIZED, BODY[:20] + b" " * 1000),
+            (UNSIZED, BODY + b" " * 1000),
+            (UNSIZED + BODY, b" " * 1000),
+        ],
+        2,
+    ),
     ids=["the whole answer", "a header", "the body", "a body without its length", "behind the schema"],
 )
 def test_an_answer_byte_by_byte_ends_in_time(monkeypatch: pytest.MonkeyPatch, at_once: bytes, by_byte: bytes):

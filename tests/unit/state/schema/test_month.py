@@ -20,6 +20,7 @@ from sluice.state.schema import history
 from sluice.state.schema.changes import ChangeKind
 from sluice.state.schema.history import UnitChange, changes_of
 from sluice.type_fields import FieldSeen, TypeFields, bounded
+from tests.support.long_form import per_commit
 from tests.unit.test_manifest import example
 
 START = pendulum.datetime(2026, 3, 1)
@@ -102,7 +103,7 @@ def moving(random: Random, hour: int, place: int) -> Event:
     return event | {name: 1 for name, since in ADDED.items() if hour >= since and random.random() < 0.25}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", per_commit(range(3)))
 def test_a_month_in_which_fields_are_added_renamed_and_retyped(tmp_path: Path, seed: int) -> None:
     found = told(FolderLake(tmp_path), month(moving, seed, fewest=200), first_day=8)
     hours = {
