@@ -20,7 +20,7 @@ from sluice.doctor.check import Area, guarded
 from sluice.doctor.pools import pool_checks
 pipeline = read(Path(sys.argv[1]))
 for check in guarded(Area.AIRFLOW, "pools", lambda: pool_checks(pipeline)):
-    print(check.level, check.place, check.found, check.remedy, check.unreachable, sep=" | ")
+    print(check.level, check.place, check.finding, check.remedy, check.unreachable, sep=" | ")
 """
 
 

@@ -154,9 +154,9 @@ def examine(world: World, kinds: Sequence[Shape]) -> None:
     records = [SampledRecord("events", 0, row, 0, payload(kinds, row).encode(), ()) for row in range(ROWS)]
     events = [Sampled("click", record, record.value.decode()) for record in records]
     [check] = misfit_checks(world.client, "wide", filling, events)
-    assert check.found.startswith(f"1 of {ROWS} events would be rejected: {last} = ")
+    assert check.finding.startswith(f"1 of {ROWS} events would be rejected: {last} = ")
     [fits] = misfit_checks(world.client, "wide", filling, events[:MISFIT])
-    assert fits.found == f"every value of {MISFIT} events fits its column"
+    assert fits.finding == f"every value of {MISFIT} events fits its column"
     whole = compared(world, pipeline)
     assert (told(whole), whole.notes) == ([], [])
     change(world, f"wide UPDATE {last} = defaultValueOfTypeName('{kinds[-1].type}') WHERE _offset = {LONG}")

@@ -110,7 +110,7 @@ def test_doctor_looks_at_every_shard(two: Shards, monkeypatch):
     point_at(monkeypatch, "s2", two.servers[0].port)
     failed = [check for check in of_clickhouse(two, pipeline) if check.level is Level.FAIL]
     assert [check.place for check in failed] == ["shards"]
-    assert "same server" in failed[0].found
+    assert "same server" in failed[0].finding
 
 
 def of_clickhouse(two: Shards, pipeline: Pipeline) -> list[Check]:

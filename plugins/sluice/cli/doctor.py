@@ -79,9 +79,9 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
         known = ", ".join(sample.types()) or "none"
         raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {known}")
     proposal = propose(spec, kind, events, RULES)
-    notes = proposal.found.notes()
+    notes = proposal.columns.notes()
     if json:
-        left_out = proposal.found.left_out
+        left_out = proposal.columns.left_out
         answer = {
             "statement": proposal.statement,
             "entry": proposal.entry,

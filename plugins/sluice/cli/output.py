@@ -80,7 +80,7 @@ def print_checks(checks: Iterable[Check]) -> list[Check]:
     found: list[Check] = []
     for check in checks:
         found.append(check)
-        text = f"{check.found}; {check.remedy}" if check.remedy else check.found
+        text = f"{check.finding}; {check.remedy}" if check.remedy else check.finding
         level = Text(f"{check.level:<4} ", style=_STYLES[check.level])
         rest = line(f"{check.area:<10} {check.place}: {text}")
         console.print(level.append(rest, style="none"), soft_wrap=True)

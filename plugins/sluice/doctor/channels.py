@@ -23,7 +23,7 @@ def channel_checks(channel: Channel) -> Iterator[Check]:
 
 
 def _notifier(channel: Channel, path: str) -> Check:
-    """Imports the class and compares its arguments, and makes none: who knows what that would do."""
+    """Imports the class and compares its arguments. Creates no notifier: its constructor may do anything."""
     module, _, name = path.rpartition(".")
     try:
         notifier = getattr(import_module(module), name)

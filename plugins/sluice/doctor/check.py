@@ -28,7 +28,7 @@ class Area(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """`place` is what was checked; `found` what is so; `remedy` what to do, empty where it is well.
+    """`place` is what was checked; `finding` what is so; `remedy` what to do, empty where all is well.
 
     `unreachable`: the server did not answer, so that nothing behind it is known.
     """
@@ -36,7 +36,7 @@ class Check:
     area: Area
     place: str
     level: Level
-    found: str
+    finding: str
     remedy: str = ""
     unreachable: bool = False
 
@@ -45,40 +45,40 @@ class Check:
             "area": str(self.area),
             "place": self.place,
             "level": str(self.level),
-            "found": self.found,
+            "found": self.finding,
             "remedy": self.remedy,
         }
 
 
-def ok(area: Area, place: str, found: str) -> Check:
-    return Check(area, place, Level.OK, found)
+def ok(area: Area, place: str, finding: str) -> Check:
+    return Check(area, place, Level.OK, finding)
 
 
-def warn(area: Area, place: str, found: str, remedy: str) -> Check:
-    return Check(area, place, Level.WARN, found, remedy)
+def warn(area: Area, place: str, finding: str, remedy: str) -> Check:
+    return Check(area, place, Level.WARN, finding, remedy)
 
 
-def fail(area: Area, place: str, found: str, remedy: str) -> Check:
-    return Check(area, place, Level.FAIL, found, remedy)
+def fail(area: Area, place: str, finding: str, remedy: str) -> Check:
+    return Check(area, place, Level.FAIL, finding, remedy)
 
 
 def failed(area: Area, place: str, error: SluiceError) -> Check:
     """Returns the check that an error of Sluice's stands for; every message ends with `: <what to do>`."""
     if isinstance(error, TargetRefused):
         return fail(area, error.table, error.reason, error.remedy)
-    found, _, remedy = str(error).rpartition(": ")
-    return Check(area, place, Level.FAIL, found or remedy, remedy, isinstance(error, Unavailable))
+    finding, _, remedy = str(error).rpartition(": ")
+    return Check(area, place, Level.FAIL, finding or remedy, remedy, isinstance(error, Unavailable))
 
 
 def guarded(area: Area, place: str, checks: Callable[[], Iterable[Check]]) -> list[Check]:
     """Returns the checks that `checks` yields; an error of Sluice's ends it, and is the last check."""
-    found: list[Check] = []
+    yielded: list[Check] = []
     try:
         for check in checks():
-            found.append(check)
+            yielded.append(check)
     except SluiceError as error:
-        found.append(failed(area, place, error))
-    return found
+        yielded.append(failed(area, place, error))
+    return yielded
 
 
 def exit_code(checks: Iterable[Check]) -> int:

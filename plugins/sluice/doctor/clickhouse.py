@@ -39,8 +39,8 @@ class Replica:
 def clickhouse_checks(
     client: Client, pipeline: Pipeline, lake_url: str, ddl_of: Callable[[Target], str]
 ) -> Iterator[Check]:
-    """Raises ClickHouseUnavailable and ServerError; what a table lacks is one of the checks. `ddl_of` is the
-    command that proposes a target that is not there."""
+    """Raises ClickHouseUnavailable and ServerError; what a table lacks is one of the checks. `ddl_of` gives
+    the command that proposes a missing target."""
     [(version, user, readonly)] = client.rows(render("doctor/server"))
     yield version_check(client.address, version)
     if readonly not in ("0", None):
@@ -86,26 +86,26 @@ def _target(
     ddl_of: Callable[[Target], str],
 ) -> Iterator[Check]:
     try:
-        found, filling = inspect_target(client, pipeline, target)
+        target_table, filling = inspect_target(client, pipeline, target)
     except TableMissing as error:
         yield missing(client, target, error, ddl_of(target), Area.CLICKHOUSE, target.table)
         return
-    places = {
+    destinations = {
         view_table.view: "a table of its own" if view_table.called == view_table.view else view_table.table
-        for view_table in found.view_tables
+        for view_table in target_table.view_tables
     }
-    views = ", ".join(f"{view} to {place}" for view, place in places.items())
-    text = f"{found.engine}, {len(filling.columns)} columns are filled" + (
+    views = ", ".join(f"{view} to {destination}" for view, destination in destinations.items())
+    text = f"{target_table.engine}, {len(filling.columns)} columns are filled" + (
         f"; views {views}" if views else ""
     )
-    yield ok(Area.CLICKHOUSE, found.table, text)
+    yield ok(Area.CLICKHOUSE, target_table.table, text)
     yield _owner(client, pipeline, lake_url, target)
-    for name in (found.table, *(view_table.table for view_table in found.stored)):
+    for name in (target_table.table, *(view_table.table for view_table in target_table.stored)):
         yield from _granted(client, user, _TARGET_RIGHTS, table(name))
-    yield from _slice_is_found_quickly(client, found, target)
-    yield from ttl_checks(client, pipeline.keep, found)
-    if found.engine.startswith("Replicated"):
-        yield from replica_checks(found.table, _replica(client, pipeline, target))
+    yield from _slice_is_found_quickly(client, target_table, target)
+    yield from ttl_checks(client, pipeline.keep, target_table)
+    if target_table.engine.startswith("Replicated"):
+        yield from replica_checks(target_table.table, _replica(client, pipeline, target))
 
 
 def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) -> Check:
@@ -118,17 +118,17 @@ def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) ->
     return ok(Area.CLICKHOUSE, target.table, "is this pipeline's" if mine else "is no pipeline's yet")
 
 
-def _slice_is_found_quickly(client: Client, found: TargetTable, target: Target) -> Iterator[Check]:
-    place = {"database": target.database, "name": target.name}
-    if "_slice" in found.keys or client.rows(render("doctor/slice_index"), place)[0][0]:
+def _slice_is_found_quickly(client: Client, target_table: TargetTable, target: Target) -> Iterator[Check]:
+    parameters = {"database": target.database, "name": target.name}
+    if "_slice" in target_table.keys or client.rows(render("doctor/slice_index"), parameters)[0][0]:
         return
-    remedy = f"ALTER TABLE {table(found.table)} ADD INDEX slice _slice TYPE minmax GRANULARITY 1"
-    yield warn(Area.CLICKHOUSE, found.table, "counting a slice reads the whole column _slice", remedy)
+    remedy = f"ALTER TABLE {table(target_table.table)} ADD INDEX slice _slice TYPE minmax GRANULARITY 1"
+    yield warn(Area.CLICKHOUSE, target_table.table, "counting a slice reads the whole column _slice", remedy)
 
 
 def _replica(client: Client, pipeline: Pipeline, target: Target) -> Replica | None:
-    place = {"database": target.database, "name": target.name}
-    rows = client.rows(render("doctor/replica"), place)
+    parameters = {"database": target.database, "name": target.name}
+    rows = client.rows(render("doctor/replica"), parameters)
     if not rows:
         return None
     readonly, active, total, queue, delay = rows[0]
@@ -140,13 +140,13 @@ def replica_checks(name: str, replica: Replica | None) -> Iterator[Check]:
     if replica is None:
         yield fail(Area.CLICKHOUSE, name, "has no row in system.replicas", "SYSTEM RESTART REPLICA of it")
         return
-    found = f"{replica.active} of {replica.total} replicas are active, {replica.queue} entries in the queue"
+    finding = f"{replica.active} of {replica.total} replicas are active, {replica.queue} entries in the queue"
     if replica.readonly:
         yield fail(Area.CLICKHOUSE, name, "is read-only: it has lost its Keeper", "bring Keeper back")
     elif replica.active < replica.total:
-        yield warn(Area.CLICKHOUSE, name, found, "start the others: a quorum may not be reached")
+        yield warn(Area.CLICKHOUSE, name, finding, "start the others: a quorum may not be reached")
     else:
-        yield ok(Area.CLICKHOUSE, name, found)
+        yield ok(Area.CLICKHOUSE, name, finding)
     quorum = replica.quorum
     needed = replica.total // 2 + 1 if quorum == "auto" else int(quorum or 0)
     if needed > replica.active:

@@ -38,43 +38,45 @@ def fit(
     columns: Sequence[Column],
     paths: Mapping[str, str],
     events: Sequence[Mapping[str, Any]],
-    known: FieldPath = (),
+    type_path: FieldPath = (),
 ) -> Fit:
     """`paths` gives the field of those columns that are not named like theirs; the types of fields
-    without a column are proposals. The field at `known`, the event's type, needs none."""
-    found = fields(events)
-    wanted = {
+    without a column are proposals. The field at `type_path`, the event's type, needs none."""
+    values_by_path = fields(events)
+    path_by_column = {
         one.name: tuple(paths[one.name].split(".")) if one.name in paths else (one.name,)
         for one in columns
         if one.taken and one.name not in HOLDERS
     }
-    filled = tuple(name for name, path in wanted.items() if any(_within(seen, path) for seen in found))
+    filled = tuple(
+        name for name, path in path_by_column.items() if any(_within(field, path) for field in values_by_path)
+    )
     unfilled = {
         path: column(path[-1], values, len(events), RULES).type
-        for path, values in found.items()
-        if not any(_within(path, taken) for taken in wanted.values())
+        for path, values in values_by_path.items()
+        if not any(_within(path, taken) for taken in path_by_column.values())
         and path[0] not in HOLDERS
-        and path != known
+        and path != type_path
     }
-    return Fit(filled, tuple(name for name in wanted if name not in filled), unfilled)
+    return Fit(filled, tuple(name for name in path_by_column if name not in filled), unfilled)
 
 
 def fit_checks(
     pipeline: Pipeline, target: Target, columns: Sequence[Column], events: Sequence[Mapping[str, Any]]
 ) -> Iterator[Check]:
-    """Yields what the sample says of one target's columns; `events` are those of the types routed to it."""
+    """Yields checks of one target's columns; `events` are the sample's of the types routed to it."""
     place = f"table {target.table}"
     type_field = tuple((pipeline.event.type.field or "").split("."))
-    found = fit(columns, target.columns, events, type_field)
-    text = f"{len(events):,} events; columns with a field: {', '.join(found.filled) or 'none'}"
+    matched = fit(columns, target.columns, events, type_field)
+    text = f"{len(events):,} events; columns with a field: {', '.join(matched.filled) or 'none'}"
     yield ok(Area.SCHEMA, place, text)
-    for name in found.empty:
+    for name in matched.empty:
         remedy = f"if it has another name in the event: `columns: {{{name}: path.to.field}}`"
         text = f"column {name} has no field in any of them: it takes its DEFAULT"
         yield warn(Area.SCHEMA, place, text, remedy)
     if target.catch_all and any(column.name == "_payload" for column in columns):
         return
-    unfilled = [(path, kind) for path, kind in found.unfilled.items() if RESERVED not in path]
+    unfilled = [(path, kind) for path, kind in matched.unfilled.items() if RESERVED not in path]
     for path, kind in unfilled[:MOST_FIELDS]:
         text = f"field {visible('.'.join(path))} has no column: it stays in the lake"
         yield warn(Area.SCHEMA, place, text, add_column(target, columns, path, kind))
@@ -124,6 +126,6 @@ def _within(path: FieldPath, taken: FieldPath) -> bool:
 
 
 def _counted(types: Mapping[str, int], shown: int = 20) -> str:
-    parts = [f"{name} {count:,}" for name, count in list(types.items())[:shown]]
+    counts = [f"{name} {count:,}" for name, count in list(types.items())[:shown]]
     more = [f"and {len(types) - shown:,} more"] if len(types) > shown else []
-    return ", ".join(parts + more) or "none"
+    return ", ".join(counts + more) or "none"

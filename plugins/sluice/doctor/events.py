@@ -51,10 +51,10 @@ class EventSample:
     refused: Mapping[str, int]
 
     def types(self) -> dict[str, int]:
-        found: dict[str, int] = defaultdict(int)
+        counts: dict[str, int] = defaultdict(int)
         for item in self.events:
-            found[item.type] += 1
-        return dict(sorted(found.items()))
+            counts[item.type] += 1
+        return dict(sorted(counts.items()))
 
 
 def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | None = None) -> EventSample:
@@ -68,7 +68,7 @@ def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | N
     if not records:
         return refused
     count = len(records)
-    found = RecordColumns(
+    columns = RecordColumns(
         values=pa.array([record.value for record in records], pa.binary()),
         topic=records[0].topic,
         headers=pa.array([list(record.headers) for record in records], HEADERS),
@@ -77,7 +77,7 @@ def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | N
         latest=np.full(count, LAST_MS, np.int64),
     )
     parser = Parser(event)
-    pieces = opener(event, decoding).open(found, np.zeros(count, np.int64))
+    pieces = opener(event, decoding).open(columns, np.zeros(count, np.int64))
     return joined([refused, *(_sample(parser, piece, records) for piece in pieces)])
 
 
@@ -101,7 +101,8 @@ def masked(sample: EventSample, rules: MaskRules | None) -> EventSample:
     masks = {kind: unit.event_of(kind) for kind in sample.types()}
     with deeper():
         events = [
-            replace(one, payload=masks[one.type](one.payload.encode()).decode()) for one in sample.events
+            replace(sampled, payload=masks[sampled.type](sampled.payload.encode()).decode())
+            for sampled in sample.events
         ]
     return replace(sample, events=tuple(events))
 
@@ -120,18 +121,18 @@ def joined(samples: Iterable[EventSample]) -> EventSample:
 def fields(events: Iterable[Mapping[str, Any]]) -> dict[FieldPath, list[Any]]:
     """Returns every value of each field, by its path. An object is taken apart; an empty one, or one that
     lies deeper than `MOST_LEVELS`, is a value."""
-    found: dict[FieldPath, list[Any]] = defaultdict(list)
+    values_by_path: dict[FieldPath, list[Any]] = defaultdict(list)
     for event in events:
-        _collect(event, (), found)
-    return dict(found)
+        _collect(event, (), values_by_path)
+    return dict(values_by_path)
 
 
-def _collect(value: Any, path: FieldPath, found: dict[FieldPath, list[Any]]) -> None:
+def _collect(value: Any, path: FieldPath, values_by_path: dict[FieldPath, list[Any]]) -> None:
     if isinstance(value, Mapping) and value and len(path) < MOST_LEVELS:
         for name, inner in value.items():
-            _collect(inner, (*path, name), found)
+            _collect(inner, (*path, name), values_by_path)
     elif path:
-        found[path].append(value)
+        values_by_path[path].append(value)
 
 
 def format_checks(event: Event) -> Iterator[Check]:

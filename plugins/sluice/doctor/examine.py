@@ -42,7 +42,7 @@ from sluice.state.shard_ledgers import check_different
 @dataclass(frozen=True)
 class Examination:
     """`slices` is the range to be filled, `sample` how many of the newest records of each partition are
-    looked at. What does not answer is a failed check, and the others are made all the same."""
+    inspected. A server that does not answer is a failed check; the other checks are made nevertheless."""
 
     pipeline: Pipeline
     config: Path
@@ -99,8 +99,8 @@ class Examination:
             for target in self.pipeline.targets:
                 check_different(servers, target)
         places = {t.table: self.pipeline.clickhouse.placed_by(t.table) for t in self.pipeline.targets}
-        found = "; ".join(f"{name} by {by}" for name, by in places.items())
-        yield ok(Area.CLICKHOUSE, "shards", f"{len(servers)} different servers; {found}")
+        placements = "; ".join(f"{name} by {by}" for name, by in places.items())
+        yield ok(Area.CLICKHOUSE, "shards", f"{len(servers)} different servers; {placements}")
 
     @cached_property
     def _sampled(self) -> EventSample | SluiceError:
@@ -139,12 +139,12 @@ class Examination:
             yield ok(Area.SCHEMA, f"table {target.table}", "no event of the sample goes there")
             return
         try:
-            found, filling = inspect_target(client, self.pipeline, target)
+            target_table, filling = inspect_target(client, self.pipeline, target)
         except TableMissing as error:
             place = f"table {target.table}"
             yield missing(client, target, error, self._ddl_of(target), Area.SCHEMA, place)
             return
-        yield from fit_checks(self.pipeline, target, found.columns, [item.event for item in events])
+        yield from fit_checks(self.pipeline, target, target_table.columns, [item.event for item in events])
         yield from misfit_checks(client, target.table, filling, events)
 
 

@@ -19,7 +19,7 @@ _HOUR_MS = int(HOUR.total_seconds() * 1000)
 
 def topic_checks(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: datetime) -> Iterator[Check]:
     """Yields every check of one topic; `since` is the beginning of the range that shall be filled."""
-    yield _there(facts)
+    yield _availability(facts)
     yield _rights(facts)
     yield _expired(pipeline, facts, since, now)
     if facts.settings:
@@ -32,13 +32,13 @@ def topic_checks(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: da
         yield warn(Area.KAFKA, _place(facts), "its settings (retention, time stamps) may not be seen", remedy)
 
 
-def _there(facts: TopicFacts) -> Check:
+def _availability(facts: TopicFacts) -> Check:
     records = sum(p.records for p in facts.partitions.values())
-    found = f"{len(facts.partitions)} partitions, {facts.replicas} replicas, {records:,} offsets"
+    size = f"{len(facts.partitions)} partitions, {facts.replicas} replicas, {records:,} offsets"
     if facts.offline:
         remedy = "start its brokers, then run this again"
-        return fail(Area.KAFKA, _place(facts), f"{facts.offline} of {found} have no leader", remedy)
-    return ok(Area.KAFKA, _place(facts), found)
+        return fail(Area.KAFKA, _place(facts), f"{facts.offline} of {size} have no leader", remedy)
+    return ok(Area.KAFKA, _place(facts), size)
 
 
 def _rights(facts: TopicFacts) -> Check:
@@ -63,12 +63,12 @@ def _expired(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: dateti
     number, at = max(late.items(), key=lambda item: item[1])
     begin = ceil(at, pipeline.slice)
     remedy = f"begin at {_at(begin)}, or set `on_expired: land_rest` to land what is left"
-    found = (
+    finding = (
         f"records before {_at(at)} are gone (partition {number} begins at offset "
         f"{facts.partitions[number].start:,}), and the range begins at {_at(since)}"
     )
     report = warn if pipeline.on_expired == "land_rest" else fail
-    return report(Area.KAFKA, _place(facts), found, remedy)
+    return report(Area.KAFKA, _place(facts), finding, remedy)
 
 
 def _complete_from(partition: PartitionFacts, now: datetime) -> datetime:
@@ -80,16 +80,18 @@ def _retention(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: date
     if kept_ms is None or not 0 <= kept_ms < _FOR_EVER // timedelta(milliseconds=1):
         return ok(Area.KAFKA, _place(facts), "retention.ms: records are never deleted")
     kept = timedelta(milliseconds=kept_ms)
-    found = f"retention.ms keeps records for {_words(kept)}"
+    finding = f"retention.ms keeps records for {_words(kept)}"
     if since < now - kept:
-        wanted = int(((now - since) + pipeline.heal).total_seconds() * 1000)
-        remedy = f"the range begins {_words(now - since)} ago, fill it at once, or {_alter(facts, wanted)}"
-        return warn(Area.KAFKA, _place(facts), found, remedy)
+        retention_ms = int(((now - since) + pipeline.heal).total_seconds() * 1000)
+        remedy = (
+            f"the range begins {_words(now - since)} ago, fill it at once, or {_alter(facts, retention_ms)}"
+        )
+        return warn(Area.KAFKA, _place(facts), finding, remedy)
     if kept < 2 * pipeline.heal:
-        wanted = int(4 * pipeline.heal.total_seconds() * 1000)
+        retention_ms = int(4 * pipeline.heal.total_seconds() * 1000)
         remedy = f"an outage of {_words(kept)} loses records ({_words(pipeline.heal)} heal by themselves): "
-        return warn(Area.KAFKA, _place(facts), found, remedy + _alter(facts, wanted))
-    return ok(Area.KAFKA, _place(facts), found)
+        return warn(Area.KAFKA, _place(facts), finding, remedy + _alter(facts, retention_ms))
+    return ok(Area.KAFKA, _place(facts), finding)
 
 
 def _bytes(pipeline: Pipeline, facts: TopicFacts, now: datetime) -> Iterator[Check]:
@@ -102,13 +104,13 @@ def _bytes(pipeline: Pipeline, facts: TopicFacts, now: datetime) -> Iterator[Che
         yield ok(Area.KAFKA, _place(facts), f"retention.bytes is {limit:,} per partition")
         return
     shortest = min(lasting)
-    found = f"retention.bytes ({limit:,} per partition) lasts for about {_words(shortest)} at today's rate"
+    finding = f"retention.bytes ({limit:,} per partition) lasts for about {_words(shortest)} at today's rate"
     if shortest < 2 * pipeline.heal:
         yield warn(
-            Area.KAFKA, _place(facts), found, f"raise it to {limit * 4:,}, or to -1 and use retention.ms"
+            Area.KAFKA, _place(facts), finding, f"raise it to {limit * 4:,}, or to -1 and use retention.ms"
         )
     else:
-        yield ok(Area.KAFKA, _place(facts), found)
+        yield ok(Area.KAFKA, _place(facts), finding)
 
 
 def lasts(partition: PartitionFacts, limit: int, now: datetime) -> timedelta | None:

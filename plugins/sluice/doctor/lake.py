@@ -1,4 +1,4 @@
-"""Does the lake take writes, and keep its word on the conditional ones? Writes and removes a probe."""
+"""Checks that the lake takes writes, and honours conditional ones. Writes and removes a probe."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def _space(url: str) -> Iterator[Check]:
     if not url.startswith(_FOLDER):
         return
     free = shutil.disk_usage(_existing(Path(url.removeprefix(_FOLDER)))).free
-    found = f"{free / (1 << 30):,.1f} GiB are free"
+    finding = f"{free / (1 << 30):,.1f} GiB are free"
     if free < _LITTLE:
-        yield warn(Area.LAKE, url, found, "a full disk stops the landing: give it more room")
+        yield warn(Area.LAKE, url, finding, "a full disk stops the landing: give it more room")
     else:
-        yield ok(Area.LAKE, url, found)
+        yield ok(Area.LAKE, url, finding)
 
 
 def _existing(path: Path) -> Path:

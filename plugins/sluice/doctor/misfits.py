@@ -41,12 +41,12 @@ def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[
         values=listed(f"anyIf(ifNull({check.parts['text']}, ''), {check.misfit})" for check in checks),
         rows=with_places(filling, filled(filling, tuple(LAKE), sample, Sql("1"))),
     )
-    [(rows, *found)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
-    for count, column, kind, value in zip(*found, strict=True):
+    [(misfit_rows, *facts)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
+    for count, column, kind, value in zip(*facts, strict=True):
         if count:
             text = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
             yield warn(Area.SCHEMA, place, text, f"expected {kind}: correct the column or the producer")
-    if not rows:
+    if not misfit_rows:
         yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
 
 
@@ -56,7 +56,7 @@ def _shown(column: str, value: str) -> str:
 
 
 def _written(timestamp: int) -> str:
-    """A number of seconds has to have ten digits for the server."""
+    """Returns the time as text: of a number the server wants ten digits."""
     return str(_EPOCH + timedelta(milliseconds=min(max(timestamp, 0), _LAST_STAMP)))
 
 

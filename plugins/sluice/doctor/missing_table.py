@@ -1,4 +1,4 @@
-"""How a target table that is not there is created: from the events that go into it, where there are some."""
+"""Says how a missing target table is created: from its events, where there are some."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def ddl_command(pipeline: Pipeline, config: Path, target: Target, sampled: Colle
 
 def types_beside(pipeline: Pipeline, kind: str) -> frozenset[str]:
     """Returns the types whose events go into the table of `kind`: their fields are its columns."""
-    target = next((one for one in pipeline.targets if kind in one.types), None)
+    target = next((target for target in pipeline.targets if kind in target.types), None)
     return frozenset(target.types) if target else frozenset({kind})

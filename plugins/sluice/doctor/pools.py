@@ -1,5 +1,5 @@
-"""Checks that the pools of tasks exist, and that of landings that defer bounds them: a task whose pool is
-missing never starts, and no page of Airflow says so."""
+"""Checks that the pools of tasks exist, and that the pool of deferred landings bounds them: a task whose
+pool is missing never starts, and no page of Airflow says so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNBOUND = (
 @dataclass(frozen=True)
 class KnownPools:
     """Pools of the Airflow at `place`, a folder or an address, and whether they count deferred tasks;
-    `elsewhere` says how another one is asked."""
+    `elsewhere` names the setting by which another one is asked."""
 
     place: str
     counts_deferred: Mapping[str, bool]
@@ -43,8 +43,12 @@ def read_pools(named: Sequence[str], environment: Mapping[str, str] = os.environ
 
         with open_session(access) as session:
             return KnownPools(access.url, existing(session, named), "the connection sluice_airflow")
-    known = airflow_lookup.pools()
-    return None if known is None else KnownPools(str(airflow_lookup.home()), known, "AIRFLOW_HOME")
+    counts_deferred = airflow_lookup.pools()
+    return (
+        None
+        if counts_deferred is None
+        else KnownPools(str(airflow_lookup.home()), counts_deferred, "AIRFLOW_HOME")
+    )
 
 
 def pool_checks(
@@ -56,18 +60,18 @@ def pool_checks(
     asked = list(dict.fromkeys([*named, *landing]))
     if not asked:
         return
-    known = read(asked)
-    if known is None:
-        found = f"Airflow is not set up here: nothing is known of {', '.join(asked)}"
-        yield warn(Area.AIRFLOW, "pools", found, "`airflow pools list`, where it is")
+    pools = read(asked)
+    if pools is None:
+        finding = f"Airflow is not set up here: nothing is known of {', '.join(asked)}"
+        yield warn(Area.AIRFLOW, "pools", finding, "`airflow pools list`, where it is")
         return
     for pool in asked:
         place = f"pool {pool}"
-        if pool not in known.counts_deferred:
-            found = f"is not in the Airflow of {known.place}: a task that names it never starts"
-            remedy = f"`{_set(pool, pool in landing)}`; for another Airflow, {known.elsewhere}"
-            yield fail(Area.AIRFLOW, place, found, remedy)
-        elif pool in landing and not known.counts_deferred[pool]:
+        if pool not in pools.counts_deferred:
+            finding = f"is not in the Airflow of {pools.place}: a task that names it never starts"
+            remedy = f"`{_set(pool, pool in landing)}`; for another Airflow, {pools.elsewhere}"
+            yield fail(Area.AIRFLOW, place, finding, remedy)
+        elif pool in landing and not pools.counts_deferred[pool]:
             yield warn(Area.AIRFLOW, place, _UNBOUND, _bind(pool))
         else:
             yield ok(Area.AIRFLOW, place, "is there")
@@ -82,8 +86,8 @@ def _deferring(pipeline: Pipeline) -> tuple[str, ...]:
 def _bind(pool: str) -> str:
     if pool != _ALWAYS:
         return f"`{_set(pool, True)}`, with the slots it has"
-    own = "`airflow: {steps: {land: {pool: sluice_land}}}`"
-    return f"`{_set('sluice_land', True)}`, and in the pipeline file {own}"
+    setting = "`airflow: {steps: {land: {pool: sluice_land}}}`"
+    return f"`{_set('sluice_land', True)}`, and in the pipeline file {setting}"
 
 
 def _set(pool: str, counts_deferred: bool) -> str:

@@ -24,7 +24,7 @@ MOST_COLUMNS = 1_000
 _NAME_CHARACTERS = 60  # a table's name is a file's, with each character that is no letter as three
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # What Sluice needs, and what tells a row's place in Kafka.
-_OWN = {
+_SLUICE_COLUMNS = {
     "_slice": "DateTime('UTC')",
     "_cluster": "LowCardinality(String)",
     "_type": "LowCardinality(String)",
@@ -49,13 +49,17 @@ class ProposedColumns:
 
     def notes(self) -> list[str]:
         """Returns what of the sample no column will hold."""
-        found = [f"{visible(name)}: {one.warning}" for name, one in self.columns.items() if one.refused]
-        found += [
+        lines = [
+            f"{visible(name)}: {inferred.warning}"
+            for name, inferred in self.columns.items()
+            if inferred.refused
+        ]
+        lines += [
             f"field {visible(name)!r} can have no column: it stays in the lake" for name in self.unusable
         ]
         if self.left_out:
-            found.append(f"{self.left_out:,} more fields have no column: they stay in the lake")
-        return found
+            lines.append(f"{self.left_out:,} more fields have no column: they stay in the lake")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -64,17 +68,17 @@ class TableProposal:
 
     type: str
     table: str
-    found: ProposedColumns
+    columns: ProposedColumns
     arrays: bool
 
     @property
     def statement(self) -> Sql:
-        return create_table(self.table, self.found.columns, self.arrays)
+        return create_table(self.table, self.columns.columns, self.arrays)
 
     @property
     def entry(self) -> str:
         """The line below `tables:` in the pipeline file."""
-        return entry(self.type, self.table, self.found.paths)
+        return entry(self.type, self.table, self.columns.paths)
 
 
 def entry(kind: str, name: str, paths: Mapping[str, str]) -> str:
@@ -91,9 +95,12 @@ def create_table(
     catch_all: bool = False,
     unless_there: bool = False,
 ) -> Sql:
-    lines = [f"{identifier(key)} {one.type} COMMENT {literal(one.comment)}" for key, one in columns.items()]
-    own = {**(_CATCH_ALL if catch_all else {}), **_OWN, **(_ARRAY if arrays else {})}
-    lines += [f"{identifier(key)} {kind}" for key, kind in own.items()]
+    lines = [
+        f"{identifier(key)} {inferred.type} COMMENT {literal(inferred.comment)}"
+        for key, inferred in columns.items()
+    ]
+    sluice_columns = {**(_CATCH_ALL if catch_all else {}), **_SLUICE_COLUMNS, **(_ARRAY if arrays else {})}
+    lines += [f"{identifier(key)} {kind}" for key, kind in sluice_columns.items()]
     return render(
         "doctor/create_table",
         unless=Sql("IF NOT EXISTS " if unless_there else ""),
@@ -105,38 +112,38 @@ def create_table(
 def propose(
     pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]], rules: Rules
 ) -> TableProposal:
-    found, target = columns_of(events, rules), pipeline.tables.get(kind)
-    columns = _mapped(found, target.columns, events, rules) if target else found
+    proposed, target = columns_of(events, rules), pipeline.tables.get(kind)
+    columns = _mapped(proposed, target.columns, events, rules) if target else proposed
     return TableProposal(kind, _table(pipeline, kind), columns, pipeline.event.arrays)
 
 
 def _mapped(
-    found: ProposedColumns, paths: Mapping[str, str], events: Sequence[Mapping[str, Any]], rules: Rules
+    proposed: ProposedColumns, paths: Mapping[str, str], events: Sequence[Mapping[str, Any]], rules: Rules
 ) -> ProposedColumns:
     """With the columns that the pipeline file fills from paths of its own."""
     named = {
         name: column(name, _at(events, path.split(".")), len(events), rules) for name, path in paths.items()
     }
-    return replace(found, columns={**found.columns, **named}, paths={**found.paths, **paths})
+    return replace(proposed, columns={**proposed.columns, **named}, paths={**proposed.paths, **paths})
 
 
 def _at(events: Sequence[Mapping[str, Any]], path: Sequence[str]) -> list[Any]:
     """Returns the values of a field, of those events that have it."""
     values: list[Any] = list(events)
-    for part in path:
-        values = [value[part] for value in values if isinstance(value, Mapping) and part in value]
+    for key in path:
+        values = [value[key] for value in values if isinstance(value, Mapping) and key in value]
     return values
 
 
 def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> ProposedColumns:
     """Returns a column for every field of the events, of more than `MOST_COLUMNS` for those that most events
     have."""
-    found: dict[str, list[Any]] = defaultdict(list)
+    values_by_field: dict[str, list[Any]] = defaultdict(list)
     for event in events:
         for field, value in event.items():
-            found[field].append(value)
-    unusable = tuple(field for field in found if not _usable(field))
-    usable = {field: values for field, values in found.items() if field not in unusable}
+            values_by_field[field].append(value)
+    unusable = tuple(field for field in values_by_field if not _usable(field))
+    usable = {field: values for field, values in values_by_field.items() if field not in unusable}
     chosen = set(sorted(usable, key=lambda field: -len(usable[field]))[:MOST_COLUMNS])
     columns: dict[str, InferredColumn] = {}
     paths: dict[str, str] = {}
@@ -153,12 +160,12 @@ def _usable(field: str) -> bool:
     return field not in ("", RESERVED) and ("." not in field or column_name((field,), set()) == field)
 
 
-def _unnested(name: str, found: InferredColumn) -> InferredColumn:
+def _unnested(name: str, inferred: InferredColumn) -> InferredColumn:
     """ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length."""
-    if "." not in name or not isinstance(found.kind, ArrayOf):
-        return found
-    kind = nullable(STRING) if found.present < found.total else STRING
-    return replace(found, kind=kind, refused=0, misfits=())
+    if "." not in name or not isinstance(inferred.kind, ArrayOf):
+        return inferred
+    kind = nullable(STRING) if inferred.present < inferred.total else STRING
+    return replace(inferred, kind=kind, refused=0, misfits=())
 
 
 def _table(pipeline: Pipeline, kind: str) -> str:

@@ -58,20 +58,22 @@ def _java(environment: Mapping[str, str]) -> Check:
     if program is None:
         return fail(Area.SPARK, "java", "there is no Java", remedy)
     try:
-        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60).stderr
+        version_text = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=60
+        ).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return fail(Area.SPARK, "java", f"{program} does not run ({error})", remedy)
-    found = re.search(r'version "(\d+)', said)
+    found = re.search(r'version "(\d+)', version_text)
     if found is None or int(found[1]) < _NEWEST_NEEDED:
-        return fail(Area.SPARK, "java", f"{program} is {' '.join(said.split()[:3])}", remedy)
+        return fail(Area.SPARK, "java", f"{program} is {' '.join(version_text.split()[:3])}", remedy)
     return ok(Area.SPARK, "java", f"{program} is version {found[1]}")
 
 
 def _master(master: str, environment: Mapping[str, str]) -> Check:
     if master.startswith("local"):
         return ok(Area.SPARK, "master", f"{master}: in the driver's own process, {os.cpu_count()} cores")
-    if place := _STANDALONE.match(master):
-        return _standalone(master, place[1].strip("[]"), int(place[2]))
+    if address := _STANDALONE.match(master):
+        return _standalone(master, address[1].strip("[]"), int(address[2]))
     if master == "yarn" and not (environment.get("HADOOP_CONF_DIR") or environment.get("YARN_CONF_DIR")):
         remedy = "let HADOOP_CONF_DIR name the folder of its configuration"
         return fail(Area.SPARK, "master", "yarn, and nothing says where its resource manager is", remedy)
@@ -84,6 +86,6 @@ def _standalone(master: str, host: str, port: int) -> Check:
         socket.create_connection((host, port), _SECONDS).close()
     except OSError as error:
         remedy = "start it, or correct host and port of the Spark connection"
-        found = f"{master} does not answer ({error})"
-        return Check(Area.SPARK, "master", Level.FAIL, found, remedy, unreachable=True)
+        finding = f"{master} does not answer ({error})"
+        return Check(Area.SPARK, "master", Level.FAIL, finding, remedy, unreachable=True)
     return ok(Area.SPARK, "master", f"{master} answers")

@@ -1,4 +1,4 @@
-"""A table's TTL against `keep` in the pipeline file: what one of them says and the other does not."""
+"""A table's TTL against `keep` in the pipeline file: where they contradict each other."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _TIMES = ("Date", "DateTime", "LowCardinality(Date", "Nullable(Date")
 _DAY = timedelta(days=1)
 
 
-def ttl_checks(client: Client, keep: Keep, found: TargetTable) -> Iterator[Check]:
+def ttl_checks(client: Client, keep: Keep, target_table: TargetTable) -> Iterator[Check]:
     """Raises what the client raises."""
-    expressions = deleting(found.engine_full)
-    yield from judged(found.table, bool(expressions), ttl_age(client, found), keep)
+    expressions = deleting(target_table.engine_full)
+    yield from judged(target_table.table, bool(expressions), ttl_age(client, target_table), keep)
 
 
-def ttl_age(client: Client, found: TargetTable) -> timedelta | None:
-    """Returns how old a row gets at least whose every time is the same instant; None where no TTL deletes
-    rows, or one reads other columns than times."""
-    expressions = deleting(found.engine_full)
-    times = [column for column in found.columns if column.type.startswith(_TIMES)]
+def ttl_age(client: Client, target_table: TargetTable) -> timedelta | None:
+    """Returns the least age at which a TTL deletes a row whose times are all one instant; None where no TTL
+    deletes rows, or one reads other columns than times."""
+    expressions = deleting(target_table.engine_full)
+    times = [column for column in target_table.columns if column.type.startswith(_TIMES)]
     if not expressions or not times:
         return None
     columns = Sql(
@@ -43,7 +43,7 @@ def ttl_age(client: Client, found: TargetTable) -> timedelta | None:
 
 
 def judged(table: str, expires: bool, age: timedelta | None, keep: Keep) -> Iterator[Check]:
-    """Yields a line for each contradiction. `age`: after what time the TTL deletes rows, None where that is
+    """Yields a line for each contradiction. `age`: that at which the TTL deletes rows, None where it is
     not known. Pure."""
     kept = keep.of_table(table)
     if kept is not None:
@@ -53,22 +53,22 @@ def judged(table: str, expires: bool, age: timedelta | None, keep: Keep) -> Iter
         yield warn(Area.CLICKHOUSE, table, "has a TTL: old rows vanish by themselves", remedy)
     rows = age or (kept if not expires else None)
     if keep.lake is not None and rows is not None and rows < keep.lake:
-        found = f"keeps rows for {_days(rows)}, and the lake files for {_days(keep.lake)}"
-        yield warn(Area.CLICKHOUSE, table, found, "a `reload` of older hours brings rows that go again")
+        finding = f"keeps rows for {_days(rows)}, and the lake files for {_days(keep.lake)}"
+        yield warn(Area.CLICKHOUSE, table, finding, "a `reload` of older hours brings rows that go again")
 
 
 def _against_file(table: str, expires: bool, age: timedelta | None, kept: timedelta) -> Check:
-    said = f"`keep.tables` says {_days(kept)}"
+    setting = f"`keep.tables` says {_days(kept)}"
     if not expires:
         remedy = "give it a TTL, or delete old rows yourself: Sluice deletes none for its age"
-        return warn(Area.CLICKHOUSE, table, f"has no TTL that deletes rows, and {said}", remedy)
+        return warn(Area.CLICKHOUSE, table, f"has no TTL that deletes rows, and {setting}", remedy)
     if age is None:
         remedy = "compare them yourself: the TTL reads other columns than times"
-        return warn(Area.CLICKHOUSE, table, f"has a TTL, and {said}", remedy)
+        return warn(Area.CLICKHOUSE, table, f"has a TTL, and {setting}", remedy)
     if timedelta() <= age - kept < _DAY:
         return ok(Area.CLICKHOUSE, table, f"has a TTL of {_days(age)}, as `keep.tables` says")
     remedy = "make them alike: `verify` reports rows that are missing before `keep.tables` says"
-    return warn(Area.CLICKHOUSE, table, f"has a TTL of {_days(age)}, and {said}", remedy)
+    return warn(Area.CLICKHOUSE, table, f"has a TTL of {_days(age)}, and {setting}", remedy)
 
 
 def _days(length: timedelta) -> str:

@@ -38,7 +38,7 @@ def pagers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def line(**channel: Any) -> str:
     [check] = channel_checks(Channel(**channel))
-    return f"{check.level} | {check.place} | {check.found} | {check.remedy}"
+    return f"{check.level} | {check.place} | {check.finding} | {check.remedy}"
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,13 @@ def checks(settings=SOUND, rights=frozenset({"READ", "DESCRIBE"}), partitions=No
 
 
 def only(found: list[Check], level: Level) -> list[str]:
-    return [f"{c.found}; {c.remedy}" for c in found if c.level is level]
+    return [f"{c.finding}; {c.remedy}" for c in found if c.level is level]
 
 
 def test_a_sound_topic():
     found = checks()
     assert only(found, Level.FAIL) == only(found, Level.WARN) == []
-    assert "1 partitions, 3 replicas, 10 offsets" in found[0].found
+    assert "1 partitions, 3 replicas, 10 offsets" in found[0].finding
 
 
 def test_no_right_to_read_says_the_command_that_gives_it():
@@ -118,7 +118,7 @@ def test_no_setting_and_no_stamp_is_too_large(first: int):
     settings = {**SOUND, "retention.ms": str((1 << 63) - 1), "retention.bytes": str((1 << 63) - 1)}
     found = checks(settings, partitions={0: PartitionFacts(0, 10, first, 10)})
     assert only(found, Level.FAIL) == only(found, Level.WARN) == []
-    assert any("never deleted" in check.found for check in found)
+    assert any("never deleted" in check.finding for check in found)
 
 
 def test_retention_shorter_than_two_outages():
@@ -154,9 +154,9 @@ def test_exit_codes(errors: list, code: int):
 
 def test_every_error_becomes_a_place_a_finding_and_a_remedy():
     refused = failed(Area.CLICKHOUSE, "p", REFUSED)
-    assert (refused.place, refused.found, refused.remedy) == ("e.clicks", REFUSED.reason, REFUSED.remedy)
+    assert (refused.place, refused.finding, refused.remedy) == ("e.clicks", REFUSED.reason, REFUSED.remedy)
     unknown = failed(Area.KAFKA, "dc1/bids", UnknownTopic("dc1", "bids"))
-    assert unknown.found == "Kafka cluster 'dc1' has no topic 'bids'"
+    assert unknown.finding == "Kafka cluster 'dc1' has no topic 'bids'"
     assert unknown.remedy.startswith("create it")
 
 
@@ -190,4 +190,4 @@ def test_clickhouse_versions(version: str, level: str):
 def test_replicated_targets(replica: Replica | None, levels: list[str], said: str):
     found = list(replica_checks("e.clicks", replica))
     assert [str(check.level) for check in found] == levels
-    assert said in found[-1].found
+    assert said in found[-1].finding

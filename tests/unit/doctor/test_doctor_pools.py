@@ -39,7 +39,7 @@ def test_a_pool_that_is_missing_is_named_with_the_command_that_makes_it(pipeline
         (Level.FAIL, "pool big one"),
         (Level.OK, "pool sluice_load"),
     ]
-    assert found[0].found == "is not in the Airflow of /a: a task that names it never starts"
+    assert found[0].finding == "is not in the Airflow of /a: a task that names it never starts"
     assert found[0].remedy == "`airflow pools set 'big one' SLOTS DESCRIPTION`; for another Airflow, X"
 
 
@@ -73,7 +73,7 @@ def test_a_pool_that_does_not_bound_deferred_landings_is_named_with_its_remedy(
     assert [(check.level, check.place, check.remedy) for check in warned] == [
         (Level.WARN, f"pool {name}", remedy) for name, remedy in expected
     ]
-    assert all("does not bound how many Sparks run at once" in check.found for check in warned)
+    assert all("does not bound how many Sparks run at once" in check.finding for check in warned)
 
 
 def test_a_pool_of_deferred_landings_is_made_so_that_it_bounds_them(tmp_path: Path):

@@ -51,7 +51,7 @@ def test_an_event_that_is_as_deep_as_the_landing_takes_it(inner: str):
     looked = [item.event for item in events]
     [deepest] = [path for path in fields(looked) if path[0] == "deep"]
     assert len(deepest) == (MOST_LEVELS if inner == "object" else 1)
-    assert propose(spec, "click", looked, RULES).found.columns["deep"].total == 30
+    assert propose(spec, "click", looked, RULES).columns.columns["deep"].total == 30
     assert list(fit_checks(spec, spec.targets[0], COLUMNS, looked))
 
 
@@ -70,8 +70,8 @@ def test_a_proposal_has_a_bound(more: int):
     common = {f"c{number}": number for number in range(MOST_COLUMNS - 10)}
     seldom = {f"s{number}": number for number in range(10 + more)}
     proposal = propose(pipeline(), "click", [common, {**seldom, **common}, common], RULES)
-    columns = proposal.found.columns
-    assert proposal.found.left_out == more and len(columns) == MOST_COLUMNS == 1_000
+    columns = proposal.columns.columns
+    assert proposal.columns.left_out == more and len(columns) == MOST_COLUMNS == 1_000
     assert set(common) <= set(columns) <= {*common, *seldom}
     lines = [line for line in proposal.statement.splitlines() if line.startswith("    ")]
     assert [line.split()[0].strip("`") for line in lines[:1_000]] == list(columns)
@@ -82,11 +82,11 @@ def test_of_many_fields_without_a_column_some_are_told():
     spec = pipeline(tables={"click": "db.clicks"})
     event = {f"f{number}": 1 for number in range(MOST_FIELDS)}
     found = list(fit_checks(spec, spec.targets[0], COLUMNS, [event]))
-    assert sum("has no column" in one.found for one in found) == MOST_FIELDS
-    assert not [one for one in found if "more fields" in one.found]
+    assert sum("has no column" in one.finding for one in found) == MOST_FIELDS
+    assert not [one for one in found if "more fields" in one.finding]
     found = list(fit_checks(spec, spec.targets[0], COLUMNS, [event | {"x": 1, "y" * 9_000: 2}]))
-    assert sum("has no column" in one.found for one in found) == MOST_FIELDS
-    assert [one.found for one in found if "more fields" in one.found] == [
+    assert sum("has no column" in one.finding for one in found) == MOST_FIELDS
+    assert [one.finding for one in found if "more fields" in one.finding] == [
         "2 more fields have no column: they stay in the lake"
     ]
 
@@ -141,7 +141,7 @@ def test_a_proposal_has_a_column_for_each_field_of_the_event():
     """With a name of its own where Sluice has a column of that name."""
     spec = pipeline(tables={"*": "e.other"})
     found = propose(spec, "Page.View", [{"a": {"b": 1}, "a_b": "x", "_type": "y", "_type_2": 1}], RULES)
-    kinds = {name: one.type for name, one in found.found.columns.items()}
+    kinds = {name: one.type for name, one in found.columns.columns.items()}
     assert kinds["a_b"] == "String" and kinds["_type_2"] == "String" and kinds["_type_2_2"] == "UInt64"
     assert list(kinds) == ["a", "a_b", "_type_2", "_type_2_2"]
     assert found.entry == "  Page.View: {table: e.page_view, columns: {_type_2: _type, _type_2_2: _type_2}}"
@@ -153,14 +153,14 @@ def test_a_proposal_has_a_column_for_each_field_of_the_event():
 def test_fields_whose_names_no_column_can_have_are_told():
     """The server knows no empty name, `null` is reserved, and a dot would divide a renamed one's path."""
     found = propose(pipeline(), "click", [{"": 1, "null": 2, "a.\ud800": 3, "a.b": 4, "\ud800": 5}], RULES)
-    assert list(found.found.columns) == ["a.b", "_"] and dict(found.found.paths) == {"_": "\ud800"}
-    assert found.found.notes() == [
+    assert list(found.columns.columns) == ["a.b", "_"] and dict(found.columns.paths) == {"_": "\ud800"}
+    assert found.columns.notes() == [
         f"field {name} can have no column: it stays in the lake" for name in ("''", "'null'", "'a.\\\\ud800'")
     ]
 
 
 def test_an_array_with_a_dot_in_its_name_is_no_part_of_a_nested():
-    found = propose(pipeline(), "click", [{"a.b": [1], "a.c": [1, 2]}, {"a.b": []}], RULES).found
+    found = propose(pipeline(), "click", [{"a.b": [1], "a.c": [1, 2]}, {"a.b": []}], RULES).columns
     assert {name: one.type for name, one in found.columns.items()} == {
         "a.b": "String",
         "a.c": "Nullable(String)",
@@ -194,7 +194,7 @@ def test_types_without_a_table_are_told():
     sampled = Sampled("view", record(b"{}"), "{}")
     spec = pipeline(tables={"click": "e.clicks"})
     said = [c for c in sample_checks(spec, EventSample((sampled,), {"no time": 2})) if c.level is Level.WARN]
-    assert [(c.place, c.found) for c in said] == [
+    assert [(c.place, c.finding) for c in said] == [
         ("sample", "2 of 3 records are unparsed: no time"),
         ("type view", "1 events go to no table"),
     ]
@@ -221,4 +221,4 @@ class Careless(MemoryLake):
 
 def test_a_lake_that_ignores_conditions_is_refused():
     (broken,) = [check for check in lake_checks(Careless()) if check.level is Level.FAIL]
-    assert "If-None-Match" in broken.found and "If-Match" in broken.found
+    assert "If-None-Match" in broken.finding and "If-Match" in broken.finding

@@ -13,12 +13,12 @@ def test_a_package_alone_overwrites_nothing(installed: tuple[str | None, str | N
 
 def test_two_of_one_version_are_one():
     (check,) = spark_packages("4.2.0", "4.2.0")
-    assert (check.level, check.found) == (Level.OK, "pyspark and pyspark-client 4.2.0")
+    assert (check.level, check.finding) == (Level.OK, "pyspark and pyspark-client 4.2.0")
 
 
 @pytest.mark.parametrize("client", ["4.2.1", "4.1.0", "4.2.0.dev1"])
 def test_two_versions_are_a_mixture_of_files(client: str):
     (check,) = spark_packages("4.2.0", client)
     assert check.level is Level.FAIL
-    assert check.found == f"pyspark is 4.2.0, and pyspark-client {client}"
+    assert check.finding == f"pyspark is 4.2.0, and pyspark-client {client}"
     assert check.remedy.endswith(" pyspark-client==4.2.0 pyspark==4.2.0")

@@ -82,6 +82,6 @@ AGAIN = "a `reload` of older hours brings rows that go again"
 )
 def test_contradictions(keep: dict, expires: bool, age: timedelta | None, said: list[tuple[str, str]]):
     found = list(judged("e.clicks", expires, age, Keep.model_validate(keep)))
-    assert [(str(check.level), check.found) for check in found] == said
+    assert [(str(check.level), check.finding) for check in found] == said
     assert all(check.remedy for check in found if check.level != "ok")
     assert (AGAIN in [check.remedy for check in found]) == any("lake files" in text for _, text in said)
