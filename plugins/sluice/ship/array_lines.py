@@ -31,24 +31,24 @@ class Elements:
 
     @classmethod
     def of(cls, lines: Sequence[bytes]) -> Elements:
-        found = [*map(elements_in, lines)]
-        sizes = np.array([*map(len, found)], np.int64)
-        events = [bytes(element) for elements in found for element in elements]
+        elements_by_line = [*map(elements_in, lines)]
+        sizes = np.array([*map(len, elements_by_line)], np.int64)
+        events = [bytes(element) for elements in elements_by_line for element in elements]
         return cls(events, np.repeat(np.arange(len(lines)), sizes), len(lines))
 
-    def latest(self, own: Judged) -> Judged:
+    def latest(self, judged: Judged) -> Judged:
         """Returns each line's time, of those of its elements: the latest that the broker takes. An event may
         lie any time before its record, and only `max_early` behind it."""
-        taken = ~(own.unread | own.refused)
+        taken = ~(judged.unread | judged.refused)
         times = np.full(self.lines, -1, np.int64)  # what the broker takes is never below 0
-        np.maximum.at(times, self.places[taken], own.times[taken])
+        np.maximum.at(times, self.places[taken], judged.times[taken])
         none, refused = times < 0, np.zeros(self.lines, bool)
-        refused[self.places[own.refused]] = True
+        refused[self.places[judged.refused]] = True
         return Judged(times, none & ~refused, none & refused)
 
 
 def elements_in(line: bytes) -> Sequence[msgspec.Raw]:
-    """Returns None of a line that is no array, which landing rejects."""
+    """Returns no elements of a line that is no array: landing rejects it."""
     try:
         return elements_of(line)
     except Unparsed:

@@ -1,4 +1,4 @@
-"""What is known of each batch in the lake: `_shipped/<cluster>/<topic>/<batch>.json`.
+"""The lake's entry of each batch: `_shipped/<cluster>/<topic>/<batch>.json`.
 
 Written by compare-and-set: of two who ship the same batch at once, the one that began last goes on.
 """
@@ -41,8 +41,8 @@ class RegisterEntry:
         return json.dumps(asdict(self), indent=1).encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> RegisterEntry:
-        content: dict[str, Any] = json.loads(data)
+    def decode(cls, encoded: bytes) -> RegisterEntry:
+        content: dict[str, Any] = json.loads(encoded)
         return cls(**content)
 
 
@@ -53,11 +53,11 @@ class Begin:
     line: int | None
 
 
-def decide(known: RegisterEntry | None, topic_id: str, again: bool) -> Begin:
-    """Returns what to do with a batch of which the register knows that."""
-    if known is None or again or known.topic_id != topic_id:
+def decide(earlier: RegisterEntry | None, topic_id: str, again: bool) -> Begin:
+    """Returns what to do with a batch; `earlier` is its entry in the register, None where it has none."""
+    if earlier is None or again or earlier.topic_id != topic_id:
         return Begin(0)
-    return Begin(None if known.done else known.line)
+    return Begin(None if earlier.done else earlier.line)
 
 
 class Register:
@@ -73,8 +73,8 @@ class Register:
         key = f"{self._folder}/{batch}.json"
         for _ in range(_TRIES):
             stored = self._lake.read(key)
-            known = None if stored is None else RegisterEntry.decode(stored.data)
-            begin = decide(known, self._topic_id, again)
+            earlier = None if stored is None else RegisterEntry.decode(stored.data)
+            begin = decide(earlier, self._topic_id, again)
             if begin.line is None:
                 return begin, None
             now = pendulum.now("UTC").isoformat()

@@ -28,23 +28,23 @@ class Batch:
 
 def batches_of(source: str, settings: S3Settings | None = None) -> Sequence[Batch]:
     """In the order of their names. Raises WrongUse when there is nothing of that name."""
-    found = _objects(source, settings) if source.startswith("s3://") else _files(Path(source))
-    if not found:
+    batches = _objects(source, settings) if source.startswith("s3://") else _files(Path(source))
+    if not batches:
         raise WrongUse(f"{source}: no file is there (hidden and unfinished ones do not count)")
-    return found
+    return batches
 
 
 def content_id(path: Path) -> str:
     """Returns the same for the same bytes, whatever the file is called. Raises WrongUse when it cannot be
     read."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
-                found.update(block)
+                digest.update(block)
     except OSError as error:
         raise WrongUse(f"{path}: {error.strerror}") from error
-    return found.hexdigest()[:ID_DIGITS]
+    return digest.hexdigest()[:ID_DIGITS]
 
 
 def given_id(text: str) -> str:
@@ -60,7 +60,7 @@ def _files(path: Path) -> list[Batch]:
     if not path.is_dir():
         return [_file(path)]
     # The folder itself may be hidden; what is hidden below it is not meant.
-    return [_file(found) for found in sorted(path.rglob("*")) if found.is_file() and _meant(found, path)]
+    return [_file(file) for file in sorted(path.rglob("*")) if file.is_file() and _meant(file, path)]
 
 
 def _file(path: Path) -> Batch:
@@ -73,7 +73,9 @@ def _meant(path: Path, folder: Path) -> bool:
 
 def _finished(name: str) -> bool:
     """As Hadoop and rsync do: what begins with `.` or `_`, or ends like a download, is not for readers."""
-    return not name.endswith(_UNFINISHED) and not any(part[0] in "._" for part in name.split("/") if part)
+    return not name.endswith(_UNFINISHED) and not any(
+        segment[0] in "._" for segment in name.split("/") if segment
+    )
 
 
 def _objects(source: str, settings: S3Settings | None) -> list[Batch]:

@@ -56,7 +56,7 @@ class Follower:
                 self._end()
 
     def _begin(self, place: FilePosition | None) -> None:
-        """Goes on at the saved place, wherever its file is now; without one, with the log of now."""
+        """Goes on at the saved place, wherever its file is now; without one, at the start of the log."""
         if place is None:
             return self._go_on(self._new((0, 0)), newest(rotated(self.path)))
         self._at = place.at
@@ -78,7 +78,7 @@ class Follower:
 
     def _turn(self, log: LogFile) -> None:
         """Inspects the log once, and acts on it."""
-        step = decide(log.inspect(), self._there(), self.patience)
+        step = decide(log.inspect(), self._named_file(), self.patience)
         if step is TailStep.LEAVE:
             self._leave(log)
         elif step is TailStep.BEGIN_AGAIN:
@@ -87,31 +87,31 @@ class Follower:
             self._pause()
 
     def _leave(self, log: LogFile) -> None:
-        """The file was renamed, and has been still since."""
+        """Ships the last line of a file that was renamed and is no longer written to; goes on after it."""
         self._ship(log.rest())
         self._go_on(log.place, self._left(log))
 
     def _begin_again(self, log: LogFile) -> None:
-        """The file was truncated. What was not shipped by then may be in a copy (`copytruncate`), and what
-        was written since in later ones."""
+        """Goes on after the file was truncated. What was not shipped by then may be in a copy
+        (`copytruncate`), and what was written since in later files."""
         ours, place = log.inspect(), log.place
         self.say(f"{self.path} was truncated at byte {place.offset:,}: it goes on from its start")
         self._left(log)
-        known = newest(rotated(self.path))
+        newest_ns = newest(rotated(self.path))
         if self._find(place) is not None:
             return self._go_on(place, None)
         if ours.seen > place.offset:
             self._gap(place)
-        self._go_on(place, known)
+        self._go_on(place, newest_ns)
 
     def _left(self, log: LogFile) -> int:
-        """Closes it; when it was changed last."""
+        """Closes the log, and returns when it was changed last."""
         changed_ns, self._log = log.changed_ns, None
         log.close()
         return changed_ns
 
     def _go_on(self, place: FilePosition, done_ns: int | None) -> None:
-        """File after file, what was rotated after the place's own one; then the log itself.
+        """Ships the files that were rotated after the place's own one, oldest first; then follows the log.
 
         `done_ns` is when the place's file was changed last, once all of it is shipped.
         """
@@ -123,44 +123,44 @@ class Follower:
     def _advance(self, place: FilePosition, done_ns: int | None) -> tuple[FilePosition, int | None]:
         """Does one step of `_go_on`. The log is opened before the others are listed: a file that is rotated
         away meanwhile is not missed. Raises Moved."""
-        there, among = self._open(), rotated(self.path)
+        log, among = self._open(), rotated(self.path)
         try:
             if done_ns is None:
                 return self._rest_of_place(place, among)
             after = newer(among, done_ns, place)
-            after = [one for one in after if there is None or one.file != there.file]
+            after = [rotated_file for rotated_file in after if log is None or rotated_file.file != log.file]
             if after:
                 first = recognised(after[0], self._new(after[0].file))
                 return (first, None) if first.known else (place, after[0].changed_ns)
-            if there is not None and there.place.known:
-                self._switch(there.place)
-                self._log = there
+            if log is not None and log.place.known:
+                self._switch(log.place)
+                self._log = log
             else:
                 self._settle(replace(place, done_ns=done_ns))
                 self._pause()
             return place, done_ns
         finally:
-            if there is not None and there is not self._log:
-                there.close()
+            if log is not None and log is not self._log:
+                log.close()
 
     def _rest_of_place(
         self, place: FilePosition, among: Sequence[Rotated]
     ) -> tuple[FilePosition, int | None]:
-        found = find(place, among)
-        if found is None:
+        rotated_file = find(place, among)
+        if rotated_file is None:
             self._gap(place)
             return place, newest(among)
-        done_ns = self._finish(found, place)
+        done_ns = self._finish(rotated_file, place)
         return place if done_ns is None else self._bookmark.place or place, done_ns
 
-    def _finish(self, one: Rotated, place: FilePosition) -> int | None:
+    def _finish(self, rotated_file: Rotated, place: FilePosition) -> int | None:
         """Ships the rest of a file that is no longer written to, and returns when it was changed last."""
-        still = time.time() - one.changed_ns / 1e9
+        still = time.time() - rotated_file.changed_ns / 1e9
         if 0 <= still < self.patience:
             self._pause()
             return None
-        self._rest(one, place)
-        return one.changed_ns
+        self._rest(rotated_file, place)
+        return rotated_file.changed_ns
 
     def _gap(self, place: FilePosition) -> None:
         self.gaps += 1
@@ -169,11 +169,11 @@ class Follower:
             f"{place.inode}, batch {place.batch}) is not found: publish it as a file if you have it"
         )
 
-    def _rest(self, one: Rotated, place: FilePosition) -> None:
+    def _rest(self, rotated_file: Rotated, place: FilePosition) -> None:
         """Raises Moved."""
         self._switch(place)
-        self.say(f"{one.path} from byte {place.offset:,} on")
-        for piece in self.interruption.until(rest_of(one, place)):
+        self.say(f"{rotated_file.path} from byte {place.offset:,} on")
+        for piece in self.interruption.until(rest_of(rotated_file, place)):
             self._ship(piece)
         self._drain()
 
@@ -214,12 +214,13 @@ class Follower:
             self._sending.check()
             self._bookmark.save()
 
-    def _there(self) -> tuple[int, int] | None:
+    def _named_file(self) -> tuple[int, int] | None:
+        """Returns the file (device and inode) that has the log's name now."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _drain(self) -> None:
         if self._sending is not None:

@@ -41,7 +41,7 @@ class SentChunk:
         self.whole = True
 
     def delivered(self, error: DeliveryError | None, message: Message) -> None:
-        """librdkafka's answer for one of the events."""
+        """Takes librdkafka's answer for one of the events."""
         self.left -= 1
         if error is None:
             self._window.acknowledge(*place_of(message))
@@ -50,10 +50,10 @@ class SentChunk:
 
     def failed(self, error: DeliveryError, event: bytes | None) -> None:
         self.whole = False
-        own = zip(self.chunk.numbers, self.chunk.events, strict=True)
-        found = (number for number, mine in own if mine == event)
+        numbered = zip(self.chunk.numbers, self.chunk.events, strict=True)
+        numbers = (number for number, mine in numbered if mine == event)
         self._window.undelivered = self._window.undelivered or Undelivered(
-            error, next(found, self.chunk.last)
+            error, next(numbers, self.chunk.last)
         )
 
 
@@ -62,13 +62,13 @@ class InFlight:
 
     def __init__(self) -> None:
         self.undelivered: Undelivered | None = None
-        self._runs: deque[SentChunk] = deque()
+        self._sent_chunks: deque[SentChunk] = deque()
         self._partitions: dict[int, Acknowledged] = {}
 
     def begin(self, chunk: Chunk, place: Any) -> SentChunk:
-        run = SentChunk(self, chunk, place)
-        self._runs.append(run)
-        return run
+        sent_chunk = SentChunk(self, chunk, place)
+        self._sent_chunks.append(sent_chunk)
+        return sent_chunk
 
     def settled(self) -> Any | None:
         """Returns where the source was read to by the last chunk that is, with all before it, acknowledged.
@@ -76,19 +76,19 @@ class InFlight:
         None when there is none since the last time. A chunk with an event that failed is never passed.
         """
         place = None
-        while self._runs and self._runs[0].whole and not self._runs[0].left:
-            place = self._runs.popleft().place
+        while self._sent_chunks and self._sent_chunks[0].whole and not self._sent_chunks[0].left:
+            place = self._sent_chunks.popleft().place
         return place
 
     def acknowledge(self, partition: int, offset: int) -> None:
-        found = self._partitions.get(partition)
-        if found is None:
-            found = self._partitions[partition] = Acknowledged(0, offset, offset)
-        found.records += 1
-        if offset > found.last:
-            found.last = offset
-        elif offset < found.first:
-            found.first = offset
+        acknowledged = self._partitions.get(partition)
+        if acknowledged is None:
+            acknowledged = self._partitions[partition] = Acknowledged(0, offset, offset)
+        acknowledged.records += 1
+        if offset > acknowledged.last:
+            acknowledged.last = offset
+        elif offset < acknowledged.first:
+            acknowledged.first = offset
 
     @property
     def partitions(self) -> Mapping[int, Acknowledged]:
@@ -96,11 +96,13 @@ class InFlight:
 
 
 def together(windows: Iterable[InFlight]) -> dict[int, Acknowledged]:
-    """Of all of them, by partition."""
-    found: dict[int, Acknowledged] = {}
+    """Returns what all of them have acknowledged, by partition."""
+    by_partition: dict[int, Acknowledged] = {}
     for window in windows:
-        for number, own in window.partitions.items():
-            known = found.get(number, own)
-            records = own.records + (known.records if number in found else 0)
-            found[number] = Acknowledged(records, min(known.first, own.first), max(known.last, own.last))
-    return dict(sorted(found.items()))
+        for number, acknowledged in window.partitions.items():
+            earlier = by_partition.get(number, acknowledged)
+            records = acknowledged.records + (earlier.records if number in by_partition else 0)
+            by_partition[number] = Acknowledged(
+                records, min(earlier.first, acknowledged.first), max(earlier.last, acknowledged.last)
+            )
+    return dict(sorted(by_partition.items()))

@@ -57,15 +57,15 @@ def chunks(stream: BufferedIOBase, source: str) -> Iterator[Chunk]:
     begun: list[bytes] = []  # pieces of a line whose end has not arrived
     size = before = 0
     while block := stream.read1(READ_BYTES):
-        first, *others = block.split(b"\n")
+        first, *following = block.split(b"\n")
         begun.append(first)
         size += len(first)
         refuse_long(size, source, before + 1)
-        if others:
-            whole, last = [b"".join(begun), *others[:-1]], others[-1]
-            begun, size = [last], len(last)
-            yield Chunk.of(whole, before)
-            before += len(whole)
+        if following:
+            lines, unfinished = [b"".join(begun), *following[:-1]], following[-1]
+            begun, size = [unfinished], len(unfinished)
+            yield Chunk.of(lines, before)
+            before += len(lines)
     if line := b"".join(begun):
         yield Chunk.of([line], before)
 

@@ -27,16 +27,16 @@ class LogFile:
 
     @classmethod
     def open(cls, path: Path, new: Callable[[tuple[int, int]], FilePosition]) -> LogFile | None:
-        """Returns the file at `path` from its start, or None when there is none. Raises WrongUse for no right
-        to."""
+        """Returns the file at `path` from its start, or None when there is none. Raises WrongUse where it may
+        not be read."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise WrongUse(f"{path}: {error.strerror}") from error
-        found = os.fstat(descriptor)
-        return cls(str(path), descriptor, new((found.st_dev, found.st_ino)))
+        status = os.fstat(descriptor)
+        return cls(str(path), descriptor, new((status.st_dev, status.st_ino)))
 
     def at(self, place: FilePosition) -> LogFile:
         """Returns the same open file from another place on."""
@@ -50,18 +50,20 @@ class LogFile:
         return self.place.device, self.place.inode
 
     def inspect(self) -> TailedFile:
-        found, place = os.fstat(self._descriptor), self.place
+        status, place = os.fstat(self._descriptor), self.place
         still = time.monotonic() - self._grew
         fits = self.fits(place)
-        return TailedFile((found.st_dev, found.st_ino), found.st_size, self._seen, place.offset, fits, still)
+        return TailedFile(
+            (status.st_dev, status.st_ino), status.st_size, self._seen, place.offset, fits, still
+        )
 
     @property
     def changed_ns(self) -> int:
         return os.fstat(self._descriptor).st_mtime_ns
 
     def recognise(self) -> FilePosition:
-        """At the start of the file: what it begins with becomes known. Nothing of it may be sent before that
-        is saved: a copy of the file could not be found."""
+        """Marks the start of the file by its first bytes. The mark has to be saved before anything is sent:
+        without it a copy of the file could not be found."""
         self.place = self.place.known_by(os.pread(self._descriptor, MARK_BYTES, 0))
         return self.place
 
@@ -95,8 +97,8 @@ class LogFile:
         what was shipped: a file that was truncated and has grown again has other lines there."""
         place = self.place
         before = place.offset - place.marked_from
-        found = os.pread(self._descriptor, before + size, place.marked_from)
-        return found[before:] if place.mark.fits(found[: place.mark.size]) else None
+        block = os.pread(self._descriptor, before + size, place.marked_from)
+        return block[before:] if place.mark.fits(block[: place.mark.size]) else None
 
     def _take(self, read: bytes) -> LogChunk:
         piece = LogChunk.of(read, self.place, self._tail)

@@ -14,8 +14,8 @@ MARK_BYTES = 256
 
 @dataclass(frozen=True)
 class Mark:
-    """What the `size` bytes before a place are, or behind it at the start of a file: a file that has others
-    there is not the one."""
+    """The digest of the `size` bytes before a place, or behind it at the start of a file: a file with other
+    bytes there is another file."""
 
     size: int = 0
     sha256: str = ""
@@ -24,8 +24,8 @@ class Mark:
     def of(cls, tail: bytes) -> Mark:
         return cls(len(tail), hashlib.sha256(tail).hexdigest())
 
-    def fits(self, found: bytes) -> bool:
-        return len(found) == self.size and (not self.size or Mark.of(found) == self)
+    def fits(self, content: bytes) -> bool:
+        return len(content) == self.size and (not self.size or Mark.of(content) == self)
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,8 @@ def publish(
         shipment = Shipment(publisher, RecordTimes(pipeline.event, order.lag), keys, progress)
         worker: Follower | Shipper
         if order.follow:
-            place = _state(order, publisher)
-            worker = Follower(Path(order.source), shipment, place, interruption, on_progress)
+            state = _state(order, publisher)
+            worker = Follower(Path(order.source), shipment, state, interruption, on_progress)
             run = worker.run
         else:
             register = Register(open_lake(pipeline), cluster.cluster, topic, publisher.facts.uuid)
@@ -115,10 +115,10 @@ def _batches(pipeline: Pipeline, order: ShipOrder) -> Sequence[Batch]:
     """Empty for what has no end, or is read only once. Raises WrongUse for several under one id."""
     if order.follow or _is_stream(order.source):
         return []
-    found = batches_of(order.source, settings_for(pipeline))
-    if order.batch is not None and len(found) > 1:
-        raise WrongUse(f"--batch names one batch, and {order.source} has {len(found)}")
-    return found
+    batches = batches_of(order.source, settings_for(pipeline))
+    if order.batch is not None and len(batches) > 1:
+        raise WrongUse(f"--batch names one batch, and {order.source} has {len(batches)}")
+    return batches
 
 
 def _is_stream(source: str) -> bool:
@@ -147,7 +147,7 @@ def _reported(
     interruption: Interruption,
     on_report: Callable[[ShipReport], None],
 ) -> ShipReport:
-    """Runs it, and tells what was acknowledged however it ends. Following a log ends by an interruption."""
+    """Runs it, and reports what was acknowledged however it ends. Following a log ends by an interruption."""
     started, end = time.monotonic(), ShipmentEnd.FAILED
     try:
         run()
@@ -161,7 +161,7 @@ def _reported(
 
 def _report(shipment: Shipment, worker: Follower | Shipper, end: ShipmentEnd, seconds: float) -> ShipReport:
     partitions = together(shipment.windows)
-    acknowledged = sum(found.records for found in partitions.values())
+    acknowledged = sum(partition.records for partition in partitions.values())
     return ShipReport(
         cluster=shipment.publisher.settings.cluster,
         topic=shipment.publisher.topic,
@@ -185,13 +185,13 @@ def choose(pipeline: Pipeline, topic: str | None) -> tuple[Cluster, str]:
     """Returns the pipeline's only topic, or the one that `topic` names: `bids`, or `dc1/bids`. Raises
     WrongUse."""
     every = [(cluster, name) for cluster in pipeline.kafka for name in cluster.topics]
-    found = [
+    matches = [
         (cluster, name)
         for cluster, name in every
         if topic is None or topic in (name, f"{cluster.cluster}/{name}")
     ]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(f"{cluster.cluster}/{name}" for cluster, name in found or every)
-    what = "has more than one such topic" if found else "has no such topic"
-    raise WrongUse(f"pipeline {pipeline.name} {what}: --topic chooses one of {known}")
+    if len(matches) == 1:
+        return matches[0]
+    choices = ", ".join(f"{cluster.cluster}/{name}" for cluster, name in matches or every)
+    reason = "has more than one such topic" if matches else "has no such topic"
+    raise WrongUse(f"pipeline {pipeline.name} {reason}: --topic chooses one of {choices}")

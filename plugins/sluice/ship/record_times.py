@@ -29,17 +29,17 @@ Ahead = Callable[[], Iterable[Sequence[bytes]]]
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """Record times in ms; of the events at `others` they are none: `no_time` have none that is understood,
-    the broker would refuse that of `refused` (more than an hour ahead, by default)."""
+    """Record times in ms; the events at `missing` have none: the time of `no_time` of them is missing or not
+    understood, and the broker would refuse that of `refused` (more than an hour ahead, by default)."""
 
     times: np.ndarray
-    others: np.ndarray
+    missing: np.ndarray
     no_time: int
     refused: int
 
 
 class RecordTimes:
-    """How events say their time, and of how many it could not be taken; `now` of them have that of now."""
+    """Reads events' times, and counts those that could not be taken; `now` of them have that of now."""
 
     def __init__(self, event: Event, lag: timedelta) -> None:
         time_only = Event(type=TypeSource(topic=True), time=event.time)
@@ -58,14 +58,14 @@ class RecordTimes:
         return not self._fields
 
     def own(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> OwnTimes:
-        """`now` in ms; what a broker takes counts from there."""
+        """Returns the events' own times. `now` in ms: the range that a broker takes counts from there."""
         if self._arrays:
             elements = Elements.of(events)
-            own = elements.latest(self._judged(elements.events, now, facts))
+            judged = elements.latest(self._judged(elements.events, now, facts))
         else:
-            own = self._judged(events, now, facts)
-        others = np.flatnonzero(own.unread | own.refused)
-        return OwnTimes(own.times, others, int(own.unread.sum()), int(own.refused.sum()))
+            judged = self._judged(events, now, facts)
+        missing = np.flatnonzero(judged.unread | judged.refused)
+        return OwnTimes(judged.times, missing, int(judged.unread.sum()), int(judged.refused.sum()))
 
     def _judged(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> Judged:
         times = self._event_times(events)
@@ -80,8 +80,10 @@ class RecordTimes:
             texts = [get(event) for event in map(self._fast.decode, events)]
             rows = np.arange(len(events))
         except (msgspec.DecodeError, RecursionError):
-            found = {row: text for row, event in enumerate(events) if (text := self._one(event)) is not None}
-            texts, rows = list(found.values()), np.array(list(found), np.int64)
+            text_by_row = {
+                row: text for row, event in enumerate(events) if (text := self._one(event)) is not None
+            }
+            texts, rows = list(text_by_row.values()), np.array(list(text_by_row), np.int64)
         times = np.full(len(events), _UNREADABLE, np.int64)
         column, reasons = self._read(texts)
         times[rows] = column
@@ -102,7 +104,7 @@ def nothing() -> Iterator[Sequence[bytes]]:
 
 @dataclass
 class SourceTimes:
-    """Of one source, line by line. `last` is the time of the line before; None at the start."""
+    """Record times of one source, line by line. `last` is the time of the line before; None at the start."""
 
     times: RecordTimes
     last: int | None = None
@@ -113,47 +115,47 @@ class SourceTimes:
         line before it, at the source's start that of the first that has one, and else `now`."""
         if self.times.of_now:
             return [now] * len(events)
-        own = self.times.own(events, now, facts)
-        self.times.no_time += own.no_time
-        self.times.refused += own.refused
-        found = own.times
-        if len(own.others):
-            found = self._filled(own, now, facts)
-        if len(own.others) < len(events):
-            self.last = int(found[-1])
-        stamps: list[int] = found.tolist()
+        own_times = self.times.own(events, now, facts)
+        self.times.no_time += own_times.no_time
+        self.times.refused += own_times.refused
+        times = own_times.times
+        if len(own_times.missing):
+            times = self._filled(own_times, now, facts)
+        if len(own_times.missing) < len(events):
+            self.last = int(times[-1])
+        stamps: list[int] = times.tolist()
         return stamps
 
     def passed(self, events: Sequence[bytes], now: int, facts: TopicLimits) -> None:
-        """The next events were shipped by an earlier attempt: their times are known, and not counted."""
+        """Takes the last time of events that an earlier attempt has shipped; they are not counted."""
         if self.times.of_now:
             return
         for event in reversed(events):
-            own = self.times.own([event], now, facts)
-            if not len(own.others):
-                self.last = int(own.times[0])
+            own_times = self.times.own([event], now, facts)
+            if not len(own_times.missing):
+                self.last = int(own_times.times[0])
                 return
 
-    def _filled(self, own: OwnTimes, now: int, facts: TopicLimits) -> np.ndarray:
-        before = np.arange(len(own.times))
-        before[own.others] = -1
+    def _filled(self, own_times: OwnTimes, now: int, facts: TopicLimits) -> np.ndarray:
+        before = np.arange(len(own_times.times))
+        before[own_times.missing] = -1
         before = np.maximum.accumulate(before)
         start = before < 0
         if not start.any():
-            return own.times[before]
+            return own_times.times[before]
         if self.last is None:
             good = before[~start]
-            self.last = int(own.times[good[0]]) if len(good) else self._first(now, facts)
+            self.last = int(own_times.times[good[0]]) if len(good) else self._first(now, facts)
         if self.last is None:
             self.times.now += int(start.sum())
-        return np.where(start, now if self.last is None else self.last, own.times[before])
+        return np.where(start, now if self.last is None else self.last, own_times.times[before])
 
     def _first(self, now: int, facts: TopicLimits) -> int | None:
         """Returns the first time that the source has; it is read once."""
         ahead, self.ahead = self.ahead, nothing
         for events in ahead():
-            own = self.times.own(events, now, facts)
-            good = np.delete(own.times, own.others)
+            own_times = self.times.own(events, now, facts)
+            good = np.delete(own_times.times, own_times.missing)
             if len(good):
                 return int(good[0])
         return None

@@ -68,11 +68,11 @@ def untimed(report: ShipReport, event: Event) -> str | None:
     time = event.time
     if time.record or not report.events == report.no_time == report.stamped_now > 0:
         return None
-    place = f"the field {time.field} ({time.format})" + (" of an array's elements" if event.arrays else "")
+    location = f"the field {time.field} ({time.format})" + (" of an array's elements" if event.arrays else "")
     return (
-        f"no line has a time in {place}: all {report.events:,} records have the time of now, and are not in "
-        "their events' hours; correct event.time or event.rows in the pipeline file, and publish the lines "
-        "again (a file with --again)"
+        f"no line has a time in {location}: all {report.events:,} records have the time of now, and are "
+        "not in their events' hours; correct event.time or event.rows in the pipeline file, and publish "
+        "the lines again (a file with --again)"
     )
 
 

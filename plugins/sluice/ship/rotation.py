@@ -43,36 +43,36 @@ def rotated(log: Path) -> list[Rotated]:
 
     Lists until two listings agree: while numbers are shifted, one listing may miss a file that is there.
     """
-    found = _list(log)
-    while (again := _list(log)) != found:
-        found = again
-    return found
+    listing = _list(log)
+    while (again := _list(log)) != listing:
+        listing = again
+    return listing
 
 
 def _list(log: Path) -> list[Rotated]:
-    own, stem, ending = re.escape(log.name), re.escape(log.stem), re.escape(log.suffix)
-    named = re.compile(f"({own}{_NUMBERED}|{stem}{_NUMBERED}{ending}){_PACKED}")
-    found = []
+    name, stem, ending = re.escape(log.name), re.escape(log.stem), re.escape(log.suffix)
+    named = re.compile(f"({name}{_NUMBERED}|{stem}{_NUMBERED}{ending}){_PACKED}")
+    files = []
     for path in log.parent.iterdir():
         if path == log or not named.fullmatch(path.name):
             continue
         with suppress(FileNotFoundError):  # it has just got another name
-            about = path.stat()
-            found.append(Rotated(path, (about.st_dev, about.st_ino), about.st_mtime_ns))
-    return sorted(found, key=lambda one: one.changed_ns, reverse=True)
+            status = path.stat()
+            files.append(Rotated(path, (status.st_dev, status.st_ino), status.st_mtime_ns))
+    return sorted(files, key=lambda file: file.changed_ns, reverse=True)
 
 
 def find(place: FilePosition, among: Sequence[Rotated]) -> Rotated | None:
     """Returns the file that has the place: the same file under another name, or else a copy of it. Raises
     Moved."""
-    same = [one for one in among if one.file == (place.device, place.inode)]
-    others = [one for one in among if one not in same and place.known]
-    return next((one for one in (*same, *others) if _fits(place, one)), None)
+    same = [candidate for candidate in among if candidate.file == (place.device, place.inode)]
+    others = [candidate for candidate in among if candidate not in same and place.known]
+    return next((candidate for candidate in (*same, *others) if _fits(place, candidate)), None)
 
 
 def newest(among: Sequence[Rotated]) -> int:
-    """When the last of them was changed, in ns; 0 when there is none."""
-    return max((one.changed_ns for one in among), default=0)
+    """Returns when the last of them was changed, in ns; 0 when there is none."""
+    return max((file.changed_ns for file in among), default=0)
 
 
 def newer(among: Sequence[Rotated], than_ns: int, place: FilePosition) -> list[Rotated]:
@@ -82,65 +82,65 @@ def newer(among: Sequence[Rotated], than_ns: int, place: FilePosition) -> list[R
     A copy of the place's own file is not newer, whatever its time says. The same file with other bytes is: it
     was copied and truncated, and went on. Raises Moved.
     """
-    same = [one for one in among if one.file == (place.device, place.inode)]
-    own = {one.uncompressed for one in same if _fits(place, one)}
-    found: dict[str, Rotated] = {}
-    for one in sorted(among, key=lambda one: compressed(one.path.name)):
-        other = one.uncompressed not in own and not (place.known and _fits(place, one))
-        if one.changed_ns > than_ns and other:
-            found.setdefault(one.uncompressed, one)
-    return sorted(found.values(), key=lambda one: one.changed_ns)
+    same = [candidate for candidate in among if candidate.file == (place.device, place.inode)]
+    own_names = {candidate.uncompressed for candidate in same if _fits(place, candidate)}
+    newer_by_name: dict[str, Rotated] = {}
+    for candidate in sorted(among, key=lambda candidate: compressed(candidate.path.name)):
+        is_other = candidate.uncompressed not in own_names and not (place.known and _fits(place, candidate))
+        if candidate.changed_ns > than_ns and is_other:
+            newer_by_name.setdefault(candidate.uncompressed, candidate)
+    return sorted(newer_by_name.values(), key=lambda candidate: candidate.changed_ns)
 
 
-def _fits(place: FilePosition, one: Rotated) -> bool:
+def _fits(place: FilePosition, rotated_file: Rotated) -> bool:
     """Returns whether the bytes before the place are, in this file, those that were shipped. Raises Moved."""
     try:
-        with _opened(one) as stream:
+        with _opened(rotated_file) as stream:
             _skip(stream, place.marked_from)
             return place.mark.fits(stream.read(place.mark.size))
-    except WrongUse:  # it is damaged or still being compressed: not the one
+    except WrongUse:  # it is damaged or still being compressed: another file
         return False
 
 
-def rest_of(one: Rotated, place: FilePosition) -> Iterator[LogChunk]:
+def rest_of(rotated_file: Rotated, place: FilePosition) -> Iterator[LogChunk]:
     """Yields what the file has after the place, its last line also where that has no end. Raises Moved."""
-    with _opened(one) as stream:
-        tail = left = b""
+    with _opened(rotated_file) as stream:
+        tail = pending = b""
         if place.offset:
             _skip(stream, place.marked_from)
             tail = stream.read(place.mark.size)
         while block := stream.read1(READ_BYTES):
-            left += block
-            if end := left.rfind(b"\n") + 1:
-                piece = LogChunk.of(left[:end], place, tail)
+            pending += block
+            if end := pending.rfind(b"\n") + 1:
+                piece = LogChunk.of(pending[:end], place, tail)
                 yield piece
-                place, tail, left = piece.place, piece.tail, left[end:]
-            refuse_long(len(left), str(one.path), place.line + 1)
-        if left:
-            yield LogChunk.of(left, place, tail)
+                place, tail, pending = piece.place, piece.tail, pending[end:]
+            refuse_long(len(pending), str(rotated_file.path), place.line + 1)
+        if pending:
+            yield LogChunk.of(pending, place, tail)
 
 
-def recognised(one: Rotated, place: FilePosition) -> FilePosition:
+def recognised(rotated_file: Rotated, place: FilePosition) -> FilePosition:
     """Returns the start of the file, known by what it begins with. Raises Moved."""
-    with _opened(one) as stream:
+    with _opened(rotated_file) as stream:
         return place.known_by(stream.read(MARK_BYTES))
 
 
 @contextmanager
-def _opened(one: Rotated) -> Iterator[BufferedIOBase]:
+def _opened(rotated_file: Rotated) -> Iterator[BufferedIOBase]:
     """Raises Moved when another file has the name by now; once it is open, that does not matter."""
     try:
-        descriptor = os.open(one.path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(rotated_file.path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise Moved from None
     with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if (about.st_dev, about.st_ino) != one.file:
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != rotated_file.file:
             raise Moved
-        with decompressed(file, one.path.name) as stream:
+        with decompressed(file, rotated_file.path.name) as stream:
             yield stream
 
 
-def _skip(stream: BufferedIOBase, left: int) -> None:
-    while left > 0 and (block := stream.read(min(left, _SKIP_BYTES))):
-        left -= len(block)
+def _skip(stream: BufferedIOBase, remaining: int) -> None:
+    while remaining > 0 and (block := stream.read(min(remaining, _SKIP_BYTES))):
+        remaining -= len(block)

@@ -28,7 +28,7 @@ STOP_SECONDS = 30.0
 
 @dataclass
 class BatchAcknowledged:
-    """Where one batch is acknowledged up to; kept in the register now and then, and at the end."""
+    """The line up to which a batch is acknowledged; saved in the register now and then, and at the end."""
 
     claim: Claim | None = None
     line: int = 0
@@ -59,8 +59,9 @@ class Shipper:
     reports: list[BatchReport] = field(default_factory=list)
 
     def ship_all(self, batches: Sequence[Batch]) -> None:
-        """A file that does not do holds up no other. Raises WrongUse for all such at the end, EventsRefused,
-        KafkaUnavailable, LakeUnavailable, and Fenced when another publish takes a batch over."""
+        """A file that cannot be shipped does not hold up the others. Raises WrongUse for all such at the
+        end, EventsRefused, KafkaUnavailable, LakeUnavailable, and Fenced when another publish takes a
+        batch over."""
         wrong: list[str] = []
         for batch in batches:
             if self.interruption.asked:
@@ -73,7 +74,7 @@ class Shipper:
             raise WrongUse("; ".join(wrong))
 
     def ship_stream(self, name: str, stream: AbstractContextManager[BufferedIOBase]) -> None:
-        """What cannot be read twice has no content to know it by: only its user can give it an id."""
+        """Ships a stream. It cannot be read twice, so its content gives it no id: only its user can."""
         if self.given is None:
             self._send(name, None, stream, BatchAcknowledged())
         else:
@@ -81,7 +82,7 @@ class Shipper:
 
     def _ship(self, batch: Batch) -> None:
         with batch.local() as path:
-            before = _seen(path, batch.name)
+            before = _size_and_time(path, batch.name)
             number = self.given or content_id(path)
             ahead = partial(_events, path, batch.name)
             self._claimed(batch.name, number, _unchanged(path, batch.name, before), ahead)
@@ -107,7 +108,7 @@ class Shipper:
         note: BatchAcknowledged,
         ahead: Ahead = nothing,
     ) -> None:
-        """However it ends, what is on its way is waited for, so that note and report are exact."""
+        """Ships the lines, and waits for all answers however that ends: note and report are exact."""
         before = note.line
         sending = self.shipment.of(name, batch, note.settle, ahead=ahead)
         done = False
@@ -149,13 +150,13 @@ def _unchanged(path: Path, name: str, before: tuple[int, int]) -> Iterator[Buffe
     """Yields the file's bytes. Raises WrongUse at the end where they may be others than those of its id."""
     with opened(path, name) as stream:
         yield stream
-    if _seen(path, name) != before:
+    if _size_and_time(path, name) != before:
         raise WrongUse(f"{name} was changed while it was published: --follow is for a file that grows")
 
 
-def _seen(path: Path, name: str) -> tuple[int, int]:
+def _size_and_time(path: Path, name: str) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise WrongUse(f"{name}: {error.strerror}") from error
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

@@ -69,16 +69,16 @@ class Sending:
         self.check()
 
     def pass_over(self, chunk: Chunk) -> None:
-        """An earlier attempt has shipped it."""
+        """Takes the times of a chunk that an earlier attempt has shipped."""
         self.times.passed(chunk.events, _now_ms(), self.shipment.publisher.facts)
 
     def poll(self) -> None:
-        """Settles what can be settled, and says how far it is."""
+        """Settles the place up to which all is acknowledged, and reports progress."""
         place = self.window.settled()
         if place is not None:
             self.settle(place)
-        sent = self.shipment
-        sent.progress.update(sent.events, sent.bytes, sent.publisher.unacknowledged)
+        shipment = self.shipment
+        shipment.progress.update(shipment.events, shipment.bytes, shipment.publisher.unacknowledged)
 
     def check(self) -> None:
         if self.window.undelivered:
@@ -99,24 +99,24 @@ class Sending:
         self.check()
 
     def _send(self, chunk: Chunk, place: Callable[[SourceTimes], Any]) -> None:
-        sent, batch = self.shipment, self.batch
-        facts, send = sent.publisher.facts, sent.publisher.send
+        shipment, batch = self.shipment, self.batch
+        facts, send = shipment.publisher.facts, shipment.publisher.send
         times = self.times.of(chunk.events, _now_ms(), facts)
-        run = self.window.begin(chunk, place(self.times))
-        answer, name = run.delivered, (batch or "").encode()
+        sent_chunk = self.window.begin(chunk, place(self.times))
+        on_delivery, name = sent_chunk.delivered, (batch or "").encode()
         headers: ProducedHeaders | None = None
-        rows = zip(chunk.events, chunk.numbers, times, sent.keys.of(chunk.events), strict=True)
+        rows = zip(chunk.events, chunk.numbers, times, shipment.keys.of(chunk.events), strict=True)
         for event, number, at, key in rows:
             if batch is not None:
                 headers = [(HEADER, b"%b:%d" % (name, number))]
             partition = number // SAME_PARTITION % facts.partitions if key is None else -1
             try:
-                send(event, key, partition, at, headers, answer)
+                send(event, key, partition, at, headers, on_delivery)
             except NotTaken as refusal:
-                run.failed(refusal.error, event)
+                sent_chunk.failed(refusal.error, event)
                 raise self._error(self.window.undelivered) from refusal
-            sent.events += 1
-            sent.bytes += len(event)
+            shipment.events += 1
+            shipment.bytes += len(event)
 
     def _error(self, undelivered: Undelivered | None) -> SluiceError:
         assert undelivered is not None  # noqa: S101 - narrows the type

@@ -78,13 +78,13 @@ class ZstdFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        wanted = memoryview(buffer)
+        view = memoryview(buffer)
         while not self._ready and (block := self._fed or self._file.read(_BLOCK_BYTES)):
             self._feed(block)
         if not self._ready and self._frame is not None:
             raise EOFError("its last frame is cut off")
-        size = min(len(wanted), len(self._ready))
-        wanted[:size], self._ready = self._ready[:size], self._ready[size:]
+        size = min(len(view), len(self._ready))
+        view[:size], self._ready = self._ready[:size], self._ready[size:]
         return size
 
     def _feed(self, block: bytes) -> None:

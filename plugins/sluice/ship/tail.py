@@ -29,8 +29,8 @@ class TailedFile:
     still: float
 
 
-def decide(ours: TailedFile, there: tuple[int, int] | None, patience: float) -> TailStep:
-    """`there` is the file (device and inode) that has the name now; None when none has.
+def decide(ours: TailedFile, current: tuple[int, int] | None, patience: float) -> TailStep:
+    """`current` is the file (device and inode) that has the name now; None when none has.
 
     A writer goes on for a while with a file that was renamed, until it opens the new one: so it is left only
     after it has been still for `patience` seconds.
@@ -39,6 +39,6 @@ def decide(ours: TailedFile, there: tuple[int, int] | None, patience: float) -> 
         return TailStep.BEGIN_AGAIN
     if ours.size != ours.seen:
         return TailStep.READ
-    if there is None or there == ours.file or ours.still < patience:
+    if current is None or current == ours.file or ours.still < patience:
         return TailStep.WAIT
     return TailStep.LEAVE
