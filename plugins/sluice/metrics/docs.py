@@ -25,21 +25,23 @@ def rules(path: Path = ALERTS) -> dict[str, str]:
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 
 
-def alerts_of(metric: Metric, known: Mapping[str, str]) -> list[str]:
+def alerts_of(metric: Metric, expressions: Mapping[str, str]) -> list[str]:
     """Returns the alerts whose expressions mention the metric, or one of a timer's series."""
     series = {metric.exported + suffix for suffix in _SERIES}
-    return [name for name, expression in known.items() if series & set(_NAME.findall(expression))]
+    return [name for name, expression in expressions.items() if series & set(_NAME.findall(expression))]
 
 
-def table(metrics: Iterable[Metric], known: Mapping[str, str]) -> Iterator[str]:
+def table(metrics: Iterable[Metric], expressions: Mapping[str, str]) -> Iterator[str]:
     yield "| metric | unit | meaning | labels | alert |"
     yield "| --- | --- | --- | --- | --- |"
     for metric in metrics:
-        labels, alerts = ", ".join(metric.labels), ", ".join(alerts_of(metric, known)) or "–"
+        labels, alerts = ", ".join(metric.labels), ", ".join(alerts_of(metric, expressions)) or "–"
         yield f"| `{metric.full_name}` | {metric.unit} | {metric.meaning} | {labels} | {alerts} |"
 
 
 def tables() -> str:
-    known = rules()
-    parts = {"Counters": COUNTERS, "Gauges": GAUGES, "Timers": TIMERS}
-    return "\n".join(f"## {title}\n\n{chr(10).join(table(own, known))}\n" for title, own in parts.items())
+    expressions = rules()
+    sections = {"Counters": COUNTERS, "Gauges": GAUGES, "Timers": TIMERS}
+    return "\n".join(
+        f"## {title}\n\n{chr(10).join(table(metrics, expressions))}\n" for title, metrics in sections.items()
+    )

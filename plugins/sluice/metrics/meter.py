@@ -36,7 +36,7 @@ def took(name: str, seconds: float) -> None:
 
 @dataclass(frozen=True)
 class Metered:
-    """Counts as (metric, labels but the pipeline's, value), and times as (metric, seconds)."""
+    """Counts as (metric, labels without the pipeline's, value), and times as (metric, seconds)."""
 
     counts: tuple[tuple[str, dict[str, str], int], ...] = ()
     times: tuple[tuple[str, float], ...] = ()
@@ -45,7 +45,7 @@ class Metered:
 def total(name: str) -> int:
     """Returns what has been counted for a metric since the last `take`, of all labels."""
     with _lock:
-        return sum(value for (known, _), value in _counts.items() if known == name)
+        return sum(value for (counted, _), value in _counts.items() if counted == name)
 
 
 def take() -> Metered:

@@ -33,9 +33,9 @@ def sample(name: str, value: float, **labels: object) -> MetricSample:
 
 
 def emit(samples: Iterable[MetricSample]) -> None:
-    for one in samples:
+    for metric_sample in samples:
         for sink in _sinks:
-            sink(one)
+            sink(metric_sample)
 
 
 def taken() -> bool:
