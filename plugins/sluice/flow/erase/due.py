@@ -21,13 +21,18 @@ class DueUnits:
     load: tuple[UnitStatus, ...] = ()
 
 
-def due_units(found: Iterable[UnitStatus], holding: Collection[Unit], known: Collection[Unit]) -> DueUnits:
-    """`found`: all units that the entry covers. `holding`: those whose files hold the person. `known`: those
-    that runs remake and load, by the pipeline file. Raises BeforeStart for a due one that none does."""
-    own, holding = sorted(found, key=lambda status: status.unit), frozenset(holding)
-    remake = [status for status in own if status.unit in holding]
-    load = [s for s in own if s.unit not in holding and _behind(s, s.unit in known)]
-    beyond = sorted(status.unit for status in (*remake, *load) if status.unit not in known)
+def due_units(
+    statuses: Iterable[UnitStatus], holding: Collection[Unit], runnable: Collection[Unit]
+) -> DueUnits:
+    """Raises BeforeStart for a due unit that no run takes.
+
+    `statuses`: of all units that the entry covers. `holding`: those whose files hold the person.
+    `runnable`: those that runs remake and load, by the pipeline file.
+    """
+    covered, holding = sorted(statuses, key=lambda status: status.unit), frozenset(holding)
+    remake = [status for status in covered if status.unit in holding]
+    load = [s for s in covered if s.unit not in holding and _behind(s, s.unit in runnable)]
+    beyond = sorted(status.unit for status in (*remake, *load) if status.unit not in runnable)
     if beyond:
         raise BeforeStart(len(beyond), beyond[0].slice.id, beyond[0].cluster)
     return DueUnits(tuple(replace(status, gone=False) for status in remake), tuple(load))
@@ -43,5 +48,5 @@ def _behind(status: UnitStatus, loadable: bool) -> bool:
     manifest = status.manifest
     if manifest is None or manifest.forgotten_on or status.state not in (UnitState.LANDED, UnitState.STALE):
         return False
-    other = any(manifests_in(row) != {manifest.id} for row in status.tables.values())
-    return other or (loadable and manifest.generation > 1)
+    other_manifest = any(manifests_in(row) != {manifest.id} for row in status.tables.values())
+    return other_manifest or (loadable and manifest.generation > 1)

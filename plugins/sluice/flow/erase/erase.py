@@ -1,4 +1,4 @@
-"""`sluice erase`: the entry first, then the units that hold the person are made again until none is left."""
+"""`sluice erase`: writes the entry, then remakes the units that hold the person until none is left."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ class Eraser:
 
     def plan(self) -> tuple[ErasurePlan, ErasureProgress]:
         """Searches, and changes nothing but the list's salt. Raises CannotErase and BeforeStart."""
-        known = salted(self.lake)
-        entry = self.request.entry(known, pendulum.now("UTC"))
+        erasures = salted(self.lake)
+        entry = self.request.entry(erasures, pendulum.now("UTC"))
         manifests = covered(self.pipeline, self.lake, entry)
         rows: Counter[str] = Counter()
         rejected, progress = 0, ErasureProgress()
-        one = self._search(known, entry)
-        for part in search(manifests, one, progress, self.tables(manifests), self.say):
-            progress = progress.with_more(part.progress)
-            rows += part.rows
-            rejected += part.rejected
+        unit_search = self._search(erasures, entry)
+        for searched in search(manifests, unit_search, progress, self.tables(manifests), self.say):
+            progress = progress.with_more(searched.progress)
+            rows += searched.rows
+            rejected += searched.rejected
         lines = (*unsearched_lines(manifests), *forgotten_lines(manifests.values()))
         tables = self._by_table(rows)
         due = self._due(manifests, [unit for unit in manifests if str(unit) in progress.found])
@@ -90,65 +90,73 @@ class Eraser:
         def again(number: int, before: Erasure) -> bool:
             return self.goes_on(before) and has_receipt(self.lake, number)
 
-        found = add_erasure(self.lake, entry, again)
+        asked = add_erasure(self.lake, entry, again)
         crash_points.reached(Erase.ASKED)
-        return found
+        return asked
 
     def goes_on(self, entry: Erasure) -> bool:
         """Returns whether the request covers later slices than an entry of the same words."""
         return not entry.asked_until and entry.until < self.request.slices.end.strftime(STAMP)
 
-    def erase(self, number: int, known: ErasureList, searched: ErasureProgress) -> int:
-        """Makes units again until none holds the person, and loads them; repeatable at any time.
+    def erase(self, number: int, erasures: ErasureList, searched: ErasureProgress) -> int:
+        """Remakes units until none holds the person, and loads them; repeatable at any time.
 
         Returns 0, or the exit code of a landing that failed and has said why. Raises Relanded where others
         land the same units again and again, BeforeStart, and what searching, loading and verifying raise.
         """
-        entry = known.entries[number]
+        entry = erasures.entries[number]
         note_progress(self.lake, number, self._still(searched, entry))
         for _ in range(_ROUNDS):
-            progress = self._search_all(number, known)
+            progress = self._search_all(number, erasures)
             crash_points.reached(Erase.SEARCHED)
             manifests = covered(self.pipeline, self.lake, entry)
             due = self._due(manifests, left_of(progress, number, manifests))
             if not due.remake and not due.load:
                 return 0
-            code = self._make_again(number, due)
+            code = self._remake(number, due)
             if code:
                 return code
         raise Relanded("units are landed again while they are erased: run it again when no run replaces them")
 
     def _still(self, searched: ErasureProgress, entry: Erasure) -> ErasureProgress:
-        """Returns what of a search before the entry was written is true of the manifests that stand."""
+        """Returns the earlier search's progress, of units whose manifests are still the same."""
         stand = {str(unit): m.id for unit, m in covered(self.pipeline, self.lake, entry).items()}
-        clean = {unit: known for unit, known in searched.clean.items() if stand.get(unit) == known}
+        clean = {
+            unit: manifest_id
+            for unit, manifest_id in searched.clean.items()
+            if stand.get(unit) == manifest_id
+        }
         return replace(searched, clean=clean)
 
-    def _search_all(self, number: int, known: ErasureList) -> ErasureProgress:
-        """Searches what the entry's landings have not left out already, and notes it in the lake."""
-        entry, progress = known.entries[number], read_progress(self.lake, number)
+    def _search_all(self, number: int, erasures: ErasureList) -> ErasureProgress:
+        """Searches the units that landed without the entry, and notes the progress in the lake."""
+        entry, progress = erasures.entries[number], read_progress(self.lake, number)
         manifests = covered(self.pipeline, self.lake, entry)
-        left = {str(unit) for unit in left_of(progress, number, manifests)}
-        todo = {u: m for u, m in manifests.items() if m.erasures <= number and str(u) not in left}
+        holding = {str(unit) for unit in left_of(progress, number, manifests)}
+        todo = {u: m for u, m in manifests.items() if m.erasures <= number and str(u) not in holding}
         more, new = ErasureProgress(), 0
-        for part in search(todo, self._search(known, entry), progress, self.tables(todo), self.say):
-            more, new = more.with_more(part.progress), new + 1
+        for searched in search(todo, self._search(erasures, entry), progress, self.tables(todo), self.say):
+            more, new = more.with_more(searched.progress), new + 1
             if new % _NOTED_AT_ONCE == 0:
                 note_progress(self.lake, number, more)
         return note_progress(self.lake, number, more)
 
-    def _search(self, known: ErasureList, entry: Erasure) -> UnitSearch:
-        return UnitSearch(self.lake, ErasedValues(known, [entry]), self.request.wheres, self.pipeline.event)
+    def _search(self, erasures: ErasureList, entry: Erasure) -> UnitSearch:
+        return UnitSearch(
+            self.lake, ErasedValues(erasures, [entry]), self.request.wheres, self.pipeline.event
+        )
 
     def _due(self, manifests: Mapping[Unit, Manifest], holding: Collection[Unit]) -> DueUnits:
         if not manifests:
             return DueUnits()
         boundaries = BoundaryLog(self.lake).read()
-        known = (manifests, boundaries, manifests, self._ledgers(manifests), pendulum.now("UTC"))
-        found = statuses(self.pipeline, *known, additions=read_additions(self.lake))
-        return due_units(found, holding, set(units_of(self.pipeline, self._span(manifests), boundaries)))
+        facts = (manifests, boundaries, manifests, self._ledgers(manifests), pendulum.now("UTC"))
+        unit_statuses = statuses(self.pipeline, *facts, additions=read_additions(self.lake))
+        return due_units(
+            unit_statuses, holding, set(units_of(self.pipeline, self._span(manifests), boundaries))
+        )
 
-    def _make_again(self, number: int, due: DueUnits) -> int:
+    def _remake(self, number: int, due: DueUnits) -> int:
         """Remakes and loads what holds the person, and loads the others out of the lake as it is."""
         token, code = f"erasure-{number}", 0
         units = [status.unit for status in due.remake]
@@ -162,12 +170,12 @@ class Eraser:
         return code
 
     def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
-        """Returns what is committed now, by table. A rollup by event hour has no rows of a slice: it is left
-        out."""
+        """Returns the rows and misfits committed now, by table. A rollup by event hour is left out: it
+        has no rows of a slice."""
         by_hour = {t.table for t in self.pipeline.targets if t.rollup and t.rollup.grain == "hour"}
         return {
-            name: {unit: row.rows + row.misfits for unit, row in own.items()}
-            for name, own in (self._ledgers(manifests) if manifests else {}).items()
+            name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
+            for name, ledger in (self._ledgers(manifests) if manifests else {}).items()
             if name not in by_hour
         }
 

@@ -39,10 +39,12 @@ class ErasureRequest:
     start: bool = False
     end: bool = False
 
-    def entry(self, known: ErasureList, now: datetime) -> Erasure:
+    def entry(self, erasures: ErasureList, now: datetime) -> Erasure:
         until = self.slices.end.strftime(STAMP)
         return Erasure(
-            values=tuple(AskedValue(where.path, known.digest(where.value.encode())) for where in self.wheres),
+            values=tuple(
+                AskedValue(where.path, erasures.digest(where.value.encode())) for where in self.wheres
+            ),
             type=self.type,
             start=self.slices.start.strftime(STAMP) if self.start else "",
             until=until,
@@ -53,21 +55,21 @@ class ErasureRequest:
         )
 
 
-def read_wheres(given: Sequence[str], file: bytes | None = None) -> tuple[Where, ...]:
+def read_wheres(texts: Sequence[str], file: bytes | None = None) -> tuple[Where, ...]:
     """Returns what `--where user.id=7`, and each line of `--where-file`, ask for. Raises WrongUse.
 
     No error has a word of what was given: it may be a person's.
     """
-    numbered = len(given) > 1
-    places = [f"--where number {n}" if numbered else "--where" for n in range(1, len(given) + 1)]
-    found = [_where(place, text) for place, text in zip(places, given, strict=True)]
-    found += [_where(f"--where-file, line {n}", text) for n, text in _lines(file or b"")]
-    if not found:
+    numbered = len(texts) > 1
+    labels = [f"--where number {n}" if numbered else "--where" for n in range(1, len(texts) + 1)]
+    wheres = [_where(label, text) for label, text in zip(labels, texts, strict=True)]
+    wheres += [_where(f"--where-file, line {n}", text) for n, text in _lines(file or b"")]
+    if not wheres:
         name = "--where" if file is None else "--where-file"
         raise WrongUse(f"{name} is missing or empty: name a field and its value, such as user.id=7")
-    if len(found) > _MOST_VALUES:
-        raise WrongUse(f"--where: {len(found):,} values, more than {_MOST_VALUES}: erase them in parts")
-    return tuple(dict.fromkeys(found))
+    if len(wheres) > _MOST_VALUES:
+        raise WrongUse(f"--where: {len(wheres):,} values, more than {_MOST_VALUES}: erase them in parts")
+    return tuple(dict.fromkeys(wheres))
 
 
 def _lines(file: bytes) -> Iterator[tuple[int, str]]:
@@ -77,30 +79,30 @@ def _lines(file: bytes) -> Iterator[tuple[int, str]]:
             yield number, raw.removesuffix(b"\r").decode(errors="surrogateescape")
 
 
-def _where(place: str, text: str) -> Where:
+def _where(label: str, text: str) -> Where:
     path, sign, value = text.partition("=")
     names = tuple(path.split("."))
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise WrongUse(f"{place}: what is there is not UTF-8, and an event's text is")
+        raise WrongUse(f"{label}: what is there is not UTF-8, and an event's text is")
     if not (sign and value and all(names)):
-        raise WrongUse(f"{place}: expected PATH=VALUE such as user.id=7")
+        raise WrongUse(f"{label}: expected PATH=VALUE such as user.id=7")
     if len(value.encode()) > LONGEST:
-        raise WrongUse(f"{place}: a value has at most {LONGEST:,} bytes")
+        raise WrongUse(f"{label}: a value has at most {LONGEST:,} bytes")
     return Where(names, value)
 
 
 def masked_too(wheres: Sequence[Where], rules: MaskRules | None) -> tuple[Where, ...]:
-    """Returns them, and what a mask has made of each value, with each of its keys."""
+    """Returns them, and with them the hash that a mask makes of each value with each of its keys."""
     hashed = (
-        Where(where.path, one.decode())
+        Where(where.path, masked_value.decode())
         for where in wheres
-        for one in hashes_of(rules, ".".join(where.path), where.value.encode())
+        for masked_value in hashes_of(rules, ".".join(where.path), where.value.encode())
     )
     return tuple(dict.fromkeys((*wheres, *hashed)))
 
 
 def hidden_lines(wheres: Sequence[Where], rules: MaskRules | None) -> list[str]:
-    """Says of which fields a mask leaves nothing to look for."""
+    """Returns a line for each field that a mask hides: nothing is found by it."""
     names = dict.fromkeys(".".join(where.path) for where in wheres)
     return [
         f"the mask `{action}` hides {name}: what has landed with it is not found by this field"

@@ -23,9 +23,9 @@ from sluice.state.erasures.erasure_progress import read_progress
 from sluice.state.erasures.receipt_store import write_receipt
 
 
-def finish(eraser: Eraser, number: int, known: ErasureList, force: bool) -> dict[str, Any]:
+def finish(eraser: Eraser, number: int, erasures: ErasureList, force: bool) -> dict[str, Any]:
     """Returns the receipt, which is in the lake then. `force`: see `left_parts`; repeatable at any time."""
-    lake, pipeline, entry = eraser.lake, eraser.pipeline, known.entries[number]
+    lake, pipeline, entry = eraser.lake, eraser.pipeline, erasures.entries[number]
     progress, manifests = read_progress(lake, number), covered(pipeline, lake, entry)
     now = pendulum.now("UTC")
 
@@ -49,5 +49,5 @@ def finish(eraser: Eraser, number: int, known: ErasureList, force: bool) -> dict
 
 def _on_disk(eraser: Eraser, force: bool) -> list[LeftOnDisk]:
     with connect_shards(eraser.pipeline) as servers:
-        found = [ServerParts(server.reached, eraser.pipeline, eraser.say) for server in servers]
-        return [one.force() if force else one.left() for one in found]
+        servers_parts = [ServerParts(server.reached, eraser.pipeline, eraser.say) for server in servers]
+        return [server_parts.force() if force else server_parts.left() for server_parts in servers_parts]

@@ -47,38 +47,40 @@ def remove_left(
     landed. `manifests` are those of all units that it covers, as they stand."""
     dead = _dead(lake, manifests, progress)
     lake.delete(dead)
-    removed, left = 0, list[LeftAttempt]()
+    removed, left_attempts = 0, list[LeftAttempt]()
     named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
     newest = _newest(attempts)
-    for (slice_id, attempt), items in attempts.items():
+    for (slice_id, attempt), files in attempts.items():
         if not covers(slice_id) or (slice_id, attempt) in named:
             continue
         idle_from = newest[attempt] + IDLE
         if idle_from <= now:
-            lake.delete(item.key for item in items)
+            lake.delete(item.key for item in files)
             removed += 1
         else:
-            left.append(LeftAttempt(slice_id, attempt, len(items), idle_from.strftime(STAMP)))
-    return Removed(len(dead), removed, tuple(left))
+            left_attempts.append(LeftAttempt(slice_id, attempt, len(files), idle_from.strftime(STAMP)))
+    return Removed(len(dead), removed, tuple(left_attempts))
 
 
 def _newest(attempts: Mapping[tuple[str, str], Sequence[Item]]) -> Mapping[str, datetime]:
     """Returns when each attempt has last written, into whatever slice: it commits all of them at its end."""
-    found: dict[str, datetime] = {}
-    for (_, attempt), items in attempts.items():
-        found[attempt] = max(*(item.modified for item in items), found.get(attempt, items[0].modified))
-    return found
+    last_written: dict[str, datetime] = {}
+    for (_, attempt), files in attempts.items():
+        last_written[attempt] = max(
+            *(item.modified for item in files), last_written.get(attempt, files[0].modified)
+        )
+    return last_written
 
 
 def _dead(lake: Lake, manifests: Mapping[Unit, Manifest], progress: ErasureProgress) -> list[str]:
     """Returns files of generations before the one that stands, of units that held the person."""
     stand = {(u.slice.id, u.cluster): m for u, m in manifests.items() if str(u) in progress.found}
     named = {file.key for manifest in stand.values() for file in manifest.all_files}
-    found: list[str] = []
+    keys: list[str] = []
     for key in list_files(lake):
         name = parse_name(key)
         manifest = stand.get((name.slice, name.cluster)) if name else None
         if name and manifest and key not in named and name.generation < manifest.generation:
-            found.append(key)
-    return found
+            keys.append(key)
+    return keys

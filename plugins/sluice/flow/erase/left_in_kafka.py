@@ -30,20 +30,20 @@ class LeftInKafka:
     why: str = ""
 
 
-def places_of(found: Mapping[str, FoundUnit]) -> dict[str, list[FoundPlace]]:
-    """Returns one for each partition, by cluster."""
+def places_of(found_units: Mapping[str, FoundUnit]) -> dict[str, list[FoundPlace]]:
+    """Returns one place for each partition, by cluster."""
     joined: dict[tuple[str, str, int], FoundPlace] = {}
-    for unit, one in found.items():
+    for unit, found_unit in found_units.items():
         cluster = unit.split("/", 1)[1]
-        for place in one.places:
+        for place in found_unit.places:
             key = (cluster, place.topic, place.partition)
-            known = joined.get(key, place)
+            joined_place = joined.get(key, place)
             joined[key] = FoundPlace(
                 place.topic,
                 place.partition,
-                min(known.first, place.first),
-                max(known.last, place.last),
-                max(known.newest, place.newest),
+                min(joined_place.first, place.first),
+                max(joined_place.last, place.last),
+                max(joined_place.newest, place.newest),
             )
     places: dict[str, list[FoundPlace]] = {}
     for (cluster, *_), place in sorted(joined.items()):
@@ -51,10 +51,10 @@ def places_of(found: Mapping[str, FoundUnit]) -> dict[str, list[FoundPlace]]:
     return places
 
 
-def left_in_kafka(pipeline: Pipeline, found: Mapping[str, FoundUnit]) -> list[LeftInKafka]:
-    """Returns what each cluster says; of one that does not answer, why it is not known."""
+def left_in_kafka(pipeline: Pipeline, found_units: Mapping[str, FoundUnit]) -> list[LeftInKafka]:
+    """Returns what each cluster still has; of one that does not answer, the error."""
     answers: list[LeftInKafka] = []
-    for cluster, places in places_of(found).items():
+    for cluster, places in places_of(found_units).items():
         try:
             facts = _facts(pipeline, cluster, {place.topic for place in places})
             answers += judged(cluster, places, facts)
@@ -74,15 +74,16 @@ def _facts(pipeline: Pipeline, cluster: str, topics: Iterable[str]) -> dict[str,
 def judged(
     cluster: str, places: Iterable[FoundPlace], facts: Mapping[str, TopicFacts]
 ) -> Iterator[LeftInKafka]:
+    """Yields whether each place is still in Kafka, and until when."""
     for place in places:
-        known = facts[place.topic]
-        partition = known.partitions.get(place.partition)
+        topic = facts[place.topic]
+        partition = topic.partitions.get(place.partition)
         bare = (cluster, place.topic, place.partition, place.first, place.last)
         if partition is None or partition.start > place.last:
             yield LeftInKafka(*bare, holds=False)
             continue
-        kept, rolled = known.number("retention.ms"), known.number("segment.ms")
-        if "delete" not in known.settings.get("cleanup.policy", "delete"):
+        kept, rolled = topic.number("retention.ms"), topic.number("segment.ms")
+        if "delete" not in topic.settings.get("cleanup.policy", "delete"):
             yield LeftInKafka(
                 *bare, True, why="the topic is compacted: a record stays until its key has another"
             )

@@ -1,4 +1,4 @@
-"""What ClickHouse's disks still hold of rows that were deleted, until when, and how that is forced.
+"""Says what ClickHouse's disks still hold of deleted rows, and until when; forces the server to remove it.
 
 A load deletes a slice's rows by a lightweight DELETE: they are hidden at once, and stay in their part until
 it is merged. A part that was replaced stays on disk for `old_parts_lifetime`, and the temporary table of a
@@ -47,7 +47,7 @@ class LeftOnDisk:
 
     @property
     def nothing(self) -> bool:
-        return not self.dropped and not any(part.hidden or part.replaced for part in self.tables)
+        return not self.dropped and not any(parts.hidden or parts.replaced for parts in self.tables)
 
 
 @dataclass
@@ -58,12 +58,12 @@ class WaitLines:
     _said: str = field(default="", init=False)
     _next: float = field(default=0, init=False)
 
-    def note(self, what: str, waited: float) -> None:
+    def note(self, text: str, waited: float) -> None:
         """`waited`: seconds since the wait began."""
-        if what == self._said and waited < self._next:
+        if text == self._said and waited < self._next:
             return
-        self.say(f"{what}; waited {waited:,.0f} s" if self._said else what)
-        self._said, self._next = what, waited + _SAY_SECONDS
+        self.say(f"{text}; waited {waited:,.0f} s" if self._said else text)
+        self._said, self._next = text, waited + _SAY_SECONDS
 
 
 @dataclass(frozen=True)
@@ -82,49 +82,51 @@ class ServerParts:
         for name, _, active in self._parts(list(lifetimes)):
             (hidden if active else replaced)[name] += 1
         tables = (
-            LeftParts(name, hidden[name], replaced[name], default if own is None else own)
-            for name, own in lifetimes.items()
+            LeftParts(name, hidden[name], replaced[name], default if lifetime is None else lifetime)
+            for name, lifetime in lifetimes.items()
         )
         return LeftOnDisk(self.client.address, tuple(tables), len(self._dropped()), delay)
 
     def force(self) -> LeftOnDisk:
-        """Writes parts anew that hide rows, and waits until what was there before is gone; returns what is
-        left after that, or when it has waited too long."""
+        """Rewrites parts that hide deleted rows, and waits until old parts and dropped tables are removed.
+        Returns what is left then, or after the longest wait."""
         names = list(self._tables())
         for name in dict.fromkeys(name for name, _, active in self._parts(names) if active):
             self.say(f"{name}: writing the parts without their deleted rows")
             self.client.run(render("erase/apply_mask", table=table(name)))
-        wanted = {(name, part) for name, part, active in self._parts(names) if not active}
-        dropped, left = set(self._dropped()), self.left()
-        longest = max([part.lifetime for part in left.tables] + [left.drop_delay if dropped else 0])
+        replaced = {(name, part) for name, part, active in self._parts(names) if not active}
+        dropped, still_left = set(self._dropped()), self.left()
+        longest = max(
+            [part.lifetime for part in still_left.tables] + [still_left.drop_delay if dropped else 0]
+        )
         lines, begun = WaitLines(self.say), self.clock()
-        while (wanted or dropped) and (waited := self.clock() - begun) < longest + _PATIENCE_SECONDS:
-            what = (
-                f"{self.client.address}: {len(wanted):,} replaced parts and {len(dropped):,} dropped tables "
-                f"are still on disk; the server keeps such for about {longest:,} s"
+        while (replaced or dropped) and (waited := self.clock() - begun) < longest + _PATIENCE_SECONDS:
+            text = (
+                f"{self.client.address}: {len(replaced):,} replaced parts and {len(dropped):,} dropped "
+                f"tables are still on disk; the server keeps such for about {longest:,} s"
             )
-            lines.note(what, waited)
+            lines.note(text, waited)
             self.sleep(min(_POLL_SECONDS * 5, max(_POLL_SECONDS, longest / 20)))
-            wanted &= {(name, part) for name, part, active in self._parts(names) if not active}
+            replaced &= {(name, part) for name, part, active in self._parts(names) if not active}
             dropped &= set(self._dropped())
-        return self._of(wanted, dropped, left)
+        return self._of(replaced, dropped, still_left)
 
-    def _of(self, wanted: set[tuple[str, str]], dropped: set[str], left: LeftOnDisk) -> LeftOnDisk:
-        replaced = Counter(name for name, _ in wanted)
-        names = (LeftParts(p.table, 0, replaced[p.table], p.lifetime) for p in left.tables)
-        return LeftOnDisk(left.server, tuple(names), len(dropped), left.drop_delay)
+    def _of(self, replaced: set[tuple[str, str]], dropped: set[str], still_left: LeftOnDisk) -> LeftOnDisk:
+        counts = Counter(name for name, _ in replaced)
+        names = (LeftParts(p.table, 0, counts[p.table], p.lifetime) for p in still_left.tables)
+        return LeftOnDisk(still_left.server, tuple(names), len(dropped), still_left.drop_delay)
 
     def _tables(self) -> dict[str, int | None]:
         """Returns every table that a load writes rows to, and its own lifetime of replaced parts."""
-        found: dict[str, str] = {}
+        engines: dict[str, str] = {}
         for target in self.pipeline.targets:
-            there = read_table(self.client, target.database, target.name)
-            if there is not None:
-                found[there.table] = there.engine_full
-                found |= {place.table: place.engine_full for place in there.stored}
-        found.setdefault(f"{SYSTEM}.rejected", "")
-        own = {name: _LIFETIME.search(text) for name, text in found.items()}
-        return {name: None if said is None else int(said[1]) for name, said in own.items()}
+            target_table = read_table(self.client, target.database, target.name)
+            if target_table is not None:
+                engines[target_table.table] = target_table.engine_full
+                engines |= {view_table.table: view_table.engine_full for view_table in target_table.stored}
+        engines.setdefault(f"{SYSTEM}.rejected", "")
+        matches = {name: _LIFETIME.search(text) for name, text in engines.items()}
+        return {name: None if match is None else int(match[1]) for name, match in matches.items()}
 
     def _parts(self, names: Sequence[str]) -> list[tuple[str, str, bool]]:
         rows = self.client.rows(render("erase/left_parts"), {"tables": list(names)})
@@ -137,5 +139,5 @@ class ServerParts:
         ]
 
     def _defaults(self) -> tuple[int, int]:
-        [(parts, tables)] = self.client.rows(render("erase/lifetimes"))
-        return int(parts), int(tables)
+        [(lifetime, drop_delay)] = self.client.rows(render("erase/lifetimes"))
+        return int(lifetime), int(drop_delay)

@@ -63,13 +63,13 @@ def table_rows(
     units: Iterable[tuple[Unit, FoundUnit, Manifest]], tables: Tables
 ) -> dict[str, dict[str, int]]:
     """Returns the rows of these units in each table, misfits included, before and after."""
-    found: dict[str, dict[str, int]] = {}
+    rows_by_table: dict[str, dict[str, int]] = {}
     for unit, before, _ in units:
         for name in sorted({*before.tables, *tables}):
-            row = found.setdefault(name, {"before": 0, "after": 0})
+            row = rows_by_table.setdefault(name, {"before": 0, "after": 0})
             row["before"] += before.tables.get(name, 0)
             row["after"] += tables.get(name, {}).get(unit, 0)
-    return found
+    return rows_by_table
 
 
 def _unit(unit: Unit, before: FoundUnit, manifest: Manifest) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def with_what_is_left(
     servers: Sequence[LeftOnDisk],
     force: bool,
 ) -> dict[str, Any]:
-    """`left` is what is still to be done, `notes` what goes by itself."""
+    """Adds what is left. `left`: what somebody still has to do; `notes`: what vanishes by itself."""
     return {
         **receipt,
         "left": left_lines(removed, unsearched_lines(manifests), servers, force),
@@ -103,8 +103,8 @@ def with_what_is_left(
         "lake": {
             "superseded_files_removed": removed.files,
             "attempts_removed": removed.attempts,
-            "attempts_left": [asdict(one) for one in removed.left],
+            "attempts_left": [asdict(attempt) for attempt in removed.left],
         },
-        "kafka": [asdict(one) for one in kafka],
-        "clickhouse": [asdict(one) for one in servers],
+        "kafka": [asdict(offsets) for offsets in kafka],
+        "clickhouse": [asdict(server) for server in servers],
     }

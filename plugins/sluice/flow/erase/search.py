@@ -1,4 +1,4 @@
-"""Which units hold the person: reads the files of each that has not been searched as it is now."""
+"""Which units hold the person: reads the files of each unit that was not searched since it landed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Tables = Mapping[str, Mapping[Unit, int]]
 
 @dataclass
 class Searched:
-    """What one pass over the units has seen. `rows` of the person by type; `rejected` records."""
+    """What one pass over the units has found. `rows` of the person by type; `rejected` records."""
 
     progress: ErasureProgress = field(default_factory=ErasureProgress)
     rows: Counter[str] = field(default_factory=Counter)
@@ -42,10 +42,10 @@ def covered(pipeline: Pipeline, lake: Lake, entry: Erasure) -> dict[Unit, Manife
 def unsearched_line(unit: Unit, manifest: Manifest) -> str:
     """Returns why some of a unit cannot be searched; empty where all of it can."""
     if manifest.half_forgotten:
-        what = "its files" if manifest.forgotten_on else "its rejected records"
+        files = "its files" if manifest.forgotten_on else "its rejected records"
         day = manifest.forgotten_on or manifest.rejected_forgotten_on
         return (
-            f"{unit}: the lake began to forget {what} on {day}, and some of them may be there: `sluice "
+            f"{unit}: the lake began to forget {files} on {day}, and some of them may be there: `sluice "
             "forget` ends it; then the same words again"
         )
     if manifest.forgotten_on:
@@ -61,32 +61,38 @@ def unsearched_lines(manifests: Mapping[Unit, Manifest]) -> list[str]:
 
 
 def search(
-    manifests: Mapping[Unit, Manifest], one: UnitSearch, known: ErasureProgress, tables: Tables, say: Say
+    manifests: Mapping[Unit, Manifest],
+    unit_search: UnitSearch,
+    progress: ErasureProgress,
+    tables: Tables,
+    say: Say,
 ) -> Iterator[Searched]:
-    """Yields what is new after each unit. Raises CannotErase."""
-    todo = {unit: m for unit, m in manifests.items() if known.clean.get(str(unit)) != m.id}
+    """Yields the findings of each unit, after it. Raises CannotErase."""
+    todo = {unit: m for unit, m in manifests.items() if progress.clean.get(str(unit)) != m.id}
     for number, (unit, manifest) in enumerate(todo.items(), start=1):
         rows = sum(file.rows for file in (*manifest.held_events, *manifest.held_rejected))
         say(f"searching {unit}, {number:,} of {len(todo):,}: {rows:,} rows")
-        found = _matches(one, unit, manifest)
-        if found is not None:
-            yield _searched(unit, manifest, found, tables)
+        matches = _matches(unit_search, unit, manifest)
+        if matches is not None:
+            yield _searched(unit, manifest, matches, tables)
 
 
-def _matches(one: UnitSearch, unit: Unit, manifest: Manifest) -> UnitMatches | None:
+def _matches(unit_search: UnitSearch, unit: Unit, manifest: Manifest) -> UnitMatches | None:
     """Returns None where another run has replaced the files meanwhile: they are searched afterwards."""
     try:
-        return one.matches(unit, manifest)
+        return unit_search.matches(unit, manifest)
     except CannotErase:
-        stands = finish_moves(one.lake, [unit]).get(unit)
+        stands = finish_moves(unit_search.lake, [unit]).get(unit)
         if stands is not None and stands.id == manifest.id:
             raise
         return None
 
 
-def _searched(unit: Unit, manifest: Manifest, found: UnitMatches, tables: Tables) -> Searched:
-    if not found.some:
+def _searched(unit: Unit, manifest: Manifest, matches: UnitMatches, tables: Tables) -> Searched:
+    if not matches.some:
         # A forgetting that has only begun may be taken back: all files are the same manifest's again.
         return Searched(ErasureProgress({} if manifest.half_forgotten else {str(unit): manifest.id}))
-    before: FoundUnit = found.unit(manifest, {name: own.get(unit, 0) for name, own in tables.items()})
-    return Searched(ErasureProgress({}, {str(unit): before}), found.rows, found.rejected)
+    before: FoundUnit = matches.unit(
+        manifest, {name: rows_by_unit.get(unit, 0) for name, rows_by_unit in tables.items()}
+    )
+    return Searched(ErasureProgress({}, {str(unit): before}), matches.rows, matches.rejected)

@@ -46,8 +46,7 @@ class UnitMatches:
         else:
             self.rows[kind] += 1
         place, offset, stamp = (row["_topic"], row["_partition"]), row["_offset"], row["_timestamp"]
-        known = self.places.get(place)
-        before = known or FoundPlace(*place, offset, offset, stamp)
+        before = self.places.get(place) or FoundPlace(*place, offset, offset, stamp)
         self.places[place] = FoundPlace(
             *place, min(before.first, offset), max(before.last, offset), max(before.newest, stamp)
         )
@@ -67,7 +66,7 @@ class UnitMatches:
 
 @dataclass(frozen=True)
 class UnitSearch:
-    """`wheres` are the values as they were typed: what has none of their letters needs no closer look.
+    """`wheres` are the values as they were typed: a payload without any of them is not parsed.
     `event`: by the pipeline file, for the remake takes types from it; a row may lie in a file of another."""
 
     lake: Lake
@@ -77,39 +76,39 @@ class UnitSearch:
 
     def matches(self, unit: Unit, manifest: Manifest) -> UnitMatches:
         """Reads the files of the unit. Raises CannotErase for one that cannot be read."""
-        found = UnitMatches()
+        matches = UnitMatches()
         for file in (*manifest.held_events, *manifest.held_rejected):
             try:
                 with self.lake.local(file.key) as path, pq.ParquetFile(path) as parquet, deeper():
                     for row in self._rows(parquet):
-                        found.add(row)
+                        matches.add(row)
             except (OSError, pa.ArrowException) as error:
                 raise CannotErase(str(unit), file.key, " ".join(str(error).split())[:200]) from error
-        return found
+        return matches
 
     def _rows(self, parquet: pq.ParquetFile) -> Iterator[Mapping[str, Any]]:
-        there = parquet.schema_arrow.names
-        columns = [name for name in (*COLUMNS, "_type", *_PLACE[1:]) if name in there]
+        names = parquet.schema_arrow.names
+        columns = [name for name in (*COLUMNS, "_type", *_PLACE[1:]) if name in names]
         for batch in parquet.iter_batches(_ROWS, columns=columns):
             likely = batch.filter(self._likely(batch))
             stamps = likely["_timestamp"].cast(pa.int64())
             likely = likely.set_column(likely.schema.get_field_index("_timestamp"), "_timestamp", stamps)
-            found = pa.array(RowErasing(self.values, self.event.type).found(likely), pa.bool_())
-            own = [name for name in likely.schema.names if name in ("_type", *_PLACE)]
-            yield from likely.filter(found).select(own).to_pylist()
+            erased = pa.array(RowErasing(self.values, self.event.type).found(likely), pa.bool_())
+            shown = [name for name in likely.schema.names if name in ("_type", *_PLACE)]
+            yield from likely.filter(erased).select(shown).to_pylist()
 
     def _likely(self, batch: pa.RecordBatch) -> Any:
         """Returns which rows have a value as it was typed, or may have it with escapes."""
         payloads = batch["_payload"].cast(pa.binary())
-        found: Any = pc.match_substring(payloads, "\\")
+        likely: Any = pc.match_substring(payloads, "\\")
         for where in self.wheres:
             if where.path == KEY:
-                found = pc.or_kleene(
-                    found, pc.equal(batch["_key"], pa.scalar(where.value.encode(), pa.binary()))
+                likely = pc.or_kleene(
+                    likely, pc.equal(batch["_key"], pa.scalar(where.value.encode(), pa.binary()))
                 )
             else:
-                found = pc.or_kleene(found, pc.match_substring(payloads, where.value))
-        return pc.fill_null(found, False)
+                likely = pc.or_kleene(likely, pc.match_substring(payloads, where.value))
+        return pc.fill_null(likely, False)
 
 
 def marks_of(manifest: Manifest) -> tuple[FileMark, ...]:
