@@ -40,32 +40,34 @@ class RecordFinder:
         """Returns the facts for each cluster that the offset may be of, and each topic id. Nothing is
         scanned: boundaries name the slice, statistics the row group. Raises WrongUse."""
         boundaries = BoundaryLog(self.lake).read()
-        clusters = self._clusters(topic, cluster, {name for name, known in boundaries.eras if known == topic})
-        found: list[RecordFacts] = []
+        clusters = self._clusters(
+            topic, cluster, {name for name, read_topic in boundaries.eras if read_topic == topic}
+        )
+        facts: list[RecordFacts] = []
         for name in clusters:
             place = RecordPlace(name, topic, partition, offset)
             seats: Iterable[SeatedOffset | None] = seats_of(boundaries, place) or [None]
-            found += [self._facts(place, seat) for seat in seats]
-        return found
+            facts += [self._facts(place, seat) for seat in seats]
+        return facts
 
     def matching(self, slices: SliceRange, match: RowMatch, most: int, say: Say) -> Iterator[RecordFacts]:
         """Yields at most `most` records of the slices that match: a scan of their files, oldest first."""
-        found = 0
+        count = 0
         manifests = read_manifests(self.lake, units_in(self.lake, slices))
         for unit, manifest in manifests.items():
             for facts in self._scanned(unit, manifest, match, say):
                 yield facts
-                found += 1
-                if found == most:
+                count += 1
+                if count == most:
                     return
 
-    def _clusters(self, topic: str, wanted: str | None, known: set[str]) -> list[str]:
-        having = {c.cluster for c in self.pipeline.kafka if topic in c.topics} | known
-        if wanted is not None:
-            having &= {wanted}
+    def _clusters(self, topic: str, cluster: str | None, in_boundaries: set[str]) -> list[str]:
+        having = {c.cluster for c in self.pipeline.kafka if topic in c.topics} | in_boundaries
+        if cluster is not None:
+            having &= {cluster}
         if not having:
-            place = f"{wanted}/{topic}" if wanted else f"topic {topic!r}"
-            raise WrongUse(f"pipeline {self.pipeline.name} has never read {place}: name one that it reads")
+            sought = f"{cluster}/{topic}" if cluster else f"topic {topic!r}"
+            raise WrongUse(f"pipeline {self.pipeline.name} has never read {sought}: name one that it reads")
         return sorted(having)
 
     def _facts(self, place: RecordPlace, seat: SeatedOffset | None) -> RecordFacts:
@@ -78,9 +80,9 @@ class RecordFinder:
         if manifest is None:
             return RecordFacts(place, seat, kafka=self._kafka(place))
         search = FileSearch(self.lake, manifest)
-        return self._found(place, seat, unit, manifest, search.at(place), search.unreadable)
+        return self._landed(place, seat, unit, manifest, search.at(place), search.unreadable)
 
-    def _found(
+    def _landed(
         self,
         place: RecordPlace,
         seat: SeatedOffset,
@@ -101,9 +103,12 @@ class RecordFinder:
         rows: list[LakeRow] = []
         if manifest.forgotten_on:
             say(f"slice {unit}: files that were forgotten on {manifest.forgotten_on} are not searched")
-        for one in manifest.forgotten_records:
-            gone = sum(one.unparsed.values())
-            say(f"slice {unit}: {gone:,} rejected records were forgotten on {one.on}, and are not searched")
+        for forgotten in manifest.forgotten_records:
+            gone = sum(forgotten.unparsed.values())
+            say(
+                f"slice {unit}: {gone:,} rejected records were forgotten on {forgotten.on}, and are not "
+                "searched"
+            )
         files = (*manifest.held_events, *manifest.held_rejected)
         say(f"slice {unit}: {len(files):,} files of {sum(file.rows for file in files):,} rows")
         for file in files:
@@ -115,8 +120,8 @@ class RecordFinder:
         for line in search.unreadable:
             say(f"slice {unit}: not readable: {line}")
         rows.sort(key=lambda row: (row.place, row.number or 0))
-        for place, own in groupby(rows, key=lambda row: row.place):
-            yield self._found(place, _seat_of(unit.slice, manifest, place), unit, manifest, own)
+        for place, record_rows in groupby(rows, key=lambda row: row.place):
+            yield self._landed(place, _seat_of(unit.slice, manifest, place), unit, manifest, record_rows)
 
     def _kafka(self, place: RecordPlace) -> PartitionEdges:
         cluster = next((c for c in self.pipeline.kafka if c.cluster == place.cluster), None)
@@ -142,5 +147,5 @@ def _edges(topics_of: TopicsOf, cluster: Cluster, place: RecordPlace) -> Partiti
 
 def _seat_of(slice_: Slice, manifest: Manifest, place: RecordPlace) -> SeatedOffset:
     """Returns the seat by the manifest alone."""
-    own = [r.uuid for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
-    return SeatedOffset(own[0] if own else "", slice_, None, None)
+    uuids = [r.uuid for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
+    return SeatedOffset(uuids[0] if uuids else "", slice_, None, None)

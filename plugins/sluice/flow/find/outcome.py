@@ -1,4 +1,4 @@
-"""From the facts about a record to the one word that says where it is. Pure."""
+"""Decides from the facts about a record where it is. Pure."""
 
 from __future__ import annotations
 
@@ -112,19 +112,19 @@ def _of_tables(facts: RecordFacts) -> Outcome:
 
 def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
     place = facts.place
-    own = [r for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
+    ranges = [r for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
     lost = [r for r in manifest.lost if (r.topic, r.partition) == (place.topic, place.partition)]
     if any(loss.start <= place.offset < loss.until for loss in lost):
         return Outcome.LOST
-    if not any(r.start <= place.offset < r.until for r in own):
+    if not any(r.start <= place.offset < r.until for r in ranges):
         return Outcome.LACKING
     if manifest.forgotten_on or (manifest.forgotten_files and not manifest.counts):
         return Outcome.FORGOTTEN
     if facts.unreadable:
         return Outcome.UNREADABLE
     if any(manifest.forgotten_in(c) for c in manifest.counts if _is_of(c, place)):
-        other = manifest.erased or manifest.holes or manifest.empty
-        return Outcome.BYTES_FORGOTTEN_OR_NONE if other else Outcome.BYTES_FORGOTTEN
+        other_reason = manifest.erased or manifest.holes or manifest.empty
+        return Outcome.BYTES_FORGOTTEN_OR_NONE if other_reason else Outcome.BYTES_FORGOTTEN
     if manifest.erased:
         return Outcome.ERASED_OR_NONE if manifest.holes or manifest.empty else Outcome.ERASED
     if manifest.holes and manifest.empty:
@@ -139,7 +139,7 @@ def _is_of(count: PartitionCount, place: RecordPlace) -> bool:
 
 
 def _outside(facts: RecordFacts) -> Outcome:
-    """Of an offset that no resolved slice holds."""
+    """Decides for an offset that no resolved slice holds."""
     kafka, seat = facts.kafka, facts.seat
     if seat is not None and seat.after is None:
         return Outcome.BEFORE

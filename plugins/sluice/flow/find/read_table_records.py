@@ -22,7 +22,7 @@ from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.shard_ledgers import ledgers_of
 
-_TOLD_APART = {"_topic", "_partition", "_offset"}
+_IDENTIFYING = {"_topic", "_partition", "_offset"}
 _PLAIN = ("MergeTree", "ReplicatedMergeTree")
 
 
@@ -67,17 +67,21 @@ class TableReader:
     ) -> TableRecord:
         clients = [server.reached for server in servers]
         parameters = self._parameters(target, place)
-        times = [when for client in clients for (when,) in _own(client, "find/commit_time", parameters)]
-        misfits = [tuple(found) for client in clients for found in _own(client, "find/misfits", parameters)]
+        times = [
+            when for client in clients for (when,) in _sluice_rows(client, "find/commit_time", parameters)
+        ]
+        misfits = [
+            tuple(misfit) for client in clients for misfit in _sluice_rows(client, "find/misfits", parameters)
+        ]
         tables = [(client, read_table(client, target.database, target.name)) for client in clients]
         return TableRecord(
             target.table,
             self._commit(row),
             datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
-            _counted([_rows(client, found, parameters) for client, found in tables]),
+            _counted([_rows(client, target_table, parameters) for client, target_table in tables]),
             tuple(misfits),
             lasting=not self._aged(target)
-            and all(found is not None and _keeps(found) for _, found in tables),
+            and all(target_table is not None and _keeps(target_table) for _, target_table in tables),
         )
 
     def _aged(self, target: Target) -> bool:
@@ -101,8 +105,8 @@ class TableReader:
         }
 
 
-def _own(client: Client, statement: str, parameters: dict[str, Any]) -> Sequence[Any]:
-    """Reads a table of Sluice's; nothing where ClickHouse has it not yet."""
+def _sluice_rows(client: Client, statement: str, parameters: dict[str, Any]) -> Sequence[Any]:
+    """Reads a table of Sluice's own; returns nothing where ClickHouse does not have it yet."""
     try:
         return client.rows(render(statement), parameters)
     except ServerError as error:
@@ -111,19 +115,19 @@ def _own(client: Client, statement: str, parameters: dict[str, Any]) -> Sequence
         raise
 
 
-def _keeps(found: TargetTable) -> bool:
-    """Returns whether as many rows stay as came: no merge and no TTL takes any."""
-    return found.engine in _PLAIN and not found.ttl
+def _keeps(target_table: TargetTable) -> bool:
+    """Returns whether the table keeps every row: no merge and no TTL removes any."""
+    return target_table.engine in _PLAIN and not target_table.ttl
 
 
-def _rows(client: Client, found: TargetTable | None, parameters: dict[str, Any]) -> int | None:
+def _rows(client: Client, target_table: TargetTable | None, parameters: dict[str, Any]) -> int | None:
     """Returns how many rows of the record the table has; None where nothing tells its rows apart."""
-    if found is None or not {column.name for column in found.columns} >= _TOLD_APART:
+    if target_table is None or not {column.name for column in target_table.columns} >= _IDENTIFYING:
         return None
-    ((count,),) = client.rows(render("find/rows", table=table(found.table)), parameters)
+    ((count,),) = client.rows(render("find/rows", table=table(target_table.table)), parameters)
     return int(count)
 
 
 def _counted(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    counted = [count for count in counts if count is not None]
+    return sum(counted) if len(counted) == len(counts) else None

@@ -1,4 +1,4 @@
-"""One record of Kafka's, and where stored boundaries put it. Pure."""
+"""A record's place in Kafka, and the slice that stored boundaries give it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows have a key or a field of a value. Pure."""
+"""Finds rows by their record's key, or by the value of a field. Pure."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ class RowMatch:
         payloads = rows["_payload"].cast(pa.binary())
         # Where the value does not stand as it is, it may stand there with escapes.
         likely = pc.or_(_has(payloads, self.value), _has(payloads, _ESCAPE))
-        values = {self.value, *(one.decode() for one in self.hashes)}
-        for one in values - {self.value}:
-            likely = pc.or_(likely, _has(payloads, one))
-        found = [n for n in _true(likely).tolist() if self._matches(payloads[n].as_py(), values)]
-        return np.array(found, np.int64)
+        values = {self.value, *(text.decode() for text in self.hashes)}
+        for text in values - {self.value}:
+            likely = pc.or_(likely, _has(payloads, text))
+        matching = [n for n in _true(likely).tolist() if self._matches(payloads[n].as_py(), values)]
+        return np.array(matching, np.int64)
 
     def _matches(self, payload: bytes, values: Collection[str]) -> bool:
         try:
-            return any(text_of(one) in values for one in all_fields(read_event(payload), self.path))
+            return any(text_of(value) in values for value in all_fields(read_event(payload), self.path))
         except UnreadablePayload:
             return False
 
 
-def read_match(key: str | None, given: str | None) -> RowMatch:
+def read_match(key: str | None, field: str | None) -> RowMatch:
     """Returns what `--key K` or `--field user.id=7` asks for. Raises WrongUse."""
-    if (key is None) is (given is None):
+    if (key is None) is (field is None):
         raise WrongUse("name one of TOPIC:PARTITION:OFFSET, --key and --field")
     if key is not None:
         return RowMatch(key=key.encode(errors="surrogateescape"))
-    if any("\ud800" <= character <= "\udfff" for character in given or ""):
+    if any("\ud800" <= character <= "\udfff" for character in field or ""):
         raise WrongUse("--field: what was typed is not UTF-8, and an event's text is")
-    path, sign, value = (given or "").partition("=")
+    path, sign, value = (field or "").partition("=")
     names = tuple(path.split("."))
     if not sign or not all(names):
-        raise WrongUse(f"--field {(given or '')[:60]!r}: expected PATH=VALUE such as user.id=7")
+        raise WrongUse(f"--field {(field or '')[:60]!r}: expected PATH=VALUE such as user.id=7")
     return RowMatch(path=names, value=value)
 
 
@@ -82,5 +82,5 @@ def _has(payloads: Any, text: str) -> Any:
 
 
 def _true(mask: Any) -> np.ndarray:
-    found: np.ndarray = np.flatnonzero(pc.fill_null(mask, False).to_numpy())
-    return found
+    positions: np.ndarray = np.flatnonzero(pc.fill_null(mask, False).to_numpy())
+    return positions

@@ -36,13 +36,13 @@ class FileSearch:
 
     def at(self, place: RecordPlace) -> list[LakeRow]:
         """Returns the rows of one record. Where a record is one row, the search ends with it."""
-        files, found = self._largest_first(), list[LakeRow]()
+        files, lake_rows = self._largest_first(), list[LakeRow]()
         for start in range(0, len(files), _TOGETHER):
             together = files[start : start + _TOGETHER]
-            found += chain.from_iterable(each_if_slow(lambda file: self._rows(file, place), together))
-            if found and self.manifest.rows is None:
+            lake_rows += chain.from_iterable(each_if_slow(lambda file: self._rows(file, place), together))
+            if lake_rows and self.manifest.rows is None:
                 break
-        return found
+        return lake_rows
 
     def matching(self, file: LandedFile, match: RowMatch, most: int) -> list[LakeRow]:
         """Returns the first `most` rows of a file that match; a row group at a time is in memory."""
@@ -72,30 +72,30 @@ class FileSearch:
 
 
 def _matching(parquet: pq.ParquetFile, file: LandedFile, match: RowMatch, most: int) -> list[LakeRow]:
-    found: list[LakeRow] = []
+    lake_rows: list[LakeRow] = []
     for number in range(parquet.num_row_groups):
-        if len(found) == most:
+        if len(lake_rows) == most:
             break
         rows = parquet.read_row_group(number, columns=[match.column])
-        found += _details(parquet, file, number, match.positions(rows)[: most - len(found)])
-    return found
+        lake_rows += _details(parquet, file, number, match.positions(rows)[: most - len(lake_rows)])
+    return lake_rows
 
 
 def _of_record(parquet: pq.ParquetFile, file: LandedFile, place: RecordPlace) -> list[LakeRow]:
-    found: list[LakeRow] = []
+    lake_rows: list[LakeRow] = []
     for number in row_groups(parquet.metadata, place):
         places = parquet.read_row_group(number, columns=list(_PLACE))
-        found += _details(parquet, file, number, _positions(places, place))
-    return found
+        lake_rows += _details(parquet, file, number, _positions(places, place))
+    return lake_rows
 
 
 def row_groups(metadata: pq.FileMetaData, place: RecordPlace) -> list[int]:
     """Returns the row groups whose statistics do not rule the record out. Pure."""
-    wanted = dict(zip(_PLACE, (place.topic, place.partition, place.offset), strict=True))
+    sought = dict(zip(_PLACE, (place.topic, place.partition, place.offset), strict=True))
     return [
         number
         for number in range(metadata.num_row_groups)
-        if all(_may_hold(metadata.row_group(number), name, value) for name, value in wanted.items())
+        if all(_may_hold(metadata.row_group(number), name, value) for name, value in sought.items())
     ]
 
 
@@ -104,15 +104,17 @@ def _may_hold(group: pq.RowGroupMetaData, name: str, value: Any) -> bool:
     for number in range(group.num_columns):
         column = group.column(number)
         if column.path_in_schema == name:
-            said = column.statistics
-            return said is None or not said.has_min_max or said.min <= value <= said.max
+            statistics = column.statistics
+            return (
+                statistics is None or not statistics.has_min_max or statistics.min <= value <= statistics.max
+            )
     return True
 
 
 def _positions(places: pa.Table, place: RecordPlace) -> np.ndarray:
-    wanted = (place.topic, place.partition, place.offset)
+    sought = (place.topic, place.partition, place.offset)
     same = np.ones(places.num_rows, bool)
-    for name, value in zip(_PLACE, wanted, strict=True):
+    for name, value in zip(_PLACE, sought, strict=True):
         same &= pc.equal(places[name], pa.scalar(value, places[name].type)).to_numpy()
     return np.flatnonzero(same)
 
@@ -120,8 +122,8 @@ def _positions(places: pa.Table, place: RecordPlace) -> np.ndarray:
 def _details(parquet: pq.ParquetFile, file: LandedFile, group: int, positions: np.ndarray) -> list[LakeRow]:
     if not len(positions):
         return []
-    there = [name for name in _DETAILS if name in parquet.schema_arrow.names]
-    table = parquet.read_row_group(group, columns=there).take(pa.array(positions, pa.int64()))
+    names = [name for name in _DETAILS if name in parquet.schema_arrow.names]
+    table = parquet.read_row_group(group, columns=names).take(pa.array(positions, pa.int64()))
     # A record's own time may be any number, also one that no datetime holds.
     stamps = table[_STAMP].cast(pa.int64())
     table = table.set_column(table.column_names.index(_STAMP), _STAMP, stamps)
