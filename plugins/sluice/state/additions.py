@@ -1,6 +1,6 @@
-"""Remembers in the lake which columns loads have added: each addition is there before its column, for good.
+"""Stores in the lake which columns loads have added. An addition is stored before its column is added.
 
-Loads of several tables, and of one table's shards, write side by side: by compare-and-set.
+Loads of several tables, and of one table's shards, write at the same time: by compare-and-set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sluice.slices import Slice, SliceRange
 from sluice.state.update_object import update_object
 
 MOST = 20_000
-"""Additions that are remembered; older ones go first."""
+"""Additions that are stored; the oldest are dropped first."""
 
 
 @dataclass(frozen=True)
@@ -64,40 +64,41 @@ def read_additions(lake: Lake) -> tuple[Addition, ...]:
 
 
 def additions_in(lake: Lake, slices: SliceRange) -> list[Addition]:
-    """Returns those of fields of the range, in the order of their slices. Raises as `read_additions`."""
+    """Returns the finished additions of the range, in the order of their slices. Raises as
+    `read_additions`."""
     edges = slices.start, slices.end
-    found = [one for one in read_additions(lake) if one.done]
-    starts = {one.slice: Slice.from_id(one.slice, slices.length).start for one in found}
-    within = [one for one in found if edges[0] <= starts[one.slice] < edges[1]]
+    done = [one for one in read_additions(lake) if one.done]
+    starts = {one.slice: Slice.from_id(one.slice, slices.length).start for one in done}
+    within = [one for one in done if edges[0] <= starts[one.slice] < edges[1]]
     return sorted(within, key=lambda one: starts[one.slice])
 
 
 def announce(lake: Lake, new: Sequence[Addition], shard: str) -> dict[str, str]:
-    """Remembers what is about to be added; returns the type of each column.
+    """Stores what is about to be added; returns the type of each column.
 
     Of a table on shards all have the type that the first of them has chosen, see `decides`.
     """
-    _update(lake, lambda known: announced(known, new, shard))
+    _update(lake, lambda stored: announced(stored, new, shard))
     newest = latest(read_additions(lake), new[0].table)
     return {one.column: newest[one.column].type for one in new}
 
 
 def confirm(lake: Lake, table: str, columns: Collection[str], shard: str, generation: int) -> None:
     """Notes since which generation the shard has the columns."""
-    _update(lake, lambda known: confirmed(known, table, columns, shard, generation))
+    _update(lake, lambda stored: confirmed(stored, table, columns, shard, generation))
 
 
-def announced(known: Sequence[Addition], new: Iterable[Addition], shard: str) -> tuple[Addition, ...]:
-    """Returns the additions with the announced one. One that was never done makes room for it."""
-    found = list(known)
-    for one in new:
-        earlier = latest(found, one.table).get(one.column)
-        if earlier is not None and decides(earlier, shard, one.run):
+def announced(stored: Sequence[Addition], new: Iterable[Addition], shard: str) -> tuple[Addition, ...]:
+    """Returns the additions with the announced ones. Each replaces an earlier one that was never done."""
+    additions = list(stored)
+    for addition in new:
+        earlier = latest(additions, addition.table).get(addition.column)
+        if earlier is not None and decides(earlier, shard, addition.run):
             continue
         if earlier is not None and not earlier.done:
-            found.remove(earlier)
-        found.append(one)
-    return tuple(found[-MOST:])
+            additions.remove(earlier)
+        additions.append(addition)
+    return tuple(additions[-MOST:])
 
 
 def decides(earlier: Addition, shard: str, run: str) -> bool:
@@ -110,29 +111,30 @@ def decides(earlier: Addition, shard: str, run: str) -> bool:
 
 
 def confirmed(
-    known: Sequence[Addition], table: str, columns: Collection[str], shard: str, generation: int
+    stored: Sequence[Addition], table: str, columns: Collection[str], shard: str, generation: int
 ) -> tuple[Addition, ...]:
-    newest = [one for name, one in latest(known, table).items() if name in columns]
+    newest = [one for name, one in latest(stored, table).items() if name in columns]
     return tuple(
-        replace(one, shards={**one.shards, shard: generation}) if one in newest else one for one in known
+        replace(one, shards={**one.shards, shard: generation}) if one in newest else one for one in stored
     )
 
 
-def latest(known: Iterable[Addition], table: str) -> dict[str, Addition]:
+def latest(additions: Iterable[Addition], table: str) -> dict[str, Addition]:
     """Returns the newest addition of each of the table's columns."""
-    return {one.column: one for one in known if one.table == table}
+    return {one.column: one for one in additions if one.table == table}
 
 
 Since = Mapping[tuple[str, str], Mapping[str, int]]
 """By table and shard, of each column that a load has added the generation that was the first to have it."""
 
 
-def since(known: Iterable[Addition]) -> Since:
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    for one in known:
-        for shard, generation in one.shards.items():
-            found.setdefault((one.table, shard), {})[one.column] = generation
-    return found
+def since(additions: Iterable[Addition]) -> Since:
+    """Returns the first generation of each added column."""
+    generations: dict[tuple[str, str], dict[str, int]] = {}
+    for addition in additions:
+        for shard, generation in addition.shards.items():
+            generations.setdefault((addition.table, shard), {})[addition.column] = generation
+    return generations
 
 
 def _update(lake: Lake, change: Callable[[tuple[Addition, ...]], tuple[Addition, ...]]) -> None:

@@ -17,8 +17,8 @@ def is_old(items: Iterable[Item], now: datetime) -> bool:
 
 def attempts_of(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
     """Groups objects by (slice id, attempt id)."""
-    found: dict[tuple[str, str], list[Item]] = {}
+    objects_by_attempt: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         _, slice_id, attempt, *_ = item.key.split("/")
-        found.setdefault((slice_id, attempt), []).append(item)
-    return found
+        objects_by_attempt.setdefault((slice_id, attempt), []).append(item)
+    return objects_by_attempt

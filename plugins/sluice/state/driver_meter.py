@@ -60,8 +60,8 @@ def _hand_over(lake: Lake, slices: SliceRange, cluster: str, metered: Metered) -
         return
     ended = pendulum.now("UTC")
     start, until = slices.start.isoformat(), slices.end.isoformat()
-    own = DriverMeter(start, until, cluster, ended.isoformat(timespec="microseconds"), metered)
-    line = msgspec.json.encode(own) + b"\n"
+    driver_meter = DriverMeter(start, until, cluster, ended.isoformat(timespec="microseconds"), metered)
+    line = msgspec.json.encode(driver_meter) + b"\n"
     update_object(lake, key_of(ended.date()), lambda data: (data or b"") + line)
 
 
@@ -70,15 +70,15 @@ def handed_over(lake: Lake, slices: SliceRange, cluster: str, since: datetime) -
     have, because another version counted them, and lines that it cannot read are left out."""
     began, today = utc(since), pendulum.now("UTC").date()
     days = [began.date() + timedelta(days=number) for number in range((today - began.date()).days + 1)]
-    found = [
+    meters = [
         one.metered
         for one in (one for day in days for one in _of_day(lake, day))
         if (one.start, one.until, one.cluster) == (slices.start.isoformat(), slices.end.isoformat(), cluster)
         and datetime.fromisoformat(one.ended) >= began
     ]
     return Metered(
-        tuple(count for one in found for count in one.counts if count[0] in METRICS),
-        tuple(time for one in found for time in one.times if time[0] in METRICS),
+        tuple(count for one in meters for count in one.counts if count[0] in METRICS),
+        tuple(time for one in meters for time in one.times if time[0] in METRICS),
     )
 
 

@@ -57,14 +57,14 @@ def note_version(lake: Lake, text: str, now: datetime) -> None:
     update_object(lake, KEY, lambda data: _encoded(with_version(_decoded(lake, data), new)))
 
 
-def with_version(known: Sequence[FileVersion], new: FileVersion) -> tuple[FileVersion, ...]:
+def with_version(versions: Sequence[FileVersion], new: FileVersion) -> tuple[FileVersion, ...]:
     """Returns the versions with the new one, where it differs from the newest. Pure."""
-    if known and (known[-1].hash, known[-1].sluice) == (new.hash, new.sluice):
-        return tuple(known)
-    found = [*known, new][-MOST:]
-    while len(found) > 1 and sum(len(one.text) for one in found) > MOST_BYTES:
-        del found[0]
-    return tuple(found)
+    if versions and (versions[-1].hash, versions[-1].sluice) == (new.hash, new.sluice):
+        return tuple(versions)
+    kept = [*versions, new][-MOST:]
+    while len(kept) > 1 and sum(len(version.text) for version in kept) > MOST_BYTES:
+        del kept[0]
+    return tuple(kept)
 
 
 def _encoded(versions: Sequence[FileVersion]) -> bytes:

@@ -60,11 +60,11 @@ def delays_of(slice_: Slice, times: Sequence[int], verified: int) -> tuple[Delay
 def quantile(delays: Iterable[Delay], share: float) -> float | None:
     """Returns the age that `share` of the records had at most; None without records."""
     ordered = sorted(delays)
-    wanted, seen = share * sum(one.records for one in ordered), 0
-    for one in ordered:
-        seen += one.records
-        if seen >= wanted:
-            return one.seconds
+    threshold, counted = share * sum(delay.records for delay in ordered), 0
+    for delay in ordered:
+        counted += delay.records
+        if counted >= threshold:
+            return delay.seconds
     return None
 
 
@@ -76,14 +76,14 @@ def tables_of(slices: Iterable[Slice], months: FreshMonth) -> Iterator[FreshTabl
 
 
 def fresh_of(
-    found: Iterable[UnitStatus], broken: Collection[tuple[str, str, str]], since: datetime, now: datetime
+    statuses: Iterable[UnitStatus], broken: Collection[tuple[str, str, str]], since: datetime, now: datetime
 ) -> FreshMonth:
     """Returns the units that ended after `since`, with the tables in which they are committed and in order.
 
     `broken` names (slice, cluster, table) of what is not; an empty cluster or table stands for all.
     """
     at, units = int(now.timestamp()), FreshMonth()
-    for status in found:
+    for status in statuses:
         manifest, unit = status.manifest, status.unit
         if manifest is None or not manifest.times or unit.slice.end <= since:
             continue
@@ -107,8 +107,10 @@ def first_ones(old: FreshMonth, new: FreshMonth) -> FreshMonth:
     left: FreshMonth = {}
     for name, units in new.items():
         for cluster, unit in units.items():
-            known = old.get(name, {}).get(cluster)
-            tables = {t: at for t, at in unit.verified.items() if known is None or t not in known.verified}
+            earlier = old.get(name, {}).get(cluster)
+            tables = {
+                t: at for t, at in unit.verified.items() if earlier is None or t not in earlier.verified
+            }
             if tables:
                 left.setdefault(name, {})[cluster] = FreshUnit(unit.times, tables)
     return left
@@ -116,23 +118,24 @@ def first_ones(old: FreshMonth, new: FreshMonth) -> FreshMonth:
 
 def merged(old: FreshMonth, new: FreshMonth) -> FreshMonth:
     """Adds `new`; what a table had first stays."""
-    result = {name: dict(units) for name, units in old.items()}
+    month = {name: dict(units) for name, units in old.items()}
     for name, units in first_ones(old, new).items():
-        own = result.setdefault(name, {})
+        by_cluster = month.setdefault(name, {})
         for cluster, unit in units.items():
-            known = own.get(cluster)
-            own[cluster] = FreshUnit(
-                known.times if known else unit.times, {**(known.verified if known else {}), **unit.verified}
+            earlier = by_cluster.get(cluster)
+            by_cluster[cluster] = FreshUnit(
+                earlier.times if earlier else unit.times,
+                {**(earlier.verified if earlier else {}), **unit.verified},
             )
-    return result
+    return month
 
 
 def read_fresh(lake: Lake, slices: SliceRange) -> FreshMonth:
     """Returns the months that the range touches. Raises LakeUnavailable."""
 
     def read(month: str) -> FreshMonth:
-        found = lake.read(key_of(month))
-        return {} if found is None else decode(found.data, f"{lake.url}/{key_of(month)}")
+        stored = lake.read(key_of(month))
+        return {} if stored is None else decode(stored.data, f"{lake.url}/{key_of(month)}")
 
     months = each_if_slow(read, months_of(slices))
     return {name: units for month in months for name, units in month.items()}
@@ -142,14 +145,16 @@ def note_fresh(lake: Lake, new: FreshMonth) -> FreshMonth:
     """Stores what is verified for the first time, and returns it. Raises LakeUnavailable."""
     first: FreshMonth = {}
     for month in sorted({name[:7] for name in new}):
-        own = {name: units for name, units in new.items() if name.startswith(month)}
+        month_units = {name: units for name, units in new.items() if name.startswith(month)}
 
         def change(
-            data: bytes | None, own: Mapping[str, dict[str, FreshUnit]] = own, month: str = month
+            data: bytes | None,
+            month_units: Mapping[str, dict[str, FreshUnit]] = month_units,
+            month: str = month,
         ) -> bytes:
             old = {} if data is None else decode(data, f"{lake.url}/{key_of(month)}")
-            first.update(first_ones(old, dict(own)))
-            return encode(merged(old, dict(own)))
+            first.update(first_ones(old, dict(month_units)))
+            return encode(merged(old, dict(month_units)))
 
         update_object(lake, key_of(month), change)
     return first

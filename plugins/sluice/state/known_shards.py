@@ -1,4 +1,4 @@
-"""Remembers in the lake which shards a pipeline has written to: one that has left may still hold rows."""
+"""Stores in the lake which shards a pipeline has written to: a removed one may still hold rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ ShardsByTarget = Mapping[str, tuple[str, ...]]
 
 def remember(lake: Lake, clickhouse: ClickHouse) -> None:
     """Adds the pipeline file's shards; repeatable, and safe beside others. Raises Unavailable."""
-    mine = {shard.name: shard.connections for shard in clickhouse.shards}
-    while mine:
+    shards = {shard.name: shard.connections for shard in clickhouse.shards}
+    while shards:
         stored = lake.read(layout.SHARDS)
-        known = _decoded(stored)
-        wanted = {name: tuple(dict.fromkeys((*known.get(name, ()), *ids))) for name, ids in mine.items()}
-        if {**known, **wanted} == known or _write(lake, stored, {**known, **wanted}):
+        remembered = _decoded(stored)
+        extended = {
+            name: tuple(dict.fromkeys((*remembered.get(name, ()), *ids))) for name, ids in shards.items()
+        }
+        if {**remembered, **extended} == remembered or _write(lake, stored, {**remembered, **extended}):
             return
 
 
@@ -39,8 +41,8 @@ def _decoded(stored: StoredObject | None) -> dict[str, tuple[str, ...]]:
     return {} if stored is None else {name: tuple(ids) for name, ids in json.loads(stored.data).items()}
 
 
-def _write(lake: Lake, stored: StoredObject | None, known: ShardsByTarget) -> bool:
-    data = json.dumps(known, sort_keys=True).encode()
+def _write(lake: Lake, stored: StoredObject | None, shards: ShardsByTarget) -> bool:
+    data = json.dumps(shards, sort_keys=True).encode()
     if stored is None:
         return lake.create(layout.SHARDS, data)
     return lake.replace(layout.SHARDS, data, stored.version)

@@ -50,11 +50,11 @@ def note_lag(lake: Lake, new: LagSample) -> None:
     update_object(lake, KEY, lambda data: _encoded(with_sample(_decoded(lake, data), new)))
 
 
-def with_sample(known: Iterable[LagSample], new: LagSample) -> tuple[LagSample, ...]:
+def with_sample(samples: Iterable[LagSample], new: LagSample) -> tuple[LagSample, ...]:
     """Returns the samples with the new one, of its hour the highest of each value. Pure."""
-    found = {one.hour: one for one in known}
-    found[new.hour] = _highest(found.get(new.hour), new)
-    return tuple(found[hour] for hour in sorted(found)[-MOST:])
+    samples_by_hour = {sample.hour: sample for sample in samples}
+    samples_by_hour[new.hour] = _highest(samples_by_hour.get(new.hour), new)
+    return tuple(samples_by_hour[hour] for hour in sorted(samples_by_hour)[-MOST:])
 
 
 def _highest(old: LagSample | None, new: LagSample) -> LagSample:

@@ -19,8 +19,8 @@ def added_after(columns: Since, table: str, row: LedgerRow, shard: str = "") -> 
         return frozenset[str]().union(
             *(added_after(columns, table, part, name) for name, part in row.shares if part is not None)
         )
-    own = columns.get((table, shard), {})
-    return frozenset(column for column, first in own.items() if row.generation < first)
+    generations = columns.get((table, shard), {})
+    return frozenset(column for column, first in generations.items() if row.generation < first)
 
 
 def maybe_lost(
@@ -29,8 +29,8 @@ def maybe_lost(
     """Returns those of the columns whose fields the rows of `types` have, with the number of rows; None: the
     manifest has not counted them exactly."""
     by_type = {one.type: one for one in manifest.fields}
-    seen = [by_type.get(name) for name in types]
-    found: dict[str, int | None] = {}
+    type_fields = [by_type.get(name) for name in types]
+    rows_by_column: dict[str, int | None] = {}
     for column in sorted(columns):
         field = target.columns[column].split(".")[0] if column in target.columns else column
         rows = [
@@ -39,24 +39,24 @@ def maybe_lost(
             else one.fields[field].filled
             if field in one.fields
             else 0
-            for one in seen
+            for one in type_fields
         ]
-        known = [count for count in rows if count is not None]
-        if len(known) < len(rows):
-            found[column] = None
-        elif sum(known):
-            found[column] = sum(known)
-    return found
+        counted = [count for count in rows if count is not None]
+        if len(counted) < len(rows):
+            rows_by_column[column] = None
+        elif sum(counted):
+            rows_by_column[column] = sum(counted)
+    return rows_by_column
 
 
 def later_by_table(
     since: Since, targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]
 ) -> dict[str, dict[str, int | None]]:
     """Returns what each table's commit may have lost; without the tables that lack nothing."""
-    found: dict[str, dict[str, int | None]] = {}
+    lost_by_table: dict[str, dict[str, int | None]] = {}
     for target in targets if since else ():
         row = rows.get(target.table)
         columns = None if row is None else added_after(since, target.table, row)
         if row is not None and columns and (lost := maybe_lost(target, manifest, row.types, columns)):
-            found[target.table] = lost
-    return found
+            lost_by_table[target.table] = lost
+    return lost_by_table

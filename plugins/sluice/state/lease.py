@@ -62,13 +62,13 @@ class Lease:
         deadline = clock() + patience.total_seconds()
         while True:
             read_at = clock()
-            found = lake.read(layout.lease(table))
-            watch = observe(watch, found, clock())
-            earlier = None if found is None else decode(found.data, f"{lake.url}/{layout.lease(table)}")
+            stored = lake.read(layout.lease(table))
+            watch = observe(watch, stored, clock())
+            earlier = None if stored is None else decode(stored.data, f"{lake.url}/{layout.lease(table)}")
             if may_take(earlier, watch, read_at):
                 mine = claim.after(earlier, above)
                 lease = cls(lake, table, mine, clock, sleep)
-                if lease._write(mine, None if found is None else found.version):
+                if lease._write(mine, None if stored is None else stored.version):
                     return lease
                 continue
             if clock() >= deadline:
@@ -149,10 +149,10 @@ class Lease:
     def _advance(self, step: Callable[[LeaseState], LeaseState]) -> None:
         """Writes the next state over this attempt's last one. Raises Fenced, Unavailable."""
         asked_at = self._clock()
-        found = self._lake.read(self._key)
+        stored = self._lake.read(self._key)
         # After a lost answer the last state written may be there, or the one before it.
-        own = [s for s in (self._written, self._confirmed) if found and found.data == encode(s)]
-        if found is None or not own or not self._write(step(own[0]), found.version):
+        matching = [s for s in (self._written, self._confirmed) if stored and stored.data == encode(s)]
+        if stored is None or not matching or not self._write(step(matching[0]), stored.version):
             raise self._lose("another attempt has taken it over")
         self._confirmed_at = asked_at
 

@@ -30,17 +30,17 @@ def hold_all(
     leases neither holds what the other waits for.
     """
 
-    def seen(name: str) -> LeaseWatch | None:
-        found = lake.read(layout.lease(name))
-        return observe(None, found, clock())
+    def first_watch(name: str) -> LeaseWatch | None:
+        stored = lake.read(layout.lease(name))
+        return observe(None, stored, clock())
 
     ordered = sorted(names)
-    watches = each_if_slow(seen, ordered)
+    watches = each_if_slow(first_watch, ordered)
     with ExitStack() as held:
         leases = []
         for name, watch in zip(ordered, watches, strict=True):
-            own = uuid.uuid4().hex
-            lease = Lease.acquire(lake, name, own, term, patience, clock=clock, sleep=sleep, watch=watch)
+            holder = uuid.uuid4().hex
+            lease = Lease.acquire(lake, name, holder, term, patience, clock=clock, sleep=sleep, watch=watch)
             leases.append(held.enter_context(lease))
             held.enter_context(lease.keep())
         yield leases

@@ -56,11 +56,11 @@ class LeaseWatch:
     since: float
 
 
-def observe(watch: LeaseWatch | None, found: StoredObject | None, now: float) -> LeaseWatch | None:
+def observe(watch: LeaseWatch | None, stored: StoredObject | None, now: float) -> LeaseWatch | None:
     """Returns the watch after a read that ended at `now`."""
-    if found is None or (watch is not None and watch.version == found.version):
+    if stored is None or (watch is not None and watch.version == stored.version):
         return watch
-    return LeaseWatch(found.version, now)
+    return LeaseWatch(stored.version, now)
 
 
 def may_take(state: LeaseState | None, watch: LeaseWatch | None, read_at: float) -> bool:

@@ -71,8 +71,8 @@ def committed(
     client: Client, pipeline: Pipeline, lake: str, target: Target, slices: SliceRange | None = None
 ) -> Commits:
     """Reads one table's commits. Raises what the client raises."""
-    (found,) = ask_ledger(client, [LedgerQuestion(pipeline, lake, [target], slices)])
-    return found[target.table]
+    (commits_by_table,) = ask_ledger(client, [LedgerQuestion(pipeline, lake, [target], slices)])
+    return commits_by_table[target.table]
 
 
 def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict[str, Commits]]:

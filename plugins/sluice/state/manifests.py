@@ -21,11 +21,11 @@ def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
 
 def units_in(lake: Lake, slices: Iterable[Slice]) -> list[Unit]:
     """Returns the units of the slices that the lake has anything of, whatever the pipeline file says now."""
-    found: dict[Unit, None] = {}
+    units: dict[Unit, None] = {}
     for slice_ in sorted(set(slices)):
         for item in lake.list(f"{layout.SLICES}{slice_.id}/"):
-            found[Unit(slice_, item.key.split("/")[2])] = None
-    return list(found)
+            units[Unit(slice_, item.key.split("/")[2])] = None
+    return list(units)
 
 
 def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | None:
@@ -42,5 +42,5 @@ def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | No
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
     """Returns the manifests of those units that have landed, in the units' order."""
     units = list(units)
-    found = each_if_slow(lambda unit: read_manifest(lake, unit), units)
-    return {unit: manifest for unit, manifest in zip(units, found, strict=True) if manifest is not None}
+    manifests = each_if_slow(lambda unit: read_manifest(lake, unit), units)
+    return {unit: manifest for unit, manifest in zip(units, manifests, strict=True) if manifest is not None}

@@ -28,14 +28,14 @@ def read_summaries(lake: Lake, slices: SliceRange, seen: CachedMonths | None = N
     return Summaries(each_if_slow(lambda month: _read(lake, month, seen), months.months_of(slices)))
 
 
-def note(lake: Lake, found: Iterable[UnitStatus]) -> None:
+def note(lake: Lake, statuses: Iterable[UnitStatus]) -> None:
     """Keeps what a step has just seen of these units."""
-    merge_months(lake, found, None)
+    merge_months(lake, statuses, None)
 
 
-def merge_months(lake: Lake, found: Iterable[UnitStatus], broken: months.Broken | None) -> None:
+def merge_months(lake: Lake, statuses: Iterable[UnitStatus], broken: months.Broken | None) -> None:
     """Merges what is known of these units into their months; `broken` are those that an anomaly names."""
-    for name, new in months.by_month(found, broken).items():
+    for name, new in months.by_month(statuses, broken).items():
         place = f"{lake.url}/{months.key_of(name)}"
 
         def change(data: bytes | None, new: Month = new, place: str = place) -> bytes:
@@ -50,9 +50,9 @@ def _read(lake: Lake, name: str, seen: CachedMonths | None) -> StoredMonth:
     stored = lake.read(key)
     if stored is None:
         return StoredMonth(name, "", b"{}", f"{lake.url}/{key}")
-    known = (seen or {}).get(name)
-    if known is not None and known.version == stored.version:
-        return known
+    cached = (seen or {}).get(name)
+    if cached is not None and cached.version == stored.version:
+        return cached
     month = StoredMonth(name, stored.version, stored.data, f"{lake.url}/{key}")
     if seen is not None:
         seen[name] = month

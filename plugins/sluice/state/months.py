@@ -59,11 +59,11 @@ def key_of(month: str) -> str:
 def months_of(slices: SliceRange) -> list[str]:
     """Returns `2026-11` of every month that the range touches."""
     last = slices.end - slices.length
-    found, month = [], slices.start.start_of("month")
+    months, month = [], slices.start.start_of("month")
     while month <= last:
-        found.append(f"{month:%Y-%m}")
+        months.append(f"{month:%Y-%m}")
         month = month.add(months=1)
-    return found
+    return months
 
 
 def encode(month: Month) -> bytes:
@@ -121,22 +121,22 @@ class Summaries:
     def of_day(self, slice_ids: list[str]) -> list[Units]:
         """Returns those of slices of one day."""
         month = self._by_name.get(slice_ids[0][:7])
-        known = {} if month is None else month.units
-        return [known.get(slice_id, _NOBODY) for slice_id in slice_ids]
+        units_by_slice = {} if month is None else month.units
+        return [units_by_slice.get(slice_id, _NOBODY) for slice_id in slice_ids]
 
 
 Broken = frozenset[tuple[str, str]]
 """Units (slice id, cluster) of which verify has found an equation broken."""
 
 
-def by_month(found: Iterable[UnitStatus], broken: Broken | None) -> dict[str, Month]:
+def by_month(statuses: Iterable[UnitStatus], broken: Broken | None) -> dict[str, Month]:
     """Returns the summaries of units that a step has read. `broken` is None where they were not verified."""
     months: dict[str, Month] = defaultdict(dict)
-    for status in found:
+    for status in statuses:
         unit = status.unit
         sound = broken is not None and (unit.slice.id, unit.cluster) not in broken
-        own = months[f"{unit.slice.start:%Y-%m}"].setdefault(unit.slice.id, {})
-        own[unit.cluster] = summary_of(status, sound)
+        by_cluster = months[f"{unit.slice.start:%Y-%m}"].setdefault(unit.slice.id, {})
+        by_cluster[unit.cluster] = summary_of(status, sound)
     return months
 
 
@@ -180,12 +180,12 @@ def seal_of(status: UnitStatus) -> str:
 def merged(old: Month, new: Month, verified: bool) -> Month:
     """Merges `new` over `old`. Unless it was verified just now (`verified`), a unit that still has the seal
     under which it was verified stays verified."""
-    result = {name: dict(units) for name, units in old.items()}
+    month = {name: dict(units) for name, units in old.items()}
     for name, units in new.items():
-        own = result.setdefault(name, {})
+        by_cluster = month.setdefault(name, {})
         for cluster, unit in units.items():
-            own[cluster] = unit if verified else _kept(own.get(cluster), unit)
-    return result
+            by_cluster[cluster] = unit if verified else _kept(by_cluster.get(cluster), unit)
+    return month
 
 
 def _kept(old: UnitSummary | None, new: UnitSummary) -> UnitSummary:

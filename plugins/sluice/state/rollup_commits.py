@@ -14,15 +14,15 @@ from sluice.state.unit_state import Commit
 def rollups_wanted(pipeline: Pipeline, rows: Mapping[str, LedgerRow]) -> dict[str, Commit]:
     """By table, out of the unit's ledger rows in all tables: a rollup follows its source's commit, shard by
     shard. As long as the source has none, the unit is not complete anyway."""
-    found = {}
+    commits = {}
     for table, rollup in pipeline.rollups.items():
         source, row = rows.get(rollup.source), rows.get(table)
         sharding = pipeline.clickhouse.sharding(table)
         if source is not None and row is not None and is_fresh(rollup, row, source):
-            found[table] = Commit(row.manifest, row.types, sharding)
+            commits[table] = Commit(row.manifest, row.types, sharding)
         elif source is not None:
-            found[table] = Commit(commit_of(rollup, source), (), sharding)
-    return found
+            commits[table] = Commit(commit_of(rollup, source), (), sharding)
+    return commits
 
 
 def is_hour(unit: Unit) -> bool:
@@ -33,9 +33,11 @@ def is_fresh(rollup: Rollup, row: LedgerRow, source: LedgerRow) -> bool:
     """Returns whether the rollup's commit is of the source's commit, on every shard."""
     if not source.shares:
         return row.manifest == commit_of(rollup, source)
-    own = dict(row.shares)
+    rollup_rows = dict(row.shares)
     return all(
-        commit is not None and (made := own.get(shard)) is not None and is_fresh(rollup, made, commit)
+        commit is not None
+        and (rollup_row := rollup_rows.get(shard)) is not None
+        and is_fresh(rollup, rollup_row, commit)
         for shard, commit in source.shares
     )
 
@@ -43,7 +45,7 @@ def is_fresh(rollup: Rollup, row: LedgerRow, source: LedgerRow) -> bool:
 def manifests_in(row: LedgerRow) -> set[str]:
     """Returns the manifests whose rows a table has of a unit, by its commit, or the shards' own; a rollup's
     are its source's."""
-    commits = [own for _, own in row.shares if own is not None] or [row]
+    commits = [share for _, share in row.shares if share is not None] or [row]
     return {commit.manifest.partition("@")[0] for commit in commits}
 
 

@@ -38,13 +38,13 @@ class RowBalance:
         )
 
 
-def balance_of(pipeline: Pipeline, found: Iterable[UnitStatus]) -> RowBalance:
+def balance_of(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> RowBalance:
     """Counts what tables of events hold of the manifests, by the routes of the pipeline file as it is now; of
     units whose files the lake has forgotten by those of then, for nothing moves their rows."""
     landed = loaded = misfits = 0
     without: Counter[str] = Counter()
     targets = _of_events(pipeline)
-    for status in found:
+    for status in statuses:
         if status.manifest is None:
             continue
         landed += status.manifest.landed

@@ -59,11 +59,11 @@ def by_shard(
                 raise
             return None
 
-    found = [held(shards[0])] if len(shards) == 1 else each(held, shards)
+    answers = [held(shards[0])] if len(shards) == 1 else each(held, shards)
     return {
         target.table: {
             shard.name: None if ledgers is None else ledgers[target.table]
-            for shard, ledgers in zip(shards, found, strict=True)
+            for shard, ledgers in zip(shards, answers, strict=True)
         }
         for target in question.targets
     }
@@ -89,8 +89,8 @@ def check_different(servers: Servers, target: Target) -> None:
     for server in servers:
         if server.client is None:
             continue
-        place = {"database": target.database, "name": target.name}
-        for identity in map(tuple, server.client.rows(render("state/server_identity"), place)):
+        parameters = {"database": target.database, "name": target.name}
+        for identity in map(tuple, server.client.rows(render("state/server_identity"), parameters)):
             other = seen.setdefault(identity, server.shard.name)
             if other != server.shard.name:
                 raise WrongUse(
@@ -117,15 +117,15 @@ def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, ShardLedger | N
 
 
 def _whole(sharding: str, shares: list[tuple[str, LedgerRow | None]]) -> LedgerRow:
-    there = [row for _, row in shares if row is not None]
-    same = len({(row.manifest, row.types) for row in there}) == 1 and len(there) == len(shares)
+    rows = [row for _, row in shares if row is not None]
+    same = len({(row.manifest, row.types) for row in rows}) == 1 and len(rows) == len(shares)
     placed = all(row.sharding == stamp(sharding, shard) for shard, row in shares if row)
     return replace(
-        there[0],
-        manifest=there[0].manifest if same else "",
+        rows[0],
+        manifest=rows[0].manifest if same else "",
         sharding=sharding if placed else "",
-        rows=sum(row.rows for row in there),
-        misfits=sum(row.misfits for row in there),
-        generation=sum(row.generation for row in there),
+        rows=sum(row.rows for row in rows),
+        misfits=sum(row.misfits for row in rows),
+        generation=sum(row.generation for row in rows),
         shares=tuple(shares),
     )

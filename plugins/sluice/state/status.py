@@ -122,9 +122,9 @@ class _Seen:
     def wanted(self, manifest: Manifest) -> dict[str, Commit]:
         """Returns what the ledger has to hold for a manifest, by table, with today's routing."""
         types = manifest.rows_by_type()
-        place = self.pipeline.clickhouse.sharding
+        sharding_of = self.pipeline.clickhouse.sharding
         return {
-            t.table: Commit(manifest.id, self.pipeline.routed(t, types), place(t.table))
+            t.table: Commit(manifest.id, self.pipeline.routed(t, types), sharding_of(t.table))
             for t in self.targets
             if t.rollup is None
         }
@@ -135,12 +135,12 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
     gone, landed = unit.cluster not in pipeline.clusters, sorted(manifest.topics) if manifest else []
     topics = landed if gone else pipeline.cluster(unit.cluster).topics
     ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
-    known = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
+    expired_before = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
     held = manifest is not None and not manifest.forgotten_on
     facts = UnitFacts(
         over=unit.slice.end <= seen.now,
-        losses=(*known, *expired),
+        losses=(*expired_before, *expired),
         manifest=manifest,
         committed={
             table: Commit(row.manifest, row.types, row.sharding)
@@ -165,20 +165,20 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
     )
 
 
-def complete_slices(found: Iterable[UnitStatus]) -> list[Slice]:
+def complete_slices(unit_statuses: Iterable[UnitStatus]) -> list[Slice]:
     """Returns the slices of which every unit is done: an hour is complete when all its clusters are."""
-    whole: dict[Slice, bool] = {}
-    for status in found:
-        whole[status.unit.slice] = whole.get(status.unit.slice, True) and status.state.done
-    return sorted(slice_ for slice_, done in whole.items() if done)
+    done_by_slice: dict[Slice, bool] = {}
+    for status in unit_statuses:
+        done_by_slice[status.unit.slice] = done_by_slice.get(status.unit.slice, True) and status.state.done
+    return sorted(slice_ for slice_, done in done_by_slice.items() if done)
 
 
 def uncounted(pipeline: Pipeline, manifest: Manifest) -> tuple[str, ...]:
     """Returns the tables for which the slice was not counted, or by other fields or types. As with a topic
     that the pipeline has since gained, this does not change the slice's state; a `remake` counts it anew."""
-    found = []
+    tables = []
     for spec in pipeline.counts:
-        made = manifest.traffic_for(spec.table)
-        if made is None or (dict(made.by), tuple(made.types)) != (dict(spec.by), spec.types):
-            found.append(spec.table)
-    return tuple(found)
+        counted = manifest.traffic_for(spec.table)
+        if counted is None or (dict(counted.by), tuple(counted.types)) != (dict(spec.by), spec.types):
+            tables.append(spec.table)
+    return tuple(tables)

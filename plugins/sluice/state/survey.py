@@ -47,5 +47,5 @@ def survey_of(
     with connect_shards(pipeline) as servers:
         ledgers = ledgers_of(servers, pipeline, lake.url, slices)
     manifests = read_manifests(lake, units)
-    known = (pipeline, units, boundaries, manifests, ledgers, now or pendulum.now("UTC"), expired)
-    return statuses(*known, read_additions(lake))
+    facts = (pipeline, units, boundaries, manifests, ledgers, now or pendulum.now("UTC"), expired)
+    return statuses(*facts, read_additions(lake))

@@ -38,22 +38,22 @@ class _OwnTable(NamedTuple):
 
 
 def create_system_tables(client: Client, replicated: bool = False) -> None:
-    """Makes what is missing; repeatable. `replicated`: the next replica has to find the same ledger there.
+    """Creates the missing tables; repeatable. `replicated`: each replica of the shard has the same ledger.
 
     Raises SluiceError for a newer Sluice's ledger, and TargetRefused for one that is not replicated.
     """
-    there = _own_tables(client)
-    _check_format(client, there.get("ledger"))
-    if missing := _TABLES.keys() - there.keys():
+    tables = _own_tables(client)
+    _check_format(client, tables.get("ledger"))
+    if missing := _TABLES.keys() - tables.keys():
         client.run(render("state/create_database"))
         for name in sorted(missing):
             engine = _REPLICATED.format(name=name) if replicated else "MergeTree"
             client.run(render(_TABLES[name]).replace("ENGINE = MergeTree", f"ENGINE = {engine}"))
-        there = _own_tables(client)
+        tables = _own_tables(client)
     if replicated:
-        _check_replicated(client, there)
-    for name, own in there.items():
-        if not own.current:
+        _check_replicated(client, tables)
+    for name, own_table in tables.items():
+        if not own_table.current:
             client.run(render(_UPGRADES[name]))
 
 
@@ -61,13 +61,13 @@ def _own_tables(client: Client) -> dict[str, _OwnTable]:
     return {name: _OwnTable(*row) for name, *row in client.rows(render("state/own_tables"))}
 
 
-def _check_replicated(client: Client, there: Mapping[str, _OwnTable]) -> None:
-    for name, own in there.items():
-        if not own.engine.startswith("Replicated"):
+def _check_replicated(client: Client, tables: Mapping[str, _OwnTable]) -> None:
+    for name, own_table in tables.items():
+        if not own_table.engine.startswith("Replicated"):
             raise TargetRefused(
                 f"{SYSTEM}.{name}",
-                f"its engine is {own.engine} on {client.address}, and the shard has replicas: the next one "
-                "would not know what is committed",
+                f"its engine is {own_table.engine} on {client.address}, and the shard has replicas: the next "
+                "one would not know what is committed",
                 f"RENAME TABLE {SYSTEM}.{name} TO {SYSTEM}.{name}_old on each replica; it is made anew, and "
                 "`--mode reload` over all hours fills it",
             )
@@ -103,8 +103,8 @@ def lease_of(client: Client, target: Target, shard: str) -> str:
 
     It stays what the first load made it, so that a shard of another name, or none, waits for its predecessor.
     """
-    found = client.rows(render("state/read_lease"), {"target": target.table})
-    name = found[0][0] if found else _new_lease(target, shard)
+    rows = client.rows(render("state/read_lease"), {"target": target.table})
+    name = rows[0][0] if rows else _new_lease(target, shard)
     return name or target.table
 
 
@@ -120,33 +120,34 @@ def claim(client: Client, pipeline: Pipeline, lake_root: str, target: Target, sh
         check_owner(client, pipeline, lake_root, target)
 
 
-def create_view(client: Client, found: TargetTable) -> None:
-    """Makes sluice.`database.table`, the view of committed slices only, where it is not there as it should
-    be, and when the table's shape is new."""
-    shape = repr((found.uuid, [(c.name, c.type, c.kind) for c in found.columns]))
-    comment = f"committed slices of {found.table}; made for {hashlib.sha256(shape.encode()).hexdigest()[:16]}"
-    if _view(client, found) != [(1, comment)]:
-        view, select = identifier(SYSTEM, found.table), _committed_slices(found)
+def create_view(client: Client, target_table: TargetTable) -> None:
+    """Creates sluice.`database.table`, the view of committed slices only. Replaces one that selects anything
+    else, or was made for another shape of the table."""
+    shape = repr((target_table.uuid, [(c.name, c.type, c.kind) for c in target_table.columns]))
+    digest = hashlib.sha256(shape.encode()).hexdigest()[:16]
+    comment = f"committed slices of {target_table.table}; made for {digest}"
+    if _view(client, target_table) != [(1, comment)]:
+        view, select = identifier(SYSTEM, target_table.table), _committed_slices(target_table)
         sql = render("state/create_view", view=view, select=select, comment=literal(comment))
         client.run(sql, settings=WRITE)
 
 
-def view_stands(client: Client, found: TargetTable) -> bool:
+def view_stands(client: Client, target_table: TargetTable) -> bool:
     """Returns whether readers see the committed slices, and nothing else."""
-    return [stands for stands, _ in _view(client, found)] == [1]
+    return [stands for stands, _ in _view(client, target_table)] == [1]
 
 
-def _view(client: Client, found: TargetTable) -> list[tuple[int, str]]:
+def _view(client: Client, target_table: TargetTable) -> list[tuple[int, str]]:
     """Returns (whether it selects what it should, comment) of the readers' view; nothing where there is
     none."""
-    asked = {"database": SYSTEM, "name": found.table, "select": _committed_slices(found)}
+    asked = {"database": SYSTEM, "name": target_table.table, "select": _committed_slices(target_table)}
     return [(stands, comment) for stands, comment in client.rows(render("state/view_stands"), asked)]
 
 
-def _committed_slices(found: TargetTable) -> Sql:
+def _committed_slices(target_table: TargetTable) -> Sql:
     return render(
         "state/committed_slices",
-        target=table(found.table),
-        target_name=literal(found.table),
-        table_uuid=literal(found.uuid),
+        target=table(target_table.table),
+        target_name=literal(target_table.table),
+        table_uuid=literal(target_table.uuid),
     )

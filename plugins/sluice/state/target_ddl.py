@@ -15,8 +15,8 @@ def counts_creation(pipeline: Pipeline, name: str) -> str:
     """Returns a CREATE TABLE for the counts as the pipeline file asks for them."""
     spec = next(one for one in pipeline.counts if one.table == name)
     by = dict.fromkeys(spec.by, "LowCardinality(Nullable(String))")
-    own = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
-    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**COUNT_TYPES, **by, **own}.items())
+    needed = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
+    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**COUNT_TYPES, **by, **needed}.items())
     return (
         f"create it: CREATE TABLE {table(name)} ({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) "
         "ORDER BY (hour, type, _slice)"
@@ -28,8 +28,8 @@ NEEDED = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
 
 def lacking(name: str, columns: Iterable[str]) -> tuple[str, str] | None:
     """Returns what a table of these columns lacks of those that every target needs, and what adds them."""
-    known = set(columns)
-    missing = [needed for needed in NEEDED if needed not in known]
+    present = set(columns)
+    missing = [needed for needed in NEEDED if needed not in present]
     if not missing:
         return None
     added = ", ".join(f"ADD COLUMN {identifier(needed)} {NEEDED[needed]}" for needed in missing)
@@ -43,10 +43,10 @@ def creation(pipeline: Pipeline, target: Target) -> str:
     if target.rollup is not None:
         return rollup_creation(target, target.rollup)
     time = pipeline.event.time.field
-    own = {} if target.catch_all or time is None or "." in time else {time: "DateTime64(3, 'UTC')"}
-    own |= dict.fromkeys(target.columns, "String")
+    fields = {} if target.catch_all or time is None or "." in time else {time: "DateTime64(3, 'UTC')"}
+    fields |= dict.fromkeys(target.columns, "String")
     lake = {"_type": "LowCardinality(String)", "_payload": "String"} if target.catch_all else {}
-    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**own, **lake, **NEEDED}.items())
+    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**fields, **lake, **NEEDED}.items())
     return (
         f"create it, with a column for each field you want, for instance: CREATE TABLE {table(target.table)} "
         f"({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) ORDER BY (_slice, _cluster)"

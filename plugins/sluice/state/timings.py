@@ -65,7 +65,7 @@ def record(lake: Lake, timing: Timing) -> None:
 
 @contextmanager
 def timed(
-    lake: Lake, step: str, slices: SliceRange, **known: Any
+    lake: Lake, step: str, slices: SliceRange, **fields: Any
 ) -> Iterator[Callable[[Mapping[str, int]], None]]:
     """Times what is inside; the call that it hands out gives the counts (units, rows, bytes) at the end.
 
@@ -75,17 +75,17 @@ def timed(
     counts: dict[str, int] = {}
     yield counts.update
     if counts.get("units"):
-        record(lake, _timing(step, slices, started, pendulum.now("UTC"), **counts, **known))
+        record(lake, _timing(step, slices, started, pendulum.now("UTC"), **counts, **fields))
 
 
-def _timing(step: str, slices: SliceRange, started: datetime, ended: datetime, **known: Any) -> Timing:
+def _timing(step: str, slices: SliceRange, started: datetime, ended: datetime, **fields: Any) -> Timing:
     return Timing(
         step=step,
         start=slices.start.isoformat(),
         until=slices.end.isoformat(),
         started=utc(started).isoformat(timespec="milliseconds"),
         seconds=round((ended - started).total_seconds(), 3),
-        **known,
+        **fields,
     )
 
 
@@ -100,9 +100,9 @@ def of_day(lake: Lake, day: date) -> list[Timing]:
 def newest(lake: Lake, now: datetime, count: int = 300, days: int = 30) -> list[Timing]:
     """Returns at least the newest `count` timings of the last `days` days, oldest first, where there are as
     many."""
-    found: list[Timing] = []
+    timings: list[Timing] = []
     for back in range(days):
-        found = of_day(lake, (utc(now) - timedelta(days=back)).date()) + found
-        if len(found) >= count:
+        timings = of_day(lake, (utc(now) - timedelta(days=back)).date()) + timings
+        if len(timings) >= count:
             break
-    return found
+    return timings

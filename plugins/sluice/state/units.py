@@ -42,11 +42,11 @@ def spans(pipeline: Pipeline, boundaries: Boundaries) -> ClusterSpans:
     """With one cluster every slice counts, also those before the first boundary. Raises SliceLengthFixed: of
     slices of another length none has landed, and files of those that have would belong to nothing."""
     refuse_other_length(pipeline, boundaries)
-    known = {cluster: boundaries.begin(cluster) for cluster in boundaries.clusters}
-    first = min((begin for begin in known.values() if begin is not None), default=None)
+    asked_since = {cluster: boundaries.begin(cluster) for cluster in boundaries.clusters}
+    first = min((begin for begin in asked_since.values() if begin is not None), default=None)
     ends = {c: boundaries.end(c) for c in sorted(boundaries.clusters - set(pipeline.clusters))}
     return ClusterSpans(
-        begins={c.cluster: _begin(c, known.get(c.cluster), first) for c in pipeline.kafka},
+        begins={c.cluster: _begin(c, asked_since.get(c.cluster), first) for c in pipeline.kafka},
         gone={cluster: end for cluster, end in ends.items() if end is not None},
     )
 
@@ -61,19 +61,23 @@ def _length(length: timedelta) -> str:
     return f"{minutes // 60}h" if minutes % 60 == 0 else f"{minutes}m"
 
 
-def _begin(cluster: Cluster, known: datetime | None, first: datetime | None) -> datetime | None:
+def _begin(cluster: Cluster, asked_since: datetime | None, first: datetime | None) -> datetime | None:
     if cluster.start is not None:
         return cluster.start
-    if first is None or known == first:
+    if first is None or asked_since == first:
         return None
-    return NEVER if known is None else known
+    return NEVER if asked_since is None else asked_since
 
 
 def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | None = None) -> list[Unit]:
     """Returns every unit of the range, slice by slice, and those of clusters taken away that may have
     landed."""
-    known = spans(pipeline, boundaries or Boundaries())
-    return [unit for slice_ in slices for unit in (*known.awaited(slice_), *known.gone_from(slice_))]
+    cluster_spans = spans(pipeline, boundaries or Boundaries())
+    return [
+        unit
+        for slice_ in slices
+        for unit in (*cluster_spans.awaited(slice_), *cluster_spans.gone_from(slice_))
+    ]
 
 
 def begun(cluster: Cluster, slices: Iterable[Slice]) -> list[Slice]:

@@ -16,7 +16,7 @@ UNKNOWN = -1
 class PartitionColumn:
     """One partition's boundaries; row i belongs to instant i of the topic.
 
-    `offsets` is UNKNOWN where the stored boundary did not know the partition. `found` holds codes of
+    `offsets` is UNKNOWN where the stored boundary does not have the partition. `found` holds codes of
     `CODES`. `first_start` is the log start when the partition was first seen: what UNKNOWN counts as.
     """
 
@@ -29,8 +29,8 @@ class PartitionColumn:
     @classmethod
     def unknown(cls, first_start: int, rows: int) -> PartitionColumn:
         starts = array("q", [first_start]) * rows
-        found = array("b", [CODE[FoundBy.NEW]]) * rows
-        return cls(first_start, array("q", [UNKNOWN]) * rows, starts, starts, found)
+        codes = array("b", [CODE[FoundBy.NEW]]) * rows
+        return cls(first_start, array("q", [UNKNOWN]) * rows, starts, starts, codes)
 
     def __getitem__(self, row: int) -> PartitionBoundary:
         offset = self.offset(row)

@@ -177,7 +177,7 @@ def _topic(block: TopicBoundaries, length: int) -> _Topic:
 
 
 def _partition(number: int, column: PartitionColumn) -> msgspec.Raw:
-    found = _Partition(
+    partition = _Partition(
         number,
         column.first_start,
         _differences(column.offsets),
@@ -185,21 +185,21 @@ def _partition(number: int, column: PartitionColumn) -> msgspec.Raw:
         _runs(column.log_starts),
         [(CODES[code].value, count) for code, count in _runs(column.found)],
     )
-    return msgspec.Raw(msgspec.json.encode(found))
+    return msgspec.Raw(msgspec.json.encode(partition))
 
 
 def _column(stored: _Partition) -> PartitionColumn:
     offsets = np.cumsum(np.array(stored.offsets, np.int64))
     floors = _values(stored.floors, np.int64)
     floors = np.where(floors >= 0, floors, np.where(offsets < 0, stored.first_start, offsets))
-    found = _values([(CODE[FoundBy(name)], count) for name, count in stored.found], np.int8)
+    codes = _values([(CODE[FoundBy(name)], count) for name, count in stored.found], np.int8)
     starts = _values(stored.log_starts, np.int64)
     return PartitionColumn(
         stored.first_start,
         array("q", offsets.tobytes()),
         array("q", floors.tobytes()),
         array("q", starts.tobytes()),
-        array("b", found.tobytes()),
+        array("b", codes.tobytes()),
     )
 
 
@@ -209,10 +209,10 @@ def _floors(column: PartitionColumn) -> np.ndarray:
 
 
 def _runs(values: Sequence[int] | np.ndarray) -> Runs:
-    given = np.asarray(values)
-    starts = np.flatnonzero(np.append(True, given[1:] != given[:-1])) if len(given) else given
-    counts = np.diff(np.append(starts, len(given)))
-    return list(zip(given[starts].tolist(), counts.tolist(), strict=True)) if len(given) else []
+    numbers = np.asarray(values)
+    starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])) if len(numbers) else numbers
+    counts = np.diff(np.append(starts, len(numbers)))
+    return list(zip(numbers[starts].tolist(), counts.tolist(), strict=True)) if len(numbers) else []
 
 
 def _values(runs: Runs, kind: type[np.integer]) -> np.ndarray:
@@ -221,8 +221,8 @@ def _values(runs: Runs, kind: type[np.integer]) -> np.ndarray:
 
 
 def _differences(values: Sequence[int]) -> list[int]:
-    found: list[int] = np.diff(np.asarray(values, np.int64), prepend=0).tolist()
-    return found
+    differences: list[int] = np.diff(np.asarray(values, np.int64), prepend=0).tolist()
+    return differences
 
 
 def _instant_runs(instants: Sequence[int], length: int) -> list[tuple[str, int]]:

@@ -29,9 +29,9 @@ class BoundaryLog:
     lake: Objects
     writer: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    def read(self, known: Boundaries | None = None) -> Boundaries:
-        """Returns the state after all entries; `known` is an earlier state to go on from."""
-        state = self._checkpoint() if known is None else known
+    def read(self, earlier: Boundaries | None = None) -> Boundaries:
+        """Returns the state after all entries; `earlier` is a state to go on from."""
+        state = self._checkpoint() if earlier is None else earlier
         while (stored := self.lake.read(layout.boundary_entry(state.entries))) is not None:
             place = f"{self.lake.url}/{layout.boundary_entry(state.entries)}"
             state = state.with_entry(decode_entry(stored.data, place))

@@ -58,8 +58,8 @@ class Boundaries:
                     f"boundary log, entry {self.entries}: topic {block.cluster}/{block.topic} has the id "
                     f"{block.uuid}, which was never accepted: restore the log from a copy"
                 )
-            known = blocks.get(block.key)
-            blocks[block.key] = block if known is None else known.merged(block)
+            earlier = blocks.get(block.key)
+            blocks[block.key] = block if earlier is None else earlier.merged(block)
         asked = {c: min(at, self.asked.get(c, at)) for c, at in entry.asked.items()}
         length = self.length or entry.length
         return Boundaries(self.entries + 1, length, blocks, eras, {**self.asked, **asked})
@@ -87,19 +87,19 @@ class Boundaries:
 
     def missing(self, slices: Iterable[Slice], cluster: str, topic: str) -> list[int]:
         """Instants (seconds since the epoch, ascending) to look up before all slices are resolved."""
-        wanted: set[int] = set()
+        instants: set[int] = set()
         for slice_ in slices:
             start, end = int(slice_.start.timestamp()), int(slice_.end.timestamp())
             block, closed = self._era(cluster, topic, start)
-            wanted.update(at for at in (start, end) if _row(block, closed, at) is None)
-        return sorted(wanted)
+            instants.update(at for at in (start, end) if _row(block, closed, at) is None)
+        return sorted(instants)
 
     def ranges(self, slice_: Slice, cluster: str, topics: Iterable[str]) -> tuple[OffsetRange, ...] | None:
         """Returns what the slice is: one range per partition, by topic and partition; None when not resolved.
 
         A partition that neither boundary knew is left out; it has no offsets in the slice.
         """
-        found: list[OffsetRange] = []
+        ranges: list[OffsetRange] = []
         for topic in topics:
             pair = self._pair(slice_, cluster, topic)
             if pair is None:
@@ -111,8 +111,8 @@ class Boundaries:
                 if since != UNKNOWN or until != UNKNOWN:
                     first = column.first_start
                     edges = (first if since == UNKNOWN else since, first if until == UNKNOWN else until)
-                    found.append(OffsetRange(topic, block.uuid, number, *edges))
-        return tuple(found)
+                    ranges.append(OffsetRange(topic, block.uuid, number, *edges))
+        return tuple(ranges)
 
     def expired(self, slice_: Slice, cluster: str, topics: Iterable[str]) -> tuple[Loss, ...]:
         """Returns what had expired before the slice was first resolved: at most these offsets, hours unknown.
@@ -137,14 +137,14 @@ class Boundaries:
     def begin(self, cluster: str) -> pendulum.DateTime | None:
         """Returns the first instant at which the cluster was asked for, whether it answered or not; None:
         never."""
-        found = [b.instants[0] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
-        found += [self.asked[cluster]] if cluster in self.asked else []
-        return pendulum.from_timestamp(min(found)) if found else None
+        instants = [b.instants[0] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
+        instants += [self.asked[cluster]] if cluster in self.asked else []
+        return pendulum.from_timestamp(min(instants)) if instants else None
 
     def end(self, cluster: str) -> pendulum.DateTime | None:
         """Returns the last instant with a stored boundary of the cluster; None without any."""
-        found = [b.instants[-1] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
-        return pendulum.from_timestamp(max(found)) if found else None
+        instants = [b.instants[-1] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
+        return pendulum.from_timestamp(max(instants)) if instants else None
 
     def _uncertain(self, slice_: Slice, cluster: str, topic: str) -> Iterator[Loss]:
         pair = self._pair(slice_, cluster, topic)

@@ -68,17 +68,17 @@ class ErasureList:
 
     def over(self, slices: Iterable[Slice]) -> ErasureList:
         """Returns the entries that cover one of the slices; these have other numbers."""
-        known = list(slices)
-        found = [one for one in self.entries if any(one.covers(slice_) for slice_ in known)]
-        return replace(self, entries=tuple(found))
+        slices = list(slices)
+        entries = [entry for entry in self.entries if any(entry.covers(slice_) for slice_ in slices)]
+        return replace(self, entries=tuple(entries))
 
     def digest(self, value: bytes) -> str:
         return digest(self.salt, value)
 
-    def number_of(self, wanted: Erasure) -> int | None:
-        """Returns the newest entry that was asked for in the same words."""
-        alike = [number for number, one in enumerate(self.entries) if one.words == wanted.words]
-        return alike[-1] if alike else None
+    def number_of(self, erasure: Erasure) -> int | None:
+        """Returns the number of the newest entry that was asked for in the same words; None without one."""
+        numbers = [number for number, one in enumerate(self.entries) if one.words == erasure.words]
+        return numbers[-1] if numbers else None
 
 
 NONE = ErasureList()
@@ -100,8 +100,8 @@ _FORMAT = msgspec.json.Decoder(_Format)
 _LIST = msgspec.json.Decoder(ErasureList)
 
 
-def encode(found: ErasureList) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(found), indent=1)
+def encode(erasures: ErasureList) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(erasures), indent=1)
 
 
 def decode(data: bytes, place: str) -> ErasureList:

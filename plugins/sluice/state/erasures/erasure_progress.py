@@ -79,7 +79,7 @@ def read_progress(lake: Lake, number: int) -> ErasureProgress:
 
 
 def note_progress(lake: Lake, number: int, more: ErasureProgress) -> ErasureProgress:
-    """Adds to it by compare-and-set, and returns what it is then."""
+    """Adds `more` by compare-and-set, and returns the progress with it."""
     key = _key(number)
 
     def change(data: bytes | None) -> bytes:
@@ -94,22 +94,22 @@ def unerased(lake: Lake, manifests: Mapping[Unit, Manifest]) -> dict[Unit, int]:
     """Returns the units that may hold somebody who is on the list, and the number of the oldest such entry:
     the landing did not know it, and no erasure has searched these very files."""
     entries = read_erasures(lake).entries
-    known: dict[int, ErasureProgress] = {}
-    found: dict[Unit, int] = {}
+    progress_by_number: dict[int, ErasureProgress] = {}
+    oldest_by_unit: dict[Unit, int] = {}
     for unit, manifest in manifests.items():
         for number in _owed(manifest, len(entries)):
             if not entries[number].covers(unit.slice):
                 continue
-            if number not in known:
-                known[number] = read_progress(lake, number)
-            if known[number].clean.get(str(unit)) != manifest.id:
-                found[unit] = number
+            if number not in progress_by_number:
+                progress_by_number[number] = read_progress(lake, number)
+            if progress_by_number[number].clean.get(str(unit)) != manifest.id:
+                oldest_by_unit[unit] = number
                 break
-    return found
+    return oldest_by_unit
 
 
 def left_of(progress: ErasureProgress, number: int, manifests: Mapping[Unit, Manifest]) -> list[Unit]:
-    """Returns the units that were found and have not been made again without the person."""
+    """Returns the units in which the person was found, and that have not been remade since."""
     return [unit for unit, m in manifests.items() if str(unit) in progress.found and m.erasures <= number]
 
 

@@ -34,15 +34,15 @@ def add_erasure(lake: Lake, entry: Erasure, again: Callable[[int, Erasure], bool
     """
 
     def change(data: bytes | None) -> bytes:
-        found = decode(data or encode(NONE), KEY)
-        number = found.number_of(entry)
-        if number is not None and not again(number, found.entries[number]):
-            return encode(found)
-        return encode(replace(found, entries=(*found.entries, entry)))
+        erasures = decode(data or encode(NONE), KEY)
+        number = erasures.number_of(entry)
+        if number is not None and not again(number, erasures.entries[number]):
+            return encode(erasures)
+        return encode(replace(erasures, entries=(*erasures.entries, entry)))
 
     update_object(lake, KEY, change)
-    found = read_erasures(lake)
-    number = found.number_of(entry)
+    erasures = read_erasures(lake)
+    number = erasures.number_of(entry)
     if number is None:
         raise LookupError(f"{KEY} lost an entry that was just written")
-    return number, found
+    return number, erasures

@@ -52,15 +52,15 @@ class FieldChange:
     def said(self) -> str:
         """Without the type."""
         now, before = _of(self.having, self.rows), _of(self.having_before, self.rows_before)
-        name, own = f"field `{visible(self.field)}`", ", ".join(self.kinds)
+        name, kinds = f"field `{visible(self.field)}`", ", ".join(self.kinds)
         was = f"was in {before} ({', '.join(self.kinds_before)})"
         if self.kind is ChangeKind.NEW:
-            return f"{name} is new: in {now} ({own}); before in {before}"
+            return f"{name} is new: in {now} ({kinds}); before in {before}"
         if self.kind is ChangeKind.KIND:
-            return f"{name} is {own} in {now}; before in {before}, and else {', '.join(self.kinds_before)}"
+            return f"{name} is {kinds} in {now}; before in {before}, and else {', '.join(self.kinds_before)}"
         if self.kind is ChangeKind.VANISHED:
             return f"{name} vanished: in none of {self.rows:,} rows, {was}"
-        likely = f"likely `{visible(self.likely)}` now, which is in {now} ({own}), at the same place"
+        likely = f"likely `{visible(self.likely)}` now, which is in {now} ({kinds}), at the same place"
         return f"{name} vanished: in none of {self.rows:,} rows, {was}; {likely}"
 
 
@@ -72,11 +72,11 @@ def changes_in(window: Sequence[TypeFields]) -> list[FieldChange]:
     """Returns the changes in the last of `window`, which are slices of one type and cluster, oldest first.
     Changes of earlier slices are not reported again."""
     kinds = [one.kinds for one in window]
-    if all(own == kinds[-1] for own in kinds):
+    if all(slice_kinds == kinds[-1] for slice_kinds in kinds):
         return []
     names = sorted({name for name, _ in frozenset().union(*kinds) - frozenset.intersection(*kinds)})
-    found = [change for name in names for change in _of_field(window, name)]
-    return list(_with_names(window, found, names))
+    changes = [change for name in names for change in _of_field(window, name)]
+    return list(_with_names(window, changes, names))
 
 
 def confirmed(change: FieldChange, earlier: Sequence[TypeFields]) -> bool:
@@ -110,7 +110,7 @@ def _of_kinds(window: Sequence[TypeFields], name: str, having: Sequence[int]) ->
     unknown = [one.others for one in window]
     kinds = [_kinds(one, name) for one in window]
     for kind in kinds[-1]:
-        turn = begins(FieldSeries(having, [own.get(kind, 0) for own in kinds], unknown))
+        turn = begins(FieldSeries(having, [rows_by_kind.get(kind, 0) for rows_by_kind in kinds], unknown))
         if turn is None:
             continue
         change = _change(ChangeKind.KIND, window, name, turn)
@@ -135,15 +135,19 @@ def _change(kind: ChangeKind, window: Sequence[TypeFields], name: str, turn: Tur
 
 
 def _with_names(
-    window: Sequence[TypeFields], found: Sequence[FieldChange], names: Sequence[str]
+    window: Sequence[TypeFields], changes: Sequence[FieldChange], names: Sequence[str]
 ) -> Iterator[FieldChange]:
     """With the one name that a field seems to have now, where there is exactly one, and no field beside it
     seems to have the same."""
-    gone = [change for change in found if change.kind is ChangeKind.VANISHED]
+    gone = [change for change in changes if change.kind is ChangeKind.VANISHED]
     likely = {change.field: [n for n in names if _same(window, change, n)] for change in gone}
-    taken = [name for own in likely.values() for name in own]
-    renamed = {old: own[0] for old, own in likely.items() if len(own) == 1 and taken.count(own[0]) == 1}
-    for change in found:
+    taken = [name for candidates in likely.values() for name in candidates]
+    renamed = {
+        old: candidates[0]
+        for old, candidates in likely.items()
+        if len(candidates) == 1 and taken.count(candidates[0]) == 1
+    }
+    for change in changes:
         if change.kind is ChangeKind.VANISHED and change.field in renamed:
             yield _renamed(window, change, renamed[change.field])
         elif change.kind is not ChangeKind.NEW or change.field not in renamed.values():
@@ -166,11 +170,11 @@ def _same(window: Sequence[TypeFields], change: FieldChange, name: str) -> bool:
     place. The slice in which a producer changes over has both."""
     begin = _begin(window, change)
     before, since = window[: begin - 1], window[begin:]
-    whole = before if any(_filled(one, change.field) for one in before) else window[:begin]
+    old_slices = before if any(_filled(one, change.field) for one in before) else window[:begin]
     if any(_filled(one, name) for one in before) or not all(_filled(one, name) for one in since):
         return False
-    old, new = _united(whole, change.field), _united(since, name)
-    share = old.filled / sum(one.rows for one in whole)
+    old, new = _united(old_slices, change.field), _united(since, name)
+    share = old.filled / sum(one.rows for one in old_slices)
     apart = _SHARES_APART + 2 * sqrt(share * (1 - share) / change.rows)
     return (
         abs(share - new.filled / change.rows) <= apart
@@ -187,7 +191,7 @@ def _kinds_apart(one: FieldSeen, other: FieldSeen) -> float:
 
 def _united(window: Sequence[TypeFields], name: str) -> FieldSeen:
     seen = [one.fields[name] for one in window if name in one.fields]
-    kinds = {kind: sum(one.kinds.get(kind, 0) for one in seen) for own in seen for kind in own.kinds}
+    kinds = {kind: sum(one.kinds.get(kind, 0) for one in seen) for field in seen for kind in field.kinds}
     return FieldSeen(sum(one.rows for one in seen), kinds, sum(one.places for one in seen))
 
 

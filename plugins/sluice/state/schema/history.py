@@ -38,16 +38,16 @@ class UnitChange:
 class FieldHistory:
     """The fields of one cluster's slices, read when they are needed and then kept; slices are numbered."""
 
-    def __init__(self, lake: Lake, cluster: str, known: Mapping[Slice, Manifest], say: Say) -> None:
+    def __init__(self, lake: Lake, cluster: str, manifests: Mapping[Slice, Manifest], say: Say) -> None:
         self._lake, self._cluster, self._say = lake, cluster, say
-        self._fields = {_number(slice_): _fields(manifest) for slice_, manifest in known.items()}
+        self._fields = {_number(slice_): _fields(manifest) for slice_, manifest in manifests.items()}
 
     def changes(self, slice_: Slice) -> Iterator[FieldChange]:
         """Yields those that `slice_` shows; none where it has not landed."""
         now = self._of([_number(slice_)], slice_.length)[0]
         before = self._before(slice_, COMPARED, LOOK_BACK) if now else []
-        for name, own in now.items():
-            for change in changes_in([*(one[name] for one in before if name in one), own]):
+        for name, type_fields in now.items():
+            for change in changes_in([*(one[name] for one in before if name in one), type_fields]):
                 earlier = self._before(slice_, EARLIER, EARLIER)[: -len(before)]
                 if confirmed(change, [one[name] for one in earlier if name in one]):
                     yield change
@@ -55,14 +55,14 @@ class FieldHistory:
     def _before(self, slice_: Slice, most: timedelta, within: timedelta) -> list[Fields]:
         """Returns the newest slices with rows within a time before `slice_`, as many as `most` has; oldest
         first."""
-        count, found, last = _count(most, slice_.length), list[Fields](), _number(slice_)
+        count, fields, last = _count(most, slice_.length), list[Fields](), _number(slice_)
         first = max(last - _count(within, slice_.length), 0)
         for end in range(last, first, -count):
             numbers = range(end - 1, max(end - count, first) - 1, -1)
-            found += [one for one in self._of(numbers, slice_.length) if one]
-            if len(found) >= count:
+            fields += [one for one in self._of(numbers, slice_.length) if one]
+            if len(fields) >= count:
                 break
-        return found[:count][::-1]
+        return fields[:count][::-1]
 
     def _of(self, numbers: Sequence[int], length: timedelta) -> list[Fields]:
         new = [number for number in numbers if number not in self._fields]
@@ -83,21 +83,22 @@ class FieldHistory:
 
 
 def changes_of(
-    lake: Lake, units: Iterable[Unit], known: Mapping[Unit, Manifest], say: Say
+    lake: Lake, units: Iterable[Unit], manifests: Mapping[Unit, Manifest], say: Say
 ) -> list[UnitChange]:
-    """Returns what the landed ones of `units` show, in their order; `known` are manifests that need not be
-    read.
+    """Returns what the landed ones of `units` show, in their order; `manifests` need not be read.
 
     Raises LakeUnavailable.
     """
     histories: dict[str, FieldHistory] = {}
-    found = []
+    changes = []
     for unit in units:
         if unit.cluster not in histories:
-            own = {one.slice: manifest for one, manifest in known.items() if one.cluster == unit.cluster}
-            histories[unit.cluster] = FieldHistory(lake, unit.cluster, own, say)
-        found += [UnitChange(unit, change) for change in histories[unit.cluster].changes(unit.slice)]
-    return found
+            of_cluster = {
+                one.slice: manifest for one, manifest in manifests.items() if one.cluster == unit.cluster
+            }
+            histories[unit.cluster] = FieldHistory(lake, unit.cluster, of_cluster, say)
+        changes += [UnitChange(unit, change) for change in histories[unit.cluster].changes(unit.slice)]
+    return changes
 
 
 def _fields(manifest: Manifest | None) -> Fields:

@@ -85,15 +85,15 @@ def ends(series: FieldSeries) -> Turn | None:
     say so."""
     if series.having[-1]:
         return None
-    last = max((place for place, having in enumerate(series.having) if having), default=-1)
+    last = max((at for at, having in enumerate(series.having) if having), default=-1)
     turn = _turn(series, last + 1)
     if turn.having_before < EXPECTED or not turn.rows:
         return None
-    first = next(place for place, having in enumerate(series.having) if having)
+    first = next(at for at, having in enumerate(series.having) if having)
     share = turn.having_before / sum(series.rows[first : turn.at])
     missed = share * turn.rows - sum(series.unknown[turn.at :])
-    known = share * series.rows[-1] - series.unknown[-1]
-    if not missed - known < EXPECTED <= missed or not _steady(series, turn, share):
+    missed_last = share * series.rows[-1] - series.unknown[-1]
+    if not missed - missed_last < EXPECTED <= missed or not _steady(series, turn, share):
         return None
     return None if longest_gap(series, turn.at, share) >= _FLICKERS else turn
 
@@ -102,9 +102,11 @@ def longest_gap(series: FieldSeries, until: int, share: float) -> float:
     """Of the stretches without it, between two slices that have it before `until`, the most rows that should
     have it."""
     pairs = list(zip(series.having, series.rows, strict=True))[:until]
-    stretches = [(found, list(own)) for found, own in groupby(pairs, key=lambda pair: pair[0] > 0)]
-    inner = [own for found, own in stretches[1:] if not found]
-    return share * max((sum(rows for _, rows in own) for own in inner), default=0)
+    stretches = [
+        (present, list(stretch)) for present, stretch in groupby(pairs, key=lambda pair: pair[0] > 0)
+    ]
+    inner = [stretch for present, stretch in stretches[1:] if not present]
+    return share * max((sum(rows for _, rows in stretch) for stretch in inner), default=0)
 
 
 def _steady(series: FieldSeries, turn: Turn, share: float) -> bool:
