@@ -45,10 +45,10 @@ class EventWindow:
         )
         start = max(floor(slices.start - self.grace - HOUR, HOUR), floor(self.first, HOUR))
         hours = (int(ceil(last, HOUR).timestamp()) - int(start.timestamp())) // 3600
-        found = (start + HOUR * number for number in range(hours))
+        candidates = (start + HOUR * number for number in range(hours))
         return [
             hour
-            for hour in found
+            for hour in candidates
             if self.of(hour).start < slices.end and slices.start < self.of(hour).end <= end
         ]
 
@@ -66,13 +66,13 @@ def complete(
     hours: Iterable[pendulum.DateTime], window: EventWindow, incomplete: Sequence[pendulum.DateTime]
 ) -> list[pendulum.DateTime]:
     """Returns those `hours` that wait for none of the `incomplete` slices, whose starts are ascending."""
-    found = []
+    complete_hours = []
     for hour in hours:
         slices = window.of(hour)
-        next_one = bisect_left(incomplete, slices.start)
-        if next_one == len(incomplete) or incomplete[next_one] >= slices.end:
-            found.append(hour)
-    return found
+        number = bisect_left(incomplete, slices.start)
+        if number == len(incomplete) or incomplete[number] >= slices.end:
+            complete_hours.append(hour)
+    return complete_hours
 
 
 def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[str]:
@@ -89,8 +89,8 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     hours = window.touched(slices, span[1])
     if not hours:
         return []
-    found = complete(hours, window, _incomplete(pipeline, lake, boundaries, window.needed(hours)))
-    names = [hour.strftime("%Y-%m-%dT%H") for hour in found]
+    complete_hours = complete(hours, window, _incomplete(pipeline, lake, boundaries, window.needed(hours)))
+    names = [hour.strftime("%Y-%m-%dT%H") for hour in complete_hours]
     keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
     with lake.synced_at_end() as marked:
         each_if_slow(lambda key: _mark(marked, key), keys)
@@ -105,8 +105,8 @@ def _mark(lake: Lake, key: str) -> None:
 def _incomplete(
     pipeline: Pipeline, lake: Lake, boundaries: Boundaries, slices: SliceRange
 ) -> list[pendulum.DateTime]:
-    known = spans(pipeline, boundaries)
-    units = [unit for slice_ in slices for unit in known.awaited(slice_)]
+    unit_spans = spans(pipeline, boundaries)
+    units = [unit for slice_ in slices for unit in unit_spans.awaited(slice_)]
     manifests = finish_moves(lake, units)
-    whole = {unit for unit, manifest in manifests.items() if not (manifest.lost or manifest.forgotten_on)}
-    return sorted({unit.slice.start for unit in units if unit not in whole})
+    intact = {unit for unit, manifest in manifests.items() if not (manifest.lost or manifest.forgotten_on)}
+    return sorted({unit.slice.start for unit in units if unit not in intact})

@@ -31,9 +31,9 @@ def proven_hours(pipeline: Pipeline, slices: SliceRange) -> list[pendulum.DateTi
 
 
 def whole_hours(
-    hours: Sequence[pendulum.DateTime], window: EventWindow, found: Iterable[UnitStatus]
+    hours: Sequence[pendulum.DateTime], window: EventWindow, statuses: Iterable[UnitStatus]
 ) -> list[pendulum.DateTime]:
-    """Returns those `hours` of which every unit is complete; `found` are the units of all that they wait
+    """Returns those `hours` of which every unit is complete; `statuses` are those of all units that they wait
     for."""
-    open_slices = {s.unit.slice.start for s in found if s.state is not UnitState.COMPLETE}
+    open_slices = {s.unit.slice.start for s in statuses if s.state is not UnitState.COMPLETE}
     return complete(hours, window, sorted(open_slices))

@@ -19,27 +19,29 @@ from sluice.state.timings import timed
 
 
 def publish_range(
-    pipeline: Pipeline, slices: SliceRange, found: Sequence[UnitStatus] | None = None
+    pipeline: Pipeline, slices: SliceRange, statuses: Sequence[UnitStatus] | None = None
 ) -> list[dict[str, Any]]:
     """Marks complete event hours, and returns for each table and complete slice what became available.
 
-    `found` is what `verify_range` has just seen, where it was the same process that verified. A slice that
+    `statuses` are what `verify_range` has just seen, where the same process verified. A slice that
     waits for one of several clusters is left out: it is published when that has landed. Raises Refused for
     one that is not complete for another reason.
     """
     lake = open_lake(pipeline)
     with timed(lake, "publish", slices) as count:
-        found = survey_past(pipeline, slices) if found is None else found
+        statuses = survey_past(pipeline, slices) if statuses is None else statuses
         crash_points.reached(Publish.SURVEYED)
         publish_event_hours(pipeline, lake, slices)
         crash_points.reached(Publish.HOURS_MARKED)
-        count({"units": len(found), "rows": 0})
+        count({"units": len(statuses), "rows": 0})
     events = []
     by_slice: dict[Slice, list[UnitStatus]] = {}
-    for status in found:
+    for status in statuses:
         by_slice.setdefault(status.unit.slice, []).append(status)
-    apart = {unit.slice for part in waiting(pipeline, found) for unit in part.units}
-    for slice_, units in ((slice_, units) for slice_, units in by_slice.items() if slice_ not in apart):
+    waiting_slices = {unit.slice for part in waiting(pipeline, statuses) for unit in part.units}
+    for slice_, units in (
+        (slice_, units) for slice_, units in by_slice.items() if slice_ not in waiting_slices
+    ):
         if not all(s.state.done for s in units):
             raise Refused(f"slice {slice_.id} is not complete: `sluice status` shows what is missing")
         manifests = {s.unit.cluster: s.manifest.id for s in units if s.manifest}
