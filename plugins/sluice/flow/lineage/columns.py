@@ -11,17 +11,17 @@ from sluice.flow.load.casts.columns import HOLDERS, LAKE
 
 
 def sources_of(target: Target, columns: Iterable[Column], lake: DatasetName) -> dict[str, ColumnSource]:
-    """Of the columns that a load fills; a field of the event is a dotted path.
+    """Returns the source of each column that a load fills; a field of the event is a dotted path.
 
-    Those of counts and rollups are computed of many rows, and a SELECT is not taken apart.
+    Columns of counts and rollups have none: they are computed of many rows, and a SELECT is not taken apart.
     """
     if target.counted or target.rollup is not None:
         return {}
-    found = {}
+    sources = {}
     for column in columns:
         if column.name in LAKE:
-            found[column.name] = ColumnSource(lake, column.name)
+            sources[column.name] = ColumnSource(lake, column.name)
         elif column.filled and column.name not in HOLDERS:
             path = target.columns.get(column.name, column.name)
-            found[column.name] = ColumnSource(lake, path, cast=column.type)
-    return found
+            sources[column.name] = ColumnSource(lake, path, cast=column.type)
+    return sources

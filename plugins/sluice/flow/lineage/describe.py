@@ -30,7 +30,7 @@ NOTHING = StepFacts()
 def datasets(
     step: str, pipeline: Pipeline, places: Places, table: str = "", facts: StepFacts = NOTHING
 ) -> Datasets:
-    """Those of one run of `step`; without facts their names alone. `table` is a load's target."""
+    """Returns the datasets of one run of `step`; without facts their names alone. `table`: a target."""
     lake = Dataset(places.lake)
     if step == "resolve":
         return Datasets(_topics(places, facts))
@@ -45,16 +45,16 @@ def datasets(
 
 
 def _topics(places: Places, facts: StepFacts) -> tuple[Dataset, ...]:
-    read: dict[TopicKey, int] = {}
+    records: dict[TopicKey, int] = {}
     for manifest in facts.manifests or ():
         for count in manifest.counts:
             key = (manifest.cluster, count.topic)
-            read[key] = read.get(key, 0) + count.read
+            records[key] = records.get(key, 0) + count.read
     ranges = facts.ranges or _ranges(facts.manifests or ())
     return tuple(
         Dataset(
             name,
-            rows=None if facts.manifests is None else read.get((cluster, topic), 0),
+            rows=None if facts.manifests is None else records.get((cluster, topic), 0),
             offsets=_offsets(part for part in ranges.get(cluster, ()) if part.topic == topic),
         )
         for (cluster, topic), name in places.topics.items()
@@ -62,14 +62,14 @@ def _topics(places: Places, facts: StepFacts) -> tuple[Dataset, ...]:
 
 
 def _ranges(manifests: Iterable[Manifest]) -> dict[str, list[OffsetRange]]:
-    found: dict[str, list[OffsetRange]] = {}
+    ranges: dict[str, list[OffsetRange]] = {}
     for manifest in manifests:
-        found.setdefault(manifest.cluster, []).extend(manifest.ranges)
-    return found
+        ranges.setdefault(manifest.cluster, []).extend(manifest.ranges)
+    return ranges
 
 
 def _offsets(ranges: Iterable[OffsetRange]) -> tuple[Offsets, ...]:
-    """From the first to the last slice of the step, by partition."""
+    """Returns the offsets from the first to the last slice of the step, by partition."""
     edges: dict[int, tuple[int, int]] = {}
     for part in ranges:
         start, until = edges.get(part.partition, (part.start, part.until))
@@ -78,7 +78,7 @@ def _offsets(ranges: Iterable[OffsetRange]) -> tuple[Offsets, ...]:
 
 
 def _with_files(lake: Dataset, facts: StepFacts) -> Dataset:
-    """The rows of events, and the files that hold them."""
+    """Adds the rows of events, and the files that hold them."""
     if facts.manifests is None:
         return lake
     files = [file for manifest in facts.manifests for file in manifest.files]
@@ -94,5 +94,5 @@ def _loaded(target: Target, places: Places, facts: StepFacts) -> Datasets:
     tables = places.tables(target.table)
     # The result has the rows of all shards together.
     rows = facts.rows if len(tables) == 1 else None
-    made = (Dataset(at, rows=rows, columns=columns, sources=filled) for at in tables)
-    return Datasets(tuple(map(Dataset, sources)), tuple(made))
+    outputs = (Dataset(at, rows=rows, columns=columns, sources=filled) for at in tables)
+    return Datasets(tuple(map(Dataset, sources)), tuple(outputs))

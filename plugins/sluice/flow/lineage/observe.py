@@ -66,8 +66,8 @@ def command(pipeline: Pipeline, slices: SliceRange) -> Iterator[None]:
         return
     [(delivery, to)] = _listeners
     run = LineageRun.begin(delivery, to, f"sluice.{pipeline.name}", JobKind.COMMAND, slices, NONE)
-    own = run.began.run
-    parent = Parent(own, to.parent.root if to.parent else own)
+    own_run = run.began.run
+    parent = Parent(own_run, to.parent.root if to.parent else own_run)
     _listeners[:] = [_Listener(delivery, replace(to, parent=parent))]
     try:
         yield

@@ -20,24 +20,26 @@ from sluice.state.units import units_of
 
 
 def read_facts(
-    step: str, given: Mapping[str, Any], result: Any, places: Places, started: datetime
+    step: str, arguments: Mapping[str, Any], result: Any, places: Places, started: datetime
 ) -> StepFacts:
-    """`given` are the arguments of the step's function, `result` is what it returned, `started` in UTC.
+    """`arguments` are those of the step's function, `result` is what it returned, `started` in UTC.
 
     Raises what lake and ClickHouse raise.
     """
-    pipeline, slices = given["pipeline"], given["slices"]
+    pipeline, slices = arguments["pipeline"], arguments["slices"]
     if step == "resolve":
         return StepFacts(ranges=_resolved(pipeline, slices, places))
     if step == "land":
         units = units_of(pipeline, slices, BoundaryLog(places.opened).read())
-        found = read_manifests(
-            places.opened, [u for u in units if given.get("cluster", "") in ("", u.cluster)]
+        manifests = read_manifests(
+            places.opened, [u for u in units if arguments.get("cluster", "") in ("", u.cluster)]
         )
         since = started.strftime(STAMP)
-        return StepFacts(manifests=[one for one in found.values() if one.landed_at >= since])
+        return StepFacts(
+            manifests=[manifest for manifest in manifests.values() if manifest.landed_at >= since]
+        )
     if step == "load":
-        return StepFacts(rows=result["rows"], columns=_columns(given["table"], places))
+        return StepFacts(rows=result["rows"], columns=_columns(arguments["table"], places))
     if step == "verify":
         return StepFacts(manifests=[status.manifest for status in result if status.manifest])
     return NOTHING
@@ -45,16 +47,16 @@ def read_facts(
 
 def _resolved(pipeline: Pipeline, slices: SliceRange, places: Places) -> dict[str, list[OffsetRange]]:
     boundaries = BoundaryLog(places.opened).read()
-    found: dict[str, list[OffsetRange]] = {}
+    ranges: dict[str, list[OffsetRange]] = {}
     for cluster in pipeline.kafka:
         for topic in cluster.topics:
             parts = (boundaries.ranges(slice_, cluster.cluster, [topic]) for slice_ in slices)
-            found.setdefault(cluster.cluster, []).extend(r for part in parts if part for r in part)
-    return found
+            ranges.setdefault(cluster.cluster, []).extend(r for part in parts if part for r in part)
+    return ranges
 
 
 def _columns(table: str, places: Places) -> Sequence[Column]:
     database, name = table.split(".")
     with connect_replicas(places.first) as clients:
-        found = read_table(clients[0], database, name)
-    return found.columns if found else ()
+        target_table = read_table(clients[0], database, name)
+    return target_table.columns if target_table else ()

@@ -33,7 +33,7 @@ def exit_line(code: int) -> str:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the events of a process go: the jobs' namespace, and the run whose children its runs are."""
+    """Where the events of a process go: the jobs' namespace, and the parent of its runs."""
 
     sender: Sender
     namespace: str
@@ -57,19 +57,19 @@ class LineageRun:
         job: str,
         kind: JobKind,
         slices: SliceRange,
-        known: Datasets,
+        named: Datasets,
         since: datetime | None = None,
     ) -> LineageRun:
         """`since`: when it began, where that is not now."""
         run, now = RunOfJob(to.namespace, job, to.sender.new_id()), since or pendulum.now("UTC")
-        began = LineageEvent(RunState.START, now, run, kind, slices.start, slices.end, to.parent, known)
+        began = LineageEvent(RunState.START, now, run, kind, slices.start, slices.end, to.parent, named)
         delivery.put(lambda: began)
         return cls(delivery, began, to.line_of)
 
     def failed(self, error: BaseException | str) -> None:
         text = error if isinstance(error, str) else self.line_of(error)
-        found = replace(self.began, state=RunState.FAIL, at=pendulum.now("UTC"), error=text)
-        self.delivery.put(lambda: found)
+        event = replace(self.began, state=RunState.FAIL, at=pendulum.now("UTC"), error=text)
+        self.delivery.put(lambda: event)
 
     def ended(self, read: Callable[[], Datasets]) -> None:
         """`read` is called in the delivery's thread. What it raises is a part of the event."""
@@ -86,28 +86,30 @@ class LineageRun:
 
 @dataclass(frozen=True)
 class StepRun:
-    """A run of one of the five steps; `given` are the arguments of its function."""
+    """A run of one of the five steps; `arguments` are those of its function."""
 
     run: LineageRun
     step: str
-    given: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     places: Places
 
     @classmethod
     def begin(
-        cls, delivery: Delivery, to: Destination, step: str, given: Mapping[str, Any]
+        cls, delivery: Delivery, to: Destination, step: str, arguments: Mapping[str, Any]
     ) -> StepRun | None:
         """None where its datasets cannot be named: the step itself says why, where it needs them."""
-        pipeline, table = given["pipeline"], given.get("table", "")
+        pipeline, table = arguments["pipeline"], arguments.get("table", "")
         job = ".".join(filter(None, ("sluice", pipeline.name, step, table)))
         try:
             places = places_of(pipeline)
-            known = datasets(step, pipeline, places, table)
+            named = datasets(step, pipeline, places, table)
         except Exception as error:  # a secrets back-end may raise anything
             delivery.lose(error)
             return None
-        run = LineageRun.begin(delivery, to, job, JobKind.STEP, given["slices"], known, given.get("since"))
-        return cls(run, step, given, places)
+        run = LineageRun.begin(
+            delivery, to, job, JobKind.STEP, arguments["slices"], named, arguments.get("since")
+        )
+        return cls(run, step, arguments, places)
 
     def returned(self, result: object) -> None:
         if isinstance(result, int) and result:  # the exit code of an application
@@ -117,5 +119,7 @@ class StepRun:
 
     def _datasets(self, result: object) -> Datasets:
         started: datetime = self.run.began.at
-        facts = read_facts(self.step, self.given, result, self.places, started)
-        return datasets(self.step, self.given["pipeline"], self.places, self.given.get("table", ""), facts)
+        facts = read_facts(self.step, self.arguments, result, self.places, started)
+        return datasets(
+            self.step, self.arguments["pipeline"], self.places, self.arguments.get("table", ""), facts
+        )
