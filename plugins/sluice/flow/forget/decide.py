@@ -9,7 +9,7 @@
 | held | too young | any | any | nothing |
 | held | old enough | a table lacks it, or has the old rows | any | waits |
 | held | old enough | complete | something is wrong | waits |
-| held | old enough | complete, and `remake: auto` makes it again | any | waits |
+| held | old enough | complete, and `remake: auto` is to remake it | any | waits |
 | held | old enough | complete | all holds | forgotten |
 | `_rejected/` forgotten before | `keep.lake` | complete | all holds | the others are forgotten |
 """
@@ -68,7 +68,7 @@ class ForgetDecision:
 
 
 def forgettable(
-    found: Iterable[UnitStatus],
+    statuses: Iterable[UnitStatus],
     anomalies: Sequence[Anomaly],
     edges: KeepEdges,
     at: str,
@@ -88,27 +88,27 @@ def forgettable(
         if anomaly.kind is not AnomalyKind.LOSS:
             why[anomaly.slice, anomaly.cluster] = f"verify: {anomaly.kind}: {anomaly.message}"
     return [
-        _begun(s, known, s.unit in deleted)
-        if (known := _known(s))
+        _resumed(s, unfinished, s.unit in deleted)
+        if (unfinished := _unfinished(s))
         else _decided(s, why.get((s.unit.slice.id, s.unit.cluster), ""), edges, at)
-        for s in found
+        for s in statuses
     ]
 
 
 def files_begun(status: UnitStatus) -> tuple[LandedFile, ...]:
     """Returns the files that a killed run has begun to forget, and may have deleted."""
-    manifest, known = status.manifest, _known(status)
-    if manifest is None or known is None:
+    manifest, unfinished = status.manifest, _unfinished(status)
+    if manifest is None or unfinished is None:
         return ()
     held = {file.key for file in manifest.held_files}
-    before = replace(manifest, forgotten=_before(known))
+    before = replace(manifest, forgotten=_before(unfinished))
     return tuple(file for file in before.held_files if file.key not in held)
 
 
-def _known(status: UnitStatus) -> Forgotten | None:
-    """Returns what a unit's manifest says, where files may be left."""
-    known = status.manifest.forgotten if status.manifest else None
-    return known if known is not None and not known.removed else None
+def _unfinished(status: UnitStatus) -> Forgotten | None:
+    """Returns what the manifest says of a forgetting that may have left files; None where there is none."""
+    forgotten = status.manifest.forgotten if status.manifest else None
+    return forgotten if forgotten is not None and not forgotten.removed else None
 
 
 def _decided(status: UnitStatus, why: str, edges: KeepEdges, at: str) -> ForgetDecision:
@@ -126,17 +126,21 @@ def _decided(status: UnitStatus, why: str, edges: KeepEdges, at: str) -> ForgetD
     return ForgetDecision(status, ForgetAction.FORGET, new)
 
 
-def _begun(status: UnitStatus, known: Forgotten, deleted: bool) -> ForgetDecision:
-    """A table may have lost its commit after files were deleted, or stand in the pipeline file no more."""
-    if deleted or set(known.tables) <= set(committed(status)):
-        return ForgetDecision(status, ForgetAction.FINISH, known)
-    return ForgetDecision(status, ForgetAction.RESTORE, _before(known))
+def _resumed(status: UnitStatus, unfinished: Forgotten, deleted: bool) -> ForgetDecision:
+    """Returns the decision for a unit that a killed run has begun.
+
+    It is restored only where all files are there: a table may lose its commit, or leave the pipeline file,
+    after files were deleted.
+    """
+    if deleted or set(unfinished.tables) <= set(committed(status)):
+        return ForgetDecision(status, ForgetAction.FINISH, unfinished)
+    return ForgetDecision(status, ForgetAction.RESTORE, _before(unfinished))
 
 
-def _before(known: Forgotten) -> Forgotten | None:
-    """Returns what a manifest said before its unit was begun."""
-    earlier = known.lake and known.rejected not in ("", known.lake)
-    return replace(known, lake="", removed=True) if earlier else None
+def _before(unfinished: Forgotten) -> Forgotten | None:
+    """Returns what the manifest said before this forgetting; None where nothing was forgotten yet."""
+    earlier = unfinished.lake and unfinished.rejected not in ("", unfinished.lake)
+    return replace(unfinished, lake="", removed=True) if earlier else None
 
 
 def _due(status: UnitStatus, manifest: Manifest, edges: KeepEdges, at: str) -> Forgotten | None:

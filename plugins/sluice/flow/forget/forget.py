@@ -84,15 +84,15 @@ def decided(
 
     Raises what `audit` and the lake raise.
     """
-    found, anomalies, *_ = audit(pipeline, window, say=say)
+    statuses, anomalies, *_ = audit(pipeline, window, say=say)
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
-    remakes = still_to_come(pipeline, found, rules_now(pipeline)) if pipeline.remake == "auto" else {}
-    return forgettable(found, anomalies, edges, at, remakes, _deleted(lake, found)), anomalies
+    remakes = still_to_come(pipeline, statuses, rules_now(pipeline)) if pipeline.remake == "auto" else {}
+    return forgettable(statuses, anomalies, edges, at, remakes, _deleted(lake, statuses)), anomalies
 
 
-def _deleted(lake: Lake, found: Iterable[UnitStatus]) -> set[Unit]:
+def _deleted(lake: Lake, statuses: Iterable[UnitStatus]) -> set[Unit]:
     """Returns the units of which a killed run has deleted a file: these stay forgotten."""
-    files = [(status.unit, file.key) for status in found for file in files_begun(status)]
+    files = [(status.unit, file.key) for status in statuses for file in files_begun(status)]
     sizes = each_if_slow(lake.size, [key for _, key in files])
     return {unit for (unit, _), size in zip(files, sizes, strict=True) if size is None}
 
@@ -129,22 +129,22 @@ def _forget(
     todo: Sequence[ForgetDecision],
     leases: Sequence[Lease],
 ) -> Forgetting:
-    """Returns what was forgotten. No table is loaded meanwhile: each unit is decided once more on what is
-    there under the leases."""
+    """Returns what was forgotten. Under the leases no table is loaded: there each unit is decided once more,
+    by its state of now."""
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
     seals = {decision.unit: seal_of(decision.status) for decision in todo}
-    found = survey(pipeline, window)
-    again = forgettable(found, anomalies, edges, at, deleted=_deleted(lake, found))
-    same = [d for d in again if d.action in _CHANGES and seal_of(d.status) == seals.get(d.unit)]
-    each_if_slow(partial(restore, lake), [d for d in same if d.action is ForgetAction.RESTORE])
-    new = [decision for decision in same if decision.action is ForgetAction.FORGET]
+    statuses = survey(pipeline, window)
+    decisions = forgettable(statuses, anomalies, edges, at, deleted=_deleted(lake, statuses))
+    unchanged = [d for d in decisions if d.action in _CHANGES and seal_of(d.status) == seals.get(d.unit)]
+    each_if_slow(partial(restore, lake), [d for d in unchanged if d.action is ForgetAction.RESTORE])
+    new = [decision for decision in unchanged if decision.action is ForgetAction.FORGET]
     move(lake, [decision.manifest for decision in new])
     note(lake, [replace(decision.status, manifest=decision.forgetting) for decision in new])
     noted = each_if_slow(partial(note_forgotten, lake), new)
     crash_points.reached(Forget.NOTED)
     begun = [decision for decision, done in zip(new, noted, strict=True) if done]
     _hold(lake, leases, begun)
-    going = [*begun, *(decision for decision in same if decision.action is ForgetAction.FINISH)]
+    going = [*begun, *(decision for decision in unchanged if decision.action is ForgetAction.FINISH)]
     forgetting = Forgetting()
     forgetting.take(lake, going)
     _delete(lake, going)
@@ -182,7 +182,9 @@ def _delete(lake: Lake, going: Sequence[ForgetDecision]) -> None:
 def _leases(pipeline: Pipeline, lake: Lake) -> Iterator[list[Lease]]:
     """Holds the leases of all tables. Raises Busy where one is being loaded."""
     with connect_shards(pipeline, READ_QUORUM) as servers:
-        names = sorted({name for own in leases_of(servers, pipeline).values() for name in own})
+        names = sorted(
+            {name for lease_names in leases_of(servers, pipeline).values() for name in lease_names}
+        )
     term = pipeline.clickhouse.lease
     with hold_all(lake, names, term, 1.5 * term) as leases:
         yield leases

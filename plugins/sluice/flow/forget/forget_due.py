@@ -64,11 +64,11 @@ def forget_due(
     """Forgets window after window, and counts it. Raises what `forget_window` raises."""
     forgetting = Forgetting()
     for window in windows:
-        found = forget_window(pipeline, lake, window, now, say)
-        forgetting.add(found)
-        say(f"{window}: {len(found.units):,} units, {found.files:,} files, {found.bytes:,} bytes")
-        sink.count("units_forgotten", len(found.units), pipeline=pipeline.name)
-        sink.count("bytes_forgotten", found.bytes, pipeline=pipeline.name)
+        forgotten = forget_window(pipeline, lake, window, now, say)
+        forgetting.add(forgotten)
+        say(f"{window}: {len(forgotten.units):,} units, {forgotten.files:,} files, {forgotten.bytes:,} bytes")
+        sink.count("units_forgotten", len(forgotten.units), pipeline=pipeline.name)
+        sink.count("bytes_forgotten", forgotten.bytes, pipeline=pipeline.name)
     return forgetting
 
 
@@ -112,8 +112,8 @@ def keep_since(keep: Keep, versions: Sequence[FileVersion]) -> datetime | None:
     version does not. Pure."""
     since = None
     for version in reversed(versions):
-        known = _keep_of(version.text)
-        if known is None or (known.lake, known.rejected) != (keep.lake, keep.rejected):
+        version_keep = _keep_of(version.text)
+        if version_keep is None or (version_keep.lake, version_keep.rejected) != (keep.lake, keep.rejected):
             break
         since = version.at
     return None if since is None else datetime.fromisoformat(since)

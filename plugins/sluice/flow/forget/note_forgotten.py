@@ -11,20 +11,20 @@ from sluice.manifest import Manifest, decode, encode
 
 
 def note_forgotten(lake: Lake, decision: ForgetDecision) -> bool:
-    """Returns whether the manifest says it now: not where it is another one by now."""
+    """Returns whether it was written; False where another manifest stands there by now."""
     return _replace(lake, decision.manifest, decision.forgetting)
 
 
 def confirm(lake: Lake, decision: ForgetDecision) -> None:
-    """Says that no file is left. A manifest that has replaced it meanwhile has files of its own."""
+    """Notes that no file is left, unless another manifest, with files of its own, has replaced it."""
     old = decision.forgetting
     if old.forgotten is not None:
         _replace(lake, old, replace(old, forgotten=replace(old.forgotten, removed=True)))
 
 
 def restore(lake: Lake, decision: ForgetDecision) -> None:
-    """Takes it back, as long as no file is deleted: as `new` of a unit that was begun says, else to what the
-    manifest said before."""
+    """Restores the manifest, as long as no file is deleted: to `new` where a killed run had begun the unit,
+    else to what it said before."""
     stored, _ = _read(lake, decision.manifest)
     if stored is None:
         return
