@@ -42,7 +42,7 @@ class RejectionReader:
             return
         boundaries = BoundaryLog(self.lake).read()
         for part in parts(slices):
-            self._tell(part, slices)
+            self._say_progress(part, slices)
             for unit, manifest in read_manifests(
                 self.lake, units_of(self.pipeline, part, boundaries)
             ).items():
@@ -52,13 +52,13 @@ class RejectionReader:
         """Yields misfits by unit and cause, of all shards. Raises what the clients raise."""
         tables = [t.table for t in self.pipeline.chosen(self.wanted.tables) if t.rollup is None]
         for part in parts(slices) if tables else ():
-            found: dict[tuple[Unit, RejectionCause], int] = {}
+            counts: dict[tuple[Unit, RejectionCause], int] = {}
             for client in [server.reached for server in servers]:
-                for one in self._of_server(client, part, tables):
-                    key = (one.unit, one.cause)
-                    found[key] = found.get(key, 0) + one.records
-            gone = self._forgotten({unit for unit, _ in found})
-            for (unit, cause), records in sorted(found.items()):
+                for misfit in self._of_server(client, part, tables):
+                    key = (misfit.unit, misfit.cause)
+                    counts[key] = counts.get(key, 0) + misfit.records
+            gone = self._forgotten({unit for unit, _ in counts})
+            for (unit, cause), records in sorted(counts.items()):
                 yield Rejection(unit, cause, records, records if unit in gone else 0)
 
     def _forgotten(self, units: Collection[Unit]) -> Collection[Unit]:
@@ -89,10 +89,10 @@ class RejectionReader:
             "most": _MOST_ROWS,
         }
 
-    def _tell(self, part: SliceRange, whole: SliceRange) -> None:
-        if len(whole) > _TOGETHER:
-            done = int((part.start.timestamp() - whole.start.timestamp()) // whole.length.total_seconds())
-            self.say(f"reading manifests: {done:,} of {len(whole):,} slices")
+    def _say_progress(self, part: SliceRange, slices: SliceRange) -> None:
+        if len(slices) > _TOGETHER:
+            done = int((part.start.timestamp() - slices.start.timestamp()) // slices.length.total_seconds())
+            self.say(f"reading manifests: {done:,} of {len(slices):,} slices")
 
 
 def unparsed_of(unit: Unit, manifest: Manifest, wanted: RejectionFilter) -> list[Rejection]:
@@ -107,9 +107,9 @@ def unparsed_of(unit: Unit, manifest: Manifest, wanted: RejectionFilter) -> list
 def revoked(servers: Servers, pipeline: Pipeline, lake: str, slices: SliceRange) -> Collection[Unit]:
     """Returns the units whose rows a load that was stopped has taken out of some table."""
     tables = [target.table for target in pipeline.targets]
-    asked = {**span(slices), "targets": tables, "pipeline": pipeline.name, "lake": lake}
+    parameters = {**span(slices), "targets": tables, "pipeline": pipeline.name, "lake": lake}
     clients = [server.reached for server in servers] if tables else []
-    rows = [row for client in clients for row in _rows(client, "rejected/revoked", asked)]
+    rows = [row for client in clients for row in _rows(client, "rejected/revoked", parameters)]
     return {unit_of(pipeline, start, cluster) for start, cluster in rows}
 
 

@@ -85,9 +85,11 @@ class RejectionTally:
     groups: dict[RejectionCause, RejectedGroup] = field(default_factory=dict)
 
     def add(self, rejections: Iterable[Rejection]) -> None:
-        for one in rejections:
-            slice_ = one.unit.slice
-            self.groups.setdefault(one.cause, RejectedGroup(one.cause, slice_, slice_)).add(one)
+        for rejection in rejections:
+            slice_ = rejection.unit.slice
+            self.groups.setdefault(rejection.cause, RejectedGroup(rejection.cause, slice_, slice_)).add(
+                rejection
+            )
 
     def records(self, cause: RejectionCause) -> int:
         return self.groups[cause].records if cause in self.groups else 0

@@ -57,7 +57,7 @@ class RetryPlan:
     @property
     def units(self) -> frozenset[Unit]:
         passes = (self.unfinished, self.remake, *self.reload.values())
-        return frozenset(status.unit for one in passes for status in one)
+        return frozenset(status.unit for statuses in passes for status in statuses)
 
     @property
     def lines(self) -> Iterator[str]:
@@ -65,24 +65,24 @@ class RetryPlan:
             yield f"complete {_named(self.unfinished)}, which a run that was stopped has left half done"
         if self.remake:
             yield f"remake {_named(self.remake)} out of the lake, and load all tables"
-        for table, found in self.reload.items():
-            yield f"reload {_named(found)} into {table}"
+        for table, statuses in self.reload.items():
+            yield f"reload {_named(statuses)} into {table}"
 
 
 def candidates(
     pipeline: Pipeline, rejections: Iterable[Rejection], statuses: Statuses, rules: Mapping[str, str]
 ) -> RetryCandidates:
     """Returns what of the rejections a fix can bring in, as far as manifests and reasons say."""
-    found: dict[str, list[Rejection]] = {"unparsed": [], "misfit": []}
+    curable: dict[str, list[Rejection]] = {"unparsed": [], "misfit": []}
     left: dict[str, set[Unit]] = {}
-    for one in rejections:
-        why = _stays(pipeline, one, statuses.get(one.unit), rules)
+    for rejection in rejections:
+        why = _stays(pipeline, rejection, statuses.get(rejection.unit), rules)
         if why is None:
-            found[one.cause.kind].append(one)
+            curable[rejection.cause.kind].append(rejection)
         else:
-            left.setdefault(why, set()).add(one.unit)
+            left.setdefault(why, set()).add(rejection.unit)
     counts = {why: len(units) for why, units in left.items()}
-    return RetryCandidates(tuple(found["unparsed"]), tuple(found["misfit"]), counts)
+    return RetryCandidates(tuple(curable["unparsed"]), tuple(curable["misfit"]), counts)
 
 
 def _stays(
@@ -107,7 +107,7 @@ def _stays(
 
 
 def retry_plan(
-    found: RetryCandidates,
+    candidates: RetryCandidates,
     cures: Mapping[RejectionCause, Cure],
     statuses: Statuses,
     stopped: Collection[Unit],
@@ -115,13 +115,13 @@ def retry_plan(
     """Returns what a retry does. `stopped` are units out of which a load that was stopped has taken rows."""
 
     def cured(rejections: Sequence[Rejection]) -> Iterator[Rejection]:
-        return (one for one in rejections if cures[one.cause].cured)
+        return (rejection for rejection in rejections if cures[rejection.cause].cured)
 
-    remake = {one.unit for one in cured(found.unparsed)}
+    remake = {rejection.unit for rejection in cured(candidates.unparsed)}
     reload: dict[str, set[Unit]] = {}
-    for one in cured(found.misfits):
-        if one.unit not in remake:
-            reload.setdefault(one.cause.table, set()).add(one.unit)
+    for rejection in cured(candidates.misfits):
+        if rejection.unit not in remake:
+            reload.setdefault(rejection.cause.table, set()).add(rejection.unit)
     unfinished = {s.unit for s in statuses.values() if _half_done(s, stopped)} - remake
     return RetryPlan(
         _statuses(unfinished, statuses),
@@ -140,10 +140,10 @@ def _statuses(units: Iterable[Unit], statuses: Statuses) -> tuple[UnitStatus, ..
     return tuple(statuses[unit] for unit in sorted(units))
 
 
-def _named(found: Sequence[UnitStatus]) -> str:
-    slices = sorted({status.unit.slice.id for status in found})
+def _named(statuses: Sequence[UnitStatus]) -> str:
+    slices = sorted({status.unit.slice.id for status in statuses})
     span = slices[0] if len(slices) == 1 else f"{len(slices):,} slices, {slices[0]} … {slices[-1]}"
-    rows = sum(status.manifest.read for status in found if status.manifest)
+    rows = sum(status.manifest.read for status in statuses if status.manifest)
     return f"{span} ({rows:,} records)"
 
 
@@ -162,18 +162,18 @@ class RetryResult:
 
     @classmethod
     def of(cls, before: Iterable[Rejection], after: Iterable[Rejection]) -> RetryResult:
-        was, now = list(before), list(after)
+        rejected_before, rejected_after = list(before), list(after)
         fewer: Counter[Unit] = Counter()
-        for one in was:
-            fewer[one.unit] += one.records
-        for one in now:
-            fewer[one.unit] -= one.records
+        for rejection in rejected_before:
+            fewer[rejection.unit] += rejection.records
+        for rejection in rejected_after:
+            fewer[rejection.unit] -= rejection.records
         came_in = sum(max(0, count) for count in fewer.values())
-        return cls(_summed(was), _summed(now), came_in, came_in - sum(fewer.values()))
+        return cls(_summed(rejected_before), _summed(rejected_after), came_in, came_in - sum(fewer.values()))
 
     @property
     def causes(self) -> list[RejectionCause]:
-        return sorted({*self.before, *self.after}, key=lambda one: (-self.before.get(one, 0), one))
+        return sorted({*self.before, *self.after}, key=lambda cause: (-self.before.get(cause, 0), cause))
 
     @property
     def left(self) -> int:
@@ -182,6 +182,6 @@ class RetryResult:
 
 def _summed(rejections: Iterable[Rejection]) -> dict[RejectionCause, int]:
     counts: Counter[RejectionCause] = Counter()
-    for one in rejections:
-        counts[one.cause] += one.records
+    for rejection in rejections:
+        counts[rejection.cause] += rejection.records
     return dict(counts)

@@ -39,11 +39,14 @@ class RetryTrial:
     _changes: dict[Unit, UnitChange] = field(default_factory=dict)
 
     def cures(
-        self, found: RetryCandidates, servers: Servers, slices: SliceRange
+        self, candidates: RetryCandidates, servers: Servers, slices: SliceRange
     ) -> dict[RejectionCause, Cure]:
         """Raises what lake and ClickHouse raise."""
-        cures = {cause: self._remade(cause, own) for cause, own in _by_cause(found.unparsed).items()}
-        for cause in _by_cause(found.misfits):
+        cures = {
+            cause: self._remade(cause, rejections)
+            for cause, rejections in _by_cause(candidates.unparsed).items()
+        }
+        for cause in _by_cause(candidates.misfits):
             cures[cause] = self._reloaded(cause, servers, slices)
         return cures
 
@@ -51,15 +54,17 @@ class RetryTrial:
         tried = tried_units([r for r in rejections if self._is_small(r.unit)])
         if not tried:
             return Cure(True, "not tried: its units are too large to be read in this process")
-        said = ""
+        report = ""
         for unit in tried:
             change = self._change(unit)
-            before, after = (some.get((cause.reason, ""), 0) for some in (change.before, change.after))
-            said = f"tried {change}"
+            before, after = (counts.get((cause.reason, ""), 0) for counts in (change.before, change.after))
+            report = f"tried {change}"
             if not change.why and after < before:
-                return Cure(True, said)
-        units = len({one.unit for one in rejections})
-        return Cure(False, f"nothing would come in, by a trial of {len(tried):,} of {units:,} units; {said}")
+                return Cure(True, report)
+        units = len({rejection.unit for rejection in rejections})
+        return Cure(
+            False, f"nothing would come in, by a trial of {len(tried):,} of {units:,} units; {report}"
+        )
 
     def _is_small(self, unit: Unit) -> bool:
         manifest = self.statuses[unit].manifest
@@ -86,26 +91,26 @@ class RetryTrial:
         source = render("rejected/some_misfits", columns=listed(map(identifier, LAKE)))
         rows = filled(filling, tuple(LAKE), source, Sql("1"))
         sql = render("rejected/fitting", misfit=filling.misfit, rows=rows)
-        asked = {"target": cause.table, "reason": cause.reason, "place": cause.column, **span(slices)}
+        parameters = {"target": cause.table, "reason": cause.reason, "place": cause.column, **span(slices)}
         settings = {**STEADY, "max_query_size": _MAX_QUERY}
-        [(count, fit)] = client.rows(sql, {**asked, "each": _EACH, "most": _MISFITS}, settings=settings)
+        [(count, fit)] = client.rows(sql, {**parameters, "each": _EACH, "most": _MISFITS}, settings=settings)
         return int(count), int(fit)
 
 
 def tried_units(rejections: Sequence[Rejection], most: int = MOST, spread: int = SPREAD) -> list[Unit]:
     """Returns the units with most records that the lake holds, then some evenly over the others. Pure."""
-    ranked = sorted(rejections, key=lambda one: (-one.held, one.unit))
-    first = [one.unit for one in ranked[:most]]
-    rest = sorted({one.unit for one in rejections} - set(first))
+    ranked = sorted(rejections, key=lambda rejection: (-rejection.held, rejection.unit))
+    first = [rejection.unit for rejection in ranked[:most]]
+    rest = sorted({rejection.unit for rejection in rejections} - set(first))
     step = max(len(rest) // spread, 1)
     return [*first, *rest[step // 2 :: step][:spread]]
 
 
 def _by_cause(rejections: Iterable[Rejection]) -> dict[RejectionCause, list[Rejection]]:
-    found: dict[RejectionCause, list[Rejection]] = {}
-    for one in rejections:
-        found.setdefault(one.cause, []).append(one)
-    return found
+    rejections_by_cause: dict[RejectionCause, list[Rejection]] = {}
+    for rejection in rejections:
+        rejections_by_cause.setdefault(rejection.cause, []).append(rejection)
+    return rejections_by_cause
 
 
 def cause_text(cause: RejectionCause) -> str:
