@@ -26,7 +26,7 @@ def finish_moves(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
 
 
 def move(lake: Lake, manifests: Sequence[Manifest]) -> None:
-    """Moves the files, removes those of the generation before, and only then says so in `_SUCCESS`.
+    """Moves the files, removes those of the generation before, and writes `_SUCCESS` last.
 
     `_SUCCESS` holds the manifest's id: one left from an earlier generation says nothing about this one.
     """
@@ -47,7 +47,7 @@ def _moved(lake: Lake, manifest: Manifest) -> bool:
 
 
 def _mark(lake: Lake, manifest: Manifest) -> None:
-    """By compare-and-set: the mover of a manifest that was replaced meanwhile leaves the later mark alone."""
+    """Writes `_SUCCESS` by compare-and-set, unless the manifest was replaced meanwhile."""
     key, mark = layout.slice_success(manifest.slice, manifest.cluster), manifest.id.encode()
     marked = lake.create(key, mark)
     while not marked:

@@ -103,7 +103,7 @@ def _is_broken(broken: Collection[tuple[str, str, str]], status: UnitStatus, tab
 
 
 def first_ones(old: FreshMonth, new: FreshMonth) -> FreshMonth:
-    """Returns what of `new` is in no table of `old` yet."""
+    """Returns the units of `new` with those of their tables that `old` does not have yet."""
     left: FreshMonth = {}
     for name, units in new.items():
         for cluster, unit in units.items():
@@ -117,7 +117,7 @@ def first_ones(old: FreshMonth, new: FreshMonth) -> FreshMonth:
 
 
 def merged(old: FreshMonth, new: FreshMonth) -> FreshMonth:
-    """Adds `new`; what a table had first stays."""
+    """Returns `old` with `new` added; a table keeps the first time that it was verified."""
     month = {name: dict(units) for name, units in old.items()}
     for name, units in first_ones(old, new).items():
         by_cluster = month.setdefault(name, {})

@@ -29,12 +29,12 @@ def read_summaries(lake: Lake, slices: SliceRange, seen: CachedMonths | None = N
 
 
 def note(lake: Lake, statuses: Iterable[UnitStatus]) -> None:
-    """Keeps what a step has just seen of these units."""
+    """Stores the summaries of units that a step has just read."""
     merge_months(lake, statuses, None)
 
 
 def merge_months(lake: Lake, statuses: Iterable[UnitStatus], broken: months.Broken | None) -> None:
-    """Merges what is known of these units into their months; `broken` are those that an anomaly names."""
+    """Merges the summaries of these units into their months; `broken` are units that an anomaly names."""
     for name, new in months.by_month(statuses, broken).items():
         place = f"{lake.url}/{months.key_of(name)}"
 

@@ -39,8 +39,8 @@ class RowBalance:
 
 
 def balance_of(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> RowBalance:
-    """Counts what tables of events hold of the manifests, by the routes of the pipeline file as it is now; of
-    units whose files the lake has forgotten by those of then, for nothing moves their rows."""
+    """Counts what tables of events hold of the manifests, by the routes of the pipeline file as it is now. A
+    unit whose files the lake has forgotten counts by the routes of its load: nothing moves its rows."""
     landed = loaded = misfits = 0
     without: Counter[str] = Counter()
     targets = _of_events(pipeline)

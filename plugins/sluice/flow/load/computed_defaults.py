@@ -18,58 +18,58 @@ _TABLE = re.compile(r"^ *TABLE id: (\d+),")
 _COLUMN = re.compile(r" COLUMN id: \d+, column_name: (.+), result_type: .+, source_id: (\d+)$")
 
 
-def with_computed(client: Client, found: TargetTable) -> TargetTable:
+def with_computed(client: Client, target_table: TargetTable) -> TargetTable:
     """Returns the table with those columns marked whose DEFAULTs the load cannot evaluate by themselves, or
     that must not be evaluated for rows that have a value. Raises TargetRefused for one of a Nested."""
-    columns = [_marked(client, found, column) for column in found.columns]
+    columns = [_marked(client, target_table, column) for column in target_table.columns]
     for column in columns:
         if column.computed and parse(column.type).name == "Array" and "." in column.name:
             raise TargetRefused(
-                found.table,
+                target_table.table,
                 f"the DEFAULT of column {column.name} ({column.type}) depends on other columns",
-                f"make it constant: ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} "
-                f"{column.type} {column.kind} <constant>",
+                f"make it constant: ALTER TABLE {table(target_table.table)} MODIFY COLUMN "
+                f"{identifier(column.name)} {column.type} {column.kind} <constant>",
             )
-    return replace(found, columns=tuple(columns))
+    return replace(target_table, columns=tuple(columns))
 
 
 def columns_read(
-    rows: Callable[[Sql], Sequence[Sequence[Any]]], found: TargetTable, column: Column
+    rows: Callable[[Sql], Sequence[Sequence[Any]]], target_table: TargetTable, column: Column
 ) -> tuple[str, ...]:
     """Returns the columns that its expression reads, also by parts of them (`t.k`) and by an ALIAS, which is
     its own expression; `rows` runs a statement."""
-    place = table(found.table)
+    quoted = table(target_table.table)
     tree = [
         line
-        for (line,) in rows(render("load/explain_expression", expression=Sql(column.default), table=place))
+        for (line,) in rows(render("load/explain_expression", expression=Sql(column.default), table=quoted))
     ]
     tables = {match[1] for line in tree if (match := _TABLE.search(line))}
-    known = {other.name for other in found.columns if other.kind != "ALIAS"}
+    names = {other.name for other in target_table.columns if other.kind != "ALIAS"}
     read = [
-        _whole(match[1], known) for line in tree if (match := _COLUMN.search(line)) and match[2] in tables
+        _whole(match[1], names) for line in tree if (match := _COLUMN.search(line)) and match[2] in tables
     ]
-    return tuple(name for name in dict.fromkeys(read) if name in known)
+    return tuple(name for name in dict.fromkeys(read) if name in names)
 
 
-def _whole(name: str, known: set[str]) -> str:
+def _whole(name: str, names: set[str]) -> str:
     """Returns the column of which this is a part."""
-    while name not in known and "." in name:
+    while name not in names and "." in name:
         name = name.rpartition(".")[0]
     return name
 
 
-def _marked(client: Client, found: TargetTable, column: Column) -> Column:
+def _marked(client: Client, target_table: TargetTable, column: Column) -> Column:
     if not column.taken or not column.default:
         return column
-    reads = columns_read(client.rows, found, column) if _names_another(found, column) else ()
+    reads = columns_read(client.rows, target_table, column) if _names_another(target_table, column) else ()
     computed = bool(reads) or (column.needs_constant and not _is_constant(client, column))
     return replace(column, computed=computed, reads=reads)
 
 
-def _names_another(found: TargetTable, column: Column) -> bool:
+def _names_another(target_table: TargetTable, column: Column) -> bool:
     """Returns whether it may read another column: the server is asked of those only."""
     words = _words(column.default)
-    return any(_words(other.name) <= words for other in found.columns if other.name != column.name)
+    return any(_words(other.name) <= words for other in target_table.columns if other.name != column.name)
 
 
 def _words(text: str) -> set[str]:

@@ -24,12 +24,16 @@ class Destination:
         return identifier(SYSTEM, self.staged_name)
 
 
-def destinations(found: TargetTable, attempt: LoadAttempt) -> tuple[Destination, ...]:
+def destinations(target_table: TargetTable, attempt: LoadAttempt) -> tuple[Destination, ...]:
     """Returns the target, and the tables in which its views' rows stay."""
-    own = Destination(
-        found.table, attempt.staging_name, found.projections, found.replicated, counted=not found.ttl
+    target = Destination(
+        target_table.table,
+        attempt.staging_name,
+        target_table.projections,
+        target_table.replicated,
+        counted=not target_table.ttl,
     )
-    names = staged_names(found, attempt)
+    names = staged_names(target_table, attempt)
     view_tables = [
         Destination(
             view_table.table,
@@ -38,14 +42,14 @@ def destinations(found: TargetTable, attempt: LoadAttempt) -> tuple[Destination,
             view_table.replicated,
             view_table.counted,
         )
-        for view_table in found.stored
+        for view_table in target_table.stored
     ]
-    return (own, *view_tables)
+    return (target, *view_tables)
 
 
-def staged_names(found: TargetTable, attempt: LoadAttempt) -> dict[str, str]:
+def staged_names(target_table: TargetTable, attempt: LoadAttempt) -> dict[str, str]:
     """Returns, for each table that gets rows, also those that only pass them on, what the attempt's own is
     called."""
-    tables = list(dict.fromkeys(view_table.table for view_table in found.view_tables))
+    tables = list(dict.fromkeys(view_table.table for view_table in target_table.view_tables))
     view_tables = {name: attempt.temporary_name(f"fed{number}") for number, name in enumerate(tables)}
-    return {found.table: attempt.staging_name, **view_tables}
+    return {target_table.table: attempt.staging_name, **view_tables}

@@ -61,7 +61,7 @@ def _tuple(record: RecordId) -> Sql:
 class DefaultSuspects:
     """The rows of one run; `close` drops what the search makes."""
 
-    found: TargetTable
+    target_table: TargetTable
     filling: Filling
     writer: Writer
     rows: int = 0
@@ -77,7 +77,7 @@ class DefaultSuspects:
         kinds = ("DEFAULT", "MATERIALIZED")
         computed = {
             column.name: column
-            for column in self.found.columns
+            for column in self.target_table.columns
             if column.computed or (column.kind in kinds and not (column.taken and column.needs_constant))
         }
         order = TopologicalSorter({name: self._read(column) for name, column in computed.items()})
@@ -86,13 +86,13 @@ class DefaultSuspects:
     def _read(self, column: Column) -> tuple[str, ...]:
         if column.taken:
             return column.reads
-        return columns_read(self.writer.rows, self.found, column)
+        return columns_read(self.writer.rows, self.target_table, column)
 
-    def add(self, sources: Iterable[Sql], wanted: Sql) -> None:
+    def add(self, sources: Iterable[Sql], condition: Sql) -> None:
         kinds = Sql(definitions(tuple(LAKE), with_slice=True))
         self.writer.run("search", render("load/create_suspects", suspects=self._table, definitions=kinds))
         for source in sources:
-            parts = {"source": source, "wanted": wanted, "first": Sql(str(self.rows))}
+            parts = {"source": source, "wanted": condition, "first": Sql(str(self.rows))}
             columns = listed(map(identifier, _EVERY))
             self.writer.run(
                 "search", render("load/fill_suspects", suspects=self._table, columns=columns, **parts)
@@ -102,19 +102,19 @@ class DefaultSuspects:
     def find(self) -> list[Failing]:
         """Finds failing rows; empty where no DEFAULT is at fault. Raises DefaultFails where more than MOST
         rows fail."""
-        found: list[Failing] = []
+        failing: list[Failing] = []
         ranges = [(0, self.rows)]
         while ranges:
             first, end = ranges.pop()
             if first == end or self._error(first, end, len(self._computed)) is None:
                 continue
             if end - first == 1:
-                found.append(self._failing(first))
-                self._check_few(found)
+                failing.append(self._failing(first))
+                self._check_few(failing)
                 continue
             middle = (first + end) // 2
             ranges += [(middle, end), (first, middle)]
-        return found
+        return failing
 
     def reject(self, failing: Failing, misfits: Sql, target: str) -> None:
         sql = render(
@@ -129,8 +129,8 @@ class DefaultSuspects:
         self.writer.run("misfits", sql, {"target": target})
 
     def close(self) -> None:
-        for made in (self._table, *self._probes.values()):
-            self.writer.run("search", render("clickhouse/drop_table", table=made))
+        for temporary in (self._table, *self._probes.values()):
+            self.writer.run("search", render("clickhouse/drop_table", table=temporary))
 
     def _range(self, first: int, end: int) -> Sql:
         columns = listed(map(identifier, _EVERY))
@@ -158,11 +158,13 @@ class DefaultSuspects:
 
     def _probe(self, computed: int) -> Sql:
         if computed not in self._probes:
-            place = self.writer.attempt.temporary(f"probe{computed}")
+            probe = self.writer.attempt.temporary(f"probe{computed}")
             still = {column.name for column in self._computed[computed:]}
-            kinds = listed((_blank(c) if c.name in still else c).definition for c in self.found.columns)
-            self._probes[computed] = place
-            self.writer.run("search", render("load/create_entry", entry=place, definitions=kinds))
+            kinds = listed(
+                (_blank(c) if c.name in still else c).definition for c in self.target_table.columns
+            )
+            self._probes[computed] = probe
+            self.writer.run("search", render("load/create_entry", entry=probe, definitions=kinds))
         return self._probes[computed]
 
     def _failing(self, number: int) -> Failing:
@@ -178,19 +180,19 @@ class DefaultSuspects:
         unit = self.writer.unit_of(int(start), cluster)
         return Failing(number, unit, record, self._computed[high - 1], error.reason if error else "")
 
-    def _check_few(self, found: list[Failing]) -> None:
-        if len(found) <= MOST:
+    def _check_few(self, failing: list[Failing]) -> None:
+        if len(failing) <= MOST:
             return
-        first, column = found[0], found[0].column
+        first, column = failing[0], failing[0].column
         cluster, topic, partition, offset, _ = first.record
         raise DefaultFails(
-            self.found.table,
+            self.target_table.table,
             f"the {column.kind} {column.default} of column {column.name} fails for more than {MOST} rows of "
             f"slice {first.unit}, first for {cluster}/{topic}/{partition} offset {offset}: "
             f"{shorten(first.reason, 200)}",
             "give the column an expression that holds for all values, by ifNull() or functions …OrNull(): "
-            f"ALTER TABLE {table(self.found.table)} MODIFY COLUMN {identifier(column.name)} {column.type} "
-            f"{column.kind} <expression>",
+            f"ALTER TABLE {table(self.target_table.table)} MODIFY COLUMN {identifier(column.name)} "
+            f"{column.type} {column.kind} <expression>",
         )
 
 

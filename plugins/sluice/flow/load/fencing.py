@@ -102,10 +102,10 @@ def _orphans(client: Client) -> list[str]:
     An attempt drops its fence after its mutations are done. So a fence that is gone once its mutation has
     been seen has no attempt; the mutation is retried forever, and every later one waits behind it.
     """
-    found: Iterable[Any] = client.rows(render("load/orphaned_mutations"))
-    reads: dict[str, str] = dict(found)
-    there = (
+    rows: Iterable[Any] = client.rows(render("load/orphaned_mutations"))
+    reads: dict[str, str] = dict(rows)
+    existing_rows = (
         client.rows(render("load/existing_tables"), {"names": sorted(set(reads.values()))}) if reads else []
     )
-    known = {name for (name,) in there}
-    return [mutation for mutation, fence in reads.items() if fence not in known]
+    existing = {name for (name,) in existing_rows}
+    return [mutation for mutation, fence in reads.items() if fence not in existing]

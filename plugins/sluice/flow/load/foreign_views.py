@@ -17,33 +17,33 @@ _APART = "give each a table of its own, and read them together through a Merge t
 
 
 def check_feeders(
-    client: Client, pipeline: Pipeline, found: TargetTable, above: Sequence[Passing] = ()
+    client: Client, pipeline: Pipeline, target_table: TargetTable, above: Sequence[Passing] = ()
 ) -> None:
     """`above` stand over the target and its views' tables.
 
     Raises TargetRefused, and what the client raises.
     """
-    views = {item.table: item.view for item in found.view_tables}
-    own = {item.view for item in found.view_tables}
-    bases = {one.place: one.base for one in above}
-    for view, written in _writers(client, [found.table, *views, *bases]):
-        place = bases.get(written, written)
-        if place == found.table:
-            raise TargetRefused(place, f"materialized view {view} writes to it, too", _APART)
-        if place in views and view not in own:
+    views = {item.table: item.view for item in target_table.view_tables}
+    own_views = {item.view for item in target_table.view_tables}
+    bases = {passing.place: passing.base for passing in above}
+    for view, written in _writers(client, [target_table.table, *views, *bases]):
+        name = bases.get(written, written)
+        if name == target_table.table:
+            raise TargetRefused(name, f"materialized view {view} writes to it, too", _APART)
+        if name in views and view not in own_views:
             raise TargetRefused(
-                place,
-                f"materialized view {views[place]} of {found.table} writes to it, and so does {view}, which "
-                "is not a view of that table",
+                name,
+                f"materialized view {views[name]} of {target_table.table} writes to it, and so does {view}, "
+                "which is not a view of that table",
                 _APART,
             )
-    for place, owner in _loaded(client, pipeline, list(views)):
+    for name, owner in _loaded(client, pipeline, list(views)):
         raise TargetRefused(
-            place,
-            f"materialized view {views[place]} of {found.table} writes to it, and pipeline {owner!r} "
+            name,
+            f"materialized view {views[name]} of {target_table.table} writes to it, and pipeline {owner!r} "
             "loads it",
             f"{_APART}; if no load uses it any more: "  # noqa: S608 - printed, and quoted
-            f"DELETE FROM sluice.targets WHERE target = {literal(place)}",
+            f"DELETE FROM sluice.targets WHERE target = {literal(name)}",
         )
 
 

@@ -42,7 +42,7 @@ class NewMisfits:
 class KeepRows:
     """Checks one attempt's staged rows, before anything is revoked."""
 
-    found: TargetTable
+    target_table: TargetTable
     works: Sequence[LoadWork]
     writer: Writer
     rejected: Callable[[], UnitCounts]
@@ -62,33 +62,37 @@ class KeepRows:
                 taken.append(more)
         if taken:
             units = frozenset(one.unit for one in taken)
-            raise TakesRowsOut(self.found.table, _reason(taken), self._remedy(taken), units)
+            raise TakesRowsOut(self.target_table.table, _reason(taken), self._remedy(taken), units)
 
     def _new_misfits(self) -> dict[Unit, NewMisfits]:
         attempt = self.writer.attempt
         sql = render("load/new_misfits", misfits=attempt.misfits, fence=attempt.fence)
-        found: dict[Unit, NewMisfits] = {}
-        for start, cluster, rows, columns, first in self.writer.rows(sql, {"target": self.found.table}):
+        misfits_by_unit: dict[Unit, NewMisfits] = {}
+        for start, cluster, rows, columns, first in self.writer.rows(
+            sql, {"target": self.target_table.table}
+        ):
             unit, (column, reason, value) = self.writer.unit_of(start, cluster), first
             example = f"in column {visible(column)} the value {visible(value, 60)} {visible(reason)}"
-            found[unit] = NewMisfits(unit, int(rows), tuple(columns), example)
-        return found
+            misfits_by_unit[unit] = NewMisfits(unit, int(rows), tuple(columns), example)
+        return misfits_by_unit
 
     def _remedy(self, taken: Sequence[NewMisfits]) -> str:
         names = dict.fromkeys(self._columns(taken))
         changes = listed(f"MODIFY COLUMN {identifier(name)} {_NULLABLE_TEXT}" for name in names)
-        alter = f"`ALTER TABLE {table(self.found.table)} {changes}` and run it again, or " if names else ""
+        alter = (
+            f"`ALTER TABLE {table(self.target_table.table)} {changes}` and run it again, or " if names else ""
+        )
         return f"{alter}`--mode reload` over the slice, which takes them out"
 
     def _columns(self, taken: Sequence[NewMisfits]) -> Iterator[str]:
         """Yields the table's columns that hold the places (`items[3].price` is in `items`)."""
-        for place in (place for one in taken for place in one.columns):
-            holds = [c.name for c in self.found.columns if place == c.name or _inside(place, c.name)]
+        for path in (path for one in taken for path in one.columns):
+            holds = [c.name for c in self.target_table.columns if path == c.name or _inside(path, c.name)]
             yield from sorted(holds, key=len)[-1:]
 
 
-def _inside(place: str, column: str) -> bool:
-    return place.startswith((f"{column}.", f"{column}["))
+def _inside(path: str, column: str) -> bool:
+    return path.startswith((f"{column}.", f"{column}["))
 
 
 def _reason(taken: Sequence[NewMisfits]) -> str:

@@ -98,9 +98,9 @@ class _Loading:
         return LoadPlace(self.client, self.pipeline, self.target, self.lake, self.placement)
 
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
-        found, _ = inspect_target(self.client, self.pipeline, self.target)
-        check_may_add(self.client, self.pipeline, self.target, found)
-        self._check_replicas(found)
+        target_table, _ = inspect_target(self.client, self.pipeline, self.target)
+        check_may_add(self.client, self.pipeline, self.target, target_table)
+        self._check_replicas(target_table)
         for client in (self.client, *(self.others or ())):
             create_system_tables(client, replicated=self.others is not None)
         crash_points.reached(Load.PREPARED)
@@ -108,19 +108,19 @@ class _Loading:
         with self._lease(patience) as lease:
             with lease.keep():
                 crash_points.reached(TableLoad.LEASED)
-                result = self._under(lease, units, found)
+                result = self._under(lease, units, target_table)
         crash_points.reached(TableLoad.RELEASED)
         return result
 
     def _lease(self, patience: timedelta) -> Lease:
-        """Above every generation that the ledger knows, so that a lake made anew does not lose to the old."""
+        """Takes the lease with a generation above all of the ledger's: a recreated lake would begin at 1."""
         name = lease_of(self.client, self.target, self.placement.shard)
         [(newest,)] = self.client.rows(render("load/newest_generation"), {"target": self.target.table})
         term = self.pipeline.clickhouse.lease
         with sink.timed("lease_wait", pipeline=self.pipeline.name, table=self.target.table):
             return Lease.acquire(self.lake, name, uuid.uuid4().hex, term, patience, above=newest)
 
-    def _under(self, lease: Lease, units: list[Unit], found: TargetTable) -> LoadResult:
+    def _under(self, lease: Lease, units: list[Unit], target_table: TargetTable) -> LoadResult:
         claim(self.client, self.pipeline, self.lake.url, self.target, self.placement.shard)
         if lease_of(self.client, self.target, self.placement.shard) != lease.name:
             raise Busy(
@@ -131,34 +131,34 @@ class _Loading:
             fence_off(self.client, self.target.table, lease.renew)
         else:
             self._replicas(lease).take_over()
-        if found.replicated:
-            self._replicas(lease).await_settled(own_tables(found), self.pipeline.clickhouse.lease)
+        if target_table.replicated:
+            self._replicas(lease).await_settled(own_tables(target_table), self.pipeline.clickhouse.lease)
         crash_points.reached(TableLoad.FENCED_OFF)
         ledger = self._place.ledger()
         todo, skipped = self._choose(units, ledger)
         crash_points.reached(TableLoad.CHECKED)
         loaded = self._runs(lease, todo, ledger) if todo else []
-        known = (*loaded, *map(UnitLoad.skipped, skipped))
-        return LoadResult(self.target.table, known, self.statements, self.blocks)
+        unit_loads = (*loaded, *map(UnitLoad.skipped, skipped))
+        return LoadResult(self.target.table, unit_loads, self.statements, self.blocks)
 
-    def _check_replicas(self, found: TargetTable) -> None:
+    def _check_replicas(self, target_table: TargetTable) -> None:
         """Counts of a replicated table see all that a quorum of its replicas has."""
-        if found.replicated:
+        if target_table.replicated:
             self.client = self.client.reading({**STEADY, **READ_QUORUM})
         elif self.others is not None:
             raise TargetRefused(
-                found.table,
-                f"its engine is {found.engine}, and shard {self.placement.shard} lists replicas",
+                target_table.table,
+                f"its engine is {target_table.engine}, and shard {self.placement.shard} lists replicas",
                 "make it a ReplicatedMergeTree on each of them, or list one server as its `connection`",
             )
 
     def _replicas(self, lease: Lease) -> Replicas:
         return Replicas(self.client, self.others or (), self.target, self.pipeline.clickhouse, lease)
 
-    def _write_settings(self, found: TargetTable) -> dict[str, object]:
+    def _write_settings(self, target_table: TargetTable) -> dict[str, object]:
         clickhouse = self.pipeline.clickhouse
         limit = None if self.others is None else clickhouse.takeover
-        return write_settings(clickhouse, limit) if found.replicated else {}
+        return write_settings(clickhouse, limit) if target_table.replicated else {}
 
     def _choose(self, units: list[Unit], ledger: Commits) -> Choice:
         todo, skipped = self._todo(units, ledger)
@@ -171,20 +171,20 @@ class _Loading:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         rollup = self.target.rollup
         if rollup is not None:
-            made = RollupFacts(rollup, self._place.source(rollup), *how)
-            return choose_rollup(self.client, self.pipeline, self.target.table, made, units)
+            facts = RollupFacts(rollup, self._place.source(rollup), *how)
+            return choose_rollup(self.client, self.pipeline, self.target.table, facts, units)
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
         return choose(self.pipeline, self.target, landed, *how, additions, self.placement.shard)
 
     def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
         self._add_columns(lease, todo, ledger)
-        found, filling = inspect_target(self.client, self.pipeline, self.target)
-        create_view(self.client, found)
+        target_table, filling = inspect_target(self.client, self.pipeline, self.target)
+        create_view(self.client, target_table)
         if self.target.counted:
-            create_expected(self.client, self.pipeline, self.lake, found)
+            create_expected(self.client, self.pipeline, self.lake, target_table)
         crash_points.reached(Load.VIEWED)
-        if found.replicated:
+        if target_table.replicated:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         loaded: list[UnitLoad] = []
         refused: list[TargetRefused] = []
@@ -192,11 +192,13 @@ class _Loading:
         for number, works in enumerate(runs, start=1):
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
-            writer = Writer(self.client, attempt, lease.renew, unit, units, self._write_settings(found))
-            sieve = ShardFilter(self.placement, found, writer)
-            staging = self._place.staging(found, filling, works, writer, sieve)
-            known = (self.pipeline, self.target, found, works, staging, writer)
-            run = LoadRun(*known, self.lake.url, self.token, replicated=self.others is not None)
+            writer = Writer(
+                self.client, attempt, lease.renew, unit, units, self._write_settings(target_table)
+            )
+            sieve = ShardFilter(self.placement, target_table, writer)
+            staging = self._place.staging(target_table, filling, works, writer, sieve)
+            arguments = (self.pipeline, self.target, target_table, works, staging, writer)
+            run = LoadRun(*arguments, self.lake.url, self.token, replicated=self.others is not None)
             try:
                 loaded += self._execute(run)
             except DefaultFails as error:
@@ -217,8 +219,8 @@ class _Loading:
         return loaded
 
     def _add_columns(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> None:
-        known = (self.pipeline, self.target, self.lake, self.client, lease, self.placement.shard)
-        Evolution(*known, self.token, self.say, ledger.keys()).add_columns(todo)
+        arguments = (self.pipeline, self.target, self.lake, self.client, lease, self.placement.shard)
+        Evolution(*arguments, self.token, self.say, ledger.keys()).add_columns(todo)
         crash_points.reached(Load.EVOLVED)
 
     def _execute(self, run: LoadRun) -> list[UnitLoad]:

@@ -43,7 +43,7 @@ class LoadPlace:
 
     def staging(
         self,
-        found: TargetTable,
+        target_table: TargetTable,
         filling: Filling,
         works: Sequence[LoadWork],
         writer: Writer,
@@ -55,10 +55,10 @@ class LoadPlace:
         Raises Refused where it cannot get them as the pipeline file says."""
         if not any(work.long_numbers for work in works):
             filling = filling.of_short_numbers()
-        known = (self.pipeline, self.target, found, filling, works)
+        arguments = (self.pipeline, self.target, target_table, filling, works)
         rollup = self.target.rollup
         if rollup is not None:
             source = partial(self.source, rollup)
-            return RollupStaging(*known, Reading(self.lake, None), writer, sieve, rollup, source)
+            return RollupStaging(*arguments, Reading(self.lake, None), writer, sieve, rollup, source)
         reading = reading or choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
-        return Staging(*known, reading, writer, sieve)
+        return Staging(*arguments, reading, writer, sieve)

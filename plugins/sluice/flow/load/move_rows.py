@@ -15,24 +15,26 @@ _PARTITIONS_AT_ONCE = 1000  # of one statement
 
 @dataclass(frozen=True)
 class Move:
-    found: TargetTable
+    target_table: TargetTable
     destinations: Sequence[Destination]
     writer: Writer
 
     def execute(self) -> None:
         """Attaches the staged parts; where a quorum has to have the rows first, inserts them."""
-        if not self.found.attachable:
+        if not self.target_table.attachable:
             self._insert()
             return
-        for place in self.destinations:
-            self._attach(place)
+        for destination in self.destinations:
+            self._attach(destination)
 
-    def _attach(self, place: Destination) -> None:
-        keys = self._partitions(place)
+    def _attach(self, destination: Destination) -> None:
+        keys = self._partitions(destination)
         for start in range(0, len(keys), _PARTITIONS_AT_ONCE):
             some = keys[start : start + _PARTITIONS_AT_ONCE]
-            commands = [Sql(f"ATTACH PARTITION ID {literal(key)} FROM {place.staged}") for key in some]
-            sql = render("load/attach_partitions", target=table(place.table), partitions=listed(commands))
+            commands = [Sql(f"ATTACH PARTITION ID {literal(key)} FROM {destination.staged}") for key in some]
+            sql = render(
+                "load/attach_partitions", target=table(destination.table), partitions=listed(commands)
+            )
             self.writer.run("move", sql, blocks=len(commands))
 
     def _insert(self) -> None:
@@ -41,12 +43,12 @@ class Move:
         sql = render(
             "load/move_rows",
             target=table(target.table),
-            columns=listed(map(identifier, self.found.filled)),
+            columns=listed(map(identifier, self.target_table.filled)),
             staging=target.staged,
             fence=self.writer.attempt.fence,
         )
         self.writer.run("move", sql, blocks=len(self._partitions(target)))
 
-    def _partitions(self, place: Destination) -> list[str]:
-        found = self.writer.rows(render("load/staged_partitions"), {"name": place.staged_name})
-        return [key for (key,) in found]
+    def _partitions(self, destination: Destination) -> list[str]:
+        rows = self.writer.rows(render("load/staged_partitions"), {"name": destination.staged_name})
+        return [key for (key,) in rows]

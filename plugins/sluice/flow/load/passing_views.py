@@ -11,11 +11,11 @@ from sluice.errors import TargetRefused
 
 def check_passing(above: Sequence[Passing]) -> None:
     """Raises TargetRefused."""
-    for one in above:
-        for view in one.views:
+    for passing in above:
+        for view in passing.views:
             raise TargetRefused(
-                one.base,
-                f"{view} reads {one.place}, a {one.engine} over it, and would get none of its rows: they are "
-                f"put into {one.base} itself",
-                f"let it read {one.base}, or DROP VIEW {table(view)}",
+                passing.base,
+                f"{view} reads {passing.place}, a {passing.engine} over it, and would get none of its rows: "
+                f"they are put into {passing.base} itself",
+                f"let it read {passing.base}, or DROP VIEW {table(view)}",
             )

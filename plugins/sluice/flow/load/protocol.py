@@ -30,7 +30,7 @@ class LoadRun:
 
     pipeline: Pipeline
     target: Target
-    found: TargetTable
+    target_table: TargetTable
     works: Sequence[LoadWork]
     staging: Staging
     writer: Writer
@@ -48,7 +48,9 @@ class LoadRun:
         rows, misfits = self.staging.review()
         self._keep_rows(rows)
         crash_points.reached(TableLoad.REVIEWED)
-        given = Rehearsal(self._places, self.staging, self.writer, self.found.attachable).execute()
+        view_rows = Rehearsal(
+            self._destinations, self.staging, self.writer, self.target_table.attachable
+        ).execute()
         self._expect_unchanged()
         crash_points.reached(TableLoad.REHEARSED)
         self._revoke()
@@ -57,9 +59,9 @@ class LoadRun:
         crash_points.reached(TableLoad.DELETED)
         self._reject(misfits)
         crash_points.reached(TableLoad.REJECTED)
-        Move(self.found, self._places, self.writer).execute()
+        Move(self.target_table, self._destinations, self.writer).execute()
         crash_points.reached(TableLoad.MOVED)
-        self._compare(rows, misfits, given)
+        self._compare(rows, misfits, view_rows)
         crash_points.reached(TableLoad.COUNTED)
         self._expect_unchanged()
         self._commit()
@@ -72,8 +74,8 @@ class LoadRun:
         ]
 
     @property
-    def _places(self) -> tuple[Destination, ...]:
-        return destinations(self.found, self.writer.attempt)
+    def _destinations(self) -> tuple[Destination, ...]:
+        return destinations(self.target_table, self.writer.attempt)
 
     @property
     def _fence(self) -> Sql:
@@ -94,8 +96,8 @@ class LoadRun:
         self.writer.run("fence", render("load/create_staged_misfits", misfits=self._misfits))
 
     def _expect_unchanged(self) -> None:
-        """Rows of a view that was made meanwhile have not been computed."""
-        if read_table(self.writer.client, self.target.database, self.target.name) != self.found:
+        """Raises TargetChanged: rows of a view that was created meanwhile have not been computed."""
+        if read_table(self.writer.client, self.target.database, self.target.name) != self.target_table:
             raise TargetChanged(
                 f"table {self.target.table}: it or its materialized views were changed while it was loaded: "
                 "load it again"
@@ -104,7 +106,7 @@ class LoadRun:
     def _keep_rows(self, staged: UnitCounts) -> None:
         rejected = partial(self.staging.count_misfits, identifier("sluice", "rejected"))
         try:
-            KeepRows(self.found, self.works, self.writer, rejected).check(staged)
+            KeepRows(self.target_table, self.works, self.writer, rejected).check(staged)
         except TakesRowsOut:
             self._drop()
             raise
@@ -114,11 +116,11 @@ class LoadRun:
             self.writer.run("revoke", render("load/revoke", fence=self._fence), self._ledger_values())
 
     def _delete(self) -> None:
-        """Empties target, views' tables and sluice.rejected of the units, and sees that they are empty."""
-        for place in self._places:
-            if self.writer.count_rows(table(place.table)):
-                self.writer.run("delete", self._deletion(place))
-                self._expect_nothing(place.table, self.writer.count_rows(table(place.table)))
+        """Deletes the units' rows from target, views' tables and sluice.rejected; expects none after that."""
+        for destination in self._destinations:
+            if self.writer.count_rows(table(destination.table)):
+                self.writer.run("delete", self._deletion(destination))
+                self._expect_nothing(destination.table, self.writer.count_rows(table(destination.table)))
         if self.staging.count_misfits(identifier("sluice", "rejected")):
             sql = render("load/delete_misfits", fence=self._fence)
             if self.replicated:
@@ -129,16 +131,16 @@ class LoadRun:
                 "sluice.rejected", self.staging.count_misfits(identifier("sluice", "rejected"))
             )
 
-    def _deletion(self, place: Destination) -> Sql:
-        name = table(place.table)
-        if place.replicated:
+    def _deletion(self, destination: Destination) -> Sql:
+        name = table(destination.table)
+        if destination.replicated:
             statement = (
                 "load/delete_rows_rewriting_replicated"
-                if place.projections
+                if destination.projections
                 else "load/delete_rows_replicated"
             )
             return render(statement, table=name, fence=self._fence, **self._marked)
-        statement = "load/delete_rows_rewriting" if place.projections else "load/delete_rows"
+        statement = "load/delete_rows_rewriting" if destination.projections else "load/delete_rows"
         return render(statement, table=name, fence=self._fence)
 
     @property
@@ -162,19 +164,22 @@ class LoadRun:
             sql = render("load/insert_misfits", misfits=self._misfits, fence=self._fence)
             self.writer.run("reject", sql, blocks=1)
 
-    def _compare(self, rows: UnitCounts, misfits: UnitCounts, given: Mapping[str, UnitCounts]) -> None:
-        """`given` are the rows of the views' tables; where a table merges rows, none is compared."""
-        moved = {self.found.table: rows, **given}
-        for place in self._places:
-            if place.counted or place.table == self.found.table:
-                there = self.writer.count_rows(table(place.table))
-                self._expect(place.table, moved[place.table], there, expiring=not place.counted)
+    def _compare(self, rows: UnitCounts, misfits: UnitCounts, view_rows: Mapping[str, UnitCounts]) -> None:
+        """Compares what the tables hold with what was moved; a table that merges rows is not compared.
+        `view_rows` are the staged rows of the views' tables."""
+        moved = {self.target_table.table: rows, **view_rows}
+        for destination in self._destinations:
+            if destination.counted or destination.table == self.target_table.table:
+                present = self.writer.count_rows(table(destination.table))
+                self._expect(
+                    destination.table, moved[destination.table], present, expiring=not destination.counted
+                )
         rejected = self.staging.count_misfits(identifier("sluice", "rejected"))
         self._expect("sluice.rejected", misfits, rejected)
 
-    def _expect(self, name: str, moved: UnitCounts, there: UnitCounts, expiring: bool = False) -> None:
+    def _expect(self, name: str, moved: UnitCounts, present: UnitCounts, expiring: bool = False) -> None:
         for work in self.works:
-            expected, counted = moved.get(work.unit, 0), there.get(work.unit, 0)
+            expected, counted = moved.get(work.unit, 0), present.get(work.unit, 0)
             # Rows that are older than the table's TTL may be gone by now.
             if counted != expected and not (expiring and counted < expected):
                 raise _uneven(name, work, expected, counted)
@@ -182,7 +187,7 @@ class LoadRun:
     def _commit(self) -> None:
         staged = self.writer.rows_by_unit(self._staging)
         sql = render("load/commit", fence=self._fence, staged=staged, misfits=self._misfits)
-        views = {"views": list(view_stamps(self.found).values())}
+        views = {"views": list(view_stamps(self.target_table).values())}
         self.writer.run("commit", sql, {**self._ledger_values(), **views}, blocks=1)
 
     def _drop(self) -> None:
@@ -194,7 +199,7 @@ class LoadRun:
             "pipeline": self.pipeline.name,
             "lake": self.lake_root,
             "target": self.target.table,
-            "table_uuid": self.found.uuid,
+            "table_uuid": self.target_table.uuid,
             "generation": self.writer.attempt.generation,
             "attempt": self.writer.attempt.number,
             "token": self.token,

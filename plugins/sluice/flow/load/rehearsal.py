@@ -1,4 +1,4 @@
-"""Asks for everything that could refuse the rest of a load, while nothing has been changed yet."""
+"""Tries everything that could refuse the rest of a load, before anything is changed."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Rehearsal:
         """
         self._check_rights()
         self._check_mutations()
-        staged = {place.table: self._own_rows(place) for place in self.destinations[1:]}
+        staged = {destination.table: self._own_rows(destination) for destination in self.destinations[1:]}
         if self.attached:
-            for place in self.destinations:
-                command = Sql(f"ATTACH PARTITION ID {_NOWHERE} FROM {place.staged}")
-                sql = render("load/attach_partitions", target=table(place.table), partitions=command)
+            for destination in self.destinations:
+                command = Sql(f"ATTACH PARTITION ID {_NOWHERE} FROM {destination.staged}")
+                sql = render("load/attach_partitions", target=table(destination.table), partitions=command)
                 self.writer.run("rehearse", sql)
         return staged
 
     def _check_rights(self) -> None:
-        needed = {place.table: _RIGHTS for place in self.destinations} | _OWN_RIGHTS
+        needed = {destination.table: _RIGHTS for destination in self.destinations} | _OWN_RIGHTS
         for name, rights in needed.items():
             if not self._granted(", ".join(rights), name):
                 lacking = [right for right in rights if not self._granted(right, name)]
@@ -61,22 +61,22 @@ class Rehearsal:
         return bool(int(granted))
 
     def _check_mutations(self) -> None:
-        """Only what deletes waits for a mutation."""
-        names = [_REJECTED, *(place.table for place in self.destinations)]
+        """Raises Blocked for a failing mutation of a table from which rows will be deleted."""
+        names = [_REJECTED, *(destination.table for destination in self.destinations)]
         for name, mutation, reason in self.writer.rows(render("load/stuck_mutations"), {"tables": names}):
-            own = self.staging.count_misfits(identifier(SYSTEM, "rejected"))
-            if own if name == _REJECTED else self.writer.count_rows(table(name)):
+            rejected = self.staging.count_misfits(identifier(SYSTEM, "rejected"))
+            if rejected if name == _REJECTED else self.writer.count_rows(table(name)):
                 database, _, rest = name.partition(".")
                 where = f"database = {literal(database)} AND table = {literal(rest)}"
                 remedy = f"KILL MUTATION WHERE {where} AND mutation_id = {literal(mutation)}"
                 raise Blocked(name, mutation, shorten(reason, 200), remedy)
 
-    def _own_rows(self, place: Destination) -> UnitCounts:
-        counts = self.writer.count_rows(place.staged)
-        [(rows,)] = self.writer.rows(render("clickhouse/count_table", table=place.staged))
+    def _own_rows(self, destination: Destination) -> UnitCounts:
+        counts = self.writer.count_rows(destination.staged)
+        [(rows,)] = self.writer.rows(render("clickhouse/count_table", table=destination.staged))
         if rows != sum(counts.values()):
             raise TargetRefused(
-                place.table,
+                destination.table,
                 f"materialized views give it {rows - sum(counts.values()):,} rows of no slice that is loaded",
                 "let them give the source's _slice and _cluster in every row, without FULL or RIGHT JOIN, "
                 "ROLLUP and CUBE",

@@ -84,7 +84,7 @@ class Replicas:
         return mine, reached
 
     def _wait(self, term: timedelta) -> None:
-        """By this attempt's own clock, since it has the lease: no statement began later."""
+        """Waits by this attempt's own clock, from now on: no statement of an earlier attempt began later."""
         end = self.clock() + term.total_seconds()
         while (left := end - self.clock()) > 0:
             self.lease.renew()
@@ -93,19 +93,19 @@ class Replicas:
 
 def state_of(client: Client, target: Target) -> ReplicaState:
     """Raises TooFewReplicas for a table that is no replica (yet), and what the client raises."""
-    place = {"database": target.database, "name": target.name}
-    found = client.rows(render("load/replica_state"), place)
-    if not found:
+    parameters = {"database": target.database, "name": target.name}
+    rows = client.rows(render("load/replica_state"), parameters)
+    if not rows:
         raise TooFewReplicas(target.table, 0, 1)
-    name, readonly, total, live, active = found[0]
+    name, readonly, total, live, active = rows[0]
     return ReplicaState(name, bool(readonly), total, live, dict(active))
 
 
-def own_tables(found: TargetTable) -> list[str]:
+def own_tables(target_table: TargetTable) -> list[str]:
     """Returns what a load writes to that stays."""
     return [
-        found.table,
-        *(view_table.table for view_table in found.stored),
+        target_table.table,
+        *(view_table.table for view_table in target_table.stored),
         "sluice.ledger",
         "sluice.rejected",
     ]

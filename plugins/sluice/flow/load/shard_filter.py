@@ -1,4 +1,4 @@
-"""Of a slice's rows those that belong on this shard, counted against all of them. Alone it keeps every row.
+"""Keeps the rows of a slice that belong on this shard, and counts all. Without shards it keeps every row.
 
 By Kafka partition the others are left out before they are parsed. By an expression a row's columns have to be
 known first, their DEFAULTs included: the rows go into a Null table like the target, whose views keep this
@@ -20,7 +20,7 @@ class ShardFilter:
     """The tables of one attempt that tell own rows from all."""
 
     placement: Placement
-    found: TargetTable
+    target_table: TargetTable
     writer: Writer
 
     @property
@@ -42,33 +42,33 @@ class ShardFilter:
 
     @property
     def tables(self) -> tuple[Sql, ...]:
-        """What `create` makes, views first."""
+        """Everything that `create` makes, views first."""
         views = ("own", "count", "all") if self.by_value else ()
         counted = () if self.placement.alone else ("counted",)
         return tuple(map(self.writer.attempt.temporary, (*views, *counted)))
 
     def create(self) -> None:
-        """After the staging table is there."""
+        """Creates the tables; the staging table exists already."""
         if self.placement.alone:
             return
         attempt = self.writer.attempt
         self.writer.run("stage", render("load/create_counted", counted=self.counts))
         if not self.by_value:
             return
-        definitions = listed(column.definition for column in self.found.columns)
+        definitions = listed(column.definition for column in self.target_table.columns)
         self.writer.run("stage", render("load/create_entry", entry=self.entry, definitions=definitions))
-        own = self.placement.own_row
+        own_row = self.placement.own_row
         sql = render(
             "load/create_own_view",
             view=attempt.temporary("own"),
             staging=attempt.staging,
-            columns=listed(map(identifier, self.found.filled)),
+            columns=listed(map(identifier, self.target_table.filled)),
             entry=self.entry,
-            own=own,
+            own=own_row,
         )
         self.writer.run("stage", sql)
         view = attempt.temporary("count")
-        sql = render("load/create_count_view", view=view, counted=self.counts, entry=self.entry, own=own)
+        sql = render("load/create_count_view", view=view, counted=self.counts, entry=self.entry, own=own_row)
         self.writer.run("stage", sql)
 
     def wanted(self, routed: Sql) -> Sql:
@@ -77,5 +77,7 @@ class ShardFilter:
 
     def counted(self) -> tuple[UnitCounts, UnitCounts]:
         """Returns (all rows that were seen, this shard's among them), by unit."""
-        rows, own = (render("load/counted_rows", counted=self.counts, rows=Sql(n)) for n in ("rows", "own"))
-        return self.writer.counts(rows), self.writer.counts(own)
+        all_rows, own_rows = (
+            render("load/counted_rows", counted=self.counts, rows=Sql(n)) for n in ("rows", "own")
+        )
+        return self.writer.counts(all_rows), self.writer.counts(own_rows)

@@ -47,32 +47,34 @@ def load_shards(
     With one `connection` it raises what `load` raises. With shards: ShardsWait when the failure is retryable,
     and ShardsRefused when a person has to act, both after the other shards are done.
     """
-    places = list(units)
+    units = list(units)
     remember(lake, pipeline.clickhouse)
     # Airflow's own look-up is for the thread that its task runs in.
     connections = {s.name: tuple(map(find, s.connections)) for s in pipeline.clickhouse.parts}
 
     how: Any = {"mode": mode, "token": token, "on_progress": on_progress, "patience": patience}
 
-    def one(shard: Shard) -> LoadResult:
+    def load_one(shard: Shard) -> LoadResult:
         with connect_replicas(connections[shard.name]) as clients:
             client, others = clients[0], clients[1:] if shard.replicas else None
             placement = placement_of(pipeline.clickhouse, shard, target.table)
-            result = load(pipeline, target, places, lake, client, **how, placement=placement, others=others)
+            result = load(pipeline, target, units, lake, client, **how, placement=placement, others=others)
             then(client, result)
             return result
 
     if not pipeline.clickhouse.shards:
-        return one(pipeline.clickhouse.parts[0])
+        return load_one(pipeline.clickhouse.parts[0])
     with connect_shards(pipeline) as servers:
         check_different(servers, target)
         confirm_stopped(servers, target, lake)
-    return _together(target, pipeline.clickhouse.shards, one)
+    return _together(target, pipeline.clickhouse.shards, load_one)
 
 
-def _together(target: Target, shards: Iterable[Shard], one: Callable[[Shard], LoadResult]) -> LoadResult:
+def _together(target: Target, shards: Iterable[Shard], load_one: Callable[[Shard], LoadResult]) -> LoadResult:
     with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="shard") as pool:
-        running: dict[str, Future[LoadResult]] = {shard.name: pool.submit(one, shard) for shard in shards}
+        running: dict[str, Future[LoadResult]] = {
+            shard.name: pool.submit(load_one, shard) for shard in shards
+        }
     failures, loaded = {}, {}
     for name, future in running.items():
         error = future.exception()
@@ -84,8 +86,8 @@ def _together(target: Target, shards: Iterable[Shard], one: Callable[[Shard], Lo
             raise error
     if failures:
         wait = all(error.retryable for error in failures.values())
-        said = "; ".join(f"shard {name}: {error}" for name, error in failures.items())
-        raise (ShardsWait if wait else ShardsRefused)(target.table, said, ", ".join(loaded))
+        details = "; ".join(f"shard {name}: {error}" for name, error in failures.items())
+        raise (ShardsWait if wait else ShardsRefused)(target.table, details, ", ".join(loaded))
     return merged(target.table, loaded)
 
 
@@ -94,8 +96,8 @@ def merged(table: str, loaded: Mapping[str, LoadResult]) -> LoadResult:
     units: dict[Unit, UnitLoad] = {}
     for result in loaded.values():
         for part in result.units:
-            known = units.get(part.unit)
-            units[part.unit] = part if known is None else _added(known, part)
+            earlier = units.get(part.unit)
+            units[part.unit] = part if earlier is None else _added(earlier, part)
     statements = sum(result.statements for result in loaded.values())
     blocks = sum(result.blocks for result in loaded.values())
     return LoadResult(table, tuple(units[unit] for unit in sorted(units)), statements, blocks)

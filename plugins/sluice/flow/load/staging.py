@@ -28,7 +28,7 @@ class Staging:
 
     pipeline: Pipeline
     target: Target
-    found: TargetTable
+    target_table: TargetTable
     filling: Filling
     works: Sequence[LoadWork]
     reading: Reading
@@ -37,7 +37,7 @@ class Staging:
 
     @property
     def views(self) -> ViewStaging:
-        return ViewStaging(self.found, self.writer)
+        return ViewStaging(self.target_table, self.writer)
 
     @property
     def tables(self) -> tuple[Sql, ...]:
@@ -72,9 +72,9 @@ class Staging:
             raise replace(error, reason=self._with_names_of_tables(error.reason)) from error
 
     def _create(self) -> None:
-        parts = {"target": table(self.found.table), "engine": staged_engine(self.found)}
+        parts = {"target": table(self.target_table.table), "engine": staged_engine(self.target_table)}
         self.writer.run("stage", render("load/create_staging", staging=self._staging, **parts))
-        changes = listed(change for column in self.found.columns for change in column.changes)
+        changes = listed(change for column in self.target_table.columns for change in column.changes)
         if changes:
             sql = render("load/compute_defaults", staging=self._staging, changes=changes)
             self.writer.run("stage", sql)
@@ -85,31 +85,31 @@ class Staging:
         there are any. Raises DefaultFails where there are too many."""
         if error.retryable or not self._may_fail:
             return False
-        suspects = DefaultSuspects(self.found, self.filling, self.writer)
+        suspects = DefaultSuspects(self.target_table, self.filling, self.writer)
         try:
             sources = self.reading.sources(files_of(self.works), tuple(LAKE), self.writer)
             suspects.add(sources, self.sieve.wanted(routed(self.pipeline, self.target)))
             failing = suspects.find()
-            for one in failing:
-                suspects.reject(one, self._misfits, self.target.table)
+            for failing_row in failing:
+                suspects.reject(failing_row, self._misfits, self.target.table)
         finally:
             suspects.close()
         if failing:
-            for made in self.tables[:-1]:
-                self.writer.run("stage", render("clickhouse/drop_table", table=made))
+            for temporary in self.tables[:-1]:
+                self.writer.run("stage", render("clickhouse/drop_table", table=temporary))
             self._create()
             self._insert_own(failing)
         return bool(failing)
 
     def _with_names_of_tables(self, reason: str) -> str:
-        for own, meant in sorted(self.views.meanings.items(), reverse=True):
-            reason = re.sub(rf"{re.escape(own)}\b", meant.replace("\\", r"\\"), reason)
+        for own_name, meant in sorted(self.views.meanings.items(), reverse=True):
+            reason = re.sub(rf"{re.escape(own_name)}\b", meant.replace("\\", r"\\"), reason)
         return reason
 
     @property
     def _may_fail(self) -> bool:
         """Whether a DEFAULT may fail of a row: a rollup's rows are no events."""
-        return self.target.rollup is None and any(column.default for column in self.found.columns)
+        return self.target.rollup is None and any(column.default for column in self.target_table.columns)
 
     def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
         self.sieve.create()
@@ -118,7 +118,7 @@ class Staging:
         self._insert_rows(failing)
 
     def _count_records(self) -> None:
-        """All of the target's rows in the lake's files, without their payloads."""
+        """Counts all of the target's rows in the lake's files, without reading payloads."""
         filtered = overflowing(self.works)
         columns = ("_cluster", "_partition", *(("_type",) if filtered else ()))
         for source in self.reading.sources(files_of(self.works), columns, self.writer):
@@ -134,16 +134,16 @@ class Staging:
     def _insert_rows(self, failing: Sequence[Failing]) -> None:
         filtered = overflowing(self.works)
         columns = needed(self.filling, filtered, self.sieve.by_record)
-        wanted = self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1"))
+        condition = self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1"))
         if failing:
-            columns, wanted = tuple(LAKE), Sql(f"({wanted}) AND {other_records(failing)}")
+            columns, condition = tuple(LAKE), Sql(f"({condition}) AND {other_records(failing)}")
         for source in self.reading.sources(files_of(self.works), columns, self.writer):
             sql = render(
                 "load/stage_rows",
                 staging=self.sieve.entry,
                 columns=listed(map(identifier, self.filling.into)),
                 values=listed(self.filling.values),
-                rows=filled(self.filling, columns, source, wanted),
+                rows=filled(self.filling, columns, source, condition),
                 misfit=self.filling.misfit,
                 block=self.filling.block,
             )
@@ -159,10 +159,10 @@ class Staging:
             return staged, self._rest(self._own_works(), staged)
         if not self.sieve.by_value:
             return staged, self._rest(self.works, staged)
-        fitting, own = self.sieve.counted()
-        for unit, (expected, counted) in differences(_sharing(self.works, own), staged).items():
+        fitting, own_rows = self.sieve.counted()
+        for unit, (expected, counted) in differences(_sharing(self.works, own_rows), staged).items():
             raise Conservation(
-                f"table {self.found.table}, slice {unit}: {expected:,} rows belong on this shard, and "
+                f"table {self.target_table.table}, slice {unit}: {expected:,} rows belong on this shard, and "
                 f"{counted:,} were staged: does another program write to Sluice's own tables? Load it again"
             )
         if self._rest(self.works, fitting):
@@ -174,10 +174,10 @@ class Staging:
 
     def _own_works(self) -> list[LoadWork]:
         """Returns the works with this shard's rows as what landed."""
-        found, own = self.sieve.counted()
-        for unit, (landed, counted) in differences(self.works, found).items():
+        all_rows, own_rows = self.sieve.counted()
+        for unit, (landed, counted) in differences(self.works, all_rows).items():
             raise self._uneven(unit, landed, counted)
-        return _sharing(self.works, own)
+        return _sharing(self.works, own_rows)
 
     def _rest(self, works: Sequence[LoadWork], staged: UnitCounts) -> UnitCounts:
         """Returns the misfits of units that lack rows. Raises Conservation when some lack more than those."""
@@ -193,14 +193,14 @@ class Staging:
 
     def _uneven(self, unit: Unit, landed: int, counted: int) -> Conservation:
         return Conservation(
-            f"table {self.found.table}, slice {unit}: its manifest says {landed:,} rows landed, the "
+            f"table {self.target_table.table}, slice {unit}: its manifest says {landed:,} rows landed, the "
             f"lake's files gave {counted:,} (misfits included): `sluice verify` says which file changed; "
             "`--mode reland` over the slice writes them again"
         )
 
     def _insert_misfits(self, works: Sequence[LoadWork]) -> None:
         columns = self.filling.lake_columns
-        wanted = self.sieve.wanted(routed(self.pipeline, self.target))
+        condition = self.sieve.wanted(routed(self.pipeline, self.target))
         for source in self.reading.sources(files_of(works), columns, self.writer):
             sql = render(
                 "load/stage_misfits",
@@ -208,15 +208,15 @@ class Staging:
                 column=self.filling.first("column"),
                 type=self.filling.first("type"),
                 value=self.filling.first("text"),
-                rows=misfits(self.filling, filled(self.filling, columns, source, wanted)),
+                rows=misfits(self.filling, filled(self.filling, columns, source, condition)),
                 block=self.filling.block,
             )
             self.writer.run("misfits", sql, {"target": self.target.table})
 
-    def count_misfits(self, place: Sql) -> UnitCounts:
-        sql = render("load/count_misfits", table=place, fence=self._fence)
+    def count_misfits(self, misfits_table: Sql) -> UnitCounts:
+        sql = render("load/count_misfits", table=misfits_table, fence=self._fence)
         return self.writer.counts(sql, {"target": self.target.table})
 
 
-def _sharing(works: Sequence[LoadWork], own: UnitCounts) -> list[LoadWork]:
-    return [replace(work, landed=own.get(work.unit, 0)) for work in works]
+def _sharing(works: Sequence[LoadWork], own_rows: UnitCounts) -> list[LoadWork]:
+    return [replace(work, landed=own_rows.get(work.unit, 0)) for work in works]

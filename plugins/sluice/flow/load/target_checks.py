@@ -39,120 +39,124 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     Raises TargetRefused for a missing table, an engine that merges rows away, missing `_slice` and
     `_cluster`, types that Sluice does not fill, and materialized views whose rows it could not replace.
     """
-    found = read_table(client, target.database, target.name)
-    if found is None:
+    target_table = read_table(client, target.database, target.name)
+    if target_table is None:
         raise TableMissing(target.table, "there is no such table", creation(pipeline, target))
-    _check_engine(found)
-    _check_needed(found.table, found.columns)
+    _check_engine(target_table)
+    _check_needed(target_table.table, target_table.columns)
     if target.counted:
-        check_counts(found.table, found.columns)
-    _check_lake_columns(found)
-    for view_table in found.stored:
+        check_counts(target_table.table, target_table.columns)
+    _check_lake_columns(target_table)
+    for view_table in target_table.stored:
         _check_needed(view_table.table, view_table.columns)
-    check_views(client, found)
-    above = read_passing(
-        client, list(dict.fromkeys((found.table, *(view_table.table for view_table in found.view_tables))))
-    )
+    check_views(client, target_table)
+    view_tables = (view_table.table for view_table in target_table.view_tables)
+    above = read_passing(client, list(dict.fromkeys((target_table.table, *view_tables))))
     check_passing(above)
-    check_feeders(client, pipeline, found, above)
+    check_feeders(client, pipeline, target_table, above)
     if target.rollup is not None:
-        return found, rollups.check_rollup(client, found, target, target.rollup)
-    _check_paths(found, target)
-    _check_names(found, target)
-    _check_place(client, pipeline, found)
-    found = with_computed(client, found)
-    return found, _filling(client, found, target)
+        return target_table, rollups.check_rollup(client, target_table, target, target.rollup)
+    _check_paths(target_table, target)
+    _check_names(target_table, target)
+    _check_place(client, pipeline, target_table)
+    target_table = with_computed(client, target_table)
+    return target_table, _filling(client, target_table, target)
 
 
-def _check_engine(found: TargetTable) -> None:
-    if found.engine not in ENGINES:
+def _check_engine(target_table: TargetTable) -> None:
+    if target_table.engine not in ENGINES:
         raise TargetRefused(
-            found.table,
-            f"its engine is {found.engine}, which Sluice does not load (rows that merge away, or are kept "
-            "elsewhere, cannot be counted)",
+            target_table.table,
+            f"its engine is {target_table.engine}, which Sluice does not load (rows that merge away, or are "
+            "kept elsewhere, cannot be counted)",
             "load a MergeTree table and feed this one from it through a materialized view",
         )
 
 
 def _check_needed(name: str, columns: tuple[Column, ...]) -> None:
-    found = lacking(name, (column.name for column in columns if column.filled))
-    if found is not None:
-        raise TargetRefused(name, *found)
+    refusal = lacking(name, (column.name for column in columns if column.filled))
+    if refusal is not None:
+        raise TargetRefused(name, *refusal)
 
 
-def _check_lake_columns(found: TargetTable) -> None:
-    for column in found.columns:
+def _check_lake_columns(target_table: TargetTable) -> None:
+    for column in target_table.columns:
         allowed = HOLDERS.get(column.name)
         if allowed and column.taken and parse(column.type).plain.name not in allowed:
             kinds = " or ".join(sorted(allowed))
             raise TargetRefused(
-                found.table,
+                target_table.table,
                 f"column {column.name} has type {column.type}, which cannot hold the lake's column",
-                f"ALTER TABLE {table(found.table)} MODIFY COLUMN {identifier(column.name)} {kinds}",
+                f"ALTER TABLE {table(target_table.table)} MODIFY COLUMN {identifier(column.name)} {kinds}",
             )
 
 
-def _check_paths(found: TargetTable, target: Target) -> None:
-    known = {column.name for column in found.columns if column.taken} - set(HOLDERS)
+def _check_paths(target_table: TargetTable, target: Target) -> None:
+    fillable = {column.name for column in target_table.columns if column.taken} - set(HOLDERS)
     for name in target.columns:
-        if name not in known:
-            remedy = f"ALTER TABLE {table(found.table)} ADD COLUMN {identifier(name)} String"
-            raise TargetRefused(found.table, f"`columns` fills {name}, and the table cannot take it", remedy)
+        if name not in fillable:
+            remedy = f"ALTER TABLE {table(target_table.table)} ADD COLUMN {identifier(name)} String"
+            raise TargetRefused(
+                target_table.table, f"`columns` fills {name}, and the table cannot take it", remedy
+            )
 
 
-def _check_names(found: TargetTable, target: Target) -> None:
-    for column in found.columns:
+def _check_names(target_table: TargetTable, target: Target) -> None:
+    for column in target_table.columns:
         path = target.columns.get(column.name, column.name)
         if column.taken and column.name not in HOLDERS and RESERVED in path.split("."):
             raise TargetRefused(
-                found.table,
+                target_table.table,
                 f"column {column.name} takes the field {path}, and ClickHouse reserves the name {RESERVED}",
                 "name another field under `columns`, or make it MATERIALIZED from a column `_payload`",
             )
 
 
-def _check_place(client: Client, pipeline: Pipeline, found: TargetTable) -> None:
-    """A row's shard is found by a whole number, of its columns alone."""
-    by = pipeline.clickhouse.placed_by(found.table)
+def _check_place(client: Client, pipeline: Pipeline, target_table: TargetTable) -> None:
+    """Raises TargetRefused unless `shard_by` gives a whole number, from the row's columns alone."""
+    by = pipeline.clickhouse.placed_by(target_table.table)
     if by == BY_PARTITION:
         return
     remedy = "correct `shard_by`, for instance: cityHash64(user_id)"
     try:
-        described = client.rows(render("load/describe_place", place=Sql(f"({by})"), table=table(found.table)))
+        described = client.rows(
+            render("load/describe_place", place=Sql(f"({by})"), table=table(target_table.table))
+        )
     except ServerError as error:
         if error.retryable:
             raise
-        raise TargetRefused(found.table, f"`shard_by: {by}`: {error.reason}", remedy) from error
+        raise TargetRefused(target_table.table, f"`shard_by: {by}`: {error.reason}", remedy) from error
     kind = described[0][1]
     if not re.fullmatch(r"U?Int\d+", parse(kind).plain.name):
-        raise TargetRefused(found.table, f"`shard_by: {by}` gives {kind}, not a whole number", remedy)
+        raise TargetRefused(target_table.table, f"`shard_by: {by}` gives {kind}, not a whole number", remedy)
 
 
-def _filling(client: Client, found: TargetTable, target: Target) -> Filling:
+def _filling(client: Client, target_table: TargetTable, target: Target) -> Filling:
     try:
-        filling = fill(found.columns, target.columns)
+        filling = fill(target_table.columns, target.columns)
     except UnsupportedType as error:
         raise TargetRefused(
-            found.table,
+            target_table.table,
             f"{error}, which no JSON value fills",
             _STATE_REMEDY if "AggregateFunction(" in str(error) else _REMEDY,
         ) from error
-    _check_materialized(client, found)
+    _check_materialized(client, target_table)
     return filling
 
 
-def _check_materialized(client: Client, found: TargetTable) -> None:
-    """An INSERT from the staging table computes them again, when nothing knows EPHEMERAL columns any more."""
-    passing = {column.name for column in found.columns if column.kind == "EPHEMERAL"}
-    for column in found.columns if passing else ():
+def _check_materialized(client: Client, target_table: TargetTable) -> None:
+    """Raises TargetRefused for a MATERIALIZED column that reads an EPHEMERAL one. The INSERT from the staging
+    table computes it again, and has no EPHEMERAL columns."""
+    passing = {column.name for column in target_table.columns if column.kind == "EPHEMERAL"}
+    for column in target_table.columns if passing else ():
         if column.kind != "MATERIALIZED":
             continue
-        read = passing.intersection(columns_read(client.rows, found, column))
+        read = passing.intersection(columns_read(client.rows, target_table, column))
         if read:
             definition = f"{identifier(column.name)} {column.type} DEFAULT {column.default}"
             raise TargetRefused(
-                found.table,
+                target_table.table,
                 f"MATERIALIZED column {column.name} reads {min(read)}, which is EPHEMERAL: where rows are "
                 "inserted once more, it is computed without it",
-                f"ALTER TABLE {table(found.table)} MODIFY COLUMN {definition}",
+                f"ALTER TABLE {table(target_table.table)} MODIFY COLUMN {definition}",
             )

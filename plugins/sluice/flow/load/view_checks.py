@@ -13,12 +13,12 @@ from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import ALWAYS, HOLDERS
 
 
-def check_views(client: Client, found: TargetTable) -> None:
+def check_views(client: Client, target_table: TargetTable) -> None:
     """Raises TargetRefused, and what the client raises."""
-    for unseen in found.unseen:
+    for unseen in target_table.unseen:
         raise _unseen(unseen)
-    sources = {view.source for view in found.view_tables}
-    for view in found.view_tables:
+    sources = {view.source for view in target_table.view_tables}
+    for view in target_table.view_tables:
         if view.stores:
             _check_table(view)
         if view.stores or view.table in sources:

@@ -21,41 +21,43 @@ from sluice.flow.load.writer import Writer
 
 @dataclass(frozen=True)
 class ViewStaging:
-    found: TargetTable
+    target_table: TargetTable
     writer: Writer
 
     @property
     def tables(self) -> tuple[Sql, ...]:
         """Everything that `create` makes, views first."""
         views = [identifier(SYSTEM, name) for name in self._doubles.values()]
-        return (*views, *(self._staged(name) for name in self._names if name != self.found.table))
+        return (*views, *(self._staged(name) for name in self._names if name != self.target_table.table))
 
     @property
     def meanings(self) -> dict[str, str]:
         """The tables and views that the attempt's own ones stand for, by the names of its own."""
-        views = {view_table.table: view_table.called for view_table in self.found.view_tables}
-        names = {f"{SYSTEM}.{own}": views.get(name, name) for name, own in self._names.items()}
-        return {**names, **{f"{SYSTEM}.{own}": view for view, own in self._doubles.items()}}
+        views = {view_table.table: view_table.called for view_table in self.target_table.view_tables}
+        names = {f"{SYSTEM}.{own_name}": views.get(name, name) for name, own_name in self._names.items()}
+        return {**names, **{f"{SYSTEM}.{own_name}": view for view, own_name in self._doubles.items()}}
 
     @property
     def _names(self) -> dict[str, str]:
-        return staged_names(self.found, self.writer.attempt)
+        return staged_names(self.target_table, self.writer.attempt)
 
     @property
     def _doubles(self) -> dict[str, str]:
-        views = enumerate(view_table.view for view_table in self.found.view_tables)
+        views = enumerate(view_table.view for view_table in self.target_table.view_tables)
         return {view: self.writer.attempt.temporary_name(f"view{number}") for number, view in views}
 
     def _staged(self, name: str) -> Sql:
         return identifier(SYSTEM, self._names[name])
 
     def create(self) -> None:
-        """After the target's staging table is there, and before rows are in it. Raises TargetRefused."""
-        for view_table in {view_table.table: view_table for view_table in self.found.view_tables}.values():
+        """Creates them after the target's staging table, and before rows are in it. Raises TargetRefused."""
+        for view_table in {
+            view_table.table: view_table for view_table in self.target_table.view_tables
+        }.values():
             parts = {"target": table(view_table.table), "engine": staged_engine(view_table)}
             sql = render("load/create_staging", staging=self._staged(view_table.table), **parts)
             self.writer.run("stage", sql)
-        for view_table in self.found.view_tables:
+        for view_table in self.target_table.view_tables:
             view = identifier(SYSTEM, self._doubles[view_table.view])
             staging, select = self._staged(view_table.table), self._moved(view_table)
             self.writer.run(
@@ -63,10 +65,10 @@ class ViewStaging:
             )
 
     def _moved(self, view_table: ViewTable) -> Sql:
-        """Returns the view's SELECT over staged rows; the server says that nothing else of it has changed."""
-        place = self._names[view_table.source]
+        """Returns the view's SELECT over staged rows; the server confirms that it reads nothing else."""
+        staged_name = self._names[view_table.source]
         right, reason = self._tree(Sql(view_table.select)), "the server would read it in another way"
-        for select in candidates(view_table.select, view_table.source, identifier(SYSTEM, place)):
+        for select in candidates(view_table.select, view_table.source, identifier(SYSTEM, staged_name)):
             try:
                 tree = self._tree(select)
             except ServerError as error:
@@ -74,7 +76,7 @@ class ViewStaging:
                     raise
                 reason = error.reason
                 continue
-            if same_reading(right, view_table.source, tree, f"{SYSTEM}.{place}"):
+            if same_reading(right, view_table.source, tree, f"{SYSTEM}.{staged_name}"):
                 return select
         raise TargetRefused(
             view_table.called,

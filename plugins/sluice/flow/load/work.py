@@ -59,8 +59,8 @@ def work_for(
     routed = set(types)
     files = tuple(file for file in manifest.files if routed & set(file.types()))
     landed, long = sum(rows[name] for name in types), manifest.long_numbers
-    known = {one.type: one for one in manifest.fields} if target.evolves else {}
-    fields = tuple(known[name] for name in types if name in known)
+    fields_by_type = {one.type: one for one in manifest.fields} if target.evolves else {}
+    fields = tuple(fields_by_type[name] for name in types if name in fields_by_type)
     counted = len(fields) == len(types) and all(one.exact for one in fields)
     return LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long, fields, counted)
 
@@ -131,8 +131,10 @@ def cut(
 
 def differences(works: Iterable[LoadWork], *counted: Mapping[Unit, int]) -> dict[Unit, tuple[int, int]]:
     """Returns (landed, counted) of the units whose sum over `counted` is not what landed."""
-    found = {work.unit: (work.landed, sum(counts.get(work.unit, 0) for counts in counted)) for work in works}
-    return {unit: pair for unit, pair in found.items() if pair[0] != pair[1]}
+    counts_by_unit = {
+        work.unit: (work.landed, sum(counts.get(work.unit, 0) for counts in counted)) for work in works
+    }
+    return {unit: pair for unit, pair in counts_by_unit.items() if pair[0] != pair[1]}
 
 
 @dataclass(frozen=True)

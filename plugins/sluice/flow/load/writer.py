@@ -65,9 +65,8 @@ class Writer:
 
     def counts(self, sql: Sql, parameters: Mapping[str, Any] | None = None) -> UnitCounts:
         """Reads rows of the attempt's units, out of a statement that gives (slice's start, cluster, rows)."""
-        found = self.rows(sql, parameters)
-        counted = {self.unit_of(start, cluster): rows for start, cluster, rows in found}
-        return {unit: rows for unit, rows in counted.items() if unit in self.units}
+        counts = {self.unit_of(start, cluster): rows for start, cluster, rows in self.rows(sql, parameters)}
+        return {unit: rows for unit, rows in counts.items() if unit in self.units}
 
     def count_rows(self, table: Sql) -> UnitCounts:
         """Returns how many rows of each of the attempt's units the table holds."""
@@ -95,8 +94,8 @@ class Writer:
             raise self._fenced(error) from error
 
     def _fenced(self, error: ServerError) -> Exception:
-        own = (self.attempt.fence_name, self.attempt.staging_name)
+        own_tables = (self.attempt.fence_name, self.attempt.staging_name)
         missing = _ELSEWHERE.split(error.reason)[0]
-        if error.code == UNKNOWN_TABLE and any(name in missing for name in own):
+        if error.code == UNKNOWN_TABLE and any(name in missing for name in own_tables):
             return Fenced(f"table {self.attempt.target}: a successor has removed this attempt's tables")
         return error

@@ -80,8 +80,8 @@ def changes_in(window: Sequence[TypeFields]) -> list[FieldChange]:
 
 
 def confirmed(change: FieldChange, earlier: Sequence[TypeFields]) -> bool:
-    """Returns whether it is one, too, against slices before those that it was found in: what comes and goes
-    from time to time has not changed."""
+    """Returns whether it is a change against earlier slices, too: what comes and goes from time to time has
+    not changed."""
     filled = [_filled(one, change.field) for one in earlier]
     if change.kind is ChangeKind.NEW:
         return not recurs(_series(earlier, filled), change.having / change.rows)
@@ -137,8 +137,7 @@ def _change(kind: ChangeKind, window: Sequence[TypeFields], name: str, turn: Tur
 def _with_names(
     window: Sequence[TypeFields], changes: Sequence[FieldChange], names: Sequence[str]
 ) -> Iterator[FieldChange]:
-    """With the one name that a field seems to have now, where there is exactly one, and no field beside it
-    seems to have the same."""
+    """Yields the changes, with a vanished and a new field as one renamed where each fits only the other."""
     gone = [change for change in changes if change.kind is ChangeKind.VANISHED]
     likely = {change.field: [n for n in names if _same(window, change, n)] for change in gone}
     taken = [name for candidates in likely.values() for name in candidates]

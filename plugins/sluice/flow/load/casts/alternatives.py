@@ -24,17 +24,17 @@ def variant(caster: Caster, kind: Type, field: Field) -> str:
     once, fitting = [], []
     for number, part in enumerate(parts):
         name = f"a{field.depth}_{number}"
-        made = caster(part, Field(field.x, field.depth + 1, field.key, field.quoted))
-        if made.judged:
-            once.append((name, made.judged))
+        part_cast = caster(part, Field(field.x, field.depth + 1, field.key, field.quoted))
+        if part_cast.judged:
+            once.append((name, part_cast.judged))
             value, fits = f"tupleElement({name}, 1)", f"(tupleElement({name}, 2) = 0)"
             typed = part.text
         else:
-            value, fits = made.value, f"isNotNull({made.value})"
+            value, fits = part_cast.value, f"isNotNull({part_cast.value})"
             typed = _nullable(part)
         cast = f"CAST(CAST({value}, {literal(typed)}), {literal(kind.text)})"
         fitting.append((_of_kind(part, field), fits, cast))
-    chosen = [part for own, fits, cast in fitting for part in (both(own, fits), cast)]
+    chosen = [part for of_kind, fits, cast in fitting for part in (both(of_kind, fits), cast)]
     chosen += [part for _, fits, cast in fitting for part in (fits, cast)]
     value = f"if(isNull({field.x}), NULL, multiIf({', '.join(chosen)}, NULL))"
     return let(once, value) if once else value
@@ -65,7 +65,7 @@ def dynamic(field: Field) -> str:
     """Returns what an untyped path of a JSON column holds, if that is what the value says."""
     x, text = field.x, field.text
     inside = f"getSubcolumn(accurateCastOrNull(concat('{{\"v\":', {text}, '}}'), 'JSON'), 'v')"
-    whole = f"CAST(accurateCastOrNull({text}, 'JSON'), 'Dynamic')"
+    as_document = f"CAST(accurateCastOrNull({text}, 'JSON'), 'Dynamic')"
     # In an array of numbers ClickHouse makes 1 of true.
     bools = f"length(extractAll({text}, {_BOOLS})) = length(extractAll(toJSONString({inside}), {_BOOLS}))"
     all_ = all_exact(text, field.key)
@@ -73,6 +73,6 @@ def dynamic(field: Field) -> str:
     brace = f"startsWith({text}, '{{')"
     return (
         f"multiIf(isNull({x}), NULL, {field.quoted or '1'}, CAST({x}, 'Dynamic'), "
-        f"{both(brace, all_)}, {whole}, "
+        f"{both(brace, all_)}, {as_document}, "
         f"{either(brace, f'NOT ({same})')}, NULL, {inside})"
     )

@@ -38,9 +38,9 @@ def cast(
     return _cast(kind.stored, Field(x, depth, key, quoted, default))
 
 
-def parsed_cast(kind: Type, given: str, name: str, long: bool) -> ParsedContainer:
+def parsed_cast(kind: Type, parsed_value: str, name: str, long: bool) -> ParsedContainer:
     """Returns the cast of what the parse of the event gives of a container (parsed.py)."""
-    return parsed(_cast, kind.stored, given, name, long)
+    return parsed(_cast, kind.stored, parsed_value, name, long)
 
 
 def _cast(kind: Type, field: Field) -> Cast:
@@ -76,9 +76,9 @@ def _document(plain: Type, field: Field, where: str) -> tuple[str, str]:
     places: list[str] = []
     for name, kind in paths_of(plain):
         text = text_at(field.x, name)
-        made = cast_at(field, (name, kind), text)
-        misfit = path_misfit(plain, field.x, name, text, made)
-        places += [misfit, inside(literal(f".{name}"), made.where, field.depth)]
+        path_cast = cast_at(field, (name, kind), text)
+        misfit = path_misfit(plain, field.x, name, text, path_cast)
+        places += [misfit, inside(literal(f".{name}"), path_cast.where, field.depth)]
     value = document(plain, field.x, places[::2], field.quoted)
     return value, f"multiIf({listed(places)}, {where})" if places else where
 

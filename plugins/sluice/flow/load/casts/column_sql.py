@@ -12,7 +12,7 @@ from sluice.flow.load.casts.casts import Cast, ParsedContainer, cast, misfit_of,
 from sluice.flow.load.casts.documents import document
 from sluice.flow.load.casts.event_paths import ObjectNode
 from sluice.flow.load.casts.nested import MisfitCheck, Nested
-from sluice.flow.load.casts.typed_paths import typed_paths
+from sluice.flow.load.casts.typed_paths import TypedPath, typed_paths
 from sluice.type_fields import FieldPath
 
 
@@ -33,7 +33,8 @@ class Stages:
     def of_all(cls, all_: Sequence[Stages]) -> Stages:
         """Returns those of all columns together."""
         together = {
-            one.name: [part for each in all_ for part in getattr(each, one.name)] for one in fields(cls)
+            stage.name: [part for stages in all_ for part in getattr(stages, stage.name)]
+            for stage in fields(cls)
         }
         return cls(**{name: tuple(parts) for name, parts in together.items()})
 
@@ -58,32 +59,46 @@ def column_sql(
     if column.default and kind.shape.name == "Tuple" and not column.computed:
         default = f"d{number}"
         texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS {default}"))
-    made = cast(kind, text, key=key, quoted=quoted, default=default)
+    column_cast = cast(kind, text, key=key, quoted=quoted, default=default)
     stages = Stages(texts=tuple(texts))
-    if made.judged:
-        stages = _judged(stages, made, number, parsed_of(kind, path, number, node, long))
-        made = replace(made, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)")
+    if column_cast.judged:
+        stages = _judged(stages, column_cast, number, parsed_of(kind, path, number, node, long))
+        column_cast = replace(
+            column_cast, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)"
+        )
     if inner:
-        made = replace(made, value=document(kind.plain, text, [one.misfit for one in inner], quoted))
-    lacking = _lacking(column, made, node, path[-1])
-    value = _or_default(column, made, lacking)
+        column_cast = replace(
+            column_cast, value=document(kind.plain, text, [typed.misfit for typed in inner], quoted)
+        )
+    lacking = _lacking(column, column_cast, node, path[-1])
+    value = _or_default(column, column_cast, lacking)
     if column.name in groups:
         value = groups[column.name].value(column.name, value)
-    casts = [Sql(f"{expression} AS {name}") for one in inner for expression, name in one.named]
+    casts = [Sql(f"{expression} AS {name}") for typed in inner for expression, name in typed.named]
     casts += [Sql(f"{lacking} AS l{number}")] if column.computed else []
     stages = replace(stages, casts=(*casts, Sql(f"{value} AS v{number}")))
-    checks = [
-        MisfitCheck(
-            f"{column.name}.{one.name}", one.type, one.text, one.misfit, one.where, f"w{number}_{place}"
-        )
-        for place, one in enumerate(inner)
-    ]
-    if made.misfit == "0":
+    checks = _path_checks(column, inner, number)
+    if column_cast.misfit == "0":
         return FieldSql(stages, tuple(checks))
-    misfit = made.misfit if made.container else misfit_of(text, f"v{number}")
-    where = made.where if made.container else ""
+    misfit = column_cast.misfit if column_cast.container else misfit_of(text, f"v{number}")
+    where = column_cast.where if column_cast.container else ""
     checks.append(MisfitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
     return FieldSql(replace(stages, misfits=(Sql(f"{misfit} AS m{number}"),)), tuple(checks))
+
+
+def _path_checks(column: Column, paths: Sequence[TypedPath], number: int) -> list[MisfitCheck]:
+    """Returns a check for each typed path of a JSON column."""
+    return [
+        MisfitCheck(
+            f"{column.name}.{path.name}",
+            path.type,
+            path.text,
+            path.misfit,
+            path.where,
+            f"w{number}_{position}",
+        )
+        for position, path in enumerate(paths)
+    ]
 
 
 def parsed_of(
@@ -94,39 +109,41 @@ def parsed_of(
     return parsed_cast(kind, node.element(path[-1]), f"j{number}", long)
 
 
-def _judged(stages: Stages, made: Cast, number: int, given: ParsedContainer | None) -> Stages:
-    if given is None:
-        return replace(stages, judged=(Sql(f"{made.judged} AS c{number}"),))
-    judged = f"if(u{number}, tuple({given.value}, 0), {made.judged})"
+def _judged(stages: Stages, column_cast: Cast, number: int, container: ParsedContainer | None) -> Stages:
+    if container is None:
+        return replace(stages, judged=(Sql(f"{column_cast.judged} AS c{number}"),))
+    judged = f"if(u{number}, tuple({container.value}, 0), {column_cast.judged})"
     return replace(
         stages,
-        items=(Sql(f"{given.items} AS j{number}"),),
-        fine=(Sql(f"{given.fine} AS u{number}"),),
+        items=(Sql(f"{container.items} AS j{number}"),),
+        fine=(Sql(f"{container.fine} AS u{number}"),),
         judged=(Sql(f"{judged} AS c{number}"),),
     )
 
 
 def group_sql(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long: bool) -> FieldSql:
-    """Returns the array of objects that may fill the columns of a Nested, and what tells that it does not."""
+    """Returns the array of objects that may fill the columns of a Nested, and the checks of it."""
     field = tree.element(group.name)
     if not group.objects:
         return FieldSql(Stages(), tuple(group.checks(numbers, field, "")))
     quoted = f"JSONType({tree.text}, {literal(group.name)}) = 'String'"
-    made = cast(group.type, group.text, key=group.name if long else None, quoted=quoted)
-    texts, judged = Sql(f"{field} AS {group.text}"), Sql(f"{made.judged} AS {group.judged}")
-    return FieldSql(Stages(texts=(texts,), judged=(judged,)), tuple(group.checks(numbers, field, made.where)))
+    group_cast = cast(group.type, group.text, key=group.name if long else None, quoted=quoted)
+    texts, judged = Sql(f"{field} AS {group.text}"), Sql(f"{group_cast.judged} AS {group.judged}")
+    return FieldSql(
+        Stages(texts=(texts,), judged=(judged,)), tuple(group.checks(numbers, field, group_cast.where))
+    )
 
 
-def _lacking(column: Column, made: Cast, node: ObjectNode, name: str) -> str:
+def _lacking(column: Column, column_cast: Cast, node: ObjectNode, name: str) -> str:
     """Returns the condition that the column takes its DEFAULT. A null in a column that may be NULL is one,
     and only a field that is missing takes the DEFAULT."""
     null = f"isNull({node.element(name)})"
-    there = f"has({node.keys}, {literal(name)})"
-    return f"if({null}, NOT {there}, 0)" if column.may_be_null and not made.container else null
+    present = f"has({node.keys}, {literal(name)})"
+    return f"if({null}, NOT {present}, 0)" if column.may_be_null and not column_cast.container else null
 
 
-def _or_default(column: Column, made: Cast, lacking: str) -> str:
+def _or_default(column: Column, column_cast: Cast, lacking: str) -> str:
     """NULL cannot stand for "take the DEFAULT" in a container, nor where the column may be NULL."""
-    if column.computed or not column.default or not (made.container or column.may_be_null):
-        return made.value
-    return f"if({lacking}, CAST({column.default}, {literal(column.type)}), {made.value})"
+    if column.computed or not column.default or not (column_cast.container or column.may_be_null):
+        return column_cast.value
+    return f"if({lacking}, CAST({column.default}, {literal(column.type)}), {column_cast.value})"

@@ -80,7 +80,8 @@ class Filling:
 
     @property
     def places(self) -> tuple[Sql, ...]:
-        """What `first` names a misfit inside a container by, over what `stages` name."""
+        """Expressions of the places of misfits inside containers. They use names of `stages`; `first` uses
+        theirs."""
         return tuple(check.placed for check in self.checks if check.where)
 
     def first(self, attribute: Literal["column", "type", "text"]) -> Sql:
@@ -133,21 +134,21 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     containers = _containers([one for one in fields if one[0].name not in groups])
     tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)], containers)
     marked = [path for column, path in fields if column.may_be_null and column.default]
-    made = [column_sql(*field, number, tree, long, groups) for number, field in enumerate(fields)]
+    field_sqls = [column_sql(*field, number, tree, long, groups) for number, field in enumerate(fields)]
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
-    made += [group_sql(group, numbers, tree, long) for group in nested]
+    field_sqls += [group_sql(group, numbers, tree, long) for group in nested]
     held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
     values = {name: Sql(f"v{number}") for name, number in numbers.items()}
     values |= {name: value for name, (value, _) in held.items()}
     odd = odd_texts(tree, {path: f"u{number}" for number, (_, path) in enumerate(fields)})
-    parts = Stages.of_all([one.stages for one in made])
+    parts = Stages.of_all([one.stages for one in field_sqls])
     stages = [*extract(tree, marked), parts.items, parts.fine, odd, parts.texts]
     stages += [parts.judged, parts.casts, parts.misfits]
     checks = [
         *([whole(tree)] if fields else []),
         *strays(tree, [(column.name, path) for column, path in fields]),
         *(check for _, check in held.values() if check is not None),
-        *(check for one in made for check in one.checks),
+        *(check for one in field_sqls for check in one.checks),
     ]
     names = tuple(column.name for column in taken)
     missing = {name: f"isNull({value})" for name, (value, _) in held.items()}
@@ -176,8 +177,8 @@ def _inserted(
 def _containers(fields: Sequence[tuple[Column, FieldPath]]) -> dict[FieldPath, str]:
     """Returns what the parse gives of the fields that are containers. Of many, nothing: both ways make the
     statement twice as long, and the server takes a second for each 100,000 characters."""
-    found = {path: texts_of(parse(column.type).stored) for column, path in fields}
-    return found if sum(map(bool, found.values())) <= _MOST_CONTAINERS else {}
+    types_by_path = {path: texts_of(parse(column.type).stored) for column, path in fields}
+    return types_by_path if sum(map(bool, types_by_path.values())) <= _MOST_CONTAINERS else {}
 
 
 def _placed(checks: Iterable[MisfitCheck]) -> Iterator[MisfitCheck]:
@@ -190,15 +191,20 @@ def _placed(checks: Iterable[MisfitCheck]) -> Iterator[MisfitCheck]:
 
 
 def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
-    """Before the others what several of them use."""
+    """Puts the expressions that several stages use before the others."""
     uses = {"quoted_brackets": [QUOTED], "nested_arrays": [NESTED], "long_numbers": [LONG, *ODD]}
     parts = [part for stage in stages for part in stage]
-    used = [made for name, all_ in uses.items() if any(name in part for part in parts) for made in all_]
+    used = [
+        expression
+        for name, all_ in uses.items()
+        if any(name in part for part in parts)
+        for expression in all_
+    ]
     return tuple(tuple(stage) for stage in (used, *stages) if stage)
 
 
 def _check_types(columns: Iterable[Column]) -> None:
-    """All that cannot be filled at once: who changes one type after the other would ask as often."""
+    """Raises UnsupportedType with all such columns at once, not with one after the other."""
     unsupported = []
     for column in columns:
         try:

@@ -28,10 +28,10 @@ def array(caster: Caster, kind: Type, field: Field) -> Cast:
     misfit = field.misfit(*bad, f"has(tupleElement({judged}, 2), 1)")
     items_judged = mapped(lists | _tokens(of, raws, depth), item_of(caster, of, field, by_token(of)).pair)
     pair = let([(judged, items_judged)], f"tuple(tupleElement({judged}, 1), {misfit})")
-    found = item_of(caster, of, field, _asked(of))
+    item = item_of(caster, of, field, _asked(of))
     lists |= {f"q{depth}": raws} if _asked(of) else {}
     name = f"toString(n{depth} - 1)"
-    return of_pair(pair, _where(kind, field, lists, (found.misfit, found.where), name))
+    return of_pair(pair, _where(kind, field, lists, (item.misfit, item.where), name))
 
 
 def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
@@ -51,9 +51,9 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
     built = f"mapFromArrays(tupleElement({judged}, 1), tupleElement({judged}, 2))"
     entry = entry_of(key, item_of(caster, of, field, by_token(of)), depth)
     pair = let([(judged, mapped(lists | _tokens(of, raws, depth), entry))], f"tuple({built}, {misfit})")
-    found = item_of(caster, of, field, _asked(of))
+    item = item_of(caster, of, field, _asked(of))
     lists |= {f"q{depth}": raws} if _asked(of) else {}
-    where = (either(key.misfit, found.misfit), f"if({key.misfit}, {key.where}, {found.where})")
+    where = (either(key.misfit, item.misfit), f"if({key.misfit}, {key.where}, {item.where})")
     name = (
         f"replaceAll(toJSONString(substringUTF8(assumeNotNull(k{depth}), 1, {_MOST_OF_KEY})), {_SLASH}, '/')"
     )
@@ -66,8 +66,7 @@ def _tokens(of: Type, raws: str, depth: int) -> dict[str, str]:
 
 
 def _asked(of: Type) -> bool:
-    """Returns whether an item may be a misfit as a string: all of them are asked once, and each for its
-    place."""
+    """Returns whether the place of a misfit depends on which items are strings in JSON."""
     return by_token(of) or of.shape.name in CONTAINERS
 
 
@@ -91,10 +90,10 @@ def mapped(lists: dict[str, str], body: str) -> str:
     return f"arrayMap(({', '.join(lists)}) -> {body}, {', '.join(lists.values())})"
 
 
-def _where(kind: Type, field: Field, lists: dict[str, str], found: tuple[str, str], name: str) -> str:
+def _where(kind: Type, field: Field, lists: dict[str, str], item_misfit: tuple[str, str], name: str) -> str:
     """Returns the place of the first item that is a misfit. `name` is the item's in the path, where
     `n<depth>` is its number, from 1 on."""
-    misfit, where = found
+    misfit, where = item_misfit
     number = f"n{field.depth}"
     first = f"arrayFirstIndex(({', '.join(lists)}) -> {misfit}, {', '.join(lists.values())})"
     item = [(one, f"arrayElement({items}, {number})") for one, items in lists.items()]

@@ -20,10 +20,10 @@ _MOST_KEYS = 6  # of one typed path: its spellings double with each
 
 def paths_of(kind: Type) -> list[tuple[str, Type]]:
     """Returns (path, type) of a JSON's typed paths. Raises UnsupportedType."""
-    found = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
-    if any(name.count(".") >= _MOST_KEYS for name, _ in found):
+    paths = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
+    if any(name.count(".") >= _MOST_KEYS for name, _ in paths):
         raise UnsupportedType(kind.text)
-    return found
+    return paths
 
 
 def text_at(x: str, name: str) -> str:
@@ -34,15 +34,15 @@ def is_string(x: str, name: str) -> str:
     return f"JSONType({_place(x, name.split('.'))}) = 'String'"
 
 
-def path_misfit(kind: Type, x: str, name: str, text: str, made: Cast) -> str:
+def path_misfit(kind: Type, x: str, name: str, text: str, path_cast: Cast) -> str:
     keys = name.split(".")
     stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
     # In an array two tuples with NULLs are the same; by themselves that is unknown.
-    same = (f"[{stored}]", f"[{made.value}]") if made.container else (stored, made.value)
+    same = (f"[{stored}]", f"[{path_cast.value}]") if path_cast.container else (stored, path_cast.value)
     other = f"ifNull({same[0]} != {same[1]}, isNotNull({stored}))"
     odd = [f"JSONHas({_place(x, way)})" for way in _spellings(keys)]
     odd += [f"JSONType({_place(x, keys[:end])}) NOT IN ('Object', 'Null')" for end in range(1, len(keys))]
-    return both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(made.misfit, other)), *odd))
+    return both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(path_cast.misfit, other)), *odd))
 
 
 def _place(x: str, keys: Sequence[str]) -> str:

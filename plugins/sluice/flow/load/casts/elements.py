@@ -15,25 +15,25 @@ def element(caster: Caster, kind: Type, field: Field) -> Cast:
     """A null fits where the type has one, or where `field` has a default."""
     if kind.shape.name == "Tuple":
         return caster(kind, field)
-    made = caster(kind, field)
+    element_cast = caster(kind, field)
     if field.default:
-        return _with_default(kind, field, made)
-    if kind.nullable or made.container:
-        return made
-    filled = f"ifNull({made.value}, defaultValueOfTypeName({literal(kind.plain.text)}))"
-    where = f"if(isNull({field.x}), {here(absent(kind.text), field.x)}, {made.where})"
-    return Cast(filled, f"isNull({made.value})", where=where)
+        return _with_default(kind, field, element_cast)
+    if kind.nullable or element_cast.container:
+        return element_cast
+    filled = f"ifNull({element_cast.value}, defaultValueOfTypeName({literal(kind.plain.text)}))"
+    where = f"if(isNull({field.x}), {here(absent(kind.text), field.x)}, {element_cast.where})"
+    return Cast(filled, f"isNull({element_cast.value})", where=where)
 
 
-def _with_default(kind: Type, field: Field, made: Cast) -> Cast:
+def _with_default(kind: Type, field: Field, element_cast: Cast) -> Cast:
     if kind.nullable:
         null = f"if({field.there}, NULL, {field.default})"
-        value = f"if(isNull({field.x}), {null}, {made.value})"
-    elif made.container:
-        value = f"if(isNull({field.x}), {field.default}, {made.value})"
+        value = f"if(isNull({field.x}), {null}, {element_cast.value})"
+    elif element_cast.container:
+        value = f"if(isNull({field.x}), {field.default}, {element_cast.value})"
     else:
-        value = f"ifNull({made.value}, {field.default})"
-    return Cast(value, made.misfit, where=made.where)
+        value = f"ifNull({element_cast.value}, {field.default})"
+    return Cast(value, element_cast.misfit, where=element_cast.where)
 
 
 def by_token(kind: Type) -> bool:

@@ -90,8 +90,8 @@ class ObjectNode:
 
 
 def tree_of(paths: Iterable[FieldPath], parsed: Mapping[FieldPath, str] = MappingProxyType({})) -> ObjectNode:
-    """`parsed` are the types of fields that may be containers of texts: they are, where nothing else needs
-    the text of such a field."""
+    """Returns the tree of the paths. `parsed` are the types of fields that may be containers of texts. They
+    are where nothing else needs the field's text."""
     root, asked = ObjectNode(), list(paths)
     for path in asked:
         root.add(path)
@@ -134,25 +134,25 @@ def odd_texts(root: ObjectNode, fine: Mapping[FieldPath, str]) -> list[Sql]:
 def _odd(node: ObjectNode, fine: Mapping[FieldPath, str]) -> Sql:
     kind = literal(f"Tuple({listed(f'{identifier(name)} {_TEXT}' for name in node.parsed)})")
     all_ = summed([fine[(*node.path, name)] for name in node.parsed])
-    found = f"JSONExtract({_guarded(node)}, {kind})"
-    return Sql(f"if(({all_}) = {len(node.parsed)}, defaultValueOfTypeName({kind}), {found}) AS {node.odd}")
+    texts = f"JSONExtract({_guarded(node)}, {kind})"
+    return Sql(f"if(({all_}) = {len(node.parsed)}, defaultValueOfTypeName({kind}), {texts}) AS {node.odd}")
 
 
 def _keys(node: ObjectNode, marked: Sequence[FieldPath]) -> list[Sql]:
-    own = sorted({path[-1] for path in marked if path[:-1] == node.path})
-    if not own:
+    names = sorted({path[-1] for path in marked if path[:-1] == node.path})
+    if not names:
         return []
-    null = summed([f"isNull({node.element(name)})" for name in own])
+    null = summed([f"isNull({node.element(name)})" for name in names])
     return [Sql(f"if(({null}) > 0, JSONExtractKeys({_guarded(node)}), emptyArrayString()) AS {node.keys}")]
 
 
 def _inside(node: ObjectNode) -> list[Sql]:
-    found = []
+    expressions = []
     for inner in node.inner():
         key = inner.path[-1]
-        found.append(Sql(f"{node.element(key)} AS {inner.text}"))
-        found.append(Sql(f"{_stray(node.text, key, inner.text)} AS {inner.stray}"))
-    return found
+        expressions.append(Sql(f"{node.element(key)} AS {inner.text}"))
+        expressions.append(Sql(f"{_stray(node.text, key, inner.text)} AS {inner.stray}"))
+    return expressions
 
 
 def _stray(parent: str, key: str, text: str) -> str:
@@ -164,7 +164,7 @@ def _stray(parent: str, key: str, text: str) -> str:
 
 def nodes(node: ObjectNode) -> list[ObjectNode]:
     """Returns all objects inside it that columns read, outer ones first."""
-    return [found for inner in node.inner() for found in (inner, *nodes(inner))]
+    return [descendant for inner in node.inner() for descendant in (inner, *nodes(inner))]
 
 
 def first_column(node: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> tuple[str, FieldPath]:

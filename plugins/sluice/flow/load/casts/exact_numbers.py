@@ -25,7 +25,7 @@ LONG = Sql(
 
 
 def _plain(number: str) -> str:
-    """Without the zeros at its end that say nothing. A string may have some, too: "1.50"."""
+    """Returns the number without zeros at its end that say nothing. A string may have some, too: "1.50"."""
     return f"replaceRegexpOne({number}, {_ZEROS}, {literal(chr(92) + '1')})"
 
 
@@ -74,8 +74,8 @@ def exact(x: str, key: FieldText) -> str:
         return "1"
     text = f"assumeNotNull({x})"
     slow = _alone(text)
-    said = either(_literally(text, key), slow) if key else slow
-    return f"if(long_numbers, {said}, 1)"
+    condition = either(_literally(text, key), slow) if key else slow
+    return f"if(long_numbers, {condition}, 1)"
 
 
 def all_exact(text: str, key: FieldText) -> str:
@@ -84,12 +84,12 @@ def all_exact(text: str, key: FieldText) -> str:
     if key is None:
         return "1"
     slow = f"arrayAll(t -> {_alone('t')}, extractAll({text}, {literal(_NUMBERS)}))"
-    said = either(slow, _literally(_squeezed(text), key, _squeezed("_payload"), _BARE)) if key else slow
-    return f"if(long_numbers, {said}, 1)"
+    condition = either(slow, _literally(_squeezed(text), key, _squeezed("_payload"), _BARE)) if key else slow
+    return f"if(long_numbers, {condition}, 1)"
 
 
 def _alone(text: str) -> str:
-    """Those that are the same double are as many as those that are written the same."""
+    """Returns the condition that all numbers of the same double are written the same."""
     return f"countEqual(odd_doubles, toFloat64OrNull({text})) = countEqual(odd_numbers, {_plain(text)})"
 
 
@@ -98,7 +98,8 @@ def _squeezed(text: str) -> str:
 
 
 def _literally(text: str, key: str, payload: str = "_payload", around: Around = _SCALAR) -> str:
-    """With a backslash in the payload, a key may be there in another spelling."""
+    """Returns the condition that `text` is the value of the only such key. It is false for a payload with a
+    backslash, where a key may have another spelling."""
     name = json.dumps(key, ensure_ascii=False)
     needles = [f"concat({literal(name + before)}, {text}, {literal(after)})" for before, after in around]
     once = f"countSubstrings({payload}, {literal(name)}) = 1"

@@ -105,14 +105,14 @@ class Field:
         """Any of the conditions holds for a value that is there, or it has to be there and is not."""
         return f"if(isNotNull({self.x}), {either(*bad)}, {int(self.required)})"
 
-    def where(self, kind: str, found: str) -> str:
-        """`found`, or the whole value: where it is missing, and where it is a string that reads as a
-        container."""
+    def where(self, kind: str, place: str) -> str:
+        """Returns `place`, or that of the whole value: where it is missing, and where it is a string that
+        reads as a container."""
         if self.quoted:
-            found = f"if({both('quoted_brackets', self.quoted)}, {here(kind, self.x)}, {found})"
+            place = f"if({both('quoted_brackets', self.quoted)}, {here(kind, self.x)}, {place})"
         if not self.required:
-            return found
-        return f"if(isNull({self.x}), {here(absent(kind), self.x)}, {found})"
+            return place
+        return f"if(isNull({self.x}), {here(absent(kind), self.x)}, {place})"
 
 
 Caster = Callable[[Type, Field], Cast]

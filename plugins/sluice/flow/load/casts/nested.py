@@ -12,16 +12,16 @@ from sluice.flow.load.casts.event_paths import RESERVED
 
 @dataclass(frozen=True)
 class MisfitCheck:
-    """What tells, and says, that a row's value does not fit one column."""
+    """The condition that a row's value does not fit one column, and what the rejection says of it."""
 
     column: str
     type: str
     text: str
     misfit: str
     where: str = ""
-    """Of a container the place inside it, see Cast."""
+    """Of a container the expression of the place inside it, see Cast."""
     place: str = ""
-    """The name of that."""
+    """The name that `placed` gives to `where`."""
 
     @property
     def placed(self) -> Sql:
@@ -72,8 +72,8 @@ class Nested:
         names = [name for name, _ in self._filled]
         if not self.objects or column not in names:
             return other
-        found = f"tupleElement(tupleElement({self.judged}, 1), {names.index(column) + 1})"
-        return f"if(isNotNull({self.text}), {found}, {other})"
+        from_objects = f"tupleElement(tupleElement({self.judged}, 1), {names.index(column) + 1})"
+        return f"if(isNotNull({self.text}), {from_objects}, {other})"
 
     def checks(self, numbers: Mapping[str, int], field: str, where: str) -> Iterator[MisfitCheck]:
         """`numbers` are those of the columns, `field` is the text of the event's field `name`, which would
@@ -106,17 +106,17 @@ def nested_of(columns: Iterable[tuple[str, str]], mapped: Collection[str]) -> li
     """Returns the Nested among the (name, type); `mapped` are names that the pipeline file gives another
     path."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    known = list(columns)
-    for name, kind in known:
-        table, dot, own = name.partition(".")
-        if table and dot and own and parse(kind).name == "Array":
+    pairs = list(columns)
+    for name, kind in pairs:
+        table, dot, inner_name = name.partition(".")
+        if table and dot and inner_name and parse(kind).name == "Array":
             groups.setdefault(table, []).append((name, kind))
-    taken = {name for name, _ in known}
-    found = []
+    taken = {name for name, _ in pairs}
+    nested = []
     for number, (table, parts) in enumerate(groups.items()):
         direct = frozenset(name for name, _ in parts if name not in mapped)
         plain = all(inner(name) != RESERVED for name in direct)
-        found.append(
+        nested.append(
             Nested(table, tuple(parts), direct, number, bool(direct) and table not in taken and plain)
         )
-    return found
+    return nested

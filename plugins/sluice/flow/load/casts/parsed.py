@@ -42,26 +42,26 @@ def texts_of(kind: Type) -> str:
     return f"Array(Tuple({listed(f'{name} {_TEXT}' for name in names)}))" if names else f"Array({_TEXT})"
 
 
-def parsed(caster: Caster, kind: Type, given: str, name: str, long: bool) -> ParsedContainer:
-    """Returns the cast of `given`, which holds `texts_of(kind)` or the text of something else."""
+def parsed(caster: Caster, kind: Type, parsed_value: str, name: str, long: bool) -> ParsedContainer:
+    """Returns the cast of `parsed_value`, which holds `texts_of(kind)` or the text of something else."""
     shape, field = kind.shape, Field("", 0, None)
-    found = f"variantElement({given}, {literal(texts_of(kind))})"
+    container = f"variantElement({parsed_value}, {literal(texts_of(kind))})"
     value, bad = f"tupleElement({name}, 1)", f"has(tupleElement({name}, 2), 1)"
     if shape.name == "Map":
-        items = _entries(caster, shape, field, found)
+        items = _entries(caster, shape, field, container)
         value = f"mapFromArrays({value}, tupleElement({name}, 2))"
         bad = f"has(tupleElement({name}, 3), 1)"
     else:
-        items = mapped({"x0": found}, _item(caster, shape, field))
-    unusual = [bad, f"isNotNull(variantElement({given}, 'String'))", *_doubts(shape)]
+        items = mapped({"x0": container}, _item(caster, shape, field))
+    unusual = [bad, f"isNotNull(variantElement({parsed_value}, 'String'))", *_doubts(shape)]
     unusual += ["long_numbers"] if long else []
     return ParsedContainer(items, value, f"(({summed(unusual)}) = 0)")
 
 
 def _doubts(shape: Type) -> list[str]:
-    found = ["nested_arrays"] if _names(shape) else []
+    doubts = ["nested_arrays"] if _names(shape) else []
     inner = any(of.shape.name in CONTAINERS for of in _read(shape))
-    return [*found, "quoted_brackets"] if inner else found
+    return [*doubts, "quoted_brackets"] if inner else doubts
 
 
 def _read(shape: Type) -> list[Type]:
@@ -77,9 +77,9 @@ def _names(shape: Type) -> list[str]:
     return shape.argument(0).shape.spelled_names
 
 
-def _entries(caster: Caster, shape: Type, field: Field, found: str) -> str:
+def _entries(caster: Caster, shape: Type, field: Field, container: str) -> str:
     key = element(caster, shape.argument(0), Field("k0", 1, None, required=True))
-    lists = {"k0": f"arrayMap(k -> toNullable(k), mapKeys({found}))", "x0": f"mapValues({found})"}
+    lists = {"k0": f"arrayMap(k -> toNullable(k), mapKeys({container}))", "x0": f"mapValues({container})"}
     return mapped(lists, entry_of(key, item_of(caster, shape.argument(1), field, asked=False), 0))
 
 
@@ -89,11 +89,11 @@ def _item(caster: Caster, shape: Type, field: Field) -> str:
         return item_of(caster, shape.argument(0), field, asked=False).pair
     of = shape.argument(0).shape
     texts = [f"tupleElement(x0, {n})" for n in range(1, len(of.arguments) + 1)]
-    made = [
+    casts = [
         _part(caster, part, text, field) for (_, part), text in zip(of.named_arguments(), texts, strict=True)
     ]
     nothing = f"(({summed([f'isNotNull({text})' for text in texts])}) = 0)"
-    return of_parts(of, made, 0, lambda wrong: either(nothing, wrong))
+    return of_parts(of, casts, 0, lambda wrong: either(nothing, wrong))
 
 
 def _part(caster: Caster, kind: Type, text: str, field: Field) -> Cast:

@@ -69,12 +69,12 @@ def _enum(kind: Type, x: str, key: FieldText, quoted: str) -> str:
     """Returns a name, or a JSON number that is one of the type's numbers; where both are, the name."""
     pairs = [part.rpartition("=") for part in kind.arguments]
     names = ", ".join(name.strip() for name, _, _ in pairs)
-    known = f"transform({x}, [{names}], [{names}], NULL)"
+    member = f"transform({x}, [{names}], [{names}], NULL)"
     if _NUMBER_NAMED.search(names):
-        known = f"if({exact(x, key)}, {known}, NULL)"
+        member = f"if({exact(x, key)}, {member}, NULL)"
     if quoted:
         texts = ", ".join(literal(number.strip()) for _, _, number in pairs)
         numbered = f"transform({x}, [{texts}], [{names}], NULL)"
         is_number = both(f"match(assumeNotNull({x}), {_WHOLE})", f"NOT ({quoted})", exact(x, key))
-        known = f"if(isNotNull({known}), {known}, if({is_number}, {numbered}, NULL))"
-    return f"CAST({known}, {literal(f'Nullable({kind.text})')})"
+        member = f"if(isNotNull({member}), {member}, if({is_number}, {numbered}, NULL))"
+    return f"CAST({member}, {literal(f'Nullable({kind.text})')})"

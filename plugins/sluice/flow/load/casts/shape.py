@@ -1,4 +1,4 @@
-"""What tells that an event has not the shape that a table's paths need. Pure."""
+"""Checks that an event has the shape that a table's paths need. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sluice.type_fields import FieldPath
 
 
 def strays(tree: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> list[MisfitCheck]:
-    """Something that is no object, where the path of one of the (column, path) leads through it."""
+    """Returns a check for each node that it is an object: the path of one of the (column, path) leads through
+    it."""
     checks = []
     for node in nodes(tree):
         name, path = first_column(node, paths)
@@ -21,7 +22,8 @@ def strays(tree: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> list[Mis
 
 
 def whole(tree: ObjectNode) -> MisfitCheck:
-    """An event that is no object would fill by position or not at all; the full check is rare."""
-    there = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
-    misfit = f"if(startsWith(_payload, '{{') * ({there}) > 0, 0, JSONType(_payload) != 'Object')"
+    """Returns the check that the event is an object. Anything else would fill columns by position, or none.
+    The full check is rare."""
+    fields_present = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
+    misfit = f"if(startsWith(_payload, '{{') * ({fields_present}) > 0, 0, JSONType(_payload) != 'Object')"
     return MisfitCheck("", "a JSON object that ClickHouse can parse", "_payload", misfit)

@@ -35,7 +35,7 @@ def _named(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, 
     texts = f"t{field.depth}"
     fields = listed(f"{identifier(name)} Nullable(String)" for name, _ in parts)
     named = [(texts, f"JSONExtract({field.text}, {literal(f'Tuple({fields})')})")]
-    made = [
+    casts = [
         element(caster, part, _of_object(field, f"tupleElement({texts}, {n})", name, part, n))
         for n, (name, part) in enumerate(parts, start=1)
     ]
@@ -47,7 +47,7 @@ def _named(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, 
         *if_quoted(field.quoted),
     ]
     paths = [literal(f".{name}") for name, _ in parts]
-    return _built(kind, field, named, made, bad, paths)
+    return _built(kind, field, named, casts, bad, paths)
 
 
 def _unnamed(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, Type]]) -> Cast:
@@ -56,7 +56,7 @@ def _unnamed(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str
         (texts, f"JSONExtract({field.text}, 'Array(Nullable(String))')"),
         *([(raws, f"JSONExtractArrayRaw({field.text})")] if any(map(_by_kind, parts)) else []),
     ]
-    made = []
+    casts = []
     for n, (_, part) in enumerate(parts, start=1):
         quoted = f"startsWith(arrayElement({raws}, {n}), {_QUOTE})" if _by_kind(("", part)) else ""
         of = Field(
@@ -68,14 +68,14 @@ def _unnamed(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str
             "0",
             not (field.default or part.nullable),
         )
-        made.append(element(caster, part, of))
+        casts.append(element(caster, part, of))
     bad = [
         f"NOT startsWith({field.text}, '[')",
         f"(length({texts}) != {len(parts)})",
         *if_quoted(field.quoted),
     ]
     paths = [literal(f"[{n}]") for n in range(len(parts))]
-    return _built(kind, field, named, made, bad, paths)
+    return _built(kind, field, named, casts, bad, paths)
 
 
 def _by_kind(part: tuple[str, Type]) -> bool:
@@ -85,9 +85,9 @@ def _by_kind(part: tuple[str, Type]) -> bool:
 def _of_object(field: Field, x: str, name: str, kind: Type, number: int) -> Field:
     key: FieldText = None if field.key is None else name if field.key else ""
     quoted = f"JSONType({field.text}, {literal(name)}) = 'String'" if _by_kind(("", kind)) else ""
-    there = f"has(JSONExtractKeys({field.text}), {literal(name)})"
+    present = f"has(JSONExtractKeys({field.text}), {literal(name)})"
     required = not (field.default or may_lack(kind))
-    return Field(x, field.depth + 1, key, quoted, _default(field, number), there, required)
+    return Field(x, field.depth + 1, key, quoted, _default(field, number), present, required)
 
 
 def _default(field: Field, number: int) -> str:
@@ -98,32 +98,32 @@ def _built(
     kind: Type,
     field: Field,
     named: list[tuple[str, str]],
-    made: Sequence[Cast],
+    casts: Sequence[Cast],
     bad: Sequence[str],
     paths: Sequence[str],
 ) -> Cast:
-    pair = let(named, of_parts(kind, made, field.depth, lambda wrong: field.misfit(*bad, wrong)))
+    pair = let(named, of_parts(kind, casts, field.depth, lambda wrong: field.misfit(*bad, wrong)))
     places = [
         text
-        for path, part in zip(paths, made, strict=True)
+        for path, part in zip(paths, casts, strict=True)
         for text in (part.misfit, inside(path, part.where, field.depth))
     ]
     first = here(kind.text, field.x)
-    wrong = [part for one in bad for part in (one, first)]
+    wrong = [part for condition in bad for part in (condition, first)]
     chosen = f"multiIf({listed([*wrong, *places])}, {first})"
     return of_pair(pair, field.where(kind.text, let(named, chosen)))
 
 
-def of_parts(kind: Type, made: Sequence[Cast], depth: int, misfit: Callable[[str], str]) -> str:
+def of_parts(kind: Type, casts: Sequence[Cast], depth: int, misfit: Callable[[str], str]) -> str:
     """Returns the tuple of the parts, and `misfit` of "one of them is a misfit". Each part that is a
     container is computed once."""
-    once = [(f"p{depth}_{n}", part.judged) for n, part in enumerate(made) if part.judged]
-    known = dict(once)
+    once = [(f"p{depth}_{n}", part.judged) for n, part in enumerate(casts) if part.judged]
+    computed = dict(once)
     values, misfits = [], []
-    for n, part in enumerate(made):
+    for n, part in enumerate(casts):
         name = f"p{depth}_{n}"
-        values.append(f"tupleElement({name}, 1)" if name in known else part.value)
-        misfits.append(f"tupleElement({name}, 2)" if name in known else part.misfit)
+        values.append(f"tupleElement({name}, 1)" if name in computed else part.value)
+        misfits.append(f"tupleElement({name}, 2)" if name in computed else part.misfit)
     wrong = misfit(f"(({summed(misfits)}) > 0)")
-    whole = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {wrong})"
-    return let(once, whole) if once else whole
+    pair = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {wrong})"
+    return let(once, pair) if once else pair

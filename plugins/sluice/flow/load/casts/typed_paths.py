@@ -33,11 +33,11 @@ def typed_paths(kind: Type, x: str, suffix: str, key: FieldText) -> list[TypedPa
 
 def _typed_path(kind: Type, x: str, path: tuple[str, Type], suffix: str, key: FieldText) -> TypedPath:
     (name, inner), text, value, misfit = path, f"t{suffix}", f"s{suffix}", f"b{suffix}"
-    made = cast_at(Field(x, 0, key), path, text)
-    by_name = Cast(value, made.misfit if made.container else misfit_of(text, value))
+    path_cast = cast_at(Field(x, 0, key), path, text)
+    by_name = Cast(value, path_cast.misfit if path_cast.container else misfit_of(text, value))
     parts = (
         (text_at(x, name), text),
-        (made.value, value),
+        (path_cast.value, value),
         (path_misfit(kind, x, name, text, by_name), misfit),
     )
-    return TypedPath(name, inner.text, text, misfit, parts, made.where if made.container else "")
+    return TypedPath(name, inner.text, text, misfit, parts, path_cast.where if path_cast.container else "")

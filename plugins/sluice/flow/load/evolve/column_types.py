@@ -37,7 +37,7 @@ _TEXT = ColumnType(nullable(STRING).text, "values that no narrower type holds")
 def column_types(
     samples: Mapping[str, ValueSample], all_values: AllValues, earlier: Kinds = MappingProxyType({})
 ) -> dict[str, ColumnType]:
-    """Of each field the type of its sample, if all other values fit, too; else it is widened by them.
+    """Returns for each field the type of its sample, widened by other values that do not fit.
     `earlier`: the kinds of values that other slices have in it, which the type holds as well."""
     first = {
         name: [*sample.texts, *examples(earlier.get(name, ()), sample.texts)]
@@ -55,41 +55,41 @@ def column_types(
     undecided = dict.fromkeys(unsure)
     return {
         name: _TEXT
-        if found is None or name in undecided
-        else ColumnType(found.type, _why(found, samples[name]))
-        for name, found in kinds.items()
+        if column is None or name in undecided
+        else ColumnType(column.type, _why(column, samples[name]))
+        for name, column in kinds.items()
     }
 
 
-def _why(found: InferredColumn, sample: ValueSample) -> str:
-    return found.why if sample.complete else f"in a sample {found.why}"
+def _why(column: InferredColumn, sample: ValueSample) -> str:
+    return column.why if sample.complete else f"in a sample {column.why}"
 
 
 def _inferred(name: str, texts: Sequence[bytes]) -> InferredColumn | None:
     """Returns None where only a text holds them."""
     values = [value(text) for text in texts]
-    found = optional_column(name, values, _RULES)
+    column = optional_column(name, values, _RULES)
     # ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length.
-    return None if "." in name and isinstance(found.kind, ArrayOf) else found
+    return None if "." in name and isinstance(column.kind, ArrayOf) else column
 
 
 def _refused(kinds: Mapping[str, InferredColumn | None], all_values: AllValues) -> dict[str, list[bytes]]:
-    """Values that do not fit, of the fields that have any."""
+    """Returns the values that do not fit, by field."""
     refused: dict[str, list[bytes]] = {}
     for name, text in all_values(list(kinds)):
-        found = kinds[name]
-        if found is not None and len(refused.get(name, ())) < _MOST_REFUSED and not _fits(found.kind, text):
+        column = kinds[name]
+        if column is not None and len(refused.get(name, ())) < _MOST_REFUSED and not _fits(column.kind, text):
             refused.setdefault(name, []).append(text)
     return refused
 
 
 def _fits(kind: Inferred, text: bytes) -> bool:
-    found = value(text)
-    return misfit(kind, found) is None and not _cut(kind, found)
+    parsed_value = value(text)
+    return misfit(kind, parsed_value) is None and not _cut(kind, parsed_value)
 
 
-def _cut(kind: Inferred, found: object) -> bool:
+def _cut(kind: Inferred, parsed_value: object) -> bool:
     """Returns whether a load would cut off what is finer than the column."""
-    if isinstance(kind, Leaf) and kind.name == "DateTime64" and isinstance(found, str):
-        return fraction_digits(found) > kind.digits[0]
+    if isinstance(kind, Leaf) and kind.name == "DateTime64" and isinstance(parsed_value, str):
+        return fraction_digits(parsed_value) > kind.digits[0]
     return False

@@ -36,13 +36,17 @@ def read_kinds(
 def kinds_of(
     pipeline: Pipeline, target: Target, manifests: Iterable[Manifest], names: Sequence[str]
 ) -> Kinds:
-    found: dict[str, set[str]] = {name: set() for name in names}
+    kinds_by_field: dict[str, set[str]] = {name: set() for name in names}
     for manifest in manifests:
         types = set(pipeline.routed(target, manifest.rows_by_type()))
-        for of in manifest.fields:
-            for name in found.keys() & of.fields.keys() if of.type in types else ():
-                found[name] |= {kind for kind, rows in of.fields[name].kinds.items() if rows}
-    return found
+        for type_fields in manifest.fields:
+            for name in (
+                kinds_by_field.keys() & type_fields.fields.keys() if type_fields.type in types else ()
+            ):
+                kinds_by_field[name] |= {
+                    kind for kind, rows in type_fields.fields[name].kinds.items() if rows
+                }
+    return kinds_by_field
 
 
 def examples(kinds: Collection[str], texts: Iterable[bytes]) -> list[bytes]:

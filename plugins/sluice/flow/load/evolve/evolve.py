@@ -77,26 +77,30 @@ class Evolution:
             self._alter(new)
 
     def _announced(self, works: Sequence[LoadWork]) -> tuple[NewColumn, ...]:
-        """Returns what is to be added, and is remembered already."""
+        """Returns the columns to add. The lake has an addition for each of them already."""
         columns = self._columns()
-        known = latest(read_additions(self.lake), self.target.table)
+        additions = latest(read_additions(self.lake), self.target.table)
         # An attempt that died right after its ALTER has not said that the columns are there.
-        if there := {n for n, one in known.items() if n in columns and self.shard not in one.shards}:
-            self._confirm(there)
-        lent = tuple(_of_others(one) for name, one in known.items() if self._is_lent(one, name in columns))
+        if unconfirmed := {
+            n for n, one in additions.items() if n in columns and self.shard not in one.shards
+        }:
+            self._confirm(unconfirmed)
+        lent = tuple(
+            _of_others(one) for name, one in additions.items() if self._is_lent(one, name in columns)
+        )
         chosen = self._chosen(columns, works)
         new = [one for one in chosen if one.name not in {column.name for column in lent}]
         return (*lent, *(self._typed(new, works) if new else ()))
 
-    def _is_lent(self, one: Addition, there: bool) -> bool:
+    def _is_lent(self, addition: Addition, present: bool) -> bool:
         """Returns whether another shard has the column, and this one has never had it."""
-        return bool(self.shard) and one.done and self.shard not in one.shards and not there
+        return bool(self.shard) and addition.done and self.shard not in addition.shards and not present
 
     def _columns(self) -> dict[str, Column]:
-        found = read_table(self.client, self.target.database, self.target.name)
-        if found is None:
+        target_table = read_table(self.client, self.target.database, self.target.name)
+        if target_table is None:
             raise TargetChanged(f"table {self.target.table} was dropped while it was loaded: load it again")
-        return {column.name: column for column in found.columns}
+        return {column.name: column for column in target_table.columns}
 
     def _confirm(self, columns: Collection[str]) -> None:
         confirm(self.lake, self.target.table, columns, self.shard, self.lease.generation)
@@ -126,16 +130,16 @@ class Evolution:
         all_values = partial(values_of, self.lake, holding)
         earlier = set(self.committed) - {work.unit for work in works}
         kinds = read_kinds(self.pipeline, self.target, self.lake, earlier, names)
-        found = column_types(sample_values(self.lake, holding, names), all_values, kinds)
+        inferred = column_types(sample_values(self.lake, holding, names), all_values, kinds)
         at, by = pendulum.now("UTC").isoformat(), f"process {os.getpid()} on {socket.gethostname()}"
         additions = [
             Addition(
-                self.target.table, f.name, found[f.name].type, f.slice, f.filled, f.rows, at, by, self.run
+                self.target.table, f.name, inferred[f.name].type, f.slice, f.filled, f.rows, at, by, self.run
             )
             for f in new
         ]
         types = announce(self.lake, additions, self.shard)
-        return [NewColumn(one.name, types[one.name], found[one.name].why, one) for one in new]
+        return [NewColumn(one.name, types[one.name], inferred[one.name].why, one) for one in new]
 
     def _alter(self, new: Sequence[NewColumn]) -> None:
         parts = listed(column.definition for column in new)
@@ -171,6 +175,6 @@ class Evolution:
         self.say(f"{where}: {line(text)}")
 
 
-def _of_others(one: Addition) -> NewColumn:
-    field = NewField(one.column, one.slice, one.filled, one.rows)
-    return NewColumn(one.column, one.type, "as on the other shards", field)
+def _of_others(addition: Addition) -> NewColumn:
+    field = NewField(addition.column, addition.slice, addition.filled, addition.rows)
+    return NewColumn(addition.column, addition.type, "as on the other shards", field)

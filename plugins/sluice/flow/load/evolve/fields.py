@@ -80,14 +80,14 @@ def _within(name: str, outer: str) -> bool:
 
 
 def taken_names(pipeline: Pipeline, target: Target, columns: Sequence[Column]) -> TakenNames:
-    """A field is covered also by a column that reads a part of it, by one that is computed, and as the
-    type."""
+    """Returns what the table has. A field is also covered by a column that reads a part of it, by one that is
+    computed, and where it is the event's type."""
     covered = {pipeline.event.type.field.split(".")[0]} if pipeline.event.type.field else set()
     for column in columns:
         mapped = target.columns.get(column.name)
         # Columns named `a.b` may be a Nested, which the field `a` fills.
-        own = {column.name, column.name.split(".")[0]}
-        covered |= own if mapped is None else {mapped.split(".")[0]}
+        names = {column.name, column.name.split(".")[0]}
+        covered |= names if mapped is None else {mapped.split(".")[0]}
     return TakenNames(frozenset(column.name for column in columns), frozenset(covered))
 
 
@@ -115,8 +115,12 @@ def _frequent(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -
     best: dict[str, NewField] = {}
     for one in joined(slices):
         for name, filled in one.filled.items():
-            known = best.get(name)
-            if filled >= at_least and name not in taken.covered and (not known or filled > known.filled):
+            best_so_far = best.get(name)
+            if (
+                filled >= at_least
+                and name not in taken.covered
+                and (not best_so_far or filled > best_so_far.filled)
+            ):
                 best[name] = NewField(name, one.slice, filled, one.rows)
     return sorted(best.values(), key=lambda field: (-field.filled, field.name))
 

@@ -25,21 +25,21 @@ _MOST_ROWS = 200_000  # whose values are read
 
 
 def new_columns(
-    pipeline: Pipeline, found: Sequence[UnitStatus], mode: Mode, tables: Tables | None = None
+    pipeline: Pipeline, statuses: Sequence[UnitStatus], mode: Mode, tables: Tables | None = None
 ) -> tuple[str, ...]:
     """Returns a line for each column that the loads of a run would add, as far as its slices have landed."""
     if not pipeline.evolving_types:
         return ()
     with connect_shards(pipeline) as servers:
         server = next(server for server in servers if server.client)
-        return tuple(forecast(server, pipeline, open_lake(pipeline), found, mode, tables))
+        return tuple(forecast(server, pipeline, open_lake(pipeline), statuses, mode, tables))
 
 
 def forecast(
     server: Server,
     pipeline: Pipeline,
     lake: Lake,
-    found: Sequence[UnitStatus],
+    statuses: Sequence[UnitStatus],
     mode: Mode,
     tables: Tables | None = None,
 ) -> Iterator[str]:
@@ -49,15 +49,15 @@ def forecast(
     """
     for target in pipeline.chosen(tables):
         if target.evolves:
-            works = _works(pipeline, lake, target, found, mode)
-            yield from _columns(server, pipeline, lake, target, works, found)
+            works = _works(pipeline, lake, target, statuses, mode)
+            yield from _columns(server, pipeline, lake, target, works, statuses)
             unknown = sum(not work.counted for work in works)
             if unknown:
                 yield (
                     f"{target.table}: the fields of {_slices(unknown)} are not counted in every row: "
                     "the load counts them"
                 )
-    missing = sum(status.manifest is None for status in found)
+    missing = sum(status.manifest is None for status in statuses)
     if missing and pipeline.evolving_types:
         yield f"what has not landed is not known: {_slices(missing)}"
 
@@ -67,12 +67,12 @@ def _slices(count: int) -> str:
 
 
 def _works(
-    pipeline: Pipeline, lake: Lake, target: Target, found: Sequence[UnitStatus], mode: Mode
+    pipeline: Pipeline, lake: Lake, target: Target, statuses: Sequence[UnitStatus], mode: Mode
 ) -> list[LoadWork]:
-    landed = {status.unit: status.manifest for status in found if status.manifest is not None}
-    rows = {s.unit: row for s in found if (row := s.tables.get(target.table)) and not row.lacking}
-    place = pipeline.clickhouse.sharding(target.table)
-    todo, _ = choose(pipeline, target, landed, rows, mode, "", place, read_additions(lake))
+    landed = {status.unit: status.manifest for status in statuses if status.manifest is not None}
+    rows = {s.unit: row for s in statuses if (row := s.tables.get(target.table)) and not row.lacking}
+    sharding = pipeline.clickhouse.sharding(target.table)
+    todo, _ = choose(pipeline, target, landed, rows, mode, "", sharding, read_additions(lake))
     return todo
 
 
@@ -82,7 +82,7 @@ def _columns(
     lake: Lake,
     target: Target,
     works: Sequence[LoadWork],
-    found: Sequence[UnitStatus],
+    statuses: Sequence[UnitStatus],
 ) -> Iterator[str]:
     table = read_table(server.reached, target.database, target.name)
     if table is None or not works:
@@ -94,21 +94,21 @@ def _columns(
     names = [one.name for one in chosen]
     all_values = partial(values_of, lake, holding)
     todo = {work.unit for work in works}
-    earlier = [s.manifest for s in found if s.manifest is not None and s.unit not in todo]
+    earlier = [s.manifest for s in statuses if s.manifest is not None and s.unit not in todo]
     kinds = kinds_of(pipeline, target, earlier, names)
     types = column_types(sample_values(lake, holding, names), all_values, kinds) if names else {}
-    known = latest(read_additions(lake), target.table)
-    decided = {name: one.type for name, one in known.items() if decides(one, server.shard.name, "")}
+    additions = latest(read_additions(lake), target.table)
+    decided = {name: one.type for name, one in additions.items() if decides(one, server.shard.name, "")}
     for one in chosen:
         kind = decided.get(one.name, types[one.name].type)
         yield f"{target.table}: would add `{visible(one.name)}` {kind}, {one.evidence}"
 
 
 def _first(works: Sequence[LoadWork]) -> list[LoadWork]:
-    """At least one, and of the others as many as are read soon."""
-    found: list[LoadWork] = []
+    """Returns the first works with at most _MOST_ROWS rows together; at least one."""
+    chosen: list[LoadWork] = []
     for work in works:
-        if found and sum(one.landed for one in found) + work.landed > _MOST_ROWS:
+        if chosen and sum(one.landed for one in chosen) + work.landed > _MOST_ROWS:
             break
-        found.append(work)
-    return found
+        chosen.append(work)
+    return chosen

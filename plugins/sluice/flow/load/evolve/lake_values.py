@@ -64,15 +64,15 @@ class ValueSample:
 
 
 def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
-    """Returns what a manifest that was counted exactly says, from the files."""
+    """Counts in the files what an exact manifest counts: in how many rows each field has a value."""
     filled: Counter[str] = Counter()
     rows = others = 0
     for values in events(lake, work):
         rows += 1
-        found = {name for name, raw in values.items() if bytes(raw) != _NULL}
-        known = found if len(filled) < _MOST_NAMES else found & filled.keys()
-        filled.update(known)
-        others += len(found) - len(known)
+        names = {name for name, raw in values.items() if bytes(raw) != _NULL}
+        counted = names if len(filled) < _MOST_NAMES else names & filled.keys()
+        filled.update(counted)
+        others += len(names) - len(counted)
     return SliceFields(work.unit.slice.id, rows, filled, others)
 
 
@@ -97,8 +97,8 @@ def values_of(lake: Files, works: Sequence[LoadWork], names: Collection[str]) ->
 def value(text: bytes) -> object:
     """Returns a value of a field as Python has it."""
     with deeper():
-        found: object = loads(text.decode())
-    return found
+        parsed: object = loads(text.decode())
+    return parsed
 
 
 def events(lake: Files, work: LoadWork) -> Iterator[Values]:
@@ -107,8 +107,8 @@ def events(lake: Files, work: LoadWork) -> Iterator[Values]:
     for file in work.files:
         try:
             with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-                wanted = ["_payload", *(["_type"] if file.type is None else [])]
-                for batch in parquet.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+                columns = ["_payload", *(["_type"] if file.type is None else [])]
+                for batch in parquet.iter_batches(_ROWS_AT_ONCE, columns=columns):
                     yield from _rows(batch, types)
         except FileNotFoundError as error:
             raise Conservation(
@@ -121,14 +121,14 @@ def _rows(batch: pa.RecordBatch, types: Collection[str]) -> Iterator[Values]:
     kinds = batch.column("_type").to_pylist() if "_type" in batch.schema.names else None
     payloads: list[Any] = batch.column("_payload").cast(pa.binary()).to_pylist()
     with deeper():
-        found = [_values(payload) for payload in payloads]
-    for number, values in enumerate(found):
+        rows = [_values(payload) for payload in payloads]
+    for number, values in enumerate(rows):
         if kinds is None or kinds[number] in types:
             yield values
 
 
 def _values(payload: bytes) -> Values:
-    """Nothing of what is no object: the load says of it what it is."""
+    """Returns no values for what is no object: the load rejects it with its reason."""
     try:
         return _EVENT.decode(payload)
     except msgspec.DecodeError:

@@ -17,7 +17,7 @@ _ALL = re.compile(r" *(Qualified)?(Asterisk|ColumnsRegexpMatcher)\b")
 _COUNTS = " Function count ("
 
 
-def check_may_add(client: Client, pipeline: Pipeline, target: Target, found: TargetTable) -> None:
+def check_may_add(client: Client, pipeline: Pipeline, target: Target, target_table: TargetTable) -> None:
     """Raises TargetRefused where `evolve: add` lacks the right, or a SELECT would take the new columns to a
     table that has none of them; and what the client raises."""
     if not target.evolves:
@@ -30,7 +30,7 @@ def check_may_add(client: Client, pipeline: Pipeline, target: Target, found: Tar
             f"`evolve: add`: the user of the connection lacks {_RIGHT}",
             f"GRANT {_RIGHT} ON {name} to the user, or set `evolve: off`",
         )
-    for reader, select in _selects(pipeline, found):
+    for reader, select in _selects(pipeline, target_table):
         tree = client.rows(render("load/explain_syntax", select=Sql(select)))
         if takes_all([line for (line,) in tree]):
             raise TargetRefused(
@@ -40,13 +40,13 @@ def check_may_add(client: Client, pipeline: Pipeline, target: Target, found: Tar
             )
 
 
-def _selects(pipeline: Pipeline, found: TargetTable) -> Iterator[tuple[str, str]]:
-    for view_table in found.view_tables:
-        if view_table.source == found.table:
+def _selects(pipeline: Pipeline, target_table: TargetTable) -> Iterator[tuple[str, str]]:
+    for view_table in target_table.view_tables:
+        if view_table.source == target_table.table:
             yield f"view {view_table.view}", view_table.select
     for name, rollup in pipeline.rollups.items():
-        if rollup.source == found.table:
-            yield f"rollup {name}", over(rollup, table(found.table))
+        if rollup.source == target_table.table:
+            yield f"rollup {name}", over(rollup, table(target_table.table))
 
 
 def takes_all(tree: Sequence[str]) -> bool:

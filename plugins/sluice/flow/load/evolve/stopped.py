@@ -1,4 +1,4 @@
-"""Columns that a load on a shard has added, and was stopped before it noted that they are there."""
+"""Confirms columns that a load on a shard added, and did not confirm before it was stopped."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from sluice.state.additions import confirm, latest, read_additions
 
 
 def confirm_stopped(servers: Servers, target: Target, lake: Lake) -> None:
-    """Notes them for every shard that answers, before any of them decides the type of a column.
+    """Confirms them for every shard that answers, before any of them decides the type of a column.
 
     Nothing was committed with them yet: the column counts from the next generation on. Raises what the lake
     and the servers raise.
     """
     if not target.evolves:
         return
-    known = latest(read_additions(lake), target.table)
+    additions = latest(read_additions(lake), target.table)
     for server in servers:
         shard = server.shard.name
-        names = {name for name, one in known.items() if shard not in one.shards}
+        names = {name for name, one in additions.items() if shard not in one.shards}
         if server.client is None or not names:
             continue
         table = read_table(server.client, target.database, target.name)
-        there = names & {column.name for column in table.columns} if table else set()
-        if there:
+        unconfirmed = names & {column.name for column in table.columns} if table else set()
+        if unconfirmed:
             newest_sql = render("load/newest_generation")
             [(newest,)] = server.client.rows(newest_sql, {"target": target.table})
-            confirm(lake, target.table, there, shard, newest + 1)
+            confirm(lake, target.table, unconfirmed, shard, newest + 1)

@@ -57,17 +57,17 @@ class RollupFacts:
     def hour_works(self, hours: Mapping[Unit, Mapping[Unit, int]]) -> list[LoadWork]:
         """Returns those of `hours` that were made of other commits: by hour the rows of each unit in it
         now."""
-        found = []
+        works = []
         for hour, rows in sorted(hours.items(), key=lambda item: item[0]):
             parts = tuple(sorted(name_of(self.source[unit]) for unit in rows if unit in self.source))
             digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
             landed = sum(count for unit, count in rows.items() if unit in self.source)
-            made = self._work(hour, f"{digest}#{self.rollup.digest}", parts, landed)
+            hour_work = self._work(hour, f"{digest}#{self.rollup.digest}", parts, landed)
             # Revoked also before its first load: that row finds an hour whose load was stopped.
-            work = replace(made, replaces=True)
+            work = replace(hour_work, replaces=True)
             if not done(work, self.ledger.get(hour), self.mode, self.token):
-                found.append(work)
-        return found
+                works.append(work)
+        return works
 
     def _work(self, unit: Unit, manifest: str, types: tuple[str, ...], landed: int) -> LoadWork:
         return LoadWork(unit, manifest, types, (), landed, unit in self.ledger, self.sharding)

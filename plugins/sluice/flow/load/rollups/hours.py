@@ -25,23 +25,25 @@ def touched(client: Client, pipeline: Pipeline, rollup: Rollup, units: Sequence[
     starts = [int(unit.slice.start.timestamp()) for unit in units]
     sql = render("rollups/touched", source=table(rollup.source), time=identifier(rollup.time or ""))
     rows = client.rows(sql, {"first": min(starts), "last": max(starts)})
-    own = set(units)
+    asked_units = set(units)
     return {
-        unit_of(pipeline, hour, "") for hour, start, name in rows if unit_of(pipeline, start, name) in own
+        unit_of(pipeline, hour, "")
+        for hour, start, name in rows
+        if unit_of(pipeline, start, name) in asked_units
     }
 
 
 def parts_of(client: Client, pipeline: Pipeline, rollup: Rollup, hours: Iterable[Unit]) -> Hours:
     """Returns the units that hold rows of these hours now; an hour without rows is there, and empty."""
-    found: Hours = {hour: {} for hour in sorted(hours)}
-    stamps = [int(hour.slice.start.timestamp()) for hour in found]
+    rows_by_hour: Hours = {hour: {} for hour in sorted(hours)}
+    stamps = [int(hour.slice.start.timestamp()) for hour in rows_by_hour]
     sql = render("rollups/parts", source=table(rollup.source), time=identifier(rollup.time or ""))
     for first in range(0, len(stamps), _AT_ONCE):
         some = stamps[first : first + _AT_ONCE]
-        known = {"hours": some, "first": some[0], "last": some[-1]}
-        for hour, start, cluster, rows in client.rows(sql, known):
-            found[unit_of(pipeline, hour, "")][unit_of(pipeline, start, cluster)] = rows
-    return found
+        parameters = {"hours": some, "first": some[0], "last": some[-1]}
+        for hour, start, cluster, rows in client.rows(sql, parameters):
+            rows_by_hour[unit_of(pipeline, hour, "")][unit_of(pipeline, start, cluster)] = rows
+    return rows_by_hour
 
 
 def revoked(client: Client, pipeline: Pipeline, name: str) -> set[Unit]:
@@ -53,14 +55,16 @@ def revoked(client: Client, pipeline: Pipeline, name: str) -> set[Unit]:
     return {unit_of(pipeline, hour, "") for (hour,) in rows}
 
 
-def choose(client: Client, pipeline: Pipeline, name: str, made: RollupFacts, units: Sequence[Unit]) -> Choice:
+def choose(
+    client: Client, pipeline: Pipeline, name: str, facts: RollupFacts, units: Sequence[Unit]
+) -> Choice:
     """`name` is the rollup's table. By event hour the hours come first: the rows that say that a unit's hours
     are made are committed with them or after them. Raises what the client raises."""
-    todo, skipped = made.choose(units)
-    if made.rollup.grain == "slice":
+    todo, skipped = facts.choose(units)
+    if facts.rollup.grain == "slice":
         return todo, skipped
-    own = [work.unit for work in todo]
-    hours = touched(client, pipeline, made.rollup, own) | made.hours_naming(own)
+    todo_units = [work.unit for work in todo]
+    hours = touched(client, pipeline, facts.rollup, todo_units) | facts.hours_naming(todo_units)
     hours |= revoked(client, pipeline, name)
-    works = made.hour_works(parts_of(client, pipeline, made.rollup, hours))
+    works = facts.hour_works(parts_of(client, pipeline, facts.rollup, hours))
     return [*works, *todo], skipped

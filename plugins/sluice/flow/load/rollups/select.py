@@ -15,15 +15,15 @@ from sluice.state.target_ddl import over
 
 
 def of_unit(rollup: Rollup, unit: Unit) -> Sql:
-    own = f"_slice = {instant(unit)} AND _cluster = {literal(unit.cluster)}"
-    return over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)} WHERE {own})"))  # noqa: S608 - quoted
+    condition = f"_slice = {instant(unit)} AND _cluster = {literal(unit.cluster)}"
+    return over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)} WHERE {condition})"))  # noqa: S608 - quoted
 
 
 def of_hour(rollup: Rollup, hour: Unit, units: Iterable[Unit]) -> Sql:
     """Selects one event hour, out of these units of the source, all of which are committed."""
     keys = [f"({instant(unit)}, {literal(unit.cluster)})" for unit in units]
-    own = f"(_slice, _cluster) IN ({listed(keys)})" if keys else "0"
-    inside = f"{own} AND toStartOfHour({identifier(rollup.time or '')}) = {instant(hour)}"
+    condition = f"(_slice, _cluster) IN ({listed(keys)})" if keys else "0"
+    inside = f"{condition} AND toStartOfHour({identifier(rollup.time or '')}) = {instant(hour)}"
     return over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)} WHERE {inside})"))  # noqa: S608 - quoted
 
 

@@ -59,19 +59,18 @@ class RollupStaging(Staging):
                 raise self._refused(work, select, error) from error
 
     def _rows(self, select: Sql) -> dict[str, Sql]:
-        given = [
+        columns = [
             Sql(f"sluice_given.{identifier(name)} AS g{n}") for n, name in enumerate(self.filling.columns)
         ]  # qualified: a column may be named like an alias
         return {
-            "named": listed([*(f"g{n}" for n in range(len(given))), *self.filling.named]),
-            "given": listed(given),
+            "named": listed([*(f"g{n}" for n in range(len(columns))), *self.filling.named]),
+            "given": listed(columns),
             "select": select,
-            "settings": Sql(_SEQUENTIAL if self.found.replicated else ""),
+            "settings": Sql(_SEQUENTIAL if self.target_table.replicated else ""),
         }
 
     def _refused(self, work: LoadWork, select: Sql, error: ServerError) -> Exception:
-        """Returns the error that names the value; what the server said, where it is not to be found any
-        more."""
+        """Returns the error that names the value; the server's own error where that value is gone."""
         sql = render(
             "rollups/find_misfit",
             column=self.filling.first("column"),
@@ -80,12 +79,12 @@ class RollupStaging(Staging):
             misfit=self.filling.misfit,
             **self._rows(select),
         )
-        found = self.writer.rows(sql)
-        if not found:
+        rows = self.writer.rows(sql)
+        if not rows:
             return error
-        [(column, kind, value)] = found
+        [(column, kind, value)] = rows
         return TargetRefused(
-            self.found.table,
+            self.target_table.table,
             f"column {column} has type {kind}, which cannot be {value!r}, as its SELECT says of slice "
             f"{work.unit}",
             f"correct {self.rollup.sql}, or give the column a type that takes it",
@@ -107,7 +106,7 @@ class RollupStaging(Staging):
         """Counts rows by unit; a rollup has no misfits. Raises SourceChanged."""
         for unit in changed(self.rollup, self.works, self.source()):
             raise SourceChanged(
-                f"table {self.found.table}: {self.rollup.source} was loaded again in slice {unit} while the "
-                "rollup read it: make it again"
+                f"table {self.target_table.table}: {self.rollup.source} was loaded again in slice {unit} "
+                "while the rollup read it: make it again"
             )
         return self.writer.count_rows(self.writer.attempt.staging), {}

@@ -26,11 +26,11 @@ NamedTypes = tuple[tuple[str, str], ...]
 def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
     """Raises ServerError when the SELECT does not work."""
     # With the settings that the rollup's statement carries, on which the types may depend.
-    found = client.rows(render("rollups/describe", select=everything(rollup)), settings=STEADY)
-    return tuple((row[0], row[1]) for row in found)
+    rows = client.rows(render("rollups/describe", select=everything(rollup)), settings=STEADY)
+    return tuple((row[0], row[1]) for row in rows)
 
 
-def check_rollup(client: Client, found: TargetTable, target: Target, rollup: Rollup) -> Filling:
+def check_rollup(client: Client, target_table: TargetTable, target: Target, rollup: Rollup) -> Filling:
     """Returns how the columns are filled by what the SELECT gives.
 
     Raises TargetRefused: the SELECT does not work, or gives what the table cannot take exactly.
@@ -39,30 +39,30 @@ def check_rollup(client: Client, found: TargetTable, target: Target, rollup: Rol
     if read_table(client, database, name) is None:
         raise TargetRefused(target.table, f"its source {rollup.source} is not there", "create that first")
     try:
-        given = columns_of(client, rollup)
+        select_columns = columns_of(client, rollup)
     except ServerError as error:
         if error.retryable:
             raise
         raise TargetRefused(
             target.table, f"its SELECT fails: {error.reason}", f"correct {rollup.sql}"
         ) from error
-    kinds = {column.name: column.type for column in found.columns if column.filled}
-    for name, kind in given:
+    kinds = {column.name: column.type for column in target_table.columns if column.filled}
+    for name, kind in select_columns:
         if name in ALWAYS:
             remedy = f"leave it out of {rollup.sql}: every row gets its own slice and cluster"
             raise TargetRefused(target.table, f"its SELECT gives {name}", remedy)
         if name not in kinds:
             remedy = f"ALTER TABLE {table(target.table)} ADD COLUMN {identifier(name)} {kind}"
             raise TargetRefused(target.table, f"it has no column {name}, which its SELECT gives", remedy)
-    return _filling(target, rollup, given, kinds)
+    return _filling(target, rollup, select_columns, kinds)
 
 
-def _filling(target: Target, rollup: Rollup, given: NamedTypes, kinds: Mapping[str, str]) -> Filling:
+def _filling(target: Target, rollup: Rollup, select_columns: NamedTypes, kinds: Mapping[str, str]) -> Filling:
     """The SELECT's `n`-th column is `g<n>`, its value `v<n>`, and whether that is a misfit `m<n>`."""
     values, named, checks = [], [], []
-    for number, (name, kind) in enumerate(given):
+    for number, (name, kind) in enumerate(select_columns):
         try:
-            made = convert(parse(kind), parse(kinds[name]), f"g{number}")
+            column_cast = convert(parse(kind), parse(kinds[name]), f"g{number}")
         except Unprovable as error:
             reason = (
                 f"its SELECT gives column {name} as {kind}, of which not every value can be {kinds[name]}"
@@ -72,11 +72,11 @@ def _filling(target: Target, rollup: Rollup, given: NamedTypes, kinds: Mapping[s
             raise TargetRefused(target.table, reason, remedy) from error
         # A table that the SELECT joins may be altered after its types were read.
         misfit = f"(toTypeName(g{number}) != {literal(kind)})"
-        misfit = misfit if made.misfit == "0" else f"({misfit} + {made.misfit} > 0)"
-        named += [Sql(f"{made.value} AS v{number}"), Sql(f"{misfit} AS m{number}")]
+        misfit = misfit if column_cast.misfit == "0" else f"({misfit} + {column_cast.misfit} > 0)"
+        named += [Sql(f"{column_cast.value} AS v{number}"), Sql(f"{misfit} AS m{number}")]
         values.append(Sql(f"v{number}"))
         checks.append(MisfitCheck(name, kinds[name], _text(kind, f"g{number}"), f"m{number}"))
-    return Filling(tuple(name for name, _ in given), tuple(values), (tuple(named),), tuple(checks))
+    return Filling(tuple(name for name, _ in select_columns), tuple(values), (tuple(named),), tuple(checks))
 
 
 def _text(kind: str, x: str) -> str:

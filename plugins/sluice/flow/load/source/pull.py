@@ -16,7 +16,7 @@ _GLOB = frozenset("{}*?,")
 
 
 class PullSource(Protocol):
-    """What the lake is to the server. `remedy` says what has to be so for it to read there."""
+    """The lake as the server reaches it. `remedy` says what makes it readable there."""
 
     @property
     def remedy(self) -> str: ...

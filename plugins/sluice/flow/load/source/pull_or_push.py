@@ -31,8 +31,8 @@ class Reading:
         pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
         if self.place is not None:
             yield from pulls(self.place, pulled, columns)
-        known = {file.key for file in pulled}
-        rest = [(file.unit, file.key) for file in files if file.key not in known]
+        pulled_keys = {file.key for file in pulled}
+        rest = [(file.unit, file.key) for file in files if file.key not in pulled_keys]
         yield from sent(writer, bodies(self.lake, rest, columns), columns)
 
 
@@ -62,8 +62,8 @@ def _sees(client: Client, lake: Lake, place: PullSource, unit: Unit) -> bool:
     if stored is None or not place.reads(key):
         return False
     try:
-        found = client.rows(place.content(key))
+        rows = client.rows(place.content(key))
     except ServerError:
         # Whatever keeps the server from the file, pushing needs nothing of it.
         return False
-    return [row[0] for row in found] == [stored.data.decode()]
+    return [row[0] for row in rows] == [stored.data.decode()]

@@ -40,8 +40,8 @@ def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> It
     used = False
     for stream in streams:
         writer.run("send", render("clickhouse/drop_table", table=table))
-        made = render("load/create_sent", sent=table, definitions=definitions(columns, with_slice=True))
-        writer.run("send", made)
+        creation = render("load/create_sent", sent=table, definitions=definitions(columns, with_slice=True))
+        writer.run("send", creation)
         writer.run("send", render("load/send_rows", sent=table, columns=names), body=stream)
         yield render("load/source_sent", sent=table, columns=names)
         used = True
@@ -77,8 +77,8 @@ def _batches(lake: Files, unit: Unit, key: str, schema: pa.Schema) -> Iterator[p
                 "writes it again"
             ) from error
         file = stack.enter_context(pq.ParquetFile(path))
-        there = [name for name in columns if name in file.schema_arrow.names]
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
+        present = [name for name in columns if name in file.schema_arrow.names]
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=present):
             start: Any = pa.scalar(int(unit.slice.start.timestamp()), pa.int64()).cast(_ARROW["_slice"])
             arrays = [_column(batch, name).cast(schema.field(name).type) for name in columns]
             yield pa.record_batch([*arrays, pa.repeat(start, batch.num_rows)], schema=schema)

@@ -32,9 +32,9 @@ def files_of(works: Iterable[LoadWork]) -> list[FileRows]:
 def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str, ...]:
     """Returns the lake's columns that the target's rows are made of; `placed`: their partition decides the
     shard."""
-    wanted = {"_cluster", *filling.columns} | ({"_payload"} if filling.stages else set())
-    wanted |= {"_partition"} if placed else set()
-    return tuple(name for name in LAKE if name in wanted or (filtered and name == "_type"))
+    used = {"_cluster", *filling.columns} | ({"_payload"} if filling.stages else set())
+    used |= {"_partition"} if placed else set()
+    return tuple(name for name in LAKE if name in used or (filtered and name == "_type"))
 
 
 def overflowing(works: Iterable[LoadWork]) -> bool:
@@ -64,8 +64,8 @@ def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -
 
 def misfits(filling: Filling, rows: Sql) -> Sql:
     """Returns those of the rows of which a value does not fit, with all that says which."""
-    found = render("load/misfit_rows", rows=rows, misfit=filling.misfit)
-    return with_places(filling, found)
+    misfit_rows = render("load/misfit_rows", rows=rows, misfit=filling.misfit)
+    return with_places(filling, misfit_rows)
 
 
 def with_places(filling: Filling, rows: Sql) -> Sql:
@@ -87,8 +87,8 @@ def pull(place: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -
     """Returns the files, read by the server where it finds them."""
     slices = {file.unit.slice for file in files}
     slice_ = _slice_of(*slices) if len(slices) == 1 else _slice_in_name(files[0].unit.slice)
-    asked = listed(map(identifier, columns))
-    rows = place.rows([file.key for file in files], asked, slice_, structure(columns, with_slice=False))
+    names = listed(map(identifier, columns))
+    rows = place.rows([file.key for file in files], names, slice_, structure(columns, with_slice=False))
     small = len(files) > 1 and sum(file.rows for file in files) < _SMALL_ROWS * len(files)
     return render("load/source_gathered", source=rows) if small else rows
 
