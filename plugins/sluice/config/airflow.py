@@ -134,9 +134,9 @@ class AirflowSettings(Section):
     def of(self, step: str) -> StepSettings:
         """What holds for one step: its own keys, else those of all steps."""
         common = {"queue": self.queue, "pool": self.pool, "priority": self.priority, "timeout": self.timeout}
-        own = next((one for name, one in self.steps.items() if name == step), None)
-        given = {} if own is None else {name: value for name, value in own if value is not None}
-        return StepSettings.model_construct(**{**common, **given})
+        settings = next((settings for name, settings in self.steps.items() if name == step), None)
+        own = {} if settings is None else {key: value for key, value in settings if value is not None}
+        return StepSettings.model_construct(**{**common, **own})
 
     @property
     def pools(self) -> tuple[str, ...]:

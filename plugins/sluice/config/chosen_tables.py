@@ -13,13 +13,13 @@ Tables = frozenset[str]
 
 def tables_for(pipeline: Pipeline, names: Sequence[str], mode: str) -> Tables | None:
     """As `chosen_tables`. Raises WrongUse, also for a mode that replaces all tables' rows."""
-    found = chosen_tables(pipeline, names)
-    if found is not None and mode in ("remake", "reland"):
+    tables = chosen_tables(pipeline, names)
+    if tables is not None and mode in ("remake", "reland"):
         raise WrongUse(
             f"mode {mode} replaces the hours in the lake, and so in all tables: choose no table, or load the "
             "table again from the lake with mode reload"
         )
-    return found
+    return tables
 
 
 def chosen_tables(pipeline: Pipeline, names: Sequence[str]) -> Tables | None:
@@ -34,12 +34,12 @@ def chosen_tables(pipeline: Pipeline, names: Sequence[str]) -> Tables | None:
     if not named:
         return None
     targets = pipeline.targets
-    found = set(named)
+    chosen = set(named)
     for target in targets:  # a rollup comes after what it is made from
         source = target.rollup.source if target.rollup else ""
-        if source in found or (target.counted and _counts_only(pipeline, target, named)):
-            found.add(target.table)
-    return None if len(found) == len(targets) else frozenset(found)
+        if source in chosen or (target.counted and _counts_only(pipeline, target, named)):
+            chosen.add(target.table)
+    return None if len(chosen) == len(targets) else frozenset(chosen)
 
 
 def _named(pipeline: Pipeline, name: str) -> str:
@@ -60,7 +60,7 @@ def _named(pipeline: Pipeline, name: str) -> str:
 
 def _counts_only(pipeline: Pipeline, counted: Target, named: set[str]) -> bool:
     """Returns whether all types that the traffic counts have go to the tables."""
-    types = next(one.types for one in pipeline.counts if one.table == counted.table)
+    types = next(counts.types for counts in pipeline.counts if counts.table == counted.table)
     return all(target.table in named for target in _takers(pipeline, types))
 
 

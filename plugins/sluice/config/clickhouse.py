@@ -70,16 +70,16 @@ class ClickHouse(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> ClickHouse:
-        given = self.model_fields_set
-        if self.shards and "connection" in given:
+        set_keys = self.model_fields_set
+        if self.shards and "connection" in set_keys:
             raise ValueError("expected `connection` or `shards`, not both")
-        if "shard_by" in given and not self.shards:
+        if "shard_by" in set_keys and not self.shards:
             raise ValueError("`shard_by` is for `shards`, and there are none")
         names = [shard.name for shard in self.shards]
         if len(set(names)) != len(names):
             raise WrongKey(("shards",), "a shard's name is used twice")
-        places = [place for shard in self.shards for place in shard.connections]
-        if len(set(places)) != len(places):
+        connections = [connection for shard in self.shards for connection in shard.connections]
+        if len(set(connections)) != len(connections):
             raise WrongKey(("shards",), "a connection is used twice, and each shard and replica is a server")
         return self
 
@@ -87,9 +87,9 @@ class ClickHouse(Section):
     @classmethod
     def _sure(cls, value: str | Mapping[str, str]) -> str | Mapping[str, str]:
         for expression in [value] if isinstance(value, str) else value.values():
-            found = _UNSURE.search(expression)
-            if found:
-                word = found[0].rstrip("( ")
+            unsure = _UNSURE.search(expression)
+            if unsure:
+                word = unsure[0].rstrip("( ")
                 raise ValueError(f"expected the same answer for a row on every shard and day, not {word}")
         return value
 

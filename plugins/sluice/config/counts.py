@@ -55,9 +55,9 @@ class Counts(Section):
                 raise ValueError(f"{column!r} cannot be counted by, {view}: write {{OTHER_COLUMN: {path}}}")
             if not all(path.split(".")):
                 raise ValueError(f"expected a field or a dotted path, not {path!r}")
-        for one, other in permutations(value.values(), 2):
-            if other.startswith(one + "."):
-                raise ValueError(f"no event has both {one} and {other}: the one runs through the other")
+        for outer, inner in permutations(value.values(), 2):
+            if inner.startswith(outer + "."):
+                raise ValueError(f"no event has both {outer} and {inner}: the one runs through the other")
         return value
 
     def counts(self, kind: str) -> bool:

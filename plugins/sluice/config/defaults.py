@@ -47,22 +47,24 @@ def _content(path: Path, _stamp: tuple[int, int, int]) -> Any:
     return load(path)
 
 
-def merged(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merged(defaults: Mapping[str, Any], file_content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the content of a pipeline file with what the folder's defaults add to its `airflow`."""
-    common, given = defaults.get(SECTION), own.get(SECTION)
-    if common is None or not isinstance(given, dict | None):
-        return dict(own)  # of what is no mapping the reader tells
-    return {**own, SECTION: _merged(common, given or {})}
+    common, own_section = defaults.get(SECTION), file_content.get(SECTION)
+    if common is None or not isinstance(own_section, dict | None):
+        return dict(file_content)  # the reader refuses what is no mapping
+    return {**file_content, SECTION: _merged(common, own_section or {})}
 
 
-def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    found = {**common, **own}
-    theirs, mine = common.get("steps"), own.get("steps")
-    if isinstance(theirs, dict) and isinstance(mine, dict):
-        found["steps"] = {name: _step(theirs.get(name), mine.get(name)) for name in {**theirs, **mine}}
-    return found
+def _merged(common: Mapping[str, Any], own_section: Mapping[str, Any]) -> dict[str, Any]:
+    both = {**common, **own_section}
+    common_steps, own_steps = common.get("steps"), own_section.get("steps")
+    if isinstance(common_steps, dict) and isinstance(own_steps, dict):
+        both["steps"] = {
+            name: _step(common_steps.get(name), own_steps.get(name)) for name in {**common_steps, **own_steps}
+        }
+    return both
 
 
-def _step(common: Any, own: Any) -> Any:
-    both = isinstance(common, dict) and isinstance(own, dict)
-    return {**common, **own} if both else common if own is None else own
+def _step(common_step: Any, own_step: Any) -> Any:
+    both_mappings = isinstance(common_step, dict) and isinstance(own_step, dict)
+    return {**common_step, **own_step} if both_mappings else common_step if own_step is None else own_step

@@ -1,4 +1,4 @@
-"""Says what a pipeline file sets, and what holds without it: each key, its value and where that is from."""
+"""Lists each key of a pipeline file, its value and where that is from: the file, the defaults or Sluice."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class _Explained:
     common: yaml.Node | None
 
     def of(self, model: type[BaseModel], content: Any, place: KeyPlace) -> Iterator[SettingInForce]:
-        given = content if isinstance(content, dict) else {}
+        mapping = content if isinstance(content, dict) else {}
         for key in keys(model):
-            yield from self._key(key, given.get(key.name), (*place, key.name))
+            yield from self._key(key, mapping.get(key.name), (*place, key.name))
 
     def _key(self, key: ConfigKey, content: Any, place: KeyPlace) -> Iterator[SettingInForce]:
         inner, suffix = inner_model(key.hint)
@@ -67,9 +67,9 @@ class _Explained:
         elif not suffix:
             yield from self._part(inner, key, content, place)
         else:
-            parts = content.items() if isinstance(content, dict) else enumerate(content)
-            for name, part in parts:
-                yield from self._part(inner, key, part, (*place, name))
+            inner_contents = content.items() if isinstance(content, dict) else enumerate(content)
+            for name, inner_content in inner_contents:
+                yield from self._part(inner, key, inner_content, (*place, name))
 
     def _part(
         self, model: type[BaseModel], key: ConfigKey, content: Any, place: KeyPlace
@@ -83,7 +83,7 @@ class _Explained:
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         if content is None:
             return SettingInForce(name, default(key), "default")
-        variables = sorted({found for found, _ in VARIABLE.findall(str(content))})
+        variables = sorted({variable for variable, _ in VARIABLE.findall(str(content))})
         source = ", ".join([self._line(place), *variables])
         value = expand(content, self.environment, self.path, name)
         secret = place[-1] in _MAY_BE_SECRET or any(map(names_secret, variables))
@@ -96,7 +96,7 @@ class _Explained:
 
 
 def _holds(content: Any, place: KeyPlace) -> bool:
-    """Returns whether the pipeline's own file says what is at `place`."""
+    """Returns whether the pipeline's own file has a value at `place`."""
     for part in place:
         try:
             content = content[part]
@@ -106,7 +106,7 @@ def _holds(content: Any, place: KeyPlace) -> bool:
 
 
 def default(key: ConfigKey) -> str:
-    """Returns what holds where the key is absent, as the file would say it; nothing where that is nothing."""
+    """Returns the value of an absent key, as the file would write it; an empty text where there is none."""
     if key.field.is_required():
         return ""
     value = key.field.get_default(call_default_factory=True)

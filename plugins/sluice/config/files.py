@@ -32,8 +32,8 @@ def pipelines_folder(named: Path | None = None, environment: Mapping[str, str] =
 
 
 def pipeline_names(folder: Path | None = None) -> list[str]:
-    found = (folder or pipelines_folder()).glob("*.yaml")
-    return sorted(path.stem for path in found if path.stem != DEFAULTS)
+    paths = (folder or pipelines_folder()).glob("*.yaml")
+    return sorted(path.stem for path in paths if path.stem != DEFAULTS)
 
 
 def find(name: str, config: Path | None = None, named: Path | None = None) -> Path:
@@ -43,9 +43,9 @@ def find(name: str, config: Path | None = None, named: Path | None = None) -> Pa
     path = config or folder / f"{name}.yaml"
     if path.is_file():
         return path
-    known = ", ".join(pipeline_names(folder)) or "none"
+    names = ", ".join(pipeline_names(folder)) or "none"
     raise WrongUse(
-        f"no pipeline file {path}; there are: {known}; `--config FILE` names one elsewhere, "
+        f"no pipeline file {path}; there are: {names}; `--config FILE` names one elsewhere, "
         f"{PIPELINES} another folder"
     )
 
@@ -59,10 +59,10 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
     _refuse_secrets(content.get("spark"), path)
     defaults = defaults_file(path)
     common = _defaults(defaults, environment)
-    given = merged(expand(common, environment, defaults, ""), expand(content, environment, path, ""))
+    settings = merged(expand(common, environment, defaults, ""), expand(content, environment, path, ""))
     context = {"folder": folder or path.resolve().parent}
     files = {path: content, defaults: common}
-    return _checked(Pipeline, {"name": path.stem, **given}, files, context)
+    return _checked(Pipeline, {"name": path.stem, **settings}, files, context)
 
 
 def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> dict[str, Any]:
@@ -81,35 +81,35 @@ def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> 
 def _defaults(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Returns the content of the folder's defaults, sound by itself. Raises WrongPipeline that names their
     file."""
-    other = path.with_suffix(".yml")
-    if other.is_file():
-        raise WrongPipeline(str(other), "(file)", f"is not read: call it {path.name}")
+    misnamed = path.with_suffix(".yml")
+    if misnamed.is_file():
+        raise WrongPipeline(str(misnamed), "(file)", f"is not read: call it {path.name}")
     content = _mapping(path, load_defaults, "a mapping with airflow")
     _checked(FolderDefaults, expand(content, environment, path, ""), {path: content}, {})
     return content
 
 
 def _checked(
-    model: type[_Model], given: Mapping[str, Any], files: Mapping[Path, Any], context: Mapping[str, Any]
+    model: type[_Model], settings: Mapping[str, Any], files: Mapping[Path, Any], context: Mapping[str, Any]
 ) -> _Model:
     """`files` are the contents of those that `given` is of, without their variables. Raises WrongPipeline
     that names the first file in which the mistake stands."""
     try:
-        return model.model_validate(given, context=context)
+        return model.model_validate(settings, context=context)
     except ValidationError as error:
-        found = first_mistake(model, error)
-        path = next((file for file in files if _has(files[file], found.place)), next(iter(files)))
+        mistake = first_mistake(model, error)
+        path = next((file for file in files if _has(files[file], mistake.place)), next(iter(files)))
         content = files[path]
-        secret, at = _from_environment(content, found.place), line_and_column(nodes(path), found.place)
-        raise WrongPipeline(str(path), found.key or "(file)", found.expected, secret, *at) from error
+        secret, at = _from_environment(content, mistake.place), line_and_column(nodes(path), mistake.place)
+        raise WrongPipeline(str(path), mistake.key or "(file)", mistake.expected, secret, *at) from error
 
 
 def _refuse_secrets(spark: object, path: Path) -> None:
     """A variable whose name says that it is a secret; what a key's name says, the pipeline itself refuses."""
     for key, value in spark.items() if isinstance(spark, dict) else ():
-        found = next((name for name, _ in VARIABLE.findall(str(value)) if names_secret(name)), None)
-        if found:
-            raise WrongPipeline(str(path), f"spark.{key}", f"${{{found}}} {ON_COMMAND_LINE}")
+        secret_variable = next((name for name, _ in VARIABLE.findall(str(value)) if names_secret(name)), None)
+        if secret_variable:
+            raise WrongPipeline(str(path), f"spark.{key}", f"${{{secret_variable}}} {ON_COMMAND_LINE}")
 
 
 def _has(content: Any, place: tuple[int | str, ...]) -> bool:
@@ -141,11 +141,11 @@ def expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> 
     if not isinstance(value, str):
         return value
 
-    def replace(found: re.Match[str]) -> str:
-        if found[1] in environment:
-            return environment[found[1]]
-        if found[2] is None:
-            raise WrongPipeline(str(path), key, f"the environment has no {found[1]}")
-        return VARIABLE.sub(replace, found[2])
+    def replace(variable: re.Match[str]) -> str:
+        if variable[1] in environment:
+            return environment[variable[1]]
+        if variable[2] is None:
+            raise WrongPipeline(str(path), key, f"the environment has no {variable[1]}")
+        return VARIABLE.sub(replace, variable[2])
 
     return VARIABLE.sub(replace, value)

@@ -1,7 +1,7 @@
 """The JSON Schema of a pipeline file, made from the models: editors complete keys with it and mark mistakes.
 
-It says what JSON Schema can say (https://json-schema.org/draft/2020-12); what holds between keys only the
-reader knows.
+It has what JSON Schema can express (https://json-schema.org/draft/2020-12); what holds between keys only
+the reader checks.
 """
 
 from __future__ import annotations
@@ -63,27 +63,27 @@ def json_schema() -> JsonSchema:
 
 
 def _of_model(model: type[BaseModel]) -> JsonSchema:
-    own = keys(model)
-    found: JsonSchema = {
+    model_keys = keys(model)
+    schema: JsonSchema = {
         "type": "object",
-        "properties": {key.name: _of_key(model, key) for key in own},
-        "required": [key.name for key in own if key.field.is_required()],
+        "properties": {key.name: _of_key(model, key) for key in model_keys},
+        "required": [key.name for key in model_keys if key.field.is_required()],
         "additionalProperties": False,
     }
-    return _or_short(model, "", found)
+    return _or_short(model, "", schema)
 
 
 def _of_key(model: type[BaseModel], key: ConfigKey) -> JsonSchema:
     return {"description": key.meaning, **_or_short(model, key.name, _of_hint(key.hint))}
 
 
-def _or_short(model: type[BaseModel], name: str, found: JsonSchema) -> JsonSchema:
+def _or_short(model: type[BaseModel], name: str, schema: JsonSchema) -> JsonSchema:
     short = _SHORT.get((model, name))
-    return {"anyOf": [short, found]} if short else found
+    return {"anyOf": [short, schema]} if short else schema
 
 
 def _of_hint(hint: Any) -> JsonSchema:
-    named = next((schema for known, schema in _NAMED if hint == known), None)
+    named = next((schema for named_hint, schema in _NAMED if hint == named_hint), None)
     if named is not None:
         return named
     if hint is MessageFormat:
@@ -91,7 +91,8 @@ def _of_hint(hint: Any) -> JsonSchema:
         return {"anyOf": [{"enum": _PLAIN_FORMS}, *(_object({kind: files[kind]}) for kind in WITH_SCHEMA)]}
     if inspect.isclass(hint) and issubclass(hint, BaseModel):
         return _of_model(hint)
-    return _of_parts(get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)])
+    arguments = [argument for argument in get_args(hint) if argument not in (NoneType, ...)]
+    return _of_parts(get_origin(hint), arguments)
 
 
 def _object(properties: JsonSchema) -> JsonSchema:

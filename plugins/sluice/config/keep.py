@@ -63,9 +63,9 @@ class Keep(Section):
         """Raises WrongKey for what the other keys contradict: hourly runs read hours as old as `least`."""
         for name, kept in (("lake", self.lake), ("rejected", self.rejected), *self.tables.items()):
             if kept is not None and kept < least:
-                place = ("keep", name) if name in ("lake", "rejected") else ("keep", "tables", name)
+                key_place = ("keep", name) if name in ("lake", "rejected") else ("keep", "tables", name)
                 expected = f"expected at least {_text(least)}: hourly runs go back so far (`heal`)"
-                raise WrongKey(place, expected)
+                raise WrongKey(key_place, expected)
         if self.lake is not None and self.rejected is not None and self.rejected > self.lake:
             raise WrongKey(("keep", "rejected"), "expected no more than `keep.lake`: they go with the hour")
         for name in self.tables:

@@ -31,11 +31,11 @@ class ConfigKey:
 
 def keys(model: type[BaseModel]) -> list[ConfigKey]:
     """Returns the keys of the model's part of the file, in the model's order."""
-    said, hints = _docstrings(model), get_type_hints(model, include_extras=True)
+    docstrings, hints = _docstrings(model), get_type_hints(model, include_extras=True)
     return [
-        ConfigKey(field.alias or name, field, hints[name], *_parts(said[name]))
+        ConfigKey(field.alias or name, field, hints[name], *_parts(docstrings[name]))
         for name, field in model.model_fields.items()
-        if name in said
+        if name in docstrings
     ]
 
 
@@ -44,11 +44,12 @@ def inner_model(hint: Any) -> tuple[type[BaseModel] | None, str]:
     mapping."""
     if inspect.isclass(hint) and issubclass(hint, BaseModel):
         return (hint if keys(hint) else None), ""
-    origin, arguments = get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)]
+    origin = get_origin(hint)
+    arguments = [argument for argument in get_args(hint) if argument not in (NoneType, ...)]
     if origin is Annotated:
         return inner_model(arguments[0])
     if origin in (Union, UnionType):
-        return next((found for found in map(inner_model, arguments) if found[0]), (None, ""))
+        return next((candidate for candidate in map(inner_model, arguments) if candidate[0]), (None, ""))
     if not inspect.isclass(origin) or not arguments:
         return None, ""
     inner, suffix = inner_model(arguments[-1])
@@ -59,11 +60,11 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Returns the text below each field, on one line."""
     classes = (node for node in _module(inspect.getfile(model)).body if isinstance(node, ast.ClassDef))
     [body] = (node.body for node in classes if node.name == model.__name__)
-    found = {}
+    docstrings = {}
     for field, below in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-            found[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
-    return found
+            docstrings[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
+    return docstrings
 
 
 @cache

@@ -30,11 +30,11 @@ class HashKey:
 
 
 def _parse_keys(value: Any) -> tuple[HashKey, ...]:
-    """Never quotes what it refuses: that may be a key."""
-    given = value if isinstance(value, list | tuple) else [value]
-    if not given:
+    """Parses the keys. An error never quotes the value: it may be a key."""
+    keys = value if isinstance(value, list | tuple) else [value]
+    if not keys:
         raise ValueError(_HASH)
-    return tuple(map(_parse_key, given))
+    return tuple(map(_parse_key, keys))
 
 
 def _parse_key(value: Any) -> HashKey:
@@ -119,15 +119,17 @@ def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
             raise WrongKey(("mask", path), "expected a field or a dotted path")
         if mask[path].keep:
             raise WrongKey(("mask", path), f"`keep` is for {', '.join(PARTS)}: leave the field out")
-        for what, read in _read_fields(event):
+        for purpose, read in _read_fields(event):
             if _overlap(names, read):
                 raise WrongKey(
                     ("mask", path),
-                    f"{'.'.join(read)} is the event's {what}, which stands in folders and files",
+                    f"{'.'.join(read)} is the event's {purpose}, which stands in folders and files",
                 )
-    for (one, outer), (other, inner) in permutations(fields.items(), 2):
+    for (outer_path, outer), (inner_path, inner) in permutations(fields.items(), 2):
         if inner[: len(outer)] == outer:
-            raise WrongKey(("mask", other), f"{one} is masked as a whole: name the one or the other")
+            raise WrongKey(
+                ("mask", inner_path), f"{outer_path} is masked as a whole: name the one or the other"
+            )
     for part in PARTS:
         rule = mask.get(part)
         if rule is not None and (rule.keep_first is not None or rule.types):
@@ -135,9 +137,9 @@ def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
 
 
 def _read_fields(event: Event) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for what, field in (("type", event.type.field), ("time", event.time.field)):
+    for purpose, field in (("type", event.type.field), ("time", event.time.field)):
         if field is not None:
-            yield what, tuple(field.split("."))
+            yield purpose, tuple(field.split("."))
 
 
 def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -154,7 +156,7 @@ def connections_of(mask: Mapping[str, MaskRule]) -> list[str]:
 def hides(mask: Mapping[str, MaskRule], kind: str, path: Sequence[str]) -> bool:
     """Returns whether events of a type have nothing at `path` where they land, because it is masked."""
     for name, rule in mask.items():
-        own = tuple(name.split("."))
-        if name not in PARTS and rule.applies(kind) and tuple(path[: len(own)]) == own:
-            return rule.drop or len(path) > len(own)
+        masked = tuple(name.split("."))
+        if name not in PARTS and rule.applies(kind) and tuple(path[: len(masked)]) == masked:
+            return rule.drop or len(path) > len(masked)
     return False

@@ -1,5 +1,5 @@
-"""The pipeline file's `event.format` and `event.registry`: how a message's bytes say an event. The reference
-is made of the models."""
+"""The pipeline file's `event.format` and `event.registry`: how a message's bytes become an event. The
+reference is made of the models."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ class MessageFormat(Section):
         if kind not in _KINDS or (schema is not None and not _holds(schema, _KINDS[kind].keys)):
             raise ValueError(_EXPECTED)
         folder = Path((info.context or {}).get("folder", "."))
-        given = dict(schema or {})
-        file = Path(os.path.normpath(folder / given["file"])) if given else None  # the folder may come later
+        schema_file = dict(schema or {})
+        # Normalized, not resolved: the folder may come later.
+        file = Path(os.path.normpath(folder / schema_file["file"])) if schema_file else None
         if file is not None and not file.is_file():
             raise ValueError(f"there is no schema file {file}")
-        return {"kind": kind, "schema_file": file, "message": given.get("message")}
+        return {"kind": kind, "schema_file": file, "message": schema_file.get("message")}
 
     @property
     def decoded(self) -> bool:

@@ -59,8 +59,8 @@ class Mistake:
 
 def first_mistake(model: type[BaseModel], error: ValidationError) -> Mistake:
     """Returns the first mistake. An unknown key comes first: what is missing is often that, misspelled."""
-    found = error.errors()
-    chosen = next((one for one in found if one["type"] == _UNKNOWN), found[0])
+    errors = error.errors()
+    chosen = next((candidate for candidate in errors if candidate["type"] == _UNKNOWN), errors[0])
     raised = chosen.get("ctx", {}).get("error")
     if isinstance(raised, WrongKey):
         return Mistake((*chosen["loc"], *raised.place), raised.expected)
@@ -76,10 +76,10 @@ def _expected(model: type[BaseModel], error: Mapping[str, Any]) -> str:
     )
 
 
-def _unknown(key: str, known: list[str]) -> str:
-    near = get_close_matches(key, known, 1)
+def _unknown(key: str, names: list[str]) -> str:
+    near = get_close_matches(key, names, 1)
     return (
-        f"no such key: did you mean `{near[0]}`?" if near else f"no such key; there are: {', '.join(known)}"
+        f"no such key: did you mean `{near[0]}`?" if near else f"no such key; there are: {', '.join(names)}"
     )
 
 

@@ -126,7 +126,7 @@ class Pipeline(Section):
             if not isinstance(key, str):
                 raise ValueError(f"YAML reads a type as {key!r}: put it in quotes")
             if isinstance(item, dict) and item.keys() - set(TARGET_KEYS):
-                raise WrongKey((key,), f"expected only {', '.join(f'`{one}`' for one in TARGET_KEYS)}")
+                raise WrongKey((key,), f"expected only {', '.join(f'`{name}`' for name in TARGET_KEYS)}")
         return {key: {"table": item} if isinstance(item, str) else item for key, item in value.items()}
 
     @field_validator("lake")
@@ -167,19 +167,19 @@ class Pipeline(Section):
         for name, target in self.tables.items():
             if difference := mappings.setdefault(target.table, target).difference(target):
                 raise WrongKey(("tables", name), f"{target.table} has two different `{difference}`")
-        counted = [one.table for one in self.counts]
+        counted = [counts.table for counts in self.counts]
         if len(set(counted)) != len(counted) or set(counted) & set(mappings):
             raise WrongKey(("counts",), "expected a table of its own for each, which takes no events")
-        known = {*mappings, *counted}
+        sources = {*mappings, *counted}
         for table, rollup in self.rollups.items():
             Target(table=table)
-            if table in known:
+            if table in sources:
                 raise WrongKey(("rollups", table), "takes events, counts or another rollup already")
-            if rollup.source not in known:
+            if rollup.source not in sources:
                 raise WrongKey(("rollups", table, "from"), f"expected a table above it, not {rollup.source}")
             if rollup.source in self.rollups and self.rollups[rollup.source].grain == "hour":
                 raise WrongKey(("rollups", table, "from"), f"the rows of {rollup.source} belong to no slice")
-            known.add(table)
+            sources.add(table)
         if self.start is not None and floor(self.start, self.slice) != self.start:
             raise WrongKey(("start",), "expected an instant on a slice's edge")
         if self.airflow.offset and not self.airflow.offset < self.slice:
@@ -228,20 +228,22 @@ class Pipeline(Section):
         rollups, each after what it is made from."""
         merged: dict[str, Target] = {}
         for name, target in self.tables.items():
-            known = merged.get(target.table, target)
-            types = known.types if name == CATCH_ALL else (*known.types, name)
-            catch_all = known.catch_all or name == CATCH_ALL
-            merged[target.table] = known.model_copy(update={"types": types, "catch_all": catch_all})
-        counted = (Target(table=one.table, counted=True) for one in self.counts)
+            earlier = merged.get(target.table, target)
+            types = earlier.types if name == CATCH_ALL else (*earlier.types, name)
+            catch_all = earlier.catch_all or name == CATCH_ALL
+            merged[target.table] = earlier.model_copy(update={"types": types, "catch_all": catch_all})
+        counted = (Target(table=counts.table, counted=True) for counts in self.counts)
         rollups = (Target(table=table, rollup=rollup) for table, rollup in self.rollups.items())
         return (*merged.values(), *counted, *rollups)
 
     def chosen(self, tables: Collection[str] | None) -> tuple[Target, ...]:
         """Returns those of the targets, in their order; without a choice all."""
-        return tuple(one for one in self.targets if tables is None or one.table in tables)
+        return tuple(target for target in self.targets if tables is None or target.table in tables)
 
     def routed(self, target: Target, types: Iterable[str]) -> tuple[str, ...]:
         """Returns those of `types` (names found in a slice) whose rows go to `target`, sorted."""
-        own = set(target.types)
-        others = set(self.types) - own
-        return tuple(sorted(t for t in types if t in own or (target.catch_all and t not in others)))
+        own_types = set(target.types)
+        other_types = set(self.types) - own_types
+        return tuple(
+            sorted(t for t in types if t in own_types or (target.catch_all and t not in other_types))
+        )

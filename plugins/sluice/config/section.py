@@ -23,7 +23,9 @@ class Section(BaseModel):
     def _number(cls, value: object, info: ValidationInfo) -> object:
         """Refuses true where a number is expected: pydantic takes it for 1."""
         field = cls.model_fields[str(info.field_name)]
-        parsed = any(isinstance(one, BeforeValidator) for one in field.metadata)  # it says what it expects
+        parsed = any(
+            isinstance(annotation, BeforeValidator) for annotation in field.metadata
+        )  # it says what it expects
         if isinstance(value, bool) and not parsed and _takes_number(field.annotation):
             raise ValueError(f"expected a number, not {str(value).lower()}")
         return value

@@ -15,7 +15,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _MOST = timedelta(days=36_500)  # the calendar holds it on both sides of any slice
 
 
-def _said(value: Any) -> str:
+def _as_yaml(value: Any) -> str:
     """Returns a value as YAML has it."""
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
@@ -26,7 +26,7 @@ def parse_duration(value: Any) -> timedelta:
         return value
     found = re.fullmatch(r"([0-9]+)([smhd])", str(value))
     if found is None:
-        raise ValueError(f"expected a duration such as 90s, 15m, 1h or 7d, not {_said(value)}")
+        raise ValueError(f"expected a duration such as 90s, 15m, 1h or 7d, not {_as_yaml(value)}")
     try:
         length = timedelta(**{_UNITS[found[2]]: int(found[1])})
     except (OverflowError, ValueError):  # Python reads no integer of more than 4300 digits
@@ -94,7 +94,7 @@ def parse_size(value: Any) -> int:
         return value
     found = re.fullmatch(r"([0-9]{1,9}) ?([KMG]iB)", str(value))
     if found is None:
-        raise ValueError(f"expected a size such as 900KiB, 64MiB or 1GiB, not {_said(value)}")
+        raise ValueError(f"expected a size such as 900KiB, 64MiB or 1GiB, not {_as_yaml(value)}")
     return int(found[1]) * _BYTES[found[2]]
 
 

@@ -38,32 +38,32 @@ class _Loader(yaml.SafeLoader):
     """YAML forbids a key that is there twice; PyYAML takes the last one and says nothing."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            if isinstance(key, yaml.ScalarNode) and key.value in names:
                 problem = f"{key.value!r} is there twice"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            seen.add(str(key.value))
+            names.add(str(key.value))
         return super().construct_mapping(node, deep)
 
 
 def load(path: Path) -> Any:
     """Returns the content of the file. Raises OSError, NotYaml."""
     with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         raise NotYaml(f"more than {MOST_BYTES >> 20} MiB: expected a pipeline file")
     try:
-        return _content(data.decode())
+        return _content(content.decode())
     except RecursionError:
         raise NotYaml("nested too deeply") from None
     except NotYaml:
         raise
     except yaml.MarkedYAMLError as error:
-        said = ": ".join(part for part in (error.context, error.problem) if part)
+        problem = ": ".join(part for part in (error.context, error.problem) if part)
         mark = error.problem_mark or error.context_mark
         at = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise NotYaml("not YAML: " + " ".join(said.split()), *at) from error
+        raise NotYaml("not YAML: " + " ".join(problem.split()), *at) from error
     except (yaml.YAMLError, ValueError) as error:  # a date or a number that is none is a ValueError
         raise NotYaml("not YAML: " + " ".join(str(error).split())) from error
 
@@ -78,10 +78,10 @@ def line_and_column(node: yaml.Node | None, place: Sequence[int | str]) -> tuple
     from 1."""
     line = column = 0
     for part in place:
-        found = next((pair for pair in _children(node) if pair[0] == str(part)), None)
-        if found is None:
+        child = next((pair for pair in _children(node) if pair[0] == str(part)), None)
+        if child is None:
             break
-        _, mark, node = found
+        _, mark, node = child
         line, column = mark.line, mark.column
     return line + 1, column + 1
 
@@ -112,17 +112,17 @@ def _content(text: str) -> Any:
         loader.dispose()
 
 
-def _values(node: yaml.Node, known: dict[int, int]) -> int:
+def _values(node: yaml.Node, counts: dict[int, int]) -> int:
     """Returns how many values `node` has with its aliases written out. Raises NotYaml for one within
     itself."""
     if isinstance(node, yaml.ScalarNode):
         return 1
-    if id(node) not in known:
-        known[id(node)] = -1
+    if id(node) not in counts:
+        counts[id(node)] = -1
         parts = node.value
         if isinstance(node, yaml.MappingNode):
             parts = [part for pair in node.value for part in pair]
-        known[id(node)] = 1 + sum(_values(part, known) for part in parts)
-    if known[id(node)] < 0:
+        counts[id(node)] = 1 + sum(_values(part, counts) for part in parts)
+    if counts[id(node)] < 0:
         raise NotYaml("an alias (*name) stands within what it stands for")
-    return known[id(node)]
+    return counts[id(node)]
