@@ -193,7 +193,7 @@ def _steps(
     if ran.code:
         raise typer.Exit(ran.code)
     if tables is None:
-        return ran.found, resolved["waiting"]
+        return ran.statuses, resolved["waiting"]
     only = ", ".join(sorted(tables))
     progress(f"only {only}: no event hour is marked complete, a run without --table does that")
     return survey(spec, slices), resolved["waiting"]

@@ -16,22 +16,22 @@ from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
 
 
-def auto_remakes(pipeline: Pipeline, found: Sequence[UnitStatus]) -> Remakes:
-    """Returns what a fill of the units in `found` remakes by itself. Raises SchemaRefused."""
+def auto_remakes(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> Remakes:
+    """Returns what a fill of the units in `statuses` remakes by itself. Raises SchemaRefused."""
     if pipeline.remake != "auto":
         return Remakes()
-    return chosen(pipeline, found, rules_now(pipeline))
+    return chosen(pipeline, statuses, rules_now(pipeline))
 
 
 def forecast_remakes(
-    pipeline: Pipeline, found: Sequence[UnitStatus], mode: str, tables: Tables | None
+    pipeline: Pipeline, statuses: Sequence[UnitStatus], mode: str, tables: Tables | None
 ) -> tuple[Remakes, int]:
     """Returns what a run remakes by itself, and how many units landed by other rules than those of now."""
     if mode != "fill" or tables is not None:
         return Remakes(), 0
     rules = rules_now(pipeline)
-    other = (s for s in found if s.manifest and not s.gone and other_rules(s.manifest, rules))
-    return auto_remakes(pipeline, found), sum(1 for _ in other)
+    by_other_rules = (s for s in statuses if s.manifest and not s.gone and other_rules(s.manifest, rules))
+    return auto_remakes(pipeline, statuses), sum(1 for _ in by_other_rules)
 
 
 def hourly_remakes(
@@ -43,8 +43,8 @@ def hourly_remakes(
         return Remakes()
     lake = open_lake(pipeline)
     boundaries = BoundaryLog(lake).read()
-    found = survey_of(pipeline, own, lake, boundaries)
+    statuses = survey_of(pipeline, own, lake, boundaries)
     window = older_window(hours_until(pipeline, boundaries, own.start), turn) if older else None
     if window is not None:
-        found += survey_of(pipeline, window, lake, boundaries)
-    return chosen(pipeline, found, rules_now(pipeline), apart, turn)
+        statuses += survey_of(pipeline, window, lake, boundaries)
+    return chosen(pipeline, statuses, rules_now(pipeline), apart, turn)

@@ -21,7 +21,7 @@ from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 
 LandBatch = Callable[[SliceRange], int]
-"""Lands a batch and returns the exit code of the application, which says itself what went wrong."""
+"""Lands a batch and returns the exit code of the application, which reports its error itself."""
 
 Begun = Callable[[int], None]
 """Is called with the number of a batch when its landing begins."""
@@ -69,7 +69,7 @@ class Ran(NamedTuple):
     """`code`: that of a landing which failed, and then nothing is verified or published; else 0."""
 
     code: int
-    found: list[UnitStatus]
+    statuses: list[UnitStatus]
     published: list[dict[str, Any]]
 
 
@@ -89,10 +89,10 @@ def run_work(
     if code:
         return Ran(code, [], [])
     say(f"verify {slices}")
-    found = steps.verify_range(pipeline, slices, tables)
+    statuses = steps.verify_range(pipeline, slices, tables)
     if tables is not None:
-        return Ran(0, found, [])
-    return Ran(0, found, steps.publish_range(pipeline, slices, found))
+        return Ran(0, statuses, [])
+    return Ran(0, statuses, steps.publish_range(pipeline, slices, statuses))
 
 
 def run_chosen(
@@ -110,9 +110,9 @@ def run_chosen(
     code = run_batches(pipeline, work, mode, token, landings, say, tables, units)
     for spell in spells(sorted({unit.slice for unit in units})) if not code else ():
         say(f"verify {spell}")
-        found = steps.verify_range(pipeline, spell, tables)
+        statuses = steps.verify_range(pipeline, spell, tables)
         if tables is None:
-            steps.publish_range(pipeline, spell, found)
+            steps.publish_range(pipeline, spell, statuses)
     return code
 
 
@@ -127,23 +127,25 @@ def run_batches(
     only: Collection[Unit] | None = None,
 ) -> int:
     """Lands and loads batch after batch; returns the code of the last landing that failed, or 0. What has
-    landed is loaded all the same: an hour that expired must not hold up those after it. `only` these units
+    landed is loaded nevertheless: an hour that expired must not hold up those after it. `only` these units
     are loaded.
 
     Raises ShardsWait at the end, when one of the shards could not be loaded now.
     """
-    tell = BatchProgress(Pace(work, steps.estimated_time(pipeline, work)), say)
+    report = BatchProgress(Pace(work, steps.estimated_time(pipeline, work)), say)
     failed, waits = 0, list[ShardsWait]()
-    with closing(landings(work.batches, lambda n: tell(n, f"land {work.batches[n]}", n))) as codes:
+    with closing(landings(work.batches, lambda n: report(n, f"land {work.batches[n]}", n))) as codes:
         for number, code in enumerate(codes):
             batch, before = work.batches[number], len(waits)
             failed = code or failed
             for target in pipeline.chosen(tables):
-                tell(number, f"load {target.table}", number + 1)
+                report(number, f"load {target.table}", number + 1)
                 waits += _load(pipeline, target.table, batch, mode, token, say, only)
-            part = bool(code) or len(waits) > before
-            tell.done(_done(pipeline, batch, work.load[number], mode, tables) if part else None)
-            tell(number, "not all of it landed" if code else "a shard waits" if part else "done", number + 1)
+            partly = bool(code) or len(waits) > before
+            report.done(_done(pipeline, batch, work.load[number], mode, tables) if partly else None)
+            report(
+                number, "not all of it landed" if code else "a shard waits" if partly else "done", number + 1
+            )
     if waits:
         raise waits[0]
     return failed
@@ -158,12 +160,12 @@ def _done(
     does not answer, it is 0.
     """
     try:
-        left = steps.work_in(pipeline, batch, mode, tables) if mode == "fill" else None
+        work_left = steps.work_in(pipeline, batch, mode, tables) if mode == "fill" else None
     except Unavailable:
-        left = None
-    if left is None:
+        work_left = None
+    if work_left is None:
         return 0, 0
-    return max(0, asked[0] - left.units), max(0, asked[1] - left.rows)
+    return max(0, asked[0] - work_left.units), max(0, asked[1] - work_left.rows)
 
 
 def _load(
@@ -175,8 +177,8 @@ def _load(
     say: Say,
     only: Collection[Unit] | None,
 ) -> list[ShardsWait]:
-    """The error of a shard that waits: the others, the other tables and the later batches are loaded before
-    it is raised."""
+    """Loads a batch into one table. Returns the error of a shard that waits: it is raised after the other
+    shards, tables and batches are loaded."""
     try:
         steps.load_table(pipeline, table, batch, mode, token, say, only)
     except ShardsWait as error:

@@ -1,4 +1,4 @@
-"""What is left of one cluster of several, once the others have done their part: tried again, alone."""
+"""Lands and loads what is missing of one cluster of several, alone, after the others are done."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def catch_up(
     """Brings what is not landed of the cluster, and returns what became available as `publish_range` does.
 
     `land` lands a batch of this cluster only, or raises. With a choice of `tables` nothing becomes available.
-    Nothing is done when nothing is left. Raises ClusterWaits when the cluster cannot be read, and what the
+    Does nothing where nothing is missing. Raises ClusterWaits when the cluster cannot be read, and what the
     steps raise.
     """
-    left = left_of(pipeline, cluster, slices, mode, token)
-    if left is None:
+    still_waiting = left_of(pipeline, cluster, slices, mode, token)
+    if still_waiting is None:
         say(f"cluster {cluster}: nothing is missing of {slices}")
         return []
     cause = probe_cluster(pipeline.cluster(cluster), topics_of)
     if cause is not None:
-        raise left.error(pipeline, cause, mode)
-    say(f"{left}; the cluster answers: catching up")
+        raise still_waiting.error(pipeline, cause, mode)
+    say(f"{still_waiting}; the cluster answers: catching up")
     alone = pipeline.model_copy(update={"kafka": [pipeline.cluster(cluster)]})
-    steps.resolve_range(alone, left.slices)
-    found = [s for s in survey_past(pipeline, left.slices) if s.unit.cluster == cluster]
-    work, landings = work_of(narrowed(pipeline, found, tables), mode), partial(one_by_one, land)
-    return run_work(pipeline, left.slices, work, mode, token, landings, say, tables).published
+    steps.resolve_range(alone, still_waiting.slices)
+    statuses = [s for s in survey_past(pipeline, still_waiting.slices) if s.unit.cluster == cluster]
+    work, landings = work_of(narrowed(pipeline, statuses, tables), mode), partial(one_by_one, land)
+    return run_work(pipeline, still_waiting.slices, work, mode, token, landings, say, tables).published
 
 
 def left_of(pipeline: Pipeline, cluster: str, slices: SliceRange, mode: str, token: str) -> Waiting | None:
     """Returns what is not landed of the cluster's part of the slices."""
-    found = waiting(pipeline, survey_past(pipeline, slices), mode, token)
-    return next((part for part in found if part.cluster == cluster), None)
+    by_cluster = waiting(pipeline, survey_past(pipeline, slices), mode, token)
+    return next((one for one in by_cluster if one.cluster == cluster), None)

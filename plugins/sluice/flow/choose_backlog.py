@@ -29,13 +29,13 @@ MOST_WINDOWS = 4
 def backlog_before(
     pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries | None = None
 ) -> Backlog:
-    """Returns what the summaries do not call complete of the hours before `until`. Raises what the lake
+    """Returns the units before `until` that the summaries do not call complete. Raises what the lake
     raises."""
-    known = BoundaryLog(lake).read() if boundaries is None else boundaries
-    hours = hours_until(pipeline, known, until)
+    stored = BoundaryLog(lake).read() if boundaries is None else boundaries
+    hours = hours_until(pipeline, stored, until)
     if hours is None:
         return Backlog()
-    return backlog_of(pipeline, known, hours, read_summaries(lake, hours))
+    return backlog_of(pipeline, stored, hours, read_summaries(lake, hours))
 
 
 def seen_backlog(pipeline: Pipeline, lake: Lake, until: datetime) -> Backlog:
@@ -44,16 +44,17 @@ def seen_backlog(pipeline: Pipeline, lake: Lake, until: datetime) -> Backlog:
     Raises what the lake and ClickHouse raise.
     """
     boundaries = BoundaryLog(lake).read()
-    found = backlog_before(pipeline, lake, until, boundaries)
-    resolved = [unit for unit in found.states if _resolved(pipeline, boundaries, unit)]
+    backlog = backlog_before(pipeline, lake, until, boundaries)
+    resolved = [unit for unit in backlog.states if _resolved(pipeline, boundaries, unit)]
     for window in windows(resolved)[:MOST_WINDOWS]:
-        found = found.seen(survey_of(pipeline, window, lake, boundaries))
-    return found
+        backlog = backlog.seen(survey_of(pipeline, window, lake, boundaries))
+    return backlog
 
 
 @dataclass(frozen=True)
 class Older:
-    """The batches that a run takes of the backlog; `waiting` says of clusters that could not be asked why."""
+    """The batches that a run takes of the backlog; `waiting` has the error of each cluster that could not be
+    asked."""
 
     batches: tuple[SliceRange, ...] = ()
     waiting: Mapping[str, SluiceError] = field(default_factory=dict)
@@ -67,39 +68,39 @@ def older_batches(pipeline: Pipeline, until: datetime, turn: int) -> Older:
     """
     lake = open_lake(pipeline)
     waiting: dict[str, SluiceError] = {}
-    left = backlog_before(pipeline, lake, until)
+    backlog = backlog_before(pipeline, lake, until)
     while True:
-        skipped = stuck(left, pipeline.on_expired, waiting)
-        window, number = chosen(windows(unit for unit in left.states if unit not in skipped), turn)
+        skipped = stuck(backlog, pipeline.on_expired, waiting)
+        window, number = chosen(windows(unit for unit in backlog.states if unit not in skipped), turn)
         if window is None:
             return Older(waiting=waiting)
-        found, silent = _bring(pipeline, lake, window)
+        statuses, silent = _bring(pipeline, lake, window)
         waiting |= silent
-        if batches := batches_of(found, pipeline.on_expired, number):
+        if batches := batches_of(statuses, pipeline.on_expired, number):
             return Older(tuple(batches), waiting)
-        left = left.outside(window)
+        backlog = backlog.outside(window)
 
 
 def _bring(
     pipeline: Pipeline, lake: Lake, window: SliceRange
 ) -> tuple[list[UnitStatus], dict[str, SluiceError]]:
-    """Stores the window's boundaries. Gives the state of its units with what Kafka no longer has, which the
-    summaries keep, and why clusters could not be asked."""
+    """Stores the window's boundaries. Returns the state of its units, with the offsets that Kafka no longer
+    has (the summaries keep them), and the error of each cluster that could not be asked."""
     silent = dict(resolve_range(pipeline, window)["waiting"])
     boundaries = BoundaryLog(lake).read()
-    found = survey_of(pipeline, window, lake, boundaries)
+    statuses = survey_of(pipeline, window, lake, boundaries)
     expired: dict[Unit, tuple[Loss, ...]] = {}
     for cluster in (name for name in pipeline.clusters if name not in silent):
-        unlanded = [s.unit for s in found if s.unit.cluster == cluster and s.manifest is None]
+        unlanded = [s.unit for s in statuses if s.unit.cluster == cluster and s.manifest is None]
         try:
             expired |= retained_losses(pipeline, boundaries, unlanded)
         except SluiceError as error:
             silent[cluster] = error
     raise_if_all(pipeline, silent)
     if expired:
-        found = survey_of(pipeline, window, lake, boundaries, expired)
-    note(lake, found)
-    return found, silent
+        statuses = survey_of(pipeline, window, lake, boundaries, expired)
+    note(lake, statuses)
+    return statuses, silent
 
 
 def _resolved(pipeline: Pipeline, boundaries: Boundaries, unit: Unit) -> bool:

@@ -38,8 +38,8 @@ def counted_landing(
     try:
         yield
     finally:
-        found = read_manifests(lake, units)
-        landed = [m for unit, m in found.items() if before.get(unit) != m.id]
+        after = read_manifests(lake, units)
+        landed = [m for unit, m in after.items() if before.get(unit) != m.id]
         driver = handed_over(lake, slices, cluster, since or started)
         meter.put(driver)
         sink.emit(metrics.landed(pipeline, landed))

@@ -1,4 +1,4 @@
-"""The land step of an application that has been at work while nobody of this process waited for it."""
+"""The land step of an application that another process has started and this one did not wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verify has made available for the first time: kept in the lake, and sent as metrics."""
+"""Stores what a verify has made available for the first time, and sends it as metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HARMLESS = (AnomalyKind.INCOMPLETE, *QUIET_KINDS)
 
 def note_freshness(
     pipeline: Pipeline,
-    found: Iterable[UnitStatus],
+    statuses: Iterable[UnitStatus],
     findings: Iterable[Anomaly],
     now: datetime,
     tables: Collection[str] | None = None,
@@ -31,10 +31,17 @@ def note_freshness(
 
     Raises: LakeUnavailable.
     """
-    known = [
-        replace(s, tables={t: r for t, r in s.tables.items() if tables is None or t in tables}) for s in found
+    read_statuses = [
+        replace(s, tables={t: r for t, r in s.tables.items() if tables is None or t in tables})
+        for s in statuses
     ]
-    broken = {(one.slice, one.cluster, one.table) for one in findings if one.kind not in _HARMLESS}
-    first = note_fresh(open_lake(pipeline), fresh_of(known, broken, now - pipeline.heal, now))
-    slices: list[Slice] = sorted({status.unit.slice for status in known if status.unit.slice.id in first})
+    broken = {
+        (anomaly.slice, anomaly.cluster, anomaly.table)
+        for anomaly in findings
+        if anomaly.kind not in _HARMLESS
+    }
+    first = note_fresh(open_lake(pipeline), fresh_of(read_statuses, broken, now - pipeline.heal, now))
+    slices: list[Slice] = sorted(
+        {status.unit.slice for status in read_statuses if status.unit.slice.id in first}
+    )
     sink.emit(metrics.fresh(pipeline.name, tables_of(slices, first)))

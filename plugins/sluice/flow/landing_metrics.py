@@ -1,4 +1,4 @@
-"""What a landing brought beside its counts: how its files, partitions and fields are. Pure."""
+"""Metrics of a landing's files, partitions and fields, beside its counts. Pure."""
 
 from __future__ import annotations
 
@@ -14,43 +14,51 @@ from sluice.slices import Slice, utc
 SMALL_BYTES = 1 << 20
 
 
-def landing_totals(own: Sequence[Manifest]) -> dict[str, int]:
+def landing_totals(manifests: Sequence[Manifest]) -> dict[str, int]:
     """Returns counters of one cluster's manifests."""
-    counts = [file for m in own for table in m.traffic for file in table.files]
+    counts = [file for m in manifests for table in m.traffic for file in table.files]
     return {
-        "offsets_landed": sum(r.offsets for m in own for r in m.ranges),
-        "units_empty": sum(m.read == 0 for m in own),
-        "records_empty": sum(m.empty for m in own),
-        "files_small": sum(file.bytes < SMALL_BYTES for m in own for file in m.files),
-        "event_hours_late": len({(m.slice, f.hour) for m in own for f in m.files if f.hour < m.slice[:13]}),
+        "offsets_landed": sum(r.offsets for m in manifests for r in m.ranges),
+        "units_empty": sum(m.read == 0 for m in manifests),
+        "records_empty": sum(m.empty for m in manifests),
+        "files_small": sum(file.bytes < SMALL_BYTES for m in manifests for file in m.files),
+        "event_hours_late": len(
+            {(m.slice, f.hour) for m in manifests for f in m.files if f.hour < m.slice[:13]}
+        ),
         "counts_landed": sum(file.rows for file in counts),
         "bytes_counts": sum(file.bytes for file in counts),
     }
 
 
 def landing_shape(
-    pipeline: Pipeline, own: Sequence[Manifest], known: Mapping[str, str]
+    pipeline: Pipeline, manifests: Sequence[Manifest], labels: Mapping[str, str]
 ) -> Iterator[MetricSample]:
     """Yields the gauges of one cluster's manifests, and how long after its end each slice landed first."""
-    files = [file for m in own for file in m.files]
+    files = [file for m in manifests for file in m.files]
     rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
     partitions: Counter[tuple[str, int]] = Counter()
-    for part in (part for m in own for part in m.counts):
-        partitions[part.topic, part.partition] += part.read
-    yield sample("partitions_landed", len(partitions), **known)
+    for count in (count for m in manifests for count in m.counts):
+        partitions[count.topic, count.partition] += count.read
+    yield sample("partitions_landed", len(partitions), **labels)
     if partitions.total():
         skew = max(partitions.values()) * len(partitions) / partitions.total()
-        yield sample("partition_skew", skew, **known)
+        yield sample("partition_skew", skew, **labels)
     if rows:
-        yield sample("bytes_per_row", size / rows, **known)
-        yield sample("rows_per_file", rows / len(files), **known)
-        yield sample("largest_file_bytes", max(file.bytes for file in files), **known)
+        yield sample("bytes_per_row", size / rows, **labels)
+        yield sample("rows_per_file", rows / len(files), **labels)
+        yield sample("largest_file_bytes", max(file.bytes for file in files), **labels)
     for name in pipeline.types:
-        fields = {field for m in own for one in m.fields if one.type == name for field in one.fields}
+        fields = {
+            field
+            for m in manifests
+            for type_fields in m.fields
+            if type_fields.type == name
+            for field in type_fields.fields
+        }
         if fields:
-            yield sample("fields_landed", len(fields), type=name, **known)
-    for m in own:
+            yield sample("fields_landed", len(fields), type=name, **labels)
+    for m in manifests:
         if m.generation == 1 and m.landed_at:
             end = Slice.from_id(m.slice, pipeline.slice).end
-            late = (utc(datetime.fromisoformat(m.landed_at)) - end).total_seconds()
-            yield sample("landing_delay_seconds", max(late, 0.0), **known)
+            delay = (utc(datetime.fromisoformat(m.landed_at)) - end).total_seconds()
+            yield sample("landing_delay_seconds", max(delay, 0.0), **labels)

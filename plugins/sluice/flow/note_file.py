@@ -1,4 +1,4 @@
-"""Keeps in the lake what the pipeline file of a run said."""
+"""Keeps the text of a run's pipeline file in the lake."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Asks Kafka for the oldest hours that have not landed: of these it deletes records first. Nothing is stored.
 
-Hours that Kafka has lost already hide none behind them: while nothing is left of what a round asks for of a
-cluster, the next round asks for twice as many hours after those.
+Hours that Kafka has lost do not hide the hours after them: while Kafka has nothing left of the hours that a
+round asks for, the next round asks for twice as many hours after those.
 """
 
 from __future__ import annotations
@@ -48,36 +48,36 @@ class Asked:
 
 
 def ask_oldest(pipeline: Pipeline, lake: Lake, backlog: Backlog, slices: SliceRange, now: datetime) -> Asked:
-    """Asks for the units of `slices`, too. Raises what the lake raises."""
+    """Asks for the oldest units of the backlog, and for those of `slices`. Raises what the lake raises."""
     asking = _Asking(pipeline, lake, Overlay(lake), now)
-    seen = asking.ask(Asked(), backlog.unlanded(FIRST_ROUND), slices)
+    asked = asking.ask(Asked(), backlog.unlanded(FIRST_ROUND), slices)
     nothing = SliceRange(slices.end, slices.end, slices.length)
     for number in range(1, ROUNDS):
-        units = list(_next(pipeline, backlog, seen, FIRST_ROUND << number))
+        units = list(_next(pipeline, backlog, asked, FIRST_ROUND << number))
         if not units:
             break
-        seen = asking.ask(seen, units, nothing)
-    return seen
+        asked = asking.ask(asked, units, nothing)
+    return asked
 
 
-def _next(pipeline: Pipeline, backlog: Backlog, seen: Asked, most: int) -> Iterator[Unit]:
-    """Yields what is to be asked of the clusters of whose hours nothing that was asked for is left."""
-    known = {*seen.oldest, *seen.landed}
-    for cluster in (name for name in pipeline.clusters if name not in seen.mute):
+def _next(pipeline: Pipeline, backlog: Backlog, asked: Asked, most: int) -> Iterator[Unit]:
+    """Yields the next units of each cluster that has nothing left in Kafka of the units asked for so far."""
+    known_units = {*asked.oldest, *asked.landed}
+    for cluster in (name for name in pipeline.clusters if name not in asked.mute):
         topics = pipeline.cluster(cluster).topics
-        if not any(is_left(seen, unit, topics) for unit in seen.oldest if unit.cluster == cluster):
+        if not any(is_left(asked, unit, topics) for unit in asked.oldest if unit.cluster == cluster):
             waiting = (
                 unit
                 for unit, state in backlog.states.items()
-                if state is UnitState.MISSING and unit.cluster == cluster and unit not in known
+                if state is UnitState.MISSING and unit.cluster == cluster and unit not in known_units
             )
             yield from islice(waiting, most)
 
 
-def is_left(seen: Asked, unit: Unit, topics: Iterable[str]) -> bool:
+def is_left(asked: Asked, unit: Unit, topics: Iterable[str]) -> bool:
     """Returns whether Kafka has all of the unit, and the unit has records."""
-    ranges = seen.boundaries.ranges(unit.slice, unit.cluster, topics)
-    return unit not in seen.lost and any(r.offsets for r in ranges or ())
+    ranges = asked.boundaries.ranges(unit.slice, unit.cluster, topics)
+    return unit not in asked.lost and any(r.offsets for r in ranges or ())
 
 
 @dataclass(frozen=True)
@@ -87,22 +87,22 @@ class _Asking:
     overlay: Overlay
     now: datetime
 
-    def ask(self, seen: Asked, older: Sequence[Unit], slices: SliceRange) -> Asked:
-        """Adds a round to what has been seen."""
+    def ask(self, earlier: Asked, older: Sequence[Unit], slices: SliceRange) -> Asked:
+        """Returns what the earlier rounds have found, with one more round."""
         landed = read_manifests(self.lake, older)
         oldest = [unit for unit in older if unit not in landed]
-        wanted = [*sorted({unit.slice for unit in oldest}), *slices]
-        answering = [one for one in self.pipeline.kafka if one.cluster not in seen.mute]
+        asked_slices = [*sorted({unit.slice for unit in oldest}), *slices]
+        answering = [c for c in self.pipeline.kafka if c.cluster not in earlier.mute]
         pipeline = self.pipeline.model_copy(update={"kafka": answering})
-        resolution = resolve(pipeline, self.overlay, wanted, self.now)
-        mute = {**seen.mute, **{name: str(error) for name, error in resolution.unreachable.items()}}
+        resolution = resolve(pipeline, self.overlay, asked_slices, self.now)
+        mute = {**earlier.mute, **{name: str(error) for name, error in resolution.unreachable.items()}}
         recent = units_of(self.pipeline, slices, resolution.boundaries)
-        lost = dict(seen.lost)
+        lost = dict(earlier.lost)
         for cluster in [cluster for cluster in self.pipeline.clusters if cluster not in mute]:
-            asked = [unit for unit in (*oldest, *recent) if unit.cluster == cluster]
+            units = [unit for unit in (*oldest, *recent) if unit.cluster == cluster]
             try:
-                lost |= retained_losses(self.pipeline, resolution.boundaries, asked)
+                lost |= retained_losses(self.pipeline, resolution.boundaries, units)
             except _KAFKA_REFUSES as error:
                 mute[cluster] = str(error)
-        known = (*seen.oldest, *oldest), {**seen.landed, **landed}
-        return Asked(resolution.boundaries, lost, mute, *known)
+        units_so_far = (*earlier.oldest, *oldest), {**earlier.landed, **landed}
+        return Asked(resolution.boundaries, lost, mute, *units_so_far)

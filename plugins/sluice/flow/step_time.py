@@ -1,4 +1,4 @@
-"""How long a step may take over a range, from what its boundaries say and what earlier runs took."""
+"""How long a step may take over a range: from its offsets, and from the times of earlier runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sluice.state.timings import newest
 def time_for(pipeline: Pipeline, step: str, slices: SliceRange, tries: int) -> timedelta:
     """Returns the limit of the `tries`-th try. Raises what the lake raises."""
     lake = open_lake(pipeline)
-    known = rates(newest(lake, pendulum.now("UTC")))
+    rates_so_far = rates(newest(lake, pendulum.now("UTC")))
     units = len(slices) * len(pipeline.clusters)
-    return limit(step, units, rows_in(pipeline, slices, BoundaryLog(lake).read()), known, tries)
+    return limit(step, units, rows_in(pipeline, slices, BoundaryLog(lake).read()), rates_so_far, tries)
 
 
 def rows_in(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries) -> int:
@@ -35,8 +35,13 @@ def rows_in(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries) -> i
 
 
 def _offsets(boundaries: Boundaries, slices: SliceRange, cluster: str, topic: str) -> int:
-    whole = boundaries.ranges(Slice(slices.start, slices.end - slices.start), cluster, [topic])
-    if whole is not None:
-        return sum(part.offsets for part in whole)
-    found = (boundaries.ranges(slice_, cluster, [topic]) for slice_ in slices)
-    return sum(part.offsets for parts in found if parts is not None for part in parts)
+    ranges = boundaries.ranges(Slice(slices.start, slices.end - slices.start), cluster, [topic])
+    if ranges is not None:
+        return sum(offset_range.offsets for offset_range in ranges)
+    ranges_by_slice = (boundaries.ranges(slice_, cluster, [topic]) for slice_ in slices)
+    return sum(
+        offset_range.offsets
+        for slice_ranges in ranges_by_slice
+        if slice_ranges is not None
+        for offset_range in slice_ranges
+    )

@@ -96,8 +96,8 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     sink.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
     sink.count("future_records", len(resolution.future), pipeline=pipeline.name)
     edges = {"from": str(slices.start), "to": str(slices.end)}
-    said = {"stamped_ahead": list(map(str, resolution.future)), "held": list(map(str, resolution.held))}
-    return {"slices": len(slices), **edges, **said, "waiting": dict(resolution.unreachable)}
+    remarks = {"stamped_ahead": list(map(str, resolution.future)), "held": list(map(str, resolution.held))}
+    return {"slices": len(slices), **edges, **remarks, "waiting": dict(resolution.unreachable)}
 
 
 def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
@@ -108,23 +108,26 @@ def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
         for server in [server for server in servers if server.client]:
             client = server.reached
             for target in pipeline.chosen(tables):
-                found, _ = inspect_target(client, pipeline, target)
-                check_may_add(client, pipeline, target, found)
+                target_table, _ = inspect_target(client, pipeline, target)
+                check_may_add(client, pipeline, target, target_table)
             create_system_tables(client, replicated=bool(server.shard.replicas))
             for target in pipeline.chosen(tables):
                 check_owner(client, pipeline, url, target)
 
 
 def work_in(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> PlannedWork:
-    """What is to be landed, for all tables, and loaded into `tables` or all. Raises FilesForgotten."""
-    found = survey(pipeline, slices)
-    refuse_forgotten(pipeline, found, mode, tables)
-    note(open_lake(pipeline), found)
-    return work_of(narrowed(pipeline, found, tables), mode)
+    """Returns what is to be landed, for all tables, and loaded, into `tables` or all.
+
+    Raises FilesForgotten.
+    """
+    statuses = survey(pipeline, slices)
+    refuse_forgotten(pipeline, statuses, mode, tables)
+    note(open_lake(pipeline), statuses)
+    return work_of(narrowed(pipeline, statuses, tables), mode)
 
 
 def estimated_time(pipeline: Pipeline, work: PlannedWork) -> TimeEstimate:
-    """At the rates that earlier runs of the pipeline had."""
+    """Estimates the time by the rates of earlier runs of the pipeline."""
     return estimate_time(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
 
 
@@ -168,24 +171,24 @@ def load_table(
         rejected.extend(_rejected(client, result))
 
     with timed(lake, "load", slices, table=table, mode=mode, run=token) as count:
-        known = units_of(pipeline, slices, BoundaryLog(lake).read())
-        units = list(finish_moves(lake, [unit for unit in known if only is None or unit in only]))
+        range_units = units_of(pipeline, slices, BoundaryLog(lake).read())
+        units = list(finish_moves(lake, [unit for unit in range_units if only is None or unit in only]))
         result = load_shards(
             pipeline, target, units, lake, mode=mode_of(mode), token=token, on_progress=say, then=keep
         )
-        found = result.summary()
-        count({"units": found["loaded"], "rows": found["rows"] + found["misfits"]})
-    sink.emit(metrics.loaded(pipeline.name, table, found))
+        summary = result.summary()
+        count({"units": summary["loaded"], "rows": summary["rows"] + summary["misfits"]})
+    sink.emit(metrics.loaded(pipeline.name, table, summary))
     took, written = time.monotonic() - started, meter.total("insert_rows") - inserted
     sink.emit(metrics.load_shape(pipeline.name, table, result, took, rejected, written))
-    return {"table": table, **found}
+    return {"table": table, **summary}
 
 
 def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
-    """Misfits that were loaded now, by column."""
+    """Returns the misfits of this load, by column."""
     slices = {int(unit.unit.slice.start.timestamp()) for unit in result.loaded if unit.misfits}
-    known = {"target": result.table, "slices": sorted(slices)}
-    return [(c, n) for c, n in client.rows(render("load/rejected_by_column"), known)] if slices else []
+    parameters = {"target": result.table, "slices": sorted(slices)}
+    return [(c, n) for c, n in client.rows(render("load/rejected_by_column"), parameters)] if slices else []
 
 
 @observed("verify")
@@ -199,18 +202,18 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
         landed or loaded until verify's patience was over.
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
-        found, findings, notes, pending = audit(pipeline, slices, AuditScope(tables=tables))
-        looker = auditor(pipeline, None, tables=tables)
-        contents = ContentsReport() if findings else looker.sample(found)
+        statuses, findings, notes, pending = audit(pipeline, slices, AuditScope(tables=tables))
+        contents_auditor = auditor(pipeline, None, tables=tables)
+        contents = ContentsReport() if findings else contents_auditor.sample(statuses)
         findings = [*findings, *contents.anomalies]
-        count({"units": len(found), "rows": records_of(found)})
-    sink.emit(metrics.verified(pipeline.name, len(found), records_of(found), findings))
-    sink.emit(metrics.read_back(pipeline.name, found, contents.rows))
+        count({"units": len(statuses), "rows": records_of(statuses)})
+    sink.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
+    sink.emit(metrics.read_back(pipeline.name, statuses, contents.rows))
     if tables is None:
         now = pendulum.now("UTC")
-        note_verified(open_lake(pipeline), slices, found, findings, now, contents.covered, pending)
-    note_freshness(pipeline, found, findings, pendulum.now("UTC"), tables)
-    apart = {(u.slice.id, u.cluster) for part in waiting(pipeline, found) for u in part.units}
+        note_verified(open_lake(pipeline), slices, statuses, findings, now, contents.covered, pending)
+    note_freshness(pipeline, statuses, findings, pendulum.now("UTC"), tables)
+    apart = {(u.slice.id, u.cluster) for cluster in waiting(pipeline, statuses) for u in cluster.units}
     findings = [
         f for f in findings if f.kind is not AnomalyKind.INCOMPLETE or (f.slice, f.cluster) not in apart
     ]
@@ -219,21 +222,21 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     for finding in [finding for finding in findings if finding.kind in QUIET_KINDS]:
         log.warning("%s", line(str(finding)))
     broken = [finding for finding in findings if finding.kind not in QUIET_KINDS]
-    if (error := error_of(broken, found, pending)) is not None:
+    if (error := error_of(broken, statuses, pending)) is not None:
         raise error
-    return found
+    return statuses
 
 
-def records_of(found: Iterable[UnitStatus]) -> int:
-    """How many records of Kafka have landed."""
-    return sum(status.manifest.read for status in found if status.manifest)
+def records_of(statuses: Iterable[UnitStatus]) -> int:
+    """Returns how many records of Kafka have landed."""
+    return sum(status.manifest.read for status in statuses if status.manifest)
 
 
 def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> DryRun:
-    """What a run over the range would do, and how long it would take; changes nothing."""
-    seen = preview(pipeline, slices, mode)
-    found = narrowed(pipeline, seen.found, tables)
-    work, mask = work_of(found, mode), tuple(mask_lines(pipeline, found))
-    time, new = estimated_time(pipeline, work), new_columns(pipeline, found, mode_of(mode), tables)
-    again = forecast_remakes(pipeline, found, mode, tables)
-    return DryRun(found, seen.unreachable, mode, pipeline.on_expired, work, time, new, mask, *again)
+    """Returns what a run over the range would do, and how long it would take; changes nothing."""
+    previewed = preview(pipeline, slices, mode)
+    statuses = narrowed(pipeline, previewed.found, tables)
+    work, mask = work_of(statuses, mode), tuple(mask_lines(pipeline, statuses))
+    time, new = estimated_time(pipeline, work), new_columns(pipeline, statuses, mode_of(mode), tables)
+    remakes = forecast_remakes(pipeline, statuses, mode, tables)
+    return DryRun(statuses, previewed.unreachable, mode, pipeline.on_expired, work, time, new, mask, *remakes)
