@@ -108,4 +108,4 @@ POINTS: tuple[Point, ...] = (*Resolve, *Land, *Load, *TableLoad, *Verify, *Publi
 
 
 def reached(point: Point) -> None:
-    """Nothing happens here. It is called as `crash_points.reached(…)`, so that a test can take its place."""
+    """Does nothing. It is called as `crash_points.reached(…)`, so that a test can replace it."""

@@ -601,6 +601,6 @@ class NotAllLanded(SluiceError):
     @classmethod
     def of(cls, units: Sequence[str], landed: int, first: SluiceError) -> NotAllLanded:
         more = f" and {len(units) - 3:,} more" if len(units) > 3 else ""
-        found = cls(", ".join(units[:3]) + more, landed, str(first))
-        found.exit_code, found.retryable = first.exit_code, first.retryable
-        return found
+        error = cls(", ".join(units[:3]) + more, landed, str(first))
+        error.exit_code, error.retryable = first.exit_code, first.retryable
+        return error

@@ -157,8 +157,8 @@ class Manifest:
     @property
     def rejected_forgotten_on(self) -> str:
         """When the lake forgot the unit's files of `_rejected/`; empty where it holds them, or had none."""
-        known = self.forgotten if self.rejected else None
-        return known.rejected or known.lake if known else ""
+        forgotten = self.forgotten if self.rejected else None
+        return forgotten.rejected or forgotten.lake if forgotten else ""
 
     @property
     def half_forgotten(self) -> bool:
@@ -187,15 +187,15 @@ class Manifest:
 
     @property
     def _counted(self) -> tuple[LandedFile, ...]:
-        return tuple(file for one in self.traffic for file in one.files)
+        return tuple(file for table_counts in self.traffic for file in table_counts.files)
 
     def traffic_for(self, table: str) -> Traffic | None:
         """Returns the counts; None where nothing was counted for the table when the slice landed."""
-        return next((one for one in self.traffic if one.table == table), None)
+        return next((table_counts for table_counts in self.traffic if table_counts.table == table), None)
 
     def fields_of(self, type_name: str) -> TypeFields | None:
         """Returns the fields; None where the manifest does not know them."""
-        return next((one for one in self.fields if one.type == type_name), None)
+        return next((type_fields for type_fields in self.fields if type_fields.type == type_name), None)
 
     def rows_by_type(self) -> dict[str, int]:
         rows: Counter[str] = Counter()
@@ -206,8 +206,8 @@ class Manifest:
 
 def _summed(forgotten: Iterable[ForgottenRecords]) -> Counter[str]:
     reasons: Counter[str] = Counter()
-    for one in forgotten:
-        reasons.update(one.unparsed)
+    for records in forgotten:
+        reasons.update(records.unparsed)
     return reasons
 
 
@@ -238,12 +238,12 @@ def encode(manifest: Manifest) -> bytes:
     return text.replace(_NO_FIELDS, _NO_FIELDS[:-1] + b"\n  " + types + b"\n ]", 1)
 
 
-def decode(data: bytes, place: str) -> Manifest:
+def decode(encoded: bytes, place: str) -> Manifest:
     """Raises SluiceError naming `place` when the bytes are no manifest, or a newer Sluice's."""
     try:
-        version = _FORMAT.decode(data).version
+        version = _FORMAT.decode(encoded).version
         if version > VERSION:
             raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
-        return _MANIFEST.decode(data)
+        return _MANIFEST.decode(encoded)
     except msgspec.DecodeError as error:
         raise SluiceError(f"{place} is not a manifest ({error}): `sluice verify` names what to do") from error

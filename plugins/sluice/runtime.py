@@ -33,14 +33,14 @@ _FRAMES = 5_000  # 900 levels of an event, by readers of a few frames a level; A
 
 
 def collect_seldom() -> None:
-    """For the whole process: to be called where a command, an application, a worker or a task begins."""
+    """Makes Python collect garbage seldom, in the whole process: called where a command or a task begins."""
     gc.set_threshold(*_THRESHOLDS)
 
 
 @contextmanager
 def deeper() -> Iterator[None]:
-    """Raises the recursion limit, so that whatever reads an event can, who ever calls it: how deep it may be
-    nested is flow/land/task/nesting.py's to say."""
+    """Raises the recursion limit, so that an event is read whoever calls the reader.
+    flow/land/task/nesting.py says how deep an event may be nested."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:

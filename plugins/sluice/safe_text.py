@@ -53,8 +53,8 @@ def label(text: str) -> str:
     return f"{shown[: LABEL_CHARACTERS - _CHECKSUM - 1]}-{digest}"
 
 
-def _code_point(found: re.Match[str]) -> str:
-    number = ord(found[0])
+def _code_point(match: re.Match[str]) -> str:
+    number = ord(match[0])
     if number < 0x100:
         return f"/x{number:02x}"
     return f"/u{number:04x}" if number < 0x10000 else f"/U{number:08x}"

@@ -51,12 +51,12 @@ class Slice:
         start = _start_of(slice_id)
         if start is None:
             raise WrongUse(f"{_shown(slice_id)} is not a slice id such as 2026-11-20T10Z")
-        found = cls(start, length)
+        slice_ = cls(start, length)
         if not FIRST <= start < _END:
             raise WrongUse(f"{_shown(slice_id)}: {_BOUNDS}")
-        if found.id != slice_id or floor(start, length) != start:
+        if slice_.id != slice_id or floor(start, length) != start:
             raise WrongUse(f"{slice_id!r} is not the id of a slice of {length}")
-        return found
+        return slice_
 
 
 def has_minutes(length: timedelta) -> bool:
@@ -65,10 +65,10 @@ def has_minutes(length: timedelta) -> bool:
 
 
 def _start_of(slice_id: str) -> pendulum.DateTime | None:
-    found = _ID.fullmatch(slice_id)
-    if found is None:
+    match = _ID.fullmatch(slice_id)
+    if match is None:
         return None
-    year, month, day, hour, minute = (int(part or 0) for part in found.groups())
+    year, month, day, hour, minute = (int(part or 0) for part in match.groups())
     try:
         return pendulum.datetime(year, month, day, hour, minute)
     except ValueError:
@@ -81,12 +81,12 @@ def utc(instant: datetime) -> pendulum.DateTime:
 
 
 def from_seconds(seconds: int) -> pendulum.DateTime:
-    """Seconds since the epoch, as an instant: what `pendulum.from_timestamp` says, at a tenth of its cost."""
+    """Returns seconds since the epoch as an instant, at a tenth of the cost of `pendulum.from_timestamp`."""
     return datetime.__add__(_EPOCH, timedelta(seconds=seconds))
 
 
 def from_ms(ms: int) -> pendulum.DateTime:
-    """Kafka's milliseconds since the epoch, as an instant; those of no year from 1 to 9999 as the nearest.
+    """Returns Kafka's milliseconds since the epoch as an instant; outside the years 1 to 9999 the nearest.
 
     A record's stamp may be any number: producers write microseconds and nanoseconds, too.
     """
@@ -100,7 +100,7 @@ def ms_text(ms: int) -> str:
 
 
 def to_ms(instant: datetime) -> int:
-    """Milliseconds since the epoch, as Kafka counts."""
+    """Returns milliseconds since the epoch, as Kafka counts."""
     return round(utc(instant).timestamp() * 1000)
 
 
@@ -113,12 +113,12 @@ def parse_instant(text: str, now: datetime, length: timedelta = HOUR) -> pendulu
     if text == "now":
         return floor(utc(now), length)
     try:
-        found = _start_of(text) or _parsed(text)
+        instant = _start_of(text) or _parsed(text)
     except (ValueError, OverflowError):
-        found = None
-    if found is None:
+        instant = None
+    if instant is None:
         raise WrongUse(f"{_shown(text)} is not an instant such as 2026-11-20T10:00Z, nor `now`")
-    return bounded(found, text)
+    return bounded(instant, text)
 
 
 def _parsed(text: str) -> datetime | None:
@@ -137,9 +137,9 @@ def _shown(text: str) -> str:
 def bounded(instant: datetime, text: str = "") -> pendulum.DateTime:
     """Returns the instant in UTC. Raises WrongUse, which quotes `text`, for one that no slice can be of."""
     with suppress(OverflowError):  # a zone can move an instant out of the calendar
-        found = utc(instant)
-        if FIRST <= found <= _END:
-            return found
+        utc_instant = utc(instant)
+        if FIRST <= utc_instant <= _END:
+            return utc_instant
     raise WrongUse(f"{_shown(text or str(instant))}: {_BOUNDS}")
 
 
