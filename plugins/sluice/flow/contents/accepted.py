@@ -22,17 +22,17 @@ def read_accepted(lake: Lake) -> frozenset[str]:
 
 def accept(lake: Lake, anomalies: Iterable[Anomaly]) -> Sequence[Anomaly]:
     """Keeps those of a missing field, and returns them. Raises what the lake raises."""
-    found = [anomaly for anomaly in anomalies if anomaly.kind is AnomalyKind.FIELD_MISSING]
-    while found:
+    missing = [anomaly for anomaly in anomalies if anomaly.kind is AnomalyKind.FIELD_MISSING]
+    while missing:
         stored = lake.read(KEY)
-        known = [] if stored is None else _decode(stored.data, lake)
+        stored_keys = [] if stored is None else _decode(stored.data, lake)
         data = msgspec.json.format(
-            msgspec.json.encode(sorted({*known, *(one.key for one in found)})), indent=1
+            msgspec.json.encode(sorted({*stored_keys, *(one.key for one in missing)})), indent=1
         )
         done = lake.create(KEY, data) if stored is None else lake.replace(KEY, data, stored.version)
         if done:
             break
-    return found
+    return missing
 
 
 def _decode(data: bytes, lake: Lake) -> list[str]:

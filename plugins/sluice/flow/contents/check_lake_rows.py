@@ -34,18 +34,20 @@ def check_unit(
 ) -> LakeContents:
     """Checks every row of every file of a unit. A file that is missing, or has another size or checksum, is
     an anomaly here, too; one that the lake has forgotten is left out. Raises what the lake raises."""
-    found, identities = LakeContents(), IdentityCounter(manifest)
-    whole = not manifest.forgotten_files
+    contents, identities = LakeContents(), IdentityCounter(manifest)
+    all_read = not manifest.forgotten_files
     for file in (*manifest.held_events, *manifest.held_rejected):
         try:
             with deeper():
-                found.anomalies += _file(pipeline, lake, manifest, file, identities, found, unit, repairs)
+                contents.anomalies += _file(
+                    pipeline, lake, manifest, file, identities, contents, unit, repairs
+                )
         except (OSError, pa.ArrowException, ValueError) as error:
-            whole = False
-            found.anomalies.append(unreadable(unit, file, error, repairs))
-    if whole:
-        found.anomalies += [_of_unit(unit, fault, repairs) for fault in identities.faults()]
-    return found
+            all_read = False
+            contents.anomalies.append(unreadable(unit, file, error, repairs))
+    if all_read:
+        contents.anomalies += [_of_unit(unit, fault, repairs) for fault in identities.faults()]
+    return contents
 
 
 def _file(
@@ -54,12 +56,12 @@ def _file(
     manifest: Manifest,
     file: LandedFile,
     identities: IdentityCounter,
-    found: LakeContents,
+    contents: LakeContents,
     unit: Unit,
     repairs: Repairs,
 ) -> list[Anomaly]:
     with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-        parts = _noted(read(parquet, headers=pipeline.event.type.header is not None), identities, found)
+        parts = _noted(read(parquet, headers=pipeline.event.type.header is not None), identities, contents)
         if not file.hour:
             wrong = list(_rejected(manifest, parts))
         else:
@@ -67,20 +69,20 @@ def _file(
             for rows in parts:
                 judge.take(rows)
             wrong = [*judge.wrong.values(), *_counts(file, judge)]
-    return [of_file(pipeline, manifest, unit, file, one, repairs) for one in wrong]
+    return [of_file(pipeline, manifest, unit, file, fault, repairs) for fault in wrong]
 
 
 def _noted(
-    parts: Iterable[FileColumns], identities: IdentityCounter, found: LakeContents
+    parts: Iterable[FileColumns], identities: IdentityCounter, contents: LakeContents
 ) -> Iterator[FileColumns]:
     for rows in parts:
         identities.take(rows)
-        found.rows += len(rows)
+        contents.rows += len(rows)
         yield rows
 
 
 def _rejected(manifest: Manifest, parts: Iterable[FileColumns]) -> Iterator[WrongRows]:
-    """Of the first row of another unit; the others are counted by the unit's sums."""
+    """Yields the first row of another unit; the unit's sums count the others."""
     ranges = ranges_of(manifest)
     for rows in parts:
         for number in range(len(rows)):

@@ -47,13 +47,13 @@ def value(column: Column) -> Sql:
     return Sql(f"toString({name})") if _AS_TEXT.search(column.type) else name
 
 
-def compare(client: Client, found: TargetTable | ViewTable, derived: bool) -> Comparison:
+def compare(client: Client, compared_table: TargetTable | ViewTable, derived: bool) -> Comparison:
     """`derived`: a SELECT gave the rows, in any order. Raises what the client raises."""
-    expiring = _expiring_columns(client, found)
-    changing = changing_columns(client, found.columns)
+    expiring = _expiring_columns(client, compared_table)
+    changing = changing_columns(client, compared_table.columns)
     left_out: list[tuple[str, str]] = []
     columns: list[Column] = []
-    for column in found.columns:
+    for column in compared_table.columns:
         if not column.filled:
             left_out.append((column.name, f"it is {column.kind}"))
         elif column.name in expiring:
@@ -64,17 +64,17 @@ def compare(client: Client, found: TargetTable | ViewTable, derived: bool) -> Co
             left_out.append((column.name, f"a {column.type} depends on the order of rows"))
         else:
             columns.append(column)
-    return Comparison(tuple(columns), tuple(left_out), _kept(client, found))
+    return Comparison(tuple(columns), tuple(left_out), _kept(client, compared_table))
 
 
-def _expiring_columns(client: Client, found: TargetTable | ViewTable) -> frozenset[str]:
-    described = client.rows(render("verify/describe_table", table=table(found.table)))
+def _expiring_columns(client: Client, compared_table: TargetTable | ViewTable) -> frozenset[str]:
+    described = client.rows(render("verify/describe_table", table=table(compared_table.table)))
     return frozenset(name for name, ttl in ((row[0], row[6]) for row in described) if ttl)
 
 
-def _kept(client: Client, found: TargetTable | ViewTable) -> Sql:
+def _kept(client: Client, compared_table: TargetTable | ViewTable) -> Sql:
     """Returns the condition on rows that have not expired by any TTL, now nor within the margin."""
-    expiries = deleting(found.engine_full)
+    expiries = deleting(compared_table.engine_full)
     if not expiries:
         return Sql("1")
     [(now,)] = client.rows(render("clickhouse/evaluate", expression=Sql("toUnixTimestamp(now())")))

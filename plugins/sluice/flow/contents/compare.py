@@ -55,24 +55,26 @@ class Auditor:
     known: Sequence[Anomaly] = ()
     tables: Collection[str] | None = None
 
-    def whole(self, found: Sequence[UnitStatus]) -> ContentsReport:
+    def whole(self, statuses: Sequence[UnitStatus]) -> ContentsReport:
         """Compares every row of the units in lake and tables. Raises what the lake and ClickHouse raise."""
         contents = ContentsReport()
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
-            self._rows(servers, found, contents)
-            contents.anomalies += self._fields(servers, _landed(found), None, contents)
+            self._rows(servers, statuses, contents)
+            contents.anomalies += self._fields(servers, _landed(statuses), None, contents)
         contents.anomalies = self._new(contents.anomalies)
         return contents
 
-    def fields(self, found: Sequence[UnitStatus]) -> ContentsReport:
-        """Returns the fields of the newest units alone."""
+    def fields(self, statuses: Sequence[UnitStatus]) -> ContentsReport:
+        """Searches only for missing fields, and only in the newest units."""
         contents = ContentsReport()
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
-            contents.anomalies += self._fields(servers, _landed(found), RUN_UNITS, contents)
+            contents.anomalies += self._fields(servers, _landed(statuses), RUN_UNITS, contents)
         return contents
 
-    def _rows(self, servers: Sequence[Server], found: Sequence[UnitStatus], contents: ContentsReport) -> None:
-        landed = _landed(found)
+    def _rows(
+        self, servers: Sequence[Server], statuses: Sequence[UnitStatus], contents: ContentsReport
+    ) -> None:
+        landed = _landed(statuses)
         contents.notes += forgotten_lines(landed)
         for number, (unit, manifest) in enumerate(landed, start=1):
             self.say(f"comparing the lake's rows of {unit}, {number:,} of {len(landed):,}")
@@ -84,21 +86,21 @@ class Auditor:
             contents.anomalies += lake.anomalies
         for target in self.pipeline.chosen(self.tables):
             for server in servers:
-                self._table(server, target, found, contents)
+                self._table(server, target, statuses, contents)
         if not contents.busy:
-            own = frozenset((unit.slice.id, unit.cluster) for unit, _ in landed)
-            contents.covered |= dict.fromkeys(map(str, ROW_KINDS), own)
+            units = frozenset((unit.slice.id, unit.cluster) for unit, _ in landed)
+            contents.covered |= dict.fromkeys(map(str, ROW_KINDS), units)
 
-    def sample(self, found: Sequence[UnitStatus]) -> ContentsReport:
+    def sample(self, statuses: Sequence[UnitStatus]) -> ContentsReport:
         """Compares a bounded share, and all of the units whose contents were wrong when they were last
         compared.
 
         A table that is being loaded is left out: its own run compares it.
         """
-        contents, landed = ContentsReport(), _landed(found)
+        contents, landed = ContentsReport(), _landed(statuses)
         doubtful = doubtful_units(read_verdict(self.lake))
-        again = [s for s in found if (s.unit.slice.id, s.unit.cluster) in doubtful]
-        by_unit = {status.unit: status for status in found}
+        again = [s for s in statuses if (s.unit.slice.id, s.unit.cluster) in doubtful]
+        by_unit = {status.unit: status for status in statuses}
         share = Share(self.pipeline, self.lake, self.repairs, self.tables)
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             if again:
@@ -113,7 +115,7 @@ class Auditor:
         return contents
 
     def _table(
-        self, server: Server, target: Target, found: Sequence[UnitStatus], contents: ContentsReport
+        self, server: Server, target: Target, statuses: Sequence[UnitStatus], contents: ContentsReport
     ) -> None:
         if target.rollup is not None and _changes(target.rollup.select):
             table = read_table(server.reached, target.database, target.name)
@@ -128,40 +130,40 @@ class Auditor:
             return
         stage = stage_of(server, self.pipeline, target, self.lake)
         now, keep = pendulum.now("UTC"), self.pipeline.keep
-        held = (target.table, *([target.rollup.source] if target.rollup else []))
-        young = [s for s in found if not any(keep.may_lack(t, s.unit.slice.start, now) for t in held)]
+        tables = (target.table, *([target.rollup.source] if target.rollup else []))
+        young = [s for s in statuses if not any(keep.may_lack(t, s.unit.slice.start, now) for t in tables)]
         kept = [s for s in young if target.rollup is not None or not s.forgotten_on]
-        units = [status for status in kept if is_current(self.pipeline, target, status)]
+        current = [status for status in kept if is_current(self.pipeline, target, status)]
         reason = ""
         for _ in range(_AGAIN):
             try:
-                works = self._works(stage, units)
+                works = self._works(stage, current)
                 self.say(f"comparing {sum(work.landed for work in works):,} rows of {target.table}")
-                seen = Comparing(stage, self.repairs).check(works) if works else TableContents()
+                table_contents = Comparing(stage, self.repairs).check(works) if works else TableContents()
             except Busy as error:
                 reason = str(error)
                 continue
-            contents.add(seen)
-            if seen.moved:
+            contents.add(table_contents)
+            if table_contents.moved:
                 contents.busy.append(
-                    f"table {target.table}: {len(seen.moved):,} slices were loaded meanwhile"
+                    f"table {target.table}: {len(table_contents.moved):,} slices were loaded meanwhile"
                 )
             return
         contents.busy.append(reason)
 
-    def _works(self, stage: Stage, units: Sequence[UnitStatus]) -> list[LoadWork]:
+    def _works(self, stage: Stage, statuses: Sequence[UnitStatus]) -> list[LoadWork]:
         target, ledger = stage.target, stage.ledger()
         if target.rollup is None:
             return [
                 work_for(self.pipeline, target, s.unit, s.manifest, True, stage.placement.stamp)
-                for s in units
+                for s in statuses
                 if s.manifest and s.unit in ledger and ledger[s.unit].manifest == s.manifest.id
             ]
-        made = RollupFacts(
+        rollup_facts = RollupFacts(
             target.rollup, stage.source(target.rollup), ledger, "reload", "", stage.placement.stamp
         )
-        own = [status.unit for status in units]
-        works, _ = choose_rollup(stage.client, self.pipeline, target.table, made, own)
+        units = [status.unit for status in statuses]
+        works, _ = choose_rollup(stage.client, self.pipeline, target.table, rollup_facts, units)
         return [w for w in works if w.unit in ledger and ledger[w.unit].manifest == w.manifest]
 
     def _fields(
@@ -174,9 +176,9 @@ class Auditor:
         accepted = read_accepted(self.lake)
         fields = fields_of(servers[0].reached, self.pipeline.chosen(self.tables))
         sampled = SampledFields(self.pipeline, self.lake, fields, self.repairs, self.say)
-        found = [anomaly for anomaly in sampled.check(landed, most) if anomaly.key not in accepted]
+        missing = [anomaly for anomaly in sampled.check(landed, most) if anomaly.key not in accepted]
         contents.covered[AnomalyKind.FIELD_MISSING] = frozenset(sampled.checked)
-        return found
+        return missing
 
     def _new(self, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
         """Removes what a count has reported already of the same unit and table."""
@@ -200,8 +202,8 @@ def _stored(table: TargetTable | None) -> tuple[ViewTable, ...]:
     return () if table is None else table.stored
 
 
-def _landed(found: Sequence[UnitStatus]) -> list[tuple[Unit, Manifest]]:
-    return [(status.unit, status.manifest) for status in found if status.manifest is not None]
+def _landed(statuses: Sequence[UnitStatus]) -> list[tuple[Unit, Manifest]]:
+    return [(status.unit, status.manifest) for status in statuses if status.manifest is not None]
 
 
 # Whose answer the order of rows decides, or the clock, chance or another table.

@@ -19,6 +19,7 @@ from sluice.flow.contents.sums import (
     columns_that_differ,
     sums_of,
     sums_of_misfits,
+    units_that_differ,
 )
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.work import LoadWork, cut
@@ -54,59 +55,59 @@ class Comparing:
 
     def check(self, works: Sequence[LoadWork]) -> TableContents:
         """Compares every row and misfit of the units. Raises Busy, and what the client raises."""
-        found = TableContents()
+        contents = TableContents()
         groups = by_later_columns(self.stage, works, self.stage.ledger())
-        found.notes += notes_of(self.stage.lake, self.stage, groups)
-        for without, some in [
-            (k, part) for k, v in groups.items() for part in cut(v, MOST_ROWS, _MOST_UNITS)
+        contents.notes += notes_of(self.stage.lake, self.stage, groups)
+        for without, staged_works in [
+            (later, part) for later, group in groups.items() for part in cut(group, MOST_ROWS, _MOST_UNITS)
         ]:
             try:
-                self._check(some, None, ALL_ROWS, found, without)
+                self._check(staged_works, None, ALL_ROWS, contents, without)
             except TargetRefused as error:
-                found.notes.append(f"table {self.stage.target.table} is not compared: {error}")
-                return found
+                contents.notes.append(f"table {self.stage.target.table} is not compared: {error}")
+                return contents
             except Conservation as error:
-                self._uneven(some, error, found)
-        return found
+                self._uneven(staged_works, error, contents)
+        return contents
 
     def check_sample(self, work: LoadWork, reading: Reading, where: RowFilter) -> TableContents:
         """Compares the rows of one unit that `reading` gives; `where` finds them in the target. Raises as
         `check`."""
-        found = TableContents()
+        contents = TableContents()
         try:
             [without] = by_later_columns(self.stage, [work], self.stage.ledger())
-            self._check([work], reading, where, found, without)
+            self._check([work], reading, where, contents, without)
         except Conservation as error:
-            self._uneven([work], error, found)
-        return found
+            self._uneven([work], error, contents)
+        return contents
 
-    def _uneven(self, works: Sequence[LoadWork], error: Conservation, found: TableContents) -> None:
-        """The lake's files do not give what landed; unless a `reland` has replaced them meanwhile."""
+    def _uneven(self, works: Sequence[LoadWork], error: Conservation, contents: TableContents) -> None:
+        """Adds that the lake's files do not give what landed, but for units that a `reland` has replaced."""
         now = read_manifests(self.stage.lake, [work.unit for work in works])
-        there = [
+        unchanged = [
             work
             for work in works
             if work.unit in now and now[work.unit].id == work.manifest and not now[work.unit].forgotten_on
         ]
-        found.anomalies += [self._lake_changed(work, error) for work in there]
-        found.moved += [work.unit for work in works if work not in there]
+        contents.anomalies += [self._lake_changed(work, error) for work in unchanged]
+        contents.moved += [work.unit for work in works if work not in unchanged]
 
     def _check(
         self,
         works: Sequence[LoadWork],
         reading: Reading | None,
         where: RowFilter,
-        found: TableContents,
+        contents: TableContents,
         without: frozenset[str],
     ) -> None:
         client = self.stage.client
         before = self.stage.ledger()
         with self.stage.staged(works, reading, without) as staged:
-            comparison = compare(client, staged.found, self.stage.target.rollup is not None)
-            own = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
-            here, given = self._sums(staged, comparison, own, by_column=False)
-            wrong = sorted(unit for unit in {*here, *given} if here.get(unit) != given.get(unit))
-            anomalies = list(self._values(staged, comparison, own, wrong))
+            comparison = compare(client, staged.target_table, self.stage.target.rollup is not None)
+            staged_where = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
+            target_sums, lake_sums = self._sums(staged, comparison, staged_where, by_column=False)
+            wrong = units_that_differ(target_sums, lake_sums)
+            anomalies = list(self._values(staged, comparison, staged_where, wrong))
             if reading is None and self.stage.target.rollup is None:
                 anomalies += self._misfits(staged)
             views = ViewContents(client, self.stage.pipeline, staged, self._anomaly)
@@ -115,29 +116,29 @@ class Comparing:
         after = self.stage.ledger()
         moved = [work.unit for work in works if not _stood_still(work, before, after)]
         names = {(unit.slice.id, unit.cluster) for unit in moved}
-        found.moved += moved
-        found.rows += sum(sums.rows for sums in given.values())
-        found.anomalies += [a for a in (*anomalies, *views.anomalies) if (a.slice, a.cluster) not in names]
+        contents.moved += moved
+        contents.rows += sum(sums.rows for sums in lake_sums.values())
+        contents.anomalies += [a for a in (*anomalies, *views.anomalies) if (a.slice, a.cluster) not in names]
         notes = (*self._notes(comparison), *views.notes)
-        found.notes += [note for note in notes if note not in found.notes]
+        contents.notes += [note for note in notes if note not in contents.notes]
 
     def _sums(
         self, staged: Staged, comparison: Comparison, where: RowFilter, by_column: bool
     ) -> tuple[Mapping[Unit, RowSums], Mapping[Unit, RowSums]]:
         """Returns what the target holds, and what the lake gives."""
-        stage, name = self.stage, table(staged.found.table)
-        known = (stage.client, stage.pipeline, staged)
-        here = sums_of(*known, name, comparison, where, by_column)
-        return here, sums_of(*known, staged.rows, comparison, ALL_ROWS, by_column)
+        stage, name = self.stage, table(staged.target_table.table)
+        shared = (stage.client, stage.pipeline, staged)
+        target_sums = sums_of(*shared, name, comparison, where, by_column)
+        return target_sums, sums_of(*shared, staged.rows, comparison, ALL_ROWS, by_column)
 
     def _values(
         self, staged: Staged, comparison: Comparison, where: RowFilter, wrong: Sequence[Unit]
     ) -> Iterator[Anomaly]:
         if not wrong:
             return
-        here, given = self._sums(staged, comparison, where, by_column=True)
+        target_sums, lake_sums = self._sums(staged, comparison, where, by_column=True)
         for number, unit in enumerate(wrong):
-            mine, theirs = here.get(unit, RowSums()), given.get(unit, RowSums())
+            mine, theirs = target_sums.get(unit, RowSums()), lake_sums.get(unit, RowSums())
             located = []
             small = max(mine.rows, theirs.rows) <= _MOST_LOCATED_ROWS and number < _MOST_LOCATED
             if comparison.identity and small and where == ALL_ROWS:
@@ -151,15 +152,15 @@ class Comparing:
         sql = render(
             "verify/differing",
             row=comparison.row,
-            table=table(staged.found.table),
+            table=table(staged.target_table.table),
             staged=staged.rows,
             kept=comparison.kept,
         )
         where = {"slice": int(unit.slice.start.timestamp()), "cluster": unit.cluster}
-        offsets: dict[tuple[str, int], list[int]] = {}
+        offsets_by_place: dict[tuple[str, int], list[int]] = {}
         for topic, partition, offset in self.stage.client.rows(sql, where):
-            offsets.setdefault((topic, partition), []).append(offset)
-        return [(topic, partition, found) for (topic, partition), found in offsets.items()]
+            offsets_by_place.setdefault((topic, partition), []).append(offset)
+        return [(topic, partition, offsets) for (topic, partition), offsets in offsets_by_place.items()]
 
     def _of_unit(
         self,
@@ -185,11 +186,11 @@ class Comparing:
             )
 
     def _misfits(self, staged: Staged) -> Iterator[Anomaly]:
-        known = (self.stage.client, self.stage.pipeline, staged)
-        here = sums_of_misfits(*known, identifier("sluice", "rejected"))
-        given = sums_of_misfits(*known, staged.misfits)
-        for unit in sorted(unit for unit in {*here, *given} if here.get(unit) != given.get(unit)):
-            mine, theirs = here.get(unit, RowSums()), given.get(unit, RowSums())
+        shared = (self.stage.client, self.stage.pipeline, staged)
+        target_sums = sums_of_misfits(*shared, identifier("sluice", "rejected"))
+        lake_sums = sums_of_misfits(*shared, staged.misfits)
+        for unit in units_that_differ(target_sums, lake_sums):
+            mine, theirs = target_sums.get(unit, RowSums()), lake_sums.get(unit, RowSums())
             expected = f"{theirs.rows:,} misfits with the records, columns and payloads that the lake gives"
             seen = f"{mine.rows:,} in sluice.rejected" + (", other ones" if mine.rows == theirs.rows else "")
             yield self._anomaly(unit)(AnomalyKind.MISFITS, expected=expected, seen=seen)

@@ -40,20 +40,23 @@ class IdentityCounter:
         numbers = rows.numbers or [0] * len(rows)
         if rows.reasons is not None:
             self.reasons.update(rows.reasons)
-            whole = WHOLE if self.manifest.rows is not None else 0
-            numbers = [whole if number is None else number for number in (rows.numbers or [None] * len(rows))]
-        found: defaultdict[TopicPartitionKey, list[int]] = defaultdict(list)
+            rejected_whole = WHOLE if self.manifest.rows is not None else 0
+            numbers = [
+                rejected_whole if number is None else number
+                for number in (rows.numbers or [None] * len(rows))
+            ]
+        keys_by_place: defaultdict[TopicPartitionKey, list[int]] = defaultdict(list)
         for place, offset, number in zip(
             zip(rows.topics, rows.partitions, strict=True), rows.offsets, numbers, strict=True
         ):
-            found[place].append((offset << _ROW_BITS) | (number or 0))
-        for place, keys in found.items():
+            keys_by_place[place].append((offset << _ROW_BITS) | (number or 0))
+        for place, keys in keys_by_place.items():
             self._keys[place].append(np.array(keys, np.int64))
             if rows.reasons is None:
                 self.landed[place] += len(keys)
 
     def faults(self) -> Iterator[Fault]:
-        """After the last row of the unit."""
+        """Yields what does not add up, once the last row of the unit was taken."""
         records = 0
         for place, parts in sorted(self._keys.items()):
             keys = np.sort(np.concatenate(parts))
@@ -65,25 +68,25 @@ class IdentityCounter:
         if records != held:
             yield Fault(f"{held:,} records in its files", f"{records:,}")
         for reason in sorted({*self.reasons, *self.manifest.kept_by_reason()}):
-            wanted, there = self.manifest.kept_by_reason().get(reason, 0), self.reasons[reason]
-            if wanted != there:
-                yield Fault(f"{wanted:,} rejected as {reason!r}", f"{there:,}")
+            expected, seen = self.manifest.kept_by_reason().get(reason, 0), self.reasons[reason]
+            if expected != seen:
+                yield Fault(f"{expected:,} rejected as {reason!r}", f"{seen:,}")
         yield from self._partitions()
 
     def _partitions(self) -> Iterator[Fault]:
         """Older manifests do not count by partition."""
         for count in self.manifest.counts:
             rows = count.read - count.unparsed - count.erased if count.rows is None else count.rows
-            wanted, place = rows - count.rows_unparsed, (count.topic, count.partition)
-            if wanted != self.landed[place]:
-                yield Fault(f"{wanted:,} rows landed", f"{self.landed[place]:,}", place)
+            expected, place = rows - count.rows_unparsed, (count.topic, count.partition)
+            if expected != self.landed[place]:
+                yield Fault(f"{expected:,} rows landed", f"{self.landed[place]:,}", place)
 
 
 def _twice(place: TopicPartitionKey, keys: np.ndarray) -> Iterator[Fault]:
-    again = keys[1:][np.diff(keys) == 0]
-    if len(again):
-        offset = int(again[0] >> _ROW_BITS)
-        yield Fault("each record once", f"{len(again):,} more", place, offset)
+    repeated = keys[1:][np.diff(keys) == 0]
+    if len(repeated):
+        offset = int(repeated[0] >> _ROW_BITS)
+        yield Fault("each record once", f"{len(repeated):,} more", place, offset)
 
 
 def _gaps(place: TopicPartitionKey, keys: np.ndarray) -> Iterator[Fault]:

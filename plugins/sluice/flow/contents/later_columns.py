@@ -20,7 +20,7 @@ Groups = Mapping[frozenset[str], list[LoadWork]]
 
 
 def by_later_columns(stage: Stage, works: Sequence[LoadWork], ledger: Mapping[Unit, LedgerRow]) -> Groups:
-    """Raises what the lake raises."""
+    """Groups works by the columns that were added after their commits. Raises what the lake raises."""
     columns = since(read_additions(stage.lake))
     groups: dict[frozenset[str], list[LoadWork]] = defaultdict(list)
     for work in works:
@@ -46,9 +46,9 @@ def notes_of(lake: Lake, stage: Stage, groups: Groups) -> list[str]:
 
 
 def _note(stage: Stage, column: str, counts: Sequence[int | None], units: Sequence[Unit]) -> str:
-    known = sum(count or 0 for count in counts)
+    counted = sum(count or 0 for count in counts)
     maybe = sum(count is None for count in counts)
-    parts = [f"{known:,} rows have its field"] if known else []
+    parts = [f"{counted:,} rows have its field"] if counted else []
     parts += [f"of {maybe:,} its field was not counted in every row"] if maybe else []
     first, last = units[0].slice.start, units[-1].slice.end
     slices = f"{len(units):,} loaded {'slice' if len(units) == 1 else 'slices'}"

@@ -35,7 +35,7 @@ class Merging:
 
     @property
     def parts(self) -> dict[str, Sql]:
-        """For verify/merged.sql."""
+        """Returns the parts of verify/merged.sql."""
         weight = "(1 + cityHash64(sluice_key) % 1000003 / 1000003)"
         numbers = [f"ifNull(sum({number}), 0) * {weight}" for number, _ in self.floats]
         scales = [f"ifNull(sum(abs({number})), 0) * {weight}" for number, _ in self.floats]
@@ -49,13 +49,13 @@ class Merging:
 
     @property
     def nothing(self) -> ViewSums:
-        """Of a unit without rows."""
+        """Returns the sums of a unit without rows."""
         return ViewSums("0 0 0", tuple(FloatSum(0.0, 0.0, tolerance) for _, tolerance in self.floats))
 
     def read(self, exact: str, numbers: Sequence[float], scales: Sequence[float]) -> ViewSums:
         """Returns what verify/merged.sql gives of a unit."""
-        known = zip(numbers, scales, (tolerance for _, tolerance in self.floats), strict=True)
-        return ViewSums(exact, tuple(FloatSum(*one) for one in known))
+        triples = zip(numbers, scales, (tolerance for _, tolerance in self.floats), strict=True)
+        return ViewSums(exact, tuple(FloatSum(*triple) for triple in triples))
 
 
 def merging(view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
@@ -65,83 +65,83 @@ def merging(view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) 
         return Merging(why=shape.why)
     if engine == "MergeTree":
         return _kept_apart(shape, columns)
-    known = {column.name: column for column in columns}
+    columns_by_name = {column.name: column for column in columns}
     keys = named(view_table.sorting_key, [column.name for column in view_table.columns])
-    unsure = [n for n in keys if n not in known or shape.columns.get(n, KEY) != KEY]
+    unsure = [n for n in keys if n not in columns_by_name or shape.columns.get(n, KEY) != KEY]
     if unsure or " DESC" in view_table.sorting_key:
         return Merging(why=f"its sorting key is not certain ({', '.join(unsure) or view_table.sorting_key})")
-    made = Merging(key=(view_table.sorting_key,))
+    rule = Merging(key=(view_table.sorting_key,))
     others = [column for column in columns if column.name not in keys]
     if engine == "SummingMergeTree":
-        return _summed(made, view_table, shape, others)
+        return _summed(rule, view_table, shape, others)
     if engine == "AggregatingMergeTree":
-        return _aggregated(made, view_table, shape, others)
+        return _aggregated(rule, view_table, shape, others)
     if engine == "ReplacingMergeTree":
-        return _replaced(made, view_table, shape, columns)
+        return _replaced(rule, view_table, shape, columns)
     return Merging(why=f"rows of a {engine} cannot be told apart from those that merges have removed")
 
 
 def _kept_apart(shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """Rows that a GROUP BY gives of each block, or a DISTINCT, or a join as often as the other table says."""
     roles = {column.name: shape.columns.get(column.name, KEY) for column in columns}
-    made = Merging(key=tuple(value(column) for column in columns if roles[column.name] == KEY))
+    rule = Merging(key=tuple(value(column) for column in columns if roles[column.name] == KEY))
     for column in columns:
         if roles[column.name] != KEY:
-            _put(made, column, roles[column.name], parse(column.type))
-    return made
+            _put(rule, column, roles[column.name], parse(column.type))
+    return rule
 
 
-def _summed(made: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
+def _summed(rule: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """A row whose sums are all 0 may be gone. Sums wrap around as merges let them."""
     for column in columns:
         if merged_by(view_table, shape, column):
-            _put(made, column, "sum", parse(column.type))
+            _put(rule, column, "sum", parse(column.type))
         else:
             why = "it is no sum, and merges add it up" if column.name in added_up(view_table) else _MERGES
-            made.left_out.append((column.name, why))
-    made.present = " OR ".join(f"ifNull({expression} != 0, 0)" for expression in made.values) or "0"
-    return made
+            rule.left_out.append((column.name, why))
+    rule.present = " OR ".join(f"ifNull({expression} != 0, 0)" for expression in rule.values) or "0"
+    return rule
 
 
-def _aggregated(made: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
+def _aggregated(rule: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     for column in columns:
         if function := merged_by(view_table, shape, column):
-            _put(made, column, function, parse(column.type))
+            _put(rule, column, function, parse(column.type))
         else:
-            made.left_out.append((column.name, _MERGES))
-    return made
+            rule.left_out.append((column.name, _MERGES))
+    return rule
 
 
-def _replaced(made: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
+def _replaced(rule: Merging, view_table: ViewTable, shape: ViewShape, columns: Sequence[Column]) -> Merging:
     """Compares by keys: which row of a key stays is not certain, only that the view gave it, of the newest
     version."""
-    own = arguments(view_table)
-    if len(own) > 1:
+    engine_arguments = arguments(view_table)
+    if len(engine_arguments) > 1:
         return Merging(why="rows that are marked as deleted may be gone")
     for column in columns:
         role = shape.columns.get(column.name, KEY)
-        if column.name in own and role in (KEY, "max"):
-            made.values.append(f"max({identifier(column.name)})")
+        if column.name in engine_arguments and role in (KEY, "max"):
+            rule.values.append(f"max({identifier(column.name)})")
         elif role != KEY:
-            made.left_out.append((column.name, _MERGES))
-    made.members = tuple(value(c) for c in columns if shape.columns.get(c.name, KEY) == KEY)
-    return made
+            rule.left_out.append((column.name, _MERGES))
+    rule.members = tuple(value(c) for c in columns if shape.columns.get(c.name, KEY) == KEY)
+    return rule
 
 
-def _put(made: Merging, column: Column, function: str, kind: Type) -> None:
+def _put(rule: Merging, column: Column, function: str, kind: Type) -> None:
     """Adds what a column's values of one key are together, by the function that puts them together."""
     name = identifier(column.name)
     inner = kind.argument(1) if kind.name.endswith("AggregateFunction") and len(kind.arguments) > 1 else kind
     merges = function.endswith("Merge")
     if function in ("sum", "sumMerge", "sumIfMerge") and inner.plain.name in TOLERANCES:
         number = f"finalizeAggregation({name})" if merges else name
-        made.floats.append((number, TOLERANCES[inner.plain.name]))
+        rule.floats.append((number, TOLERANCES[inner.plain.name]))
     elif function == "sum":
-        made.values.append(f"sumWithOverflow({name})")
+        rule.values.append(f"sumWithOverflow({name})")
     elif inner.plain.name in TOLERANCES:  # 0.0 and -0.0 are the same maximum
-        made.values.append(f"{function}({name}) + 0")
+        rule.values.append(f"{function}({name}) + 0")
     else:
-        made.values.append(f"{function}({name})")
+        rule.values.append(f"{function}({name})")
 
 
 def certain(columns: Sequence[Column], shape: ViewShape) -> tuple[list[Column], Mapping[str, str]]:

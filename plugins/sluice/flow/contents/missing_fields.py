@@ -36,12 +36,12 @@ def fields_of(client: Client, targets: Iterable[Target]) -> dict[str, dict[Field
 
 
 def _fields(client: Client, target: Target) -> dict[FieldPath, str]:
-    found = read_table(client, target.database, target.name)
+    target_table = read_table(client, target.database, target.name)
     return {
         tuple(target.columns.get(column.name, column.name).split("."))
         if column.name in target.columns
         else (column.name,): column.name
-        for column in (found.columns if found else ())
+        for column in (target_table.columns if target_table else ())
         if column.taken and column.name not in HOLDERS
     }
 
@@ -61,25 +61,27 @@ class SampledFields:
     def check(self, landed: Sequence[tuple[Unit, Manifest]], most: int | None) -> Iterator[Anomaly]:
         """Checks of each cluster the newest `most` units, or all."""
         for cluster in sorted({unit.cluster for unit, _ in landed}):
-            own = sorted((pair for pair in landed if pair[0].cluster == cluster), key=lambda pair: pair[0])
-            history = [*self._before(own[0][0]), *own]
-            first = len(history) - (len(own) if most is None else min(most, len(own)))
+            landed_units = sorted(
+                (pair for pair in landed if pair[0].cluster == cluster), key=lambda pair: pair[0]
+            )
+            history = [*self._before(landed_units[0][0]), *landed_units]
+            first = len(history) - (len(landed_units) if most is None else min(most, len(landed_units)))
             for number in range(first, len(history)):
                 self.checked.append((history[number][0].slice.id, cluster))
                 self.say(f"searching for fields that are missing since {history[number][0]}")
                 yield from self._unit(history[number], history[:number][::-1])
 
     def _before(self, unit: Unit) -> list[tuple[Unit, Manifest]]:
-        """Landed units right before the first one."""
+        """Returns the landed units right before this one, the oldest first."""
         slices = [
             Slice(unit.slice.start - n * unit.slice.length, unit.slice.length) for n in range(HISTORY, 0, -1)
         ]
         return list(read_manifests(self.lake, [Unit(slice_, unit.cluster) for slice_ in slices]).items())
 
     def _unit(
-        self, own: tuple[Unit, Manifest], earlier: Sequence[tuple[Unit, Manifest]]
+        self, landed_unit: tuple[Unit, Manifest], earlier: Sequence[tuple[Unit, Manifest]]
     ) -> Iterator[Anomaly]:
-        unit, manifest = own
+        unit, manifest = landed_unit
         rows = manifest.rows_by_type()
         types = sorted((name for name in rows if rows[name] >= FEWEST_ROWS), key=lambda name: -rows[name])
         for name in types[:MOST_TYPES]:
@@ -87,17 +89,18 @@ class SampledFields:
                 fields = self.fields.get(target.table, {})
                 if fields and self.pipeline.routed(target, [name]):
                     shown = [path for path in fields if not hides(self.pipeline.mask, name, path)]
-                    found = self._gone(own, earlier, name, shown)
-                    yield from [self._anomaly(unit, target, name, fields, found)] if found else []
+                    missing_fields = self._gone(landed_unit, earlier, name, shown)
+                    if missing_fields:
+                        yield self._anomaly(unit, target, name, fields, missing_fields)
 
     def _gone(
         self,
-        own: tuple[Unit, Manifest],
+        landed_unit: tuple[Unit, Manifest],
         earlier: Sequence[tuple[Unit, Manifest]],
         name: str,
         fields: Iterable[FieldPath],
     ) -> list[MissingField]:
-        now = self._sample(own, name, fields)
+        now = self._sample(landed_unit, name, fields)
         if now is None or all(now.paths.get(path, 0) == now.rows for path in fields):
             return []
         before = (self._sample(pair, name, fields) for pair in earlier[:HISTORY])
@@ -115,8 +118,8 @@ class SampledFields:
                 self._samples[unit, name] = fields_in(self.lake, manifest, name, list(fields))
             except (OSError, pa.ArrowException):
                 return None
-        found = self._samples[unit, name]
-        return found if found.rows else None
+        sample = self._samples[unit, name]
+        return sample if sample.rows else None
 
     def _anomaly(
         self,
@@ -124,12 +127,15 @@ class SampledFields:
         target: Target,
         name: str,
         fields: Mapping[FieldPath, str],
-        found: Sequence[MissingField],
+        missing_fields: Sequence[MissingField],
     ) -> Anomaly:
-        columns = ", ".join(sorted(f"{fields[one.path]} (from {'.'.join(one.path)})" for one in found))
-        came = sorted({".".join(path) for one in found for path in one.came})
+        columns = ", ".join(
+            sorted(f"{fields[missing.path]} (from {'.'.join(missing.path)})" for missing in missing_fields)
+        )
+        came = sorted({".".join(path) for missing in missing_fields for path in missing.came})
         new = f"; new fields: {', '.join(came[:10])}" if came else ""
-        before, now = max(one.before for one in found), min(one.now for one in found)
+        before = max(missing.before for missing in missing_fields)
+        now = min(missing.now for missing in missing_fields)
         return Anomaly(
             AnomalyKind.FIELD_MISSING,
             expected=f"values for {columns}: {before:.0%} of the events before had none",

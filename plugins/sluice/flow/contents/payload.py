@@ -42,12 +42,12 @@ def hours_of(moments: Sequence[int]) -> tuple[int, ...]:
 
 def _written(text: str) -> tuple[int, ...]:
     try:
-        found = datetime.fromisoformat(text.upper())
+        instant = datetime.fromisoformat(text.upper())
     except ValueError:
         return ()
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return ((found - _EPOCH) // timedelta(milliseconds=1),)
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return ((instant - _EPOCH) // timedelta(milliseconds=1),)
 
 
 def _counted(text: Number, form: str) -> tuple[int, ...]:

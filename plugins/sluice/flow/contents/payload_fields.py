@@ -47,12 +47,12 @@ class MissingField:
 def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[FieldPath]) -> FieldSample:
     """`wanted` paths are counted at any depth, all others at a few levels."""
     counts: Counter[FieldPath] = Counter()
-    own, rows = set(wanted), 0
+    wanted_paths, rows = set(wanted), 0
     for event in events:
         rows += 1
-        found = set(_paths(event, ())) if len(counts) < _MOST_PATHS else set()
-        found |= {path for path in own if field(dict(event), path) is not None}
-        counts.update(found)
+        paths = set(_paths(event, ())) if len(counts) < _MOST_PATHS else set()
+        paths |= {path for path in wanted_paths if field(dict(event), path) is not None}
+        counts.update(paths)
     return FieldSample(rows, counts)
 
 
@@ -70,21 +70,21 @@ def gone(now: FieldSample, earlier: Sequence[FieldSample], fields: Iterable[Fiel
 
     Reported only where the share jumps: a unit whose predecessor lacks the field already is as that one was.
     """
-    known = [sample for sample in earlier if sample.rows >= FEWEST_ROWS]
-    if now.rows < FEWEST_ROWS or not known:
+    samples = [sample for sample in earlier if sample.rows >= FEWEST_ROWS]
+    if now.rows < FEWEST_ROWS or not samples:
         return []
-    found = []
+    missing_fields = []
     for path in fields:
-        shares = [sample.missing(path) for sample in known]
+        shares = [sample.missing(path) for sample in samples]
         if now.missing(path) >= _GONE > shares[0] and min(shares) <= _THERE:
-            found.append(MissingField(path, min(shares), now.missing(path), _came(now, known)))
-    return found
+            missing_fields.append(MissingField(path, min(shares), now.missing(path), _came(now, samples)))
+    return missing_fields
 
 
-def _came(now: FieldSample, known: Sequence[FieldSample]) -> tuple[FieldPath, ...]:
-    """Paths that most events have now, and hardly one had before."""
+def _came(now: FieldSample, samples: Sequence[FieldSample]) -> tuple[FieldPath, ...]:
+    """Returns the paths that most events have now, and hardly one had before."""
     return tuple(
         path
         for path in sorted(now.paths)
-        if now.missing(path) <= 1 - _COMMON and all(sample.missing(path) >= _GONE for sample in known)
+        if now.missing(path) <= 1 - _COMMON and all(sample.missing(path) >= _GONE for sample in samples)
     )

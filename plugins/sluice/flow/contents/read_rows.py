@@ -41,9 +41,9 @@ class FileColumns:
 def read(file: pq.ParquetFile, headers: bool = False) -> Iterator[FileColumns]:
     """Yields all rows of a file, some at once. Raises pyarrow's ArrowException and OSError for a damaged
     one."""
-    there = set(file.schema_arrow.names)
-    wanted = [*_NEEDED, *(name for name in _MORE if name in there), *([HEADERS] if headers else [])]
-    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+    names = set(file.schema_arrow.names)
+    columns = [*_NEEDED, *(name for name in _MORE if name in names), *([HEADERS] if headers else [])]
+    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
         yield rows_of(batch)
 
 

@@ -83,21 +83,21 @@ class FileJudge:
         yield from misplaced(self.manifest, self._ranges, rows, number)
         try:
             event = read_event(rows.payloads[number] or b"")
-            given, times = self._type(event, rows, number), self._moments(event, rows, number)
+            payload_type, times = self._type(event, rows, number), self._moments(event, rows, number)
         except UnreadablePayload as error:
             yield AnomalyKind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
             return
-        there = rows.types[number] if rows.types else None
-        if not given == there == (there if self.folder.type is None else self.folder.type):
+        row_type = rows.types[number] if rows.types else None
+        if not payload_type == row_type == (row_type if self.folder.type is None else self.folder.type):
             folder = _OVERFLOW if self.folder.type is None else self.folder.type
             yield (
                 AnomalyKind.ROW_TYPE,
-                f"type {given!r}, by its payload",
-                f"_type {there!r} in the folder of {folder!r}",
+                f"type {payload_type!r}, by its payload",
+                f"_type {row_type!r} in the folder of {folder!r}",
             )
-        found = hours_of(times)
-        if self.folder.hour not in found:
-            hour = hour_name(found[0]) if found else "none"
+        hours = hours_of(times)
+        if self.folder.hour not in hours:
+            hour = hour_name(hours[0]) if hours else "none"
             yield AnomalyKind.ROW_HOUR, f"event hour {hour}, by its payload", hour_name(self.folder.hour)
         elif rows.times is not None and not self._is_of(times, rows.times[number]):
             expected = f"event time {ms_text(times[0])}, by its payload"
@@ -146,7 +146,7 @@ def misplaced(
     cluster, topic, partition = rows.clusters[number], rows.topics[number], rows.partitions[number]
     if cluster != manifest.cluster:
         yield AnomalyKind.ROW_IDENTITY, f"cluster {manifest.cluster}", cluster
-    own = ranges.get((topic, partition), range(0))
-    if rows.offsets[number] not in own:
+    unit_offsets = ranges.get((topic, partition), range(0))
+    if rows.offsets[number] not in unit_offsets:
         seen = f"offset {rows.offsets[number]} of {topic}/{partition}"
-        yield AnomalyKind.ROW_IDENTITY, f"offsets in [{own.start}, {own.stop})", seen
+        yield AnomalyKind.ROW_IDENTITY, f"offsets in [{unit_offsets.start}, {unit_offsets.stop})", seen

@@ -28,10 +28,10 @@ class ContentsReport:
         default_factory=lambda: dict.fromkeys(map(str, CONTENT_KINDS), frozenset())
     )
 
-    def add(self, found: TableContents) -> None:
-        self.rows += found.rows
-        self.anomalies += found.anomalies
-        self.notes += [note for note in found.notes if note not in self.notes]
+    def add(self, table_contents: TableContents) -> None:
+        self.rows += table_contents.rows
+        self.anomalies += table_contents.anomalies
+        self.notes += [note for note in table_contents.notes if note not in self.notes]
 
 
 def relanded(lake: Lake, unit: Unit, manifest: Manifest) -> bool:
@@ -43,8 +43,8 @@ def relanded(lake: Lake, unit: Unit, manifest: Manifest) -> bool:
 def forgotten_lines(landed: Sequence[tuple[Unit, Manifest]]) -> list[str]:
     """Returns a line on the units of which the lake has forgotten files: nothing is left to compare them
     with."""
-    found = [unit for unit, manifest in landed if manifest.forgotten_files]
-    if not found:
+    units = [unit for unit, manifest in landed if manifest.forgotten_files]
+    if not units:
         return []
-    span = str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
-    return [f"{len(found):,} units ({span}) are not compared with files that the lake has forgotten"]
+    span = str(units[0]) if len(units) == 1 else f"{units[0]} to {units[-1]}"
+    return [f"{len(units):,} units ({span}) are not compared with files that the lake has forgotten"]

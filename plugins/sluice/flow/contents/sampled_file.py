@@ -53,8 +53,8 @@ class Share:
         contents.rows += rows.num_rows
         wrong = judge(self.pipeline.event, chosen, rows)
         contents.anomalies += [
-            of_file(self.pipeline, chosen.manifest, chosen.unit, chosen.file, one, self.repairs)
-            for one in wrong
+            of_file(self.pipeline, chosen.manifest, chosen.unit, chosen.file, fault, self.repairs)
+            for fault in wrong
         ]
         for target in self.pipeline.chosen(self.tables):
             plain = not target.counted and target.rollup is None
@@ -73,11 +73,11 @@ class Share:
     def _table(
         self, stage: Stage, work: LoadWork, chosen: SampledRowGroup, rows: pa.Table, contents: ContentsReport
     ) -> None:
-        """The sampled rows where the table tells its rows apart; else all of a small unit."""
+        """Compares the sampled rows where the table tells its rows apart, else all of a small unit."""
         comparing = Comparing(stage, self.repairs, views=False)
         try:
-            found, _ = inspect_target(stage.client, self.pipeline, stage.target)
-            where = same_records(found.columns, rows)
+            target_table, _ = inspect_target(stage.client, self.pipeline, stage.target)
+            where = same_records(target_table.columns, rows)
             if where is not None:
                 file = replace(chosen.file, rows=rows.num_rows)
                 part = replace(work, files=(file,), landed=rows.num_rows)

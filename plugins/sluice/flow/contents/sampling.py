@@ -52,13 +52,13 @@ def choose(
     landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES, most_bytes: int | None = None
 ) -> list[SampledRowGroup]:
     """Chooses files of one type each; those of many types, or larger ones, are read by `--contents` only."""
-    found = [
+    candidates = [
         (_digest(manifest, file), SampledRowGroup(unit, manifest, file, int(_digest(manifest, file)[:8], 16)))
         for unit, manifest in landed
         for file in manifest.held_events
         if file.type is not None and (most_bytes is None or file.bytes <= most_bytes)
     ]
-    return [chosen for _, chosen in sorted(found, key=lambda pair: pair[0])[:most]]
+    return [chosen for _, chosen in sorted(candidates, key=lambda pair: pair[0])[:most]]
 
 
 def _digest(manifest: Manifest, file: LandedFile) -> str:
@@ -107,8 +107,8 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> RowFilter | None:
     names = {column.name for column in columns if column.filled}
     if not names >= set(IDENTITY):
         return None
-    own = [*IDENTITY, *(["_row"] if "_row" in names else [])]
-    keys = listed(map(identifier, own))
+    identity = [*IDENTITY, *(["_row"] if "_row" in names else [])]
+    keys = listed(map(identifier, identity))
     offsets: list[Any] = rows["_offset"].to_pylist()
     # Of a large table nothing but the offsets is read to find them.
     between = Sql(f"PREWHERE _offset >= {min(offsets)} AND _offset <= {max(offsets)}")

@@ -48,7 +48,7 @@ class Staged:
     `view_tables`: by table of the target's views the temporary one that has every row which they give of
     `rows`."""
 
-    found: TargetTable
+    target_table: TargetTable
     rows: Sql
     misfits: Sql
     fence: Sql
@@ -71,28 +71,29 @@ class Stage(LoadPlace):
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.
         """
-        found, filling = inspect_target(self.client, self.pipeline, self.target)
+        target_table, filling = inspect_target(self.client, self.pipeline, self.target)
         if without:
-            known_columns = [column for column in found.columns if column.name not in without]
+            columns = [column for column in target_table.columns if column.name not in without]
             paths = {name: path for name, path in self.target.columns.items() if name not in without}
-            filling = fill(known_columns, paths)
-        client = self.client.reading(READ_QUORUM) if found.replicated else self.client
+            filling = fill(columns, paths)
+        client = self.client.reading(READ_QUORUM) if target_table.replicated else self.client
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
-        sieve = ShardFilter(self.placement, found, writer)
+        sieve = ShardFilter(self.placement, target_table, writer)
         place = replace(self, client=client)
-        staging = place.staging(keeping_all(found), filling, works, writer, sieve, reading)
+        staging = place.staging(keeping_all(target_table), filling, works, writer, sieve, reading)
         try:
             _create_fence(writer, works)
             crash_points.reached(Verify.LISTED)
             _fill(staging, attempt)
-            yield Staged(found, attempt.staging, attempt.misfits, attempt.fence, _view_rows(found, attempt))
+            views = _view_rows(target_table, attempt)
+            yield Staged(target_table, attempt.staging, attempt.misfits, attempt.fence, views)
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
         finally:
-            for made in (attempt.fence, *staging.tables):
-                client.run(render("clickhouse/drop_table", table=made))
+            for staged_table in (attempt.fence, *staging.tables):
+                client.run(render("clickhouse/drop_table", table=staged_table))
             crash_points.reached(Verify.DROPPED)
 
 
@@ -102,13 +103,13 @@ def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> 
     return Stage(server.reached.reading(STEADY), pipeline, target, lake, placement)
 
 
-def keeping_all(found: TargetTable) -> TargetTable:
-    """With views' tables that merge no rows into each other."""
+def keeping_all(target_table: TargetTable) -> TargetTable:
+    """Returns the target with views' tables that merge no rows into each other."""
     kept = [
         replace(view_table, engine_full=_KEEPING) if view_table.stores else view_table
-        for view_table in found.view_tables
+        for view_table in target_table.view_tables
     ]
-    return replace(found, view_tables=tuple(kept))
+    return replace(target_table, view_tables=tuple(kept))
 
 
 def _fill(staging: Staging, attempt: LoadAttempt) -> None:
@@ -126,9 +127,11 @@ def _fill(staging: Staging, attempt: LoadAttempt) -> None:
         raise TargetRefused(attempt.target, reason, "correct the view or the column that is named") from error
 
 
-def _view_rows(found: TargetTable, attempt: LoadAttempt) -> dict[str, Sql]:
-    names = staged_names(found, attempt)
-    return {view_table.table: identifier(SYSTEM, names[view_table.table]) for view_table in found.stored}
+def _view_rows(target_table: TargetTable, attempt: LoadAttempt) -> dict[str, Sql]:
+    names = staged_names(target_table, attempt)
+    return {
+        view_table.table: identifier(SYSTEM, names[view_table.table]) for view_table in target_table.stored
+    }
 
 
 def _create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
@@ -144,7 +147,7 @@ def _create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
 
 
 def _explained(error: Fenced | ServerError, attempt: LoadAttempt) -> Exception:
-    """A load's fence-off drops the tables and kills the statements."""
+    """Returns Busy where a load has begun: its fence-off drops the tables and kills the statements."""
     gone = isinstance(error, ServerError) and error.code == UNKNOWN_TABLE and "sluice." in error.reason
     killed = isinstance(error, ServerError) and error.code == _CANCELLED
     if isinstance(error, Fenced) or gone or killed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,8 @@ def sums_of(
 
 
 def _column(comparison: Comparison, column: Column) -> Sql:
-    """With its row's identity, so that two rows that have swapped their values are seen."""
+    """Returns the sum of a column, with each row's identity: two rows that have swapped their values change
+    it."""
     place = [identifier(name) for name in comparison.identity]
     return Sql(f"sumWithOverflow(cityHash64(tuple({listed([value(column), *place, Sql('0')])})))")
 
@@ -83,7 +84,7 @@ def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sq
         prewhere=Sql(""),
         kept=Sql("target = {target:String}"),
     )
-    return _read(pipeline, client.rows(sql, {"target": staged.found.table}))
+    return _read(pipeline, client.rows(sql, {"target": staged.target_table.table}))
 
 
 def _read(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, RowSums]:
@@ -91,6 +92,10 @@ def _read(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> dict[Unit, RowSu
         unit_of(pipeline, start, cluster): RowSums(count, first, second, tuple(columns))
         for start, cluster, count, first, second, columns in rows
     }
+
+
+def units_that_differ(these: Mapping[Unit, RowSums], those: Mapping[Unit, RowSums]) -> list[Unit]:
+    return sorted(unit for unit in {*these, *those} if these.get(unit) != those.get(unit))
 
 
 def columns_that_differ(comparison: Comparison, one: RowSums, other: RowSums) -> list[str]:
