@@ -39,8 +39,8 @@ def password(settings: Settings) -> str | None:
 
 
 def login(settings: Settings) -> str:
-    found = password(settings)
-    return f"user {USER}, password {found}" if found else "its login is made at the first start"
+    stored = password(settings)
+    return f"user {USER}, password {stored}" if stored else "its login is made at the first start"
 
 
 class Airflow:
@@ -53,8 +53,8 @@ class Airflow:
         headers = {"Content-Type": "application/json"}
         if token := getattr(self, "token", None):
             headers["Authorization"] = f"Bearer {token}"
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
+        content = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self.url}{path}", content, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
                 return json.load(response)
@@ -63,12 +63,12 @@ class Airflow:
             raise AirflowRefused(f"Airflow answered {error.code} to {method} {path}: {detail}") from error
 
     def has_dag(self, dag: str) -> bool:
-        found = self._call("GET", f"/api/v2/dags?{urlencode({'dag_id_pattern': dag})}")
-        return any(each["dag_id"] == dag for each in found["dags"])
+        answer = self._call("GET", f"/api/v2/dags?{urlencode({'dag_id_pattern': dag})}")
+        return any(candidate["dag_id"] == dag for candidate in answer["dags"])
 
     def import_errors(self) -> list[str]:
-        found = self._call("GET", "/api/v2/importErrors")["import_errors"]
-        return [f"{each['filename']}: {each['stack_trace'].strip().splitlines()[-1]}" for each in found]
+        errors = self._call("GET", "/api/v2/importErrors")["import_errors"]
+        return [f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in errors]
 
     def unpause(self, dag: str) -> None:
         self._call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})

@@ -31,30 +31,31 @@ spark.stop()
 def provide(archive: Path, jars: Iterable[Path], make: Callable[[Path], None]) -> None:
     """Makes the archive where it is not there for this Java and these jars. `make` writes it.
 
-    It gets its name when it is whole: half of one would end each JVM with SIGBUS. Without it all goes on.
+    It gets its name when it is complete: half an archive would end each JVM with SIGBUS. Without one, JVMs
+    only start more slowly.
     """
-    stamp, made = archive.with_suffix(".of"), _made_of(jars)
+    stamp, made_of = archive.with_suffix(".of"), _made_of(jars)
     with suppress(OSError):
-        if archive.exists() and stamp.read_text() == made:
+        if archive.exists() and stamp.read_text() == made_of:
             return
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as work:
-        part = Path(work, archive.name)
+        unfinished = Path(work, archive.name)
         try:
-            make(part)
-            part.rename(archive)
+            make(unfinished)
+            unfinished.rename(archive)
         except (CommandFailed, services.DiedWhileStarting, TimeoutError, OSError) as error:
             say(f"no archive of classes, so that JVMs start more slowly: {error}")
             return
-    stamp.write_text(made)
+    stamp.write_text(made_of)
 
 
 def _made_of(jars: Iterable[Path]) -> str:
-    """What the JVM compares: its own version, and names, sizes and times of the jars."""
+    """Returns what the JVM compares: its own version, and names, sizes and times of the jars."""
     version = subprocess.run([java(), "-version"], capture_output=True, text=True).stderr
-    found = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(jars)]
-    return "\n".join([version, *found])
+    files = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(jars)]
+    return "\n".join([version, *files])
 
 
 def of_spark(archive: Path) -> None:

@@ -52,14 +52,14 @@ def arguments(data: Path, fifo: Path, port: int, tcp_port: int | None, config: P
 
 
 def call_clickhouse(library: Path, argv: list[str]) -> str:
-    """Runs ClickHouse until its last query ends; the error it ended with, or nothing."""
+    """Runs ClickHouse until its last query ends. Returns its error, or an empty text."""
     chdb = ctypes.CDLL(str(library))
     chdb.chdb_query_cmdline.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
     chdb.chdb_query_cmdline.restype = ctypes.c_void_p
     chdb.chdb_result_error.argtypes, chdb.chdb_result_error.restype = [ctypes.c_void_p], ctypes.c_char_p
     c_argv = (ctypes.c_char_p * (len(argv) + 1))(*map(os.fsencode, argv), None)
-    result = chdb.chdb_query_cmdline(len(argv), c_argv)
-    error = chdb.chdb_result_error(result) if result else b"no result"
+    answer = chdb.chdb_query_cmdline(len(argv), c_argv)
+    error = chdb.chdb_result_error(answer) if answer else b"no result"
     return (error or b"").decode(errors="replace")
 
 
@@ -101,8 +101,8 @@ def confine(data: Path, config: Path, reads: Sequence[Path]) -> None:
     for folder in reads:
         folder.mkdir(parents=True, exist_ok=True)
     os.open("/proc/self", os.O_PATH)  # stays open: Landlock knows it by its inode, which then stays the same
-    known = [*map(Path, SYSTEM.split()), CHDB_LIBRARY.resolve(), config, *reads]
-    if not landlock.confine(known, [data, Path("/dev/null")]):
+    readable = [*map(Path, SYSTEM.split()), CHDB_LIBRARY.resolve(), config, *reads]
+    if not landlock.confine(readable, [data, Path("/dev/null")]):
         print(
             "this kernel has no Landlock (Linux 5.13): whoever has ClickHouse's password can read and write "
             "every file of its owner",
@@ -134,20 +134,20 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    given = parse()
+    options = parse()
     if not CHDB_LIBRARY.exists():
         print("ClickHouse is not fetched yet: run make setup", file=sys.stderr)
         return 3
     os.umask(PRIVATE)
-    data = given.data.resolve()
-    if given.config is None:
-        given.config = write_configuration(data, users(os.environ.get(PASSWORD) or password_of(data)))
-        sys.argv += ["--config", str(given.config)]
-    clean = harmless(os.environ, given.config.read_text())
+    data = options.data.resolve()
+    if options.config is None:
+        options.config = write_configuration(data, users(os.environ.get(PASSWORD) or password_of(data)))
+        sys.argv += ["--config", str(options.config)]
+    clean = harmless(os.environ, options.config.read_text())
     if clean != os.environ:
         os.execve(sys.executable, [sys.executable, "-m", "local.clickhouse_server", *sys.argv[1:]], clean)
-    reads = [folder.resolve() for folder in given.reads]
-    return serve(data, given.port, given.config.resolve(), given.tcp_port, reads)
+    reads = [folder.resolve() for folder in options.reads]
+    return serve(data, options.port, options.config.resolve(), options.tcp_port, reads)
 
 
 if __name__ == "__main__":

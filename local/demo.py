@@ -122,11 +122,11 @@ def demo(settings: Settings, env: dict[str, str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wide", action="store_true", help="two Kafka clusters and two ClickHouse shards")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.umask(PRIVATE)
     try:
         settings = Settings.read(os.environ)
-        if given.wide:
+        if options.wide:
             wide_demo(settings)
         else:
             demo(settings, environment(settings))

@@ -15,23 +15,26 @@ EXPECTED = PER_HOUR + int(PER_HOUR * LATE_SHARE)
 
 
 def records_in(bootstrap: str, topic: str, hour: datetime) -> int:
-    """Records of the topic whose Kafka time is in the hour; 0 when there is no such topic."""
+    """Returns the records of the topic whose Kafka time is in the hour; 0 when there is no such topic."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     try:
-        parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
-        if not parts:
+        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+        if not partitions:
             return 0
-        ends = consumer.end_offsets(parts)
+        ends = consumer.end_offsets(partitions)
         starts = offsets_at(consumer, ends, hour)
         stops = offsets_at(consumer, ends, hour + HOUR)
-        return sum(stops[part] - starts[part] for part in parts)
+        return sum(stops[partition] - starts[partition] for partition in partitions)
     finally:
         consumer.close()
 
 
 def offsets_at(consumer: KafkaConsumer, ends: Mapping, instant: datetime) -> dict:
-    found = consumer.offsets_for_times(dict.fromkeys(ends, int(instant.timestamp() * 1000)))
-    return {part: found[part].offset if found.get(part) else end for part, end in ends.items()}
+    offsets = consumer.offsets_for_times(dict.fromkeys(ends, int(instant.timestamp() * 1000)))
+    return {
+        partition: offsets[partition].offset if offsets.get(partition) else end
+        for partition, end in ends.items()
+    }
 
 
 def publish(lines: Iterable[str], folder: Path, name: str, env: Mapping[str, str], *options: str) -> None:
@@ -53,10 +56,10 @@ def publish_hour(hour: datetime, folder: Path, env: Mapping[str, str]) -> None:
 
 def publish_missing(hours: list[datetime], bootstrap: str, folder: Path, env: Mapping[str, str]) -> None:
     for hour in hours:
-        there = records_in(bootstrap, "adx", hour)
-        if there == 0:
+        records = records_in(bootstrap, "adx", hour)
+        if records == 0:
             publish_hour(hour, folder, env)
             say(f"published {EXPECTED:,} events of {hour:%Y-%m-%d %H:00}")
         else:
-            note = "" if there == EXPECTED else f" of {EXPECTED:,}; an earlier publish was cut short"
-            say(f"Kafka holds {hour:%Y-%m-%d %H:00} already: {there:,} events{note}")
+            note = "" if records == EXPECTED else f" of {EXPECTED:,}; an earlier publish was cut short"
+            say(f"Kafka holds {hour:%Y-%m-%d %H:00} already: {records:,} events{note}")

@@ -35,7 +35,7 @@ def interval_end(run: dict) -> datetime | None:
 
 
 def newest_hour_run(airflow: Airflow) -> datetime | None:
-    """The end of the newest hour that the DAG has taken up, if any."""
+    """Returns the end of the newest hour that the DAG has taken up, if any."""
     ends = [interval_end(run) for run in airflow.runs(DAG)]
     return max((end for end in ends if end), default=None)
 
@@ -59,7 +59,7 @@ def failed_tasks(airflow: Airflow, run: dict) -> str:
 
 
 def retry_failed(airflow: Airflow, end: datetime) -> None:
-    """A run that failed in an earlier `make demo` is tried again; every step may be repeated."""
+    """Retries a run that failed in an earlier `make demo`; every step may be repeated."""
     run = run_of(airflow, end)
     if run and run["state"] == "failed":
         say(f"trying {run['dag_run_id']} again, which failed earlier")
@@ -67,17 +67,17 @@ def retry_failed(airflow: Airflow, end: datetime) -> None:
 
 
 def wait_for_run(airflow: Airflow, end: datetime) -> dict:
-    """The ended run of the hour that ends at `end`; the hours before it are healed by it."""
-    started = said = time.monotonic()
+    """Returns the ended run of the hour that ends at `end`; it heals the hours before."""
+    started = reported = time.monotonic()
     while True:
         run = run_of(airflow, end)
         if run and run["state"] in ENDED:
             break
         if time.monotonic() - started > RUN_SECONDS:
             raise DemoFailed(f"the run of the hour until {end:%H:%M} did not end within {RUN_SECONDS} s")
-        if time.monotonic() - said > ALIVE_SECONDS:
-            said = time.monotonic()
-            say(f"  … {describe(airflow, run)}, {said - started:.0f} s")
+        if time.monotonic() - reported > ALIVE_SECONDS:
+            reported = time.monotonic()
+            say(f"  … {describe(airflow, run)}, {reported - started:.0f} s")
         time.sleep(POLL_SECONDS)
     if run["state"] == "failed":
         raise DemoFailed(

@@ -78,23 +78,23 @@ def counts(server: ClickHouseServer) -> Counts:
 def print_counts(wide: Wide) -> Counts:
     """Rows on each shard, and as the Distributed tables show them. Raises DemoFailed when they differ."""
     shards: Mapping[str, Counts] = {name: counts(server) for name, server in wide.shards.items()}
-    seen = counts(wide.front)
+    distributed = counts(wide.front)
     print(f"\n{'hour (UTC)':<18}{'cluster':<10}" + "".join(f"{n:>8}" for n in (*shards, "all")))
-    for key in sorted(seen.keys() | set().union(*shards.values())):
-        held = [found.get(key, 0) for found in shards.values()]
-        print(f"{key[0]:<18}{key[1]:<10}" + "".join(f"{n:>8,}" for n in (*held, seen.get(key, 0))))
-        if sum(held) != seen.get(key, 0):
+    for key in sorted(distributed.keys() | set().union(*shards.values())):
+        held = [shard.get(key, 0) for shard in shards.values()]
+        print(f"{key[0]:<18}{key[1]:<10}" + "".join(f"{n:>8,}" for n in (*held, distributed.get(key, 0))))
+        if sum(held) != distributed.get(key, 0):
             raise DemoFailed(
                 f"the shards hold {sum(held):,} rows of {key}, the Distributed tables show others"
             )
     print(flush=True)
-    return seen
+    return distributed
 
 
-def check(seen: Counts, hours: list[datetime], clusters: list[str]) -> None:
+def check(counted: Counts, hours: list[datetime], clusters: list[str]) -> None:
     """Each hour of each cluster has rows: all but those whose price is no number (see sample_events)."""
-    wanted = {key_of(hour, cluster) for hour in hours for cluster in clusters}
-    if missing := wanted - seen.keys():
+    expected = {key_of(hour, cluster) for hour in hours for cluster in clusters}
+    if missing := expected - counted.keys():
         raise DemoFailed(f"no rows of {sorted(missing)}")
 
 
@@ -108,9 +108,9 @@ def demo(wide: Wide) -> None:
     create_tables(wide)
     publish(wide, hours)
     sluice(wide, "run", *span(hours[:-1]))
-    seen = print_counts(wide)
-    check(seen, hours[:-1], ["east", "west"])
-    if key_of(hours[-1], "west") in seen:
+    counted = print_counts(wide)
+    check(counted, hours[:-1], ["east", "west"])
+    if key_of(hours[-1], "west") in counted:
         say("the last hour is loaded already, by an earlier demo: a cluster goes away again in the next one")
     else:
         lose_a_cluster(wide, hours)
@@ -119,15 +119,15 @@ def demo(wide: Wide) -> None:
 
 
 def lose_a_cluster(wide: Wide, hours: list[datetime]) -> None:
-    """It is away while its last hour is to be landed, and comes back."""
-    last = span(hours[-1:])
+    """Stops a cluster while its last hour is to be landed, and starts it again."""
+    last_hour = span(hours[-1:])
     say("cluster west is stopped: its hour waits, the other's goes on")
     wide.brokers["west"].stop()
-    sluice(wide, "run", *last, expected=WAITS)
+    sluice(wide, "run", *last_hour, expected=WAITS)
     check(print_counts(wide), hours, ["east"])
     say("cluster west is back: the same command catches up")
     wide.brokers["west"].start()
-    sluice(wide, "run", *last)
+    sluice(wide, "run", *last_hour)
     check(print_counts(wide), hours, ["east", "west"])
 
 

@@ -87,18 +87,18 @@ class Settings:
 
 def clickhouse_connection(port: int, password: str, user: str = USER) -> dict[str, Any]:
     """One embedded ClickHouse as Airflow's JSON has it."""
-    place = {"conn_type": "clickhouse", "host": HOST, "port": port, "schema": "default"}
-    return {**place, "login": user, "password": password}
+    address = {"conn_type": "clickhouse", "host": HOST, "port": port, "schema": "default"}
+    return {**address, "login": user, "password": password}
 
 
 def connections(settings: Settings) -> dict[str, str]:
     """Airflow connections; a missing Spark connection would silently mean YARN."""
-    given = {
+    connection_by_id = {
         "spark_default": {"conn_type": "spark", "host": "local[*]"},
         "kafka_default": {"conn_type": "kafka", "extra": {"bootstrap.servers": settings.bootstrap}},
         "clickhouse_default": clickhouse_connection(settings.clickhouse_port, settings.clickhouse_password),
     }
-    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in given.items()}
+    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connection_by_id.items()}
 
 
 def airflow(settings: Settings) -> dict[str, str]:
@@ -136,8 +136,8 @@ def own(settings: Settings) -> dict[str, str]:
 
 def lake_folder(settings: Settings, base: Mapping[str, str]) -> Path:
     """Where include/pipelines/adx.yaml puts the lake, as far as that is a folder."""
-    given = base.get("SLUICE_LAKE", "")
-    return Path(given.removeprefix("file://")) if given.startswith("file://") else settings.home / "lake"
+    lake = base.get("SLUICE_LAKE", "")
+    return Path(lake.removeprefix("file://")) if lake.startswith("file://") else settings.home / "lake"
 
 
 def environment(settings: Settings, base: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -21,7 +21,7 @@ from local.versions import Jar
 
 
 def fetch_jars(jars: Sequence[Jar], transitive: bool, into: Path) -> None:
-    """By the Ivy that PySpark ships, so that no Maven is needed."""
+    """Fetches the jars by the Ivy that PySpark ships, so that no Maven is needed."""
     import pyspark
 
     ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
@@ -82,7 +82,7 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def put(source: Path, target: Path) -> None:
-    """The whole folder or nothing: a killed copy leaves only a name that the next one clears."""
+    """Copies the whole folder or nothing: the next copy removes what a killed one has left."""
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -136,10 +136,10 @@ def main() -> int:
         description="Fetches the parts that are not there yet; all without a name."
     )
     parser.add_argument("part", nargs="*", choices=[*PARTS, []])
-    wanted = parser.parse_args().part or PARTS
+    parts = parser.parse_args().part or PARTS
     try:
         versions.FETCHED.mkdir(exist_ok=True)
-        for part in wanted:
+        for part in parts:
             provide(*PARTS[part])
     except (CommandFailed, JavaMissing, OSError) as error:
         print(f"sluice: {error}", file=sys.stderr)

@@ -37,8 +37,8 @@ def major_version(text: str) -> int:
 def runs(java_binary: Path) -> bool:
     if not java_binary.is_file():
         return False
-    said = subprocess.run([java_binary, "-version"], capture_output=True, text=True)
-    return major_version(said.stderr) >= JAVA_AT_LEAST
+    done = subprocess.run([java_binary, "-version"], capture_output=True, text=True)
+    return major_version(done.stderr) >= JAVA_AT_LEAST
 
 
 @cache

@@ -90,14 +90,14 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=9092)
     parser.add_argument("--controller-port", type=int, help="default: the port after --port")
     parser.add_argument("--properties", type=Path, help="a file with more of the broker's settings")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.umask(PRIVATE)
     if not KAFKA_JARS_DIR.exists():
         print("Kafka is not fetched yet: run make setup", file=sys.stderr)
         return 3
     try:
-        more = given.properties.read_text() if given.properties else ""
-        serve(given.data, given.port, given.controller_port or given.port + 1, more)
+        more = options.properties.read_text() if options.properties else ""
+        serve(options.data, options.port, options.controller_port or options.port + 1, more)
     except (JavaMissing, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
     return 3

@@ -38,12 +38,12 @@ def confine(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
     """
     if not (abi := version()):
         return False
-    known = _KNOWN.get(abi, _ALL)
-    rules = _call(_CREATE, ctypes.byref(ctypes.c_uint64(known)), ctypes.c_size_t(8), 0)
+    rights = _KNOWN.get(abi, _ALL)
+    rules = _call(_CREATE, ctypes.byref(ctypes.c_uint64(rights)), ctypes.c_size_t(8), 0)
     for path in reads:
         _allow(rules, path, _READ_FILE | _READ_DIR)
     for path in writes:
-        _allow(rules, path, known & ~_EXECUTE)
+        _allow(rules, path, rights & ~_EXECUTE)
     if ctypes.CDLL(None, use_errno=True).prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl: no_new_privs")
     _call(_RESTRICT, rules, 0)
@@ -64,7 +64,7 @@ def _allow(rules: int, path: Path, rights: int) -> None:
 
 
 def _call(number: int, *arguments: object) -> int:
-    result = ctypes.CDLL(None, use_errno=True).syscall(number, *arguments)
-    if result < 0:
+    answer = ctypes.CDLL(None, use_errno=True).syscall(number, *arguments)
+    if answer < 0:
         raise OSError(ctypes.get_errno(), f"Landlock: {os.strerror(ctypes.get_errno())}")
-    return result
+    return answer

@@ -132,17 +132,17 @@ def launch(stack: Stack) -> subprocess.Popen:
 
 def wait_for(stack: Stack, runner_ended: Callable[[], bool]) -> None:
     """Raises StackEnded when the stack does, and CannotStart when make down is asked for."""
-    started = last = time.monotonic()
+    started = reported = time.monotonic()
 
     def check() -> None:
-        nonlocal last
+        nonlocal reported
         if stack.unwanted.exists():
             raise CannotStart("make down has stopped it")
         if runner_ended():
             raise StackEnded(f"the stack died while starting: {what_stopped(read(stack))} (log: {stack.log})")
-        if time.monotonic() - last > ALIVE_SECONDS:
-            last = time.monotonic()
-            say(f"  … waiting for {part.name}, {last - started:.0f} s")
+        if time.monotonic() - reported > ALIVE_SECONDS:
+            reported = time.monotonic()
+            say(f"  … waiting for {part.name}, {reported - started:.0f} s")
 
     for part in stack.parts:
         wait_until(part.ready, part.name, START_SECONDS, check=check)

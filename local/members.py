@@ -33,8 +33,8 @@ class Note:
 
 
 def marked(process: Path, home: Path) -> bool:
-    wanted = f"{MARK}={home}".encode()
-    return wanted in (process / "environ").read_bytes().split(b"\0")
+    mark = f"{MARK}={home}".encode()
+    return mark in (process / "environ").read_bytes().split(b"\0")
 
 
 def session_of(process: Path) -> int:

@@ -23,19 +23,19 @@ def say(text: str) -> None:
     print(f"sluice: {text}", flush=True)
 
 
-def run_alive(command: Sequence[str], what: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
-    """Runs quietly, but says every few seconds that it still does. Returns what it wrote."""
+def run_alive(command: Sequence[str], activity: str, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    """Runs the command, and says every few seconds that it is running. Returns its output."""
     started = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
             command, cwd=cwd, env=env or os.environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
         while (code := wait_a_little(process)) is None:
-            say(f"  … {what}, {time.monotonic() - started:.0f} s")
+            say(f"  … {activity}, {time.monotonic() - started:.0f} s")
         output.seek(0)
         text = output.read()
     if code:
-        raise CommandFailed(f"{what} failed ({code}):\n" + "\n".join(text.splitlines()[-LAST_LINES:]))
+        raise CommandFailed(f"{activity} failed ({code}):\n" + "\n".join(text.splitlines()[-LAST_LINES:]))
     return text
 
 

@@ -84,7 +84,7 @@ def free_port(neighbours: int = 0) -> int:
     """
     while True:
         port = random.randrange(20000, 32768 - neighbours)
-        if all(can_bind(each) for each in range(port, port + neighbours + 1)):
+        if all(can_bind(candidate) for candidate in range(port, port + neighbours + 1)):
             return port
 
 

@@ -43,7 +43,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def with_version(text: str, pattern: re.Pattern[str], version: str) -> str:
-    """`text` with the version in the one place where `pattern` has it. Raises NotReleased."""
+    """Returns `text` with the version in the one place where `pattern` has it. Raises NotReleased."""
     changed, count = pattern.subn(lambda found: found[1] + version + found[3], text)
     if count != 1:
         raise NotReleased(f"the version stands {count} times where it has to stand once: {pattern.pattern}")
@@ -51,19 +51,19 @@ def with_version(text: str, pattern: re.Pattern[str], version: str) -> str:
 
 
 def with_heading(changelog: str, version: str, today: date) -> str:
-    """What was unreleased is the version's. Raises NotReleased when there is nothing."""
-    before, found, after = changelog.partition(_UNRELEASED)
-    own = after.split("\n## [", 1)[0]
-    if not found or not own.strip():
+    """Returns the changelog with its unreleased lines under the version. Raises NotReleased without any."""
+    before, heading, after = changelog.partition(_UNRELEASED)
+    unreleased = after.split("\n## [", 1)[0]
+    if not heading or not unreleased.strip():
         raise NotReleased("CHANGELOG.md has nothing under [Unreleased]: write what has changed")
     return f"{before}{_UNRELEASED}\n## [{version}] - {today.isoformat()}\n{after}"
 
 
 def release(root: Path, version: str, today: date, checks: Sequence[Sequence[str]] = CHECKS) -> list[Path]:
     """The files of the release, in `root`/dist. Raises NotReleased, before which it puts all back."""
-    wanted = numbers(version)
+    new_version = numbers(version)
     current = _VERSION.search((root / LIBRARY).read_text())[2]
-    if wanted < numbers(current):
+    if new_version < numbers(current):
         raise NotReleased(f"VERSION={version} is older than {current}, which is the tree's")
     if _git(root, "status", "--porcelain"):
         raise NotReleased("the tree has changes that are not committed: commit or remove them (git status)")

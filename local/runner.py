@@ -111,12 +111,12 @@ def main() -> int:
     parser.add_argument("--procfile", type=Path, required=True)
     parser.add_argument("--ports", required=True, help="what the note says of them, with commas between")
     parser.add_argument("--patience", type=int, required=True, help="ends of a part in a row until all stop")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.umask(PRIVATE)
     honcho.manager.KILL_WAIT = STOP_SECONDS
-    note, ports = Path(os.environ["SLUICE_HOME"], "stack.json"), [int(p) for p in given.ports.split(",")]
-    manager = NotedManager(note, ports, given.patience)
-    for name, command in parse_procfile(given.procfile.read_text()).processes.items():
+    note, ports = Path(os.environ["SLUICE_HOME"], "stack.json"), [int(p) for p in options.ports.split(",")]
+    manager = NotedManager(note, ports, options.patience)
+    for name, command in parse_procfile(options.procfile.read_text()).processes.items():
         manager.add_process(name, command, cwd=ROOT)
     manager.loop()
     return manager.returncode or 0

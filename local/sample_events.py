@@ -44,13 +44,13 @@ def event(rng: random.Random, at: datetime) -> dict:
     }
 
 
-def spoiled(found: dict, number: int) -> dict:
+def spoiled(sample: dict, number: int) -> dict:
     """What real traffic has, too: a value that fits no column, an event without its type."""
     if number % BROKEN_EVERY == BROKEN_EVERY - 1:
-        return {key: value for key, value in found.items() if key != "type"}
+        return {key: value for key, value in sample.items() if key != "type"}
     if number % MISFIT_EVERY == MISFIT_EVERY - 1:
-        return found | {"type": "bid_request", "price": "free"}
-    return found
+        return sample | {"type": "bid_request", "price": "free"}
+    return sample
 
 
 def moments(rng: random.Random, start: datetime, count: int) -> list[datetime]:
@@ -86,9 +86,9 @@ def main() -> int:
     parser.add_argument("--from", dest="start", type=whole_hour, required=True)
     parser.add_argument("--to", dest="end", type=whole_hour, required=True)
     parser.add_argument("--per-hour", type=int, default=PER_HOUR)
-    given = parser.parse_args()
-    for hour in hours_between(given.start, given.end):
-        sys.stdout.writelines(line + "\n" for line in on_time(hour, given.per_hour))
+    options = parser.parse_args()
+    for hour in hours_between(options.start, options.end):
+        sys.stdout.writelines(line + "\n" for line in on_time(hour, options.per_hour))
     return 0
 
 

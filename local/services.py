@@ -62,8 +62,10 @@ class Service:
 
     def _still_alive(self) -> None:
         if self.process.poll() is not None:
-            last = self.log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise DiedWhileStarting(f"{self.module} ended with {self.process.returncode}: {''.join(last)}")
+            last_line = self.log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise DiedWhileStarting(
+                f"{self.module} ended with {self.process.returncode}: {''.join(last_line)}"
+            )
 
     def stop(self) -> None:
         self._end(subprocess.Popen.terminate)
@@ -152,7 +154,7 @@ def kafka_broker(
 
 def write_sasl(data: Path, port: int, controller_port: int, sasl_port: int, users: Mapping[str, str]) -> Path:
     listeners = f"PLAINTEXT://{HOST}:{port},CLIENT://{HOST}:{sasl_port}"
-    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    logins = " ".join(f'user_{name}="{password}"' for name, password in users.items())
     data.mkdir(parents=True, exist_ok=True)
     path = data / "sasl.properties"
     write(
@@ -160,7 +162,7 @@ def write_sasl(data: Path, port: int, controller_port: int, sasl_port: int, user
         f"listeners={listeners},CONTROLLER://{HOST}:{controller_port}\nadvertised.listeners={listeners}\n"
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:SASL_PLAINTEXT\n"
         "listener.name.client.sasl.enabled.mechanisms=PLAIN\nlistener.name.client.plain.sasl.jaas.config="
-        f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};\n",
+        f"org.apache.kafka.common.security.plain.PlainLoginModule required {logins};\n",
     )
     return path
 

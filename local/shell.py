@@ -30,8 +30,8 @@ def running(settings: Settings) -> Settings:
 
 def shell_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The shell's start file puts the programs first again: what a user's own does to PATH comes before."""
-    found = environment(running(Settings.read(environ)), environ)
-    return found | {"SLUICE_SHELL_PROGRAMS": str(Path(sys.executable).parent)}
+    shell_variables = environment(running(Settings.read(environ)), environ)
+    return shell_variables | {"SLUICE_SHELL_PROGRAMS": str(Path(sys.executable).parent)}
 
 
 def main() -> int:

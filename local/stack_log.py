@@ -1,4 +1,4 @@
-"""What the log of a stack says of parts that ended: honcho's lines are `14:03:11 kafka | its text`. Pure."""
+"""Reads in a stack's log how parts ended: honcho's lines are `14:03:11 kafka | its text`. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -20,33 +20,35 @@ def what_stopped(lines: Sequence[str]) -> str:
 
 
 def started_again(lines: Sequence[str]) -> list[str]:
-    """A line for each part that was started again: how often, and how it ended the last time."""
+    """Returns a line for each part that was started again: how often, and how it ended the last time."""
     counts: dict[str, int] = {}
-    last: dict[str, int] = {}
+    last_stops: dict[str, int] = {}
     for number, line in enumerate(lines):
         if stopped := _stopped(line):
-            last[stopped] = number
+            last_stops[stopped] = number
         elif (text := _text(line)).endswith(_AGAIN):
             name = text.removesuffix(_AGAIN)
             counts[name] = counts.get(name, 0) + 1
     return [
         f"{name} was started again {'once' if count == 1 else f'{count} times'}, last at "
-        f"{lines[last[name]].partition(' ')[0]}: {_stop(lines, last[name])}"
+        f"{lines[last_stops[name]].partition(' ')[0]}: {_stop(lines, last_stops[name])}"
         for name, count in counts.items()
     ]
 
 
 def _stop(lines: Sequence[str], number: int) -> str:
-    """With the last line that the part wrote before, but no frame of a stack trace."""
-    what = _text(lines[number])
-    name = what.split()[0]
-    own = [found["text"] for line in lines[:number] if (found := _LINE.match(line)) and found["name"] == name]
-    plain = [text for text in own if text and not text[0].isspace()]
-    return ": ".join([what, *(text[:_SHOWN] for text in plain[-1:])])
+    """Returns how a part ended, with the last line that it wrote before, without frames of a stack trace."""
+    stop = _text(lines[number])
+    name = stop.split()[0]
+    texts = [
+        found["text"] for line in lines[:number] if (found := _LINE.match(line)) and found["name"] == name
+    ]
+    plain = [text for text in texts if text and not text[0].isspace()]
+    return ": ".join([stop, *(text[:_SHOWN] for text in plain[-1:])])
 
 
 def _text(line: str) -> str:
-    """What the runner itself says in it."""
+    """Returns the text of a line that the runner itself wrote; empty for others."""
     found = _LINE.match(line)
     return found["text"] if found and found["name"] == "system" else ""
 

@@ -1,4 +1,4 @@
-"""Ends a stack: politely through its runner, then whatever is left of it."""
+"""Ends a stack: first by its runner, then by SIGKILL to the processes that are left."""
 
 import os
 import signal
@@ -13,10 +13,10 @@ from local.runner import STOP_SECONDS
 AFTER_KILL_SECONDS = 10
 
 
-def send(pids: list[int], what: signal.Signals) -> None:
+def send(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         try:
-            os.kill(pid, what)
+            os.kill(pid, number)
         except ProcessLookupError:
             continue
 
@@ -32,27 +32,27 @@ def all_gone(home: Path, seconds: float, alive: Callable[[], None] = lambda: Non
 
 
 def every(seconds: float, text: str) -> Callable[[], None]:
-    started = last = time.monotonic()
+    started = reported = time.monotonic()
 
     def alive() -> None:
-        nonlocal last
-        if time.monotonic() - last > seconds:
-            last = time.monotonic()
-            say(f"  … {text}, {last - started:.0f} s")
+        nonlocal reported
+        if time.monotonic() - reported > seconds:
+            reported = time.monotonic()
+            say(f"  … {text}, {reported - started:.0f} s")
 
     return alive
 
 
 def stop(home: Path) -> bool:
-    """True when there was something to stop."""
-    found = members.members(home)
-    if not found:
+    """Returns whether there was something to stop."""
+    processes = members.members(home)
+    if not processes:
         (home / "stack.json").unlink(missing_ok=True)
         return False
     alive = every(5, "stopping")
     runner = members.runner(home)
     # With its runner alive the parts are the runner's to stop; without it each gets its own signal.
-    send([runner] if runner else found, signal.SIGTERM)
+    send([runner] if runner else processes, signal.SIGTERM)
     if not all_gone(home, STOP_SECONDS + AFTER_KILL_SECONDS, alive):
         send(members.members(home), signal.SIGKILL)
         all_gone(home, AFTER_KILL_SECONDS, alive)

@@ -30,16 +30,16 @@ class Wide:
     front: services.ClickHouseServer
 
     def environment(self) -> dict[str, str]:
-        """That of a `sluice` command: its connections lead to these servers."""
-        found = environment(
+        """Returns the environment of a `sluice` command whose connections lead to these servers."""
+        variables = environment(
             Settings(self.home, clickhouse_port=self.front.port, given_password=self.front.password)
         )
         for name, broker in self.brokers.items():
             extra = {"bootstrap.servers": broker.bootstrap}
-            found[connection(f"kafka_{name}")] = json.dumps({"conn_type": "kafka", "extra": extra})
+            variables[connection(f"kafka_{name}")] = json.dumps({"conn_type": "kafka", "extra": extra})
         for name, server in self.shards.items():
-            found[connection(f"clickhouse_{name}")] = server.at.variable
-        return found
+            variables[connection(f"clickhouse_{name}")] = server.at.variable
+        return variables
 
 
 def connection(name: str) -> str:
@@ -48,7 +48,7 @@ def connection(name: str) -> str:
 
 @contextmanager
 def running(home: Path) -> Iterator[Wide]:
-    """Stops them at the end, cleanly."""
+    """Starts the servers, and stops them cleanly at the end."""
     with ExitStack() as ends:
         brokers, shards = {}, {}
         kept = {"password": password_of(home), "reads": [home / "lake"]}

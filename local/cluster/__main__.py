@@ -87,8 +87,8 @@ def make_database(settings: ClusterSettings) -> None:
 def print_status(settings: ClusterSettings) -> None:
     single = settings.single
     for name, port in settings.numbers.items():
-        part = name.removeprefix("SLUICE_").removesuffix("_PORT").lower()
-        say(f"{part:<17} {HOST}:{port:<6} {'up' if listens(port) else 'down'}")
+        service = name.removeprefix("SLUICE_").removesuffix("_PORT").lower()
+        say(f"{service:<17} {HOST}:{port:<6} {'up' if listens(port) else 'down'}")
     say(f"Airflow           {single.airflow_url}  ({airflow_api.login(single)})")
     say(f"Spark             {settings.spark_url}, workers on {', '.join(map(address, WORKERS))}")
     say(f"lake              s3://{BUCKET} at {settings.s3_url}")

@@ -36,13 +36,13 @@ def environment(settings: ClusterSettings, base: Mapping[str, str] = os.environ)
 
 
 def connections(settings: ClusterSettings) -> dict[str, str]:
-    given = {
+    connection_by_id = {
         "spark_default": {"conn_type": "spark", "host": f"spark://{HOST}", "port": settings.port("SPARK")},
         "clickhouse_2": clickhouse_connection(
             settings.port("CLICKHOUSE2"), settings.single.clickhouse_password
         ),
     }
-    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in given.items()}
+    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connection_by_id.items()}
 
 
 def airflow(settings: ClusterSettings, secret: Mapping[str, str]) -> dict[str, str]:

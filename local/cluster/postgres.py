@@ -33,10 +33,10 @@ class PostgresMissing(Exception):
 def program(name: str) -> str:
     """Debian keeps the server's programs off the PATH. Raises PostgresMissing."""
     versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda p: int(p.parts[-3]))
-    found = str(versions[-1]) if versions else shutil.which(name)
-    if found is None:
+    path = str(versions[-1]) if versions else shutil.which(name)
+    if path is None:
         raise PostgresMissing
-    return found
+    return path
 
 
 def account() -> str | None:
@@ -107,10 +107,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.umask(PRIVATE)
     try:
-        return serve(given.data.resolve(), given.port)
+        return serve(options.data.resolve(), options.port)
     except (PostgresMissing, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 3

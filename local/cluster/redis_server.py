@@ -36,16 +36,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.umask(PRIVATE)
     program = shutil.which("redis-server")
     if program is None:
         print("Redis is not installed (Debian: apt-get install redis-server)", file=sys.stderr)
         return 3
-    data = given.data.resolve()
-    data.mkdir(parents=True, exist_ok=True)
-    settings = data / "redis.conf"
-    write(settings, configuration(data, given.port, os.environ["SLUICE_REDIS_PASSWORD"]))
+    folder = options.data.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = folder / "redis.conf"
+    write(settings, configuration(folder, options.port, os.environ["SLUICE_REDIS_PASSWORD"]))
     sys.stdout.flush()
     os.execv(program, [program, str(settings)])
 

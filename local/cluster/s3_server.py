@@ -66,14 +66,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.umask(PRIVATE)
     try:
-        words = [program(), "--port", f"{HOST}:{given.port}", "--quiet", "posix", str(given.data.resolve())]
+        address, folder = f"{HOST}:{options.port}", str(options.data.resolve())
+        words = [program(), "--port", address, "--quiet", "posix", folder]
     except CannotBuild as error:
         print(error, file=sys.stderr)
         return 3
-    given.data.mkdir(parents=True, exist_ok=True)
+    options.data.mkdir(parents=True, exist_ok=True)
     keys = {
         "ROOT_ACCESS_KEY": os.environ["AWS_ACCESS_KEY_ID"],
         "ROOT_SECRET_KEY": os.environ["AWS_SECRET_ACCESS_KEY"],

@@ -15,10 +15,10 @@ NAMES = ("postgres", "redis", "s3", "jwt", "api")
 def stored(home: Path) -> dict[str, str]:
     path = home / "secrets.json"
     if not path.exists():
-        made = {name: secrets.token_urlsafe(24) for name in NAMES}
-        made["fernet"] = urlsafe_b64encode(secrets.token_bytes(32)).decode()
+        values = {name: secrets.token_urlsafe(24) for name in NAMES}
+        values["fernet"] = urlsafe_b64encode(secrets.token_bytes(32)).decode()
         home.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        write(partial, json.dumps(made))
+        write(partial, json.dumps(values))
         partial.rename(path)
     return json.loads(path.read_text())

@@ -67,14 +67,14 @@ def every_command(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _section(name: str, command: Any) -> str:
-    options = [one for one in command.params if _is_option(one)]
-    names = " ".join(_argument(one) for one in command.params if not _is_option(one))
+    options = [parameter for parameter in command.params if _is_option(parameter)]
+    names = " ".join(_argument(parameter) for parameter in command.params if not _is_option(parameter))
     meaning, _, example = " ".join(command.help.split()).partition(" Example: ")
-    usage = " ".join(part for part in ("sluice", name, names, "[OPTIONS]" if options else "") if part)
-    parts = [f"## sluice {name}", f"`{usage}`", meaning]
+    usage = " ".join(word for word in ("sluice", name, names, "[OPTIONS]" if options else "") if word)
+    blocks = [f"## sluice {name}", f"`{usage}`", meaning]
     if example:
-        parts.append(f"```sh\n{example}\n```")
-    return "\n\n".join([*parts, table(_COLUMNS, map(_row, options))] if options else parts)
+        blocks.append(f"```sh\n{example}\n```")
+    return "\n\n".join([*blocks, table(_COLUMNS, map(_row, options))] if options else blocks)
 
 
 def _is_option(parameter: Any) -> bool:

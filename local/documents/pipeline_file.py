@@ -56,8 +56,8 @@ def sections(model: type[BaseModel] = Pipeline, place: str = "") -> Iterator[tup
 
 def type_name(hint: Any) -> str:
     """A field's type in words of the file."""
-    for known, name in _NAMED.items():
-        if hint == known:
+    for named_hint, name in _NAMED.items():
+        if hint == named_hint:
             return name
     if hint == HashKeys:
         return "text, mapping or list of these"
@@ -67,11 +67,12 @@ def type_name(hint: Any) -> str:
         return ", ".join(map(code, FORMS))
     if inspect.isclass(hint) and issubclass(hint, BaseModel):
         return "mapping"
-    origin, arguments = get_origin(hint), [one for one in get_args(hint) if one not in (NoneType, ...)]
+    origin = get_origin(hint)
+    arguments = [argument for argument in get_args(hint) if argument not in (NoneType, ...)]
     if origin is Annotated:
         return type_name(arguments[0])
     if origin is Literal:
-        return ", ".join(code(str(one)) for one in arguments)
+        return ", ".join(code(str(argument)) for argument in arguments)
     if origin in (Union, UnionType):
         return " or ".join(map(type_name, arguments))
     if issubclass(origin, Mapping):
@@ -84,10 +85,10 @@ def _of_many(hint: Any) -> str:
 
 
 def shown_default(key: ConfigKey) -> str:
-    """What holds where the key is absent."""
+    """Returns the value of an absent key."""
     if key.field.is_required():
         return "**required**"
-    return code(found) if (found := default(key)) else "–"
+    return code(text) if (text := default(key)) else "–"
 
 
 def since() -> dict[str, str]:
@@ -96,11 +97,11 @@ def since() -> dict[str, str]:
 
 
 def page() -> str:
-    parts, versions = [_INTRODUCTION], since()
+    blocks, versions = [_INTRODUCTION], since()
     for place, model in sections():
         rows = [(*_row(key), versions[_place(place, key)]) for key in keys(model)]
-        parts.append(f"## {_heading(place)}\n\n{table(_COLUMNS, rows)}")
-    return "\n\n".join(parts) + "\n"
+        blocks.append(f"## {_heading(place)}\n\n{table(_COLUMNS, rows)}")
+    return "\n\n".join(blocks) + "\n"
 
 
 def _place(section: str, key: ConfigKey) -> str:

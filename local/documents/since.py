@@ -21,25 +21,27 @@ def upcoming(changelog: str, version: str) -> str:
     return _NEXT if f"\n## [{version}]" in changelog else version
 
 
-def versions(places: Iterable[str], known: Mapping[str, str], new: str) -> dict[str, str]:
-    """The version of each place; places that are gone are forgotten."""
-    return {place: known.get(place, new) for place in sorted(places)}
+def versions(places: Iterable[str], stored: Mapping[str, str], new: str) -> dict[str, str]:
+    """Returns the version of each place; places that are gone are left out."""
+    return {place: stored.get(place, new) for place in sorted(places)}
 
 
 def current(places: Iterable[str]) -> dict[str, str]:
-    """The same with what since.json and the changelog say."""
-    known = json.loads(FILE.read_text(encoding="utf-8"))
-    return versions(places, known, upcoming(_CHANGELOG.read_text(encoding="utf-8"), __version__))
+    """Returns the version of each place by since.json and the changelog."""
+    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    return versions(places, stored, upcoming(_CHANGELOG.read_text(encoding="utf-8"), __version__))
 
 
-def text(found: Mapping[str, str]) -> str:
-    return json.dumps(found, indent=1) + "\n"
+def text(version_by_key: Mapping[str, str]) -> str:
+    return json.dumps(version_by_key, indent=1) + "\n"
 
 
 def released(content: str, old: str, version: str) -> str:
     """since.json with `version` in place of what new keys had; `old` is `upcoming` before the release."""
-    found = {place: version if since == old else since for place, since in json.loads(content).items()}
-    return text(found)
+    version_by_key = {
+        place: version if since == old else since for place, since in json.loads(content).items()
+    }
+    return text(version_by_key)
 
 
 def released_page(page: str, old: str, version: str) -> str:

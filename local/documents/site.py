@@ -19,8 +19,12 @@ SERVE = "`python3 -m http.server --bind 127.0.0.1 --directory var/site`"
 
 def documents() -> list[Path]:
     """Every document for readers, with the pictures that they show."""
-    found = (ROOT.glob("*.md"), (ROOT / "docs").rglob("*.*"), (ROOT / "benchmarks").glob("README.md"))
-    return sorted(path for paths in found for path in paths)
+    paths_by_folder = (
+        ROOT.glob("*.md"),
+        (ROOT / "docs").rglob("*.*"),
+        (ROOT / "benchmarks").glob("README.md"),
+    )
+    return sorted(path for paths in paths_by_folder for path in paths)
 
 
 def gather(source: Path = SOURCE) -> None:
