@@ -111,7 +111,7 @@ def test_late_records_are_in_later_slices(it: World):
     assert [it.edges(hour, 1) for hour in (9, 10, 11)] == [(0, 0)] * 3
     boundary = BoundaryLog(it.lake).read().offsets("dc1", it.topic, TEN)
     assert boundary is not None
-    assert [p.found for p in boundary.partitions.values()] == [FoundBy.RECORD, FoundBy.END]
+    assert [p.found_by for p in boundary.partitions.values()] == [FoundBy.RECORD, FoundBy.END]
 
 
 def test_partitions_that_are_added_begin_at_their_start(it: World):

@@ -218,7 +218,7 @@ def test_boundaries_that_are_kept_are_counted():
     hours, zeros = array("q", range(8761)), array("q", [0]) * 8761
     columns = {p: PartitionColumn(0, hours[:], zeros[:], zeros[:], array("b", [0]) * 8761) for p in range(64)}
     block = TopicBoundaries("dc1", "t", "u", hours, columns)
-    arrays = [hours, *(a for c in columns.values() for a in (c.offsets, c.floors, c.log_starts, c.found))]
+    arrays = [hours, *(a for c in columns.values() for a in (c.offsets, c.floors, c.log_starts, c.codes))]
     said = size_of_boundaries(Boundaries(1, HOUR, {block.key: block}))
     assert 0.8 < sum(map(sys.getsizeof, arrays)) / said < 1
 

@@ -137,5 +137,5 @@ def _place(
         placed.offsets.append(offset)
         placed.floors.append(prior if expired else offset)
         placed.log_starts.append(said.log_start)
-        placed.found.append(CODE[found])
+        placed.codes.append(CODE[found])
     return placed

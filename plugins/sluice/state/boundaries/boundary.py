@@ -27,7 +27,7 @@ class FoundBy(StrEnum):
 
 
 CODES = tuple(FoundBy)
-CODE = {found: code for code, found in enumerate(CODES)}
+CODE = {found_by: code for code, found_by in enumerate(CODES)}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PartitionBoundary:
     """
 
     offset: int
-    found: FoundBy
+    found_by: FoundBy
     log_start: int
     floor: int
 

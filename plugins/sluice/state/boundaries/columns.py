@@ -16,15 +16,16 @@ UNKNOWN = -1
 class PartitionColumn:
     """One partition's boundaries; row i belongs to instant i of the topic.
 
-    `offsets` is UNKNOWN where the stored boundary does not have the partition. `found` holds codes of
-    `CODES`. `first_start` is the log start when the partition was first seen: what UNKNOWN counts as.
+    `offsets` is UNKNOWN where the stored boundary does not have the partition. `codes` say by `CODES` how
+    each offset was found. `first_start` is the log start when the partition was first seen: what UNKNOWN
+    counts as.
     """
 
     first_start: int
     offsets: array[int]
     floors: array[int]
     log_starts: array[int]
-    found: array[int]
+    codes: array[int]
 
     @classmethod
     def unknown(cls, first_start: int, rows: int) -> PartitionColumn:
@@ -34,7 +35,7 @@ class PartitionColumn:
 
     def __getitem__(self, row: int) -> PartitionBoundary:
         offset = self.offset(row)
-        return PartitionBoundary(offset, CODES[self.found[row]], self.log_starts[row], self.floors[row])
+        return PartitionBoundary(offset, CODES[self.codes[row]], self.log_starts[row], self.floors[row])
 
     def offset(self, row: int) -> int:
         stored = self.offsets[row]
@@ -56,7 +57,7 @@ class PartitionColumn:
             join(self.offsets, other.offsets),
             join(self.floors, other.floors),
             join(self.log_starts, other.log_starts),
-            join(self.found, other.found),
+            join(self.codes, other.codes),
         )
 
 

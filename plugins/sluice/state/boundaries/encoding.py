@@ -183,7 +183,7 @@ def _partition(number: int, column: PartitionColumn) -> msgspec.Raw:
         _differences(column.offsets),
         _runs(_floors(column)),
         _runs(column.log_starts),
-        [(CODES[code].value, count) for code, count in _runs(column.found)],
+        [(CODES[code].value, count) for code, count in _runs(column.codes)],
     )
     return msgspec.Raw(msgspec.json.encode(partition))
 

@@ -36,7 +36,7 @@ def stored(*answers: Answers) -> TopicBoundaries:
 
 def rows(block: TopicBoundaries, partition: int = 0) -> list[tuple[int, int, FoundBy]]:
     column = block.columns[partition]
-    return [(p.floor, p.offset, p.found) for p in (column[row] for row in range(len(block.instants)))]
+    return [(p.floor, p.offset, p.found_by) for p in (column[row] for row in range(len(block.instants)))]
 
 
 def test_the_first_boundaries_are_the_answers():

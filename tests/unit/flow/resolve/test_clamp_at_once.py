@@ -48,7 +48,7 @@ def test_the_same_boundaries(known, answered, log_start, certain_from):
     at_once = _at_once(known, 0, above, rows, said, hidden)
     one_by_one = _place(known, 0, instants, rows, said, certain_from)
     assert at_once is None or at_once == one_by_one
-    if CODE[FoundBy.LOG_START] in [code for code in one_by_one.found if code] and at_once is not None:
+    if CODE[FoundBy.LOG_START] in [code for code in one_by_one.codes if code] and at_once is not None:
         assert FoundBy.LOG_START in found  # it was Kafka's own answer, not an expiry
 
 

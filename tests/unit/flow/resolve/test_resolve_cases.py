@@ -157,7 +157,7 @@ def test_a_record_from_the_future_does_not_pin_later_hours():
     assert it.kafka.scanned == [(1, 6)]
     boundary = resolution.boundaries.offsets("dc1", "bids", TEN)
     assert boundary is not None
-    assert boundary.partitions[0].found is FoundBy.SCAN
+    assert boundary.partitions[0].found_by is FoundBy.SCAN
     it.topic.records[0] += [ms(11, 5), ms(12, 5)]
     it.now = NOON.add(hours=1)
     it.resolved(11)

@@ -31,8 +31,8 @@ MINE = block(
 
 def test_a_row_is_a_boundary():
     found = column(4, (5, 3, 1, RECORD), (UNKNOWN, 4, 2, NEW))
-    assert found[0] == PartitionBoundary(offset=5, found=RECORD, log_start=1, floor=3)
-    assert found[1] == PartitionBoundary(offset=4, found=NEW, log_start=2, floor=4)
+    assert found[0] == PartitionBoundary(offset=5, found_by=RECORD, log_start=1, floor=3)
+    assert found[1] == PartitionBoundary(offset=4, found_by=NEW, log_start=2, floor=4)
     assert (found.offset(0), found.offset(1)) == (5, 4)
     assert (found.knows(0), found.knows(1)) == (True, False)
 

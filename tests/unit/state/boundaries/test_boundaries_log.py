@@ -69,7 +69,7 @@ def test_what_is_written_is_read():
     assert found.ranges(slice_of(2), "dc1", ["bids"]) is None
     boundary = found.offsets("dc1", "bids", START)
     assert boundary is not None
-    assert {p: (b.offset, b.found, b.log_start) for p, b in boundary.partitions.items()} == {
+    assert {p: (b.offset, b.found_by, b.log_start) for p, b in boundary.partitions.items()} == {
         0: (5, FoundBy.RECORD, 0),
         1: (50, FoundBy.LOG_START, 50),
         2: (0, FoundBy.NEW, 0),

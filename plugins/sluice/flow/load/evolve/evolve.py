@@ -116,11 +116,11 @@ class Evolution:
             self._tell(f"field {visible(name)} gets no column: {why}")
         if len(chosen.left_out) > _SHOWN:
             self._tell(f"{len(chosen.left_out) - _SHOWN:,} more fields get no column")
-        for one in slices:
-            if one.others:
+        for counted in slices:
+            if counted.others:
                 self._tell(
-                    f"slice {one.slice}: values of fields beyond those that are counted one by one, and get "
-                    f"no column: {one.others:,}"
+                    f"slice {counted.slice}: values of fields beyond those that are counted one by one, and "
+                    f"get no column: {counted.others:,}"
                 )
         return chosen.fields
 

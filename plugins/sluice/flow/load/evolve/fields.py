@@ -113,15 +113,15 @@ def _no_room(new: int, columns: int) -> str:
 
 def _frequent(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -> list[NewField]:
     best: dict[str, NewField] = {}
-    for one in joined(slices):
-        for name, filled in one.filled.items():
+    for counted in joined(slices):
+        for name, filled in counted.filled.items():
             best_so_far = best.get(name)
             if (
                 filled >= at_least
                 and name not in taken.covered
                 and (not best_so_far or filled > best_so_far.filled)
             ):
-                best[name] = NewField(name, one.slice, filled, one.rows)
+                best[name] = NewField(name, counted.slice, filled, counted.rows)
     return sorted(best.values(), key=lambda field: (-field.filled, field.name))
 
 
@@ -139,8 +139,8 @@ def joined(slices: Iterable[SliceFields]) -> list[SliceFields]:
     rows: Counter[str] = Counter()
     others: Counter[str] = Counter()
     filled: dict[str, Counter[str]] = {}
-    for one in slices:
-        rows[one.slice] += one.rows
-        others[one.slice] += one.others
-        filled.setdefault(one.slice, Counter()).update(one.filled)
+    for counted in slices:
+        rows[counted.slice] += counted.rows
+        others[counted.slice] += counted.others
+        filled.setdefault(counted.slice, Counter()).update(counted.filled)
     return [SliceFields(name, rows[name], filled[name], others[name]) for name in sorted(filled)]

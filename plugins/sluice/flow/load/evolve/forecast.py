@@ -90,25 +90,29 @@ def _columns(
     taken = taken_names(pipeline, target, table.columns)
     slices = joined(slice_fields(work.unit.slice.id, work.fields) for work in works)
     chosen = choose_fields(taken, slices, target.evolve_rows).fields
-    holding = _first([work for work in works if work.may_have([one.name for one in chosen])])
-    names = [one.name for one in chosen]
+    names = [new_field.name for new_field in chosen]
+    holding = _first([work for work in works if work.may_have(names)])
     all_values = partial(values_of, lake, holding)
     todo = {work.unit for work in works}
     earlier = [s.manifest for s in statuses if s.manifest is not None and s.unit not in todo]
     kinds = kinds_of(pipeline, target, earlier, names)
     types = column_types(sample_values(lake, holding, names), all_values, kinds) if names else {}
     additions = latest(read_additions(lake), target.table)
-    decided = {name: one.type for name, one in additions.items() if decides(one, server.shard.name, "")}
-    for one in chosen:
-        kind = decided.get(one.name, types[one.name].type)
-        yield f"{target.table}: would add `{visible(one.name)}` {kind}, {one.evidence}"
+    decided = {
+        name: addition.type
+        for name, addition in additions.items()
+        if decides(addition, server.shard.name, "")
+    }
+    for new_field in chosen:
+        kind = decided.get(new_field.name, types[new_field.name].type)
+        yield f"{target.table}: would add `{visible(new_field.name)}` {kind}, {new_field.evidence}"
 
 
 def _first(works: Sequence[LoadWork]) -> list[LoadWork]:
     """Returns the first works with at most _MOST_ROWS rows together; at least one."""
     chosen: list[LoadWork] = []
     for work in works:
-        if chosen and sum(one.landed for one in chosen) + work.landed > _MOST_ROWS:
+        if chosen and sum(chosen_work.landed for chosen_work in chosen) + work.landed > _MOST_ROWS:
             break
         chosen.append(work)
     return chosen

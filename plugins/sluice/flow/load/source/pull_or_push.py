@@ -44,11 +44,13 @@ def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -
     wish = pipeline.clickhouse.read
     if wish == "push":
         return Reading(lake, None)
-    place = place_of(pipeline, lake.url)
-    if place is not None and _sees(client, lake, place, unit):
-        return Reading(lake, place)
+    pull_source = place_of(pipeline, lake.url)
+    if pull_source is not None and _sees(client, lake, pull_source, unit):
+        return Reading(lake, pull_source)
     if wish == "pull":
-        remedy = "name its named collection in `named_collection`" if place is None else place.remedy
+        remedy = (
+            "name its named collection in `named_collection`" if pull_source is None else pull_source.remedy
+        )
         raise Refused(
             f"`read: pull`: ClickHouse {client.address} cannot read the lake {lake.url}: {remedy}, or set "
             "`read: push`"
@@ -56,13 +58,13 @@ def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -
     return Reading(lake, None)
 
 
-def _sees(client: Client, lake: Lake, place: PullSource, unit: Unit) -> bool:
+def _sees(client: Client, lake: Lake, pull_source: PullSource, unit: Unit) -> bool:
     key = layout.manifest(unit.slice.id, unit.cluster)
     stored = lake.read(key)
-    if stored is None or not place.reads(key):
+    if stored is None or not pull_source.reads(key):
         return False
     try:
-        rows = client.rows(place.content(key))
+        rows = client.rows(pull_source.content(key))
     except ServerError:
         # Whatever keeps the server from the file, pushing needs nothing of it.
         return False

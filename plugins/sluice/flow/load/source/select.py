@@ -83,19 +83,19 @@ def definitions(columns: Sequence[str], with_slice: bool) -> Sql:
     return listed([*kinds, *(["_slice DateTime('UTC')"] if with_slice else [])])
 
 
-def pull(place: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -> Sql:
+def pull(pull_source: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -> Sql:
     """Returns the files, read by the server where it finds them."""
     slices = {file.unit.slice for file in files}
     slice_ = _slice_of(*slices) if len(slices) == 1 else _slice_in_name(files[0].unit.slice)
     names = listed(map(identifier, columns))
-    rows = place.rows([file.key for file in files], names, slice_, structure(columns, with_slice=False))
+    rows = pull_source.rows([file.key for file in files], names, slice_, structure(columns, with_slice=False))
     small = len(files) > 1 and sum(file.rows for file in files) < _SMALL_ROWS * len(files)
     return render("load/source_gathered", source=rows) if small else rows
 
 
-def pulls(place: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Sql]:
+def pulls(pull_source: PullSource, files: Sequence[FileRows], columns: Sequence[str]) -> Iterable[Sql]:
     for start in range(0, len(files), FILES_PER_STATEMENT):
-        yield pull(place, files[start : start + FILES_PER_STATEMENT], columns)
+        yield pull(pull_source, files[start : start + FILES_PER_STATEMENT], columns)
 
 
 def _slice_of(slice_: Slice) -> Sql:
