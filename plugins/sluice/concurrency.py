@@ -47,9 +47,9 @@ def each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
 
     They are handed out by the dozen where there are many.
     """
-    given = list(things)
-    size = min(max(len(given) // (4 * _SIDE_BY_SIDE), 1), _MOST_TOGETHER)
-    chunks = [given[start : start + size] for start in range(0, len(given), size)]
+    listed = list(things)
+    size = min(max(len(listed) // (4 * _SIDE_BY_SIDE), 1), _MOST_TOGETHER)
+    chunks = [listed[start : start + size] for start in range(0, len(listed), size)]
 
     def all_of(chunk: Sequence[_In]) -> list[_Out]:
         return [do(thing) for thing in chunk]
@@ -61,12 +61,12 @@ def each(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
 def each_if_slow(do: Callable[[_In], _Out], things: Iterable[_In]) -> list[_Out]:
     """As `each`, for things that may not wait, such as files of a folder: threads do the rest once two
     things in a row have waited."""
-    given, waits = list(things), Waits()
+    listed, waits = list(things), Waits()
     done: list[_Out] = []
-    while len(done) < len(given) and not waits.seen:
+    while len(done) < len(listed) and not waits.seen:
         with waits.watched():
-            done.append(do(given[len(done)]))
-    return done + each(do, given[len(done) :]) if len(done) < len(given) else done
+            done.append(do(listed[len(done)]))
+    return done + each(do, listed[len(done) :]) if len(done) < len(listed) else done
 
 
 class Lanes:

@@ -41,10 +41,10 @@ def explain(path: Path, environment: Mapping[str, str] = os.environ) -> list[Set
 
     Raises WrongPipeline for a variable that is not there, OSError and NotYaml.
     """
-    own, beside = load(path), defaults_file(path)
+    content, beside = load(path), defaults_file(path)
     common = load_defaults(beside)
-    explained = _Explained(path, environment, own, nodes(path), nodes(beside) if common else None)
-    return list(explained.of(Pipeline, merged(common, own), ()))
+    explained = _Explained(path, environment, content, nodes(path), nodes(beside) if common else None)
+    return list(explained.of(Pipeline, merged(common, content), ()))
 
 
 @dataclass(frozen=True)

@@ -142,9 +142,9 @@ def _read_fields(event: Event) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield purpose, tuple(field.split("."))
 
 
-def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
+def _overlap(path: tuple[str, ...], read: tuple[str, ...]) -> bool:
+    shorter = min(len(path), len(read))
+    return path[:shorter] == read[:shorter]
 
 
 def connections_of(mask: Mapping[str, MaskRule]) -> list[str]:

@@ -15,8 +15,8 @@ MOST_VALUES = 100_000  # with each alias counted as what it stands for
 class NotYaml(ValueError):
     """What is wrong with the text, in one line; `line` and `column` count from 1, and are 0 for all of it."""
 
-    def __init__(self, what: str, line: int = 0, column: int = 0) -> None:
-        super().__init__(what)
+    def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(problem)
         self.line, self.column = line, column
 
 
