@@ -84,7 +84,7 @@ def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | N
 def _sample(parser: Parser, piece: UnpackedEvents, records: Sequence[SampledRecord]) -> EventSample:
     parsed = parser.parse(piece.events)
     refused = Counter([*parsed.refused.values(), *piece.refused.values()])
-    places = range(len(records)) if piece.places is None else piece.places
+    places = range(len(records)) if piece.positions is None else piece.positions
     payloads: list[Any] = piece.events.values.take(pa.array(parsed.rows)).to_pylist()
     events = (
         Sampled(parser.types.names[code], records[places[row]], payload.decode())

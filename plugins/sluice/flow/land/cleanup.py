@@ -1,4 +1,4 @@
-"""Removes what attempts left behind: their own at the end, others' when nothing was written for a week."""
+"""Removes what attempts left behind: a run's own at its end, others' when nothing was written for a week."""
 
 from __future__ import annotations
 
@@ -14,21 +14,27 @@ from sluice.state.attempts import attempts_of, is_old
 from sluice.state.manifests import read_manifests, units_in
 
 
-def sweep(pipeline: Pipeline, lake: Lake, own: Collection[str], now: datetime) -> None:
-    """Removes attempts. `own`: ids of attempts whose units are landed and moved; what is left of them is
+def sweep(pipeline: Pipeline, lake: Lake, attempt_ids: Collection[str], now: datetime) -> None:
+    """Removes attempts. `attempt_ids`: those whose units are landed and moved; what is left of them is
     waste."""
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
-    _delete(lake, [item for (_, attempt), items in attempts.items() if attempt in own for item in items])
-    old = {name: items for name, items in attempts.items() if name[1] not in own and is_old(items, now)}
+    _delete(
+        lake, [item for (_, attempt), items in attempts.items() if attempt in attempt_ids for item in items]
+    )
+    old = {
+        name: items for name, items in attempts.items() if name[1] not in attempt_ids and is_old(items, now)
+    }
     if old:
         named = _named(pipeline, lake, {slice_id for slice_id, _ in old})
         _delete(lake, [item for name, items in old.items() if name not in named for item in items])
 
 
-def discard(lake: Lake, own: Collection[str]) -> None:
+def discard(lake: Lake, attempt_ids: Collection[str]) -> None:
     """Removes everything of attempts that have committed nothing."""
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
-    _delete(lake, [item for (_, attempt), items in attempts.items() if attempt in own for item in items])
+    _delete(
+        lake, [item for (_, attempt), items in attempts.items() if attempt in attempt_ids for item in items]
+    )
 
 
 def _named(pipeline: Pipeline, lake: Lake, slice_ids: Collection[str]) -> set[tuple[str, str]]:

@@ -17,42 +17,45 @@ from sluice.slices import Unit
 def gaps_of(
     unit: Unit, left: Iterable[OffsetRange], seen: Iterable[SeenOffsets]
 ) -> dict[TopicPartitionKey, list[Gap]]:
-    """Returns by (topic, partition) the offsets in range that no task brought.
+    """Returns by (topic, partition) the offsets in range that no task has read.
 
-    Raises Conservation when an offset was brought twice, or one from outside the range.
+    Raises Conservation when an offset was read twice, or one from outside the range.
     """
-    by_place: dict[TopicPartitionKey, list[SeenOffsets]] = {}
+    seen_by_partition: dict[TopicPartitionKey, list[SeenOffsets]] = {}
     for part in seen:
-        by_place.setdefault((part.topic, part.partition), []).append(part)
-    found = {}
+        seen_by_partition.setdefault((part.topic, part.partition), []).append(part)
+    gaps_by_partition = {}
     for r in left:
-        parts = sorted(by_place.pop((r.topic, r.partition), []), key=lambda part: part.first)
+        parts = sorted(seen_by_partition.pop((r.topic, r.partition), []), key=lambda part: part.first)
         gaps = list(_gaps(unit, r, parts))
         if gaps:
-            found[r.topic, r.partition] = gaps
-    for parts in by_place.values():
+            gaps_by_partition[r.topic, r.partition] = gaps
+    for parts in seen_by_partition.values():
         raise Conservation(
             _message(unit, parts[0].topic, parts[0].partition, parts[0].first, "not asked for")
         )
-    return found
+    return gaps_by_partition
 
 
 def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenFile]) -> None:
-    """Checks: rows of the parsed records = rows in the unit's files + rows that did not land, which are
-    rejected like the records that could not be parsed; what is erased is neither. Of unparsed records whose
-    bytes the lake has forgotten no file has a row. Raises Conservation."""
+    """Checks that the unit's files hold every row of the parsed records, and every refused one.
+
+    Rows of parsed records = rows in the files + rows that did not land; those are rejected, as records are
+    that could not be parsed. Erased rows are neither. No file has an unparsed record whose bytes the
+    lake has forgotten. Raises Conservation.
+    """
     unparsed = sum(sum(part.unparsed.values()) for part in seen)
     lost = sum(sum(part.rows_unparsed.values()) for part in seen)
     erased, bare = sum(part.erased for part in seen), sum(part.without_bytes for part in seen)
-    held = sum(part.records if part.rows is None else part.rows for part in seen)
-    parsed = held - lost - (unparsed + erased if all(part.rows is None for part in seen) else 0)
+    records = sum(part.records if part.rows is None else part.rows for part in seen)
+    parsed = records - lost - (unparsed + erased if all(part.rows is None for part in seen) else 0)
     rows, rejected = 0, 0
     for file in files:
         rows, rejected = (rows + file.rows, rejected) if file.hour else (rows, rejected + file.rows)
-    for what, expected, found in (("parsed", parsed, rows), ("refused", unparsed + lost - bare, rejected)):
-        if expected != found:
+    for what, expected, held in (("parsed", parsed, rows), ("refused", unparsed + lost - bare, rejected)):
+        if expected != held:
             raise Conservation(
-                f"slice {unit}: {expected:,} rows were {what}, and the files hold {found:,} of them: nothing "
+                f"slice {unit}: {expected:,} rows were {what}, and the files hold {held:,} of them: nothing "
                 "was committed; land the slice again and report it if it happens twice"
             )
 
@@ -62,16 +65,18 @@ def unexplained(gap: Gap, visible: int) -> bool:
     return visible != gap.until - gap.start - gap.missing
 
 
-def refuse(unit: Unit, place: TopicPartitionKey, gap: Gap, visible: int) -> Conservation:
+def refuse(unit: Unit, topic_partition: TopicPartitionKey, gap: Gap, visible: int) -> Conservation:
+    topic, partition = topic_partition
     read = gap.until - gap.start - gap.missing
     return Conservation(
-        f"slice {unit}: in offsets [{gap.start}, {gap.until}) of {unit.cluster}/{place[0]}/{place[1]} Spark "
+        f"slice {unit}: in offsets [{gap.start}, {gap.until}) of {unit.cluster}/{topic}/{partition} Spark "
         f"read {read} records and a plain consumer {visible}: nothing was committed; land the slice again"
     )
 
 
-def refuse_bare(unit: Unit, place: TopicPartitionKey, hole: tuple[int, int]) -> Conservation:
-    where = f"offsets [{hole[0]}, {hole[1]}) of {unit.cluster}/{place[0]}/{place[1]}"
+def refuse_bare(unit: Unit, topic_partition: TopicPartitionKey, hole: tuple[int, int]) -> Conservation:
+    topic, partition = topic_partition
+    where = f"offsets [{hole[0]}, {hole[1]}) of {unit.cluster}/{topic}/{partition}"
     return Conservation(
         f"slice {unit}: {where} hold no record, and neither compaction nor a transaction explains it: the "
         "broker has lost them; nothing was committed: inspect its log (an unclean leader election?), or, if "
@@ -106,7 +111,7 @@ def _message(unit: Unit, topic: str, partition: int, offset: int, what: str) -> 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a unit's rows were counted by, and the file of the counts: None where no row was counted."""
+    """How a unit's rows were counted, and the file of the counts: None where no row was counted."""
 
     spec: Counts
     file: WrittenFile | None
@@ -122,13 +127,13 @@ def counted(
         if file.hour:
             landed.update(file.rows_by_type if file.type is None else {file.type: file.rows})
     by_table = {file.type: file for file in totals}
-    found = tuple(Counted(spec, by_table.get(spec.table)) for spec in specs)
-    for one in found:
-        wanted = {kind: rows for kind, rows in landed.items() if one.spec.counts(kind)}
-        sums = dict(one.file.rows_by_type) if one.file else {}
-        if sums != wanted:
-            raise _uneven(unit, one.spec, wanted, sums)
-    return found
+    counts = tuple(Counted(spec, by_table.get(spec.table)) for spec in specs)
+    for count in counts:
+        expected = {kind: rows for kind, rows in landed.items() if count.spec.counts(kind)}
+        sums = dict(count.file.rows_by_type) if count.file else {}
+        if sums != expected:
+            raise _uneven(unit, count.spec, expected, sums)
+    return counts
 
 
 def _uneven(unit: Unit, spec: Counts, landed: Mapping[str, int], sums: Mapping[str, int]) -> Conservation:

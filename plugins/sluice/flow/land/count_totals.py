@@ -126,7 +126,7 @@ def _lake_rows(rows: Sequence[tuple[bytes, int]], cluster: str, stamp: int, firs
     size = len(rows)
     # On shards a row is placed by its partition: the key's hash spreads them.
     places = [crc32(key) % PLACES for key, _ in rows]
-    found = {
+    values_by_column = {
         "_payload": pa.array([b'%s,"count":%d}' % row for row in rows], pa.binary()).cast(pa.string()),
         "_type": columns.constant(COUNTS, size),
         "_cluster": columns.constant(cluster, size),
@@ -137,4 +137,4 @@ def _lake_rows(rows: Sequence[tuple[bytes, int]], cluster: str, stamp: int, firs
         "_key": pa.nulls(size, pa.binary()),
         "_headers": pa.nulls(size, columns.HEADERS),
     }
-    return pa.table(found, schema=columns.COUNTED)
+    return pa.table(values_by_column, schema=columns.COUNTED)

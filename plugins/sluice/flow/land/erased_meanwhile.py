@@ -17,11 +17,11 @@ def owed(lake: Lake, manifests: Iterable[Manifest], length: timedelta) -> list[U
 
     To be called after they are committed: whoever adds an entry reads the manifests after it.
     """
-    found, known = read_erasures(lake), list(manifests)
+    erasures, landed = read_erasures(lake), list(manifests)
     return [
         unit
-        for unit, manifest in zip(unit_of_each(known, length), known, strict=True)
-        if covering(found.entries[manifest.erasures :], unit.slice)
+        for unit, manifest in zip(unit_of_each(landed, length), landed, strict=True)
+        if covering(erasures.entries[manifest.erasures :], unit.slice)
     ]
 
 

@@ -49,9 +49,9 @@ def unit_reads(
     for cluster in pipeline.clusters:
         topics = pipeline.cluster(cluster).topics
         ranges = {u: boundaries.ranges(u.slice, cluster, topics) for u in units if u.cluster == cluster}
-        for unit in (unit for unit, known in ranges.items() if known is None):
+        for unit in (unit for unit, unit_ranges in ranges.items() if unit_ranges is None):
             failed.setdefault(cluster, NotResolved(unit.slice.id, cluster))
-        resolved = {unit: known for unit, known in ranges.items() if known is not None}
+        resolved = {unit: unit_ranges for unit, unit_ranges in ranges.items() if unit_ranges is not None}
         try:
             by_cluster[cluster], refused = _cluster_reads(
                 pipeline, boundaries, cluster, resolved, old, topics_of
@@ -71,7 +71,7 @@ def _cluster_reads(
     topics_of: TopicsOf,
 ) -> tuple[list[UnitRead], list[RecordsExpired]]:
     """Of the resolved units of one cluster."""
-    found: list[UnitRead] = []
+    reads: list[UnitRead] = []
     refused: list[RecordsExpired] = []
     topics = pipeline.cluster(cluster).topics
     alive = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
@@ -81,10 +81,10 @@ def _cluster_reads(
         # Of a topic that was recreated nothing is left; a range without offsets has none to lose.
         left = {(r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs}
         try:
-            found.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))
+            reads.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))
         except RecordsExpired as error:
             refused.append(error)
-    return found, refused
+    return reads, refused
 
 
 def starts_now(
@@ -111,14 +111,14 @@ def refuse_compacted(
     for unit, manifest in ((u, old[u.read.unit]) for u in landed if u.read.unit in old):
         cluster = pipeline.cluster(unit.read.unit.cluster)
         for topics, held in _held(manifest).items():
-            found = sum(part.records for part in unit.seen if part.topic in topics)
-            if found >= held or not set(topics) <= set(cluster.topics):
+            read = sum(part.records for part in unit.seen if part.topic in topics)
+            if read >= held or not set(topics) <= set(cluster.topics):
                 continue
             with topics_of(cluster) as reader:
                 compacted = [topic for topic in topics if reader.compacted(topic)]
             if compacted:
                 slice_id = unit.read.unit.slice.id
-                raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, held, found)
+                raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, held, read)
 
 
 def _held(manifest: Manifest) -> Mapping[tuple[str, ...], int]:

@@ -42,72 +42,77 @@ def explain(topics: Consumer, holes: Holes, log_starts: Mapping[TopicPartitionKe
     Raises: ExpiredMeanwhile when a log's start has passed a hole, Conservation when the consumer meets
         records that Spark did not bring, or when nothing explains why there are none.
     """
-    by_place: dict[TopicPartitionKey, list[tuple[Gap, Unit]]] = {}
+    by_partition: dict[TopicPartitionKey, list[tuple[Gap, Unit]]] = {}
     for unit, places in holes.items():
-        for place, gaps in places.items():
-            by_place.setdefault(place, []).extend((gap, unit) for gap in gaps)
-    for place, found in by_place.items():
-        for gap, unit in found:
-            if log_starts[place] > gap.start:
-                lost = min(log_starts[place], gap.until)
-                raise ExpiredMeanwhile(unit.cluster, *place, unit.slice.id, gap.start, lost)
-        for near in _neighbours(_left(topics, place, sorted(found, key=lambda one: one[0].start))):
-            _explain_by_reading(topics, place, near)
+        for topic_partition, gaps in places.items():
+            by_partition.setdefault(topic_partition, []).extend((gap, unit) for gap in gaps)
+    for topic_partition, unit_gaps in by_partition.items():
+        for gap, unit in unit_gaps:
+            if log_starts[topic_partition] > gap.start:
+                lost = min(log_starts[topic_partition], gap.until)
+                raise ExpiredMeanwhile(unit.cluster, *topic_partition, unit.slice.id, gap.start, lost)
+        ascending = sorted(unit_gaps, key=lambda hole: hole[0].start)
+        for near in _neighbours(_left(topics, topic_partition, ascending)):
+            _explain_by_reading(topics, topic_partition, near)
 
 
 def _left(
-    topics: Consumer, place: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
+    topics: Consumer, topic_partition: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
 ) -> list[tuple[Gap, Unit]]:
-    """Returns what headers do not explain. Of gaps that were joined the missing offsets are unknown."""
-    whole = [one for one in holes if _is_whole(one[0])]
-    left = [one for one in holes if not _is_whole(one[0])]
-    untils = [gap.until for gap, _ in whole]
-    for start, until in topics.left(*place, [(gap.start, gap.until) for gap, _ in whole]) if whole else ():
-        for gap, unit in whole[bisect_right(untils, start) : bisect_left(untils, until) + 1]:
+    """Returns the gaps that headers do not explain. Which offsets are missing in a joined one is unknown."""
+    exact = [hole for hole in holes if _is_exact(hole[0])]
+    left = [hole for hole in holes if not _is_exact(hole[0])]
+    untils = [gap.until for gap, _ in exact]
+    ranges = [(gap.start, gap.until) for gap, _ in exact]
+    for start, until in topics.left(*topic_partition, ranges) if ranges else ():
+        for gap, unit in exact[bisect_right(untils, start) : bisect_left(untils, until) + 1]:
             left.append((Gap(max(start, gap.start), min(until, gap.until)), unit))
-    return sorted(left, key=lambda one: one[0].start)
+    return sorted(left, key=lambda hole: hole[0].start)
 
 
-def _is_whole(gap: Gap) -> bool:
+def _is_exact(gap: Gap) -> bool:
     return gap.missing == gap.until - gap.start
 
 
 def _explain_by_reading(
-    topics: Consumer, place: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
+    topics: Consumer, topic_partition: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
 ) -> None:
-    offsets = (offset for offset, _ in topics.records(*place, holes[0][0].start, holes[-1][0].until))
-    found = without_record(offsets, [gap for gap, _ in holes])
-    for (gap, unit), empty in zip(holes, found, strict=True):
+    records = topics.records(*topic_partition, holes[0][0].start, holes[-1][0].until)
+    offsets = (offset for offset, _ in records)
+    holes_by_gap = without_record(offsets, [gap for gap, _ in holes])
+    for (gap, unit), empty in zip(holes, holes_by_gap, strict=True):
         visible = gap.until - gap.start - sum(until - start for start, until in empty)
         if unexplained(gap, visible):
-            raise refuse(unit, place, gap, visible)
-    bare = topics.unhidden(*place, list(chain.from_iterable(found)))
+            raise refuse(unit, topic_partition, gap, visible)
+    bare = topics.unhidden(*topic_partition, list(chain.from_iterable(holes_by_gap)))
     if bare is not None:
         unit = next(unit for gap, unit in holes if gap.start <= bare[0] < gap.until)
-        raise refuse_bare(unit, place, bare)
+        raise refuse_bare(unit, topic_partition, bare)
 
 
 def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[Hole]]:
-    """Returns what of each of `gaps`, which are in order, lies between the ascending `offsets`."""
-    found: list[list[Hole]] = [[] for _ in gaps]
+    """Returns for each of `gaps`, which are in order, its ranges without any of the ascending `offsets`."""
+    holes_by_gap: list[list[Hole]] = [[] for _ in gaps]
     current, expected = 0, gaps[0].start
     for offset in offsets:
         while current < len(gaps) and offset >= gaps[current].until:
-            current, expected = _close(found, gaps, current, expected)
+            current, expected = _close(holes_by_gap, gaps, current, expected)
         if current == len(gaps):
             break
         if offset > expected:
-            found[current].append((expected, offset))
+            holes_by_gap[current].append((expected, offset))
         expected = max(expected, offset + 1)
     while current < len(gaps):
-        current, expected = _close(found, gaps, current, expected)
-    return found
+        current, expected = _close(holes_by_gap, gaps, current, expected)
+    return holes_by_gap
 
 
-def _close(found: list[list[Hole]], gaps: Sequence[Gap], current: int, expected: int) -> tuple[int, int]:
-    """Returns the next gap, and its first offset; what is left of the current one has no record."""
+def _close(
+    holes_by_gap: list[list[Hole]], gaps: Sequence[Gap], current: int, expected: int
+) -> tuple[int, int]:
+    """Returns the next gap's number and its first offset. The rest of the current one has no record."""
     if expected < gaps[current].until:
-        found[current].append((expected, gaps[current].until))
+        holes_by_gap[current].append((expected, gaps[current].until))
     after = current + 1
     return after, gaps[after].start if after < len(gaps) else expected
 

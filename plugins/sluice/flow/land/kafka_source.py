@@ -50,7 +50,7 @@ class KafkaSource:
         return {r.unit: self._accounted(r, gaps, seen.get(r.unit, ())) for r in reads}
 
     def _accounted(self, read: UnitRead, gaps: Gaps, seen: Sequence[SeenOffsets]) -> Accounted:
-        missing = sum(gap.missing for found in gaps[read.unit].values() for gap in found)
+        missing = sum(gap.missing for partition_gaps in gaps[read.unit].values() for gap in partition_gaps)
         return Accounted(tuple(seen), missing + sum(part.hidden for part in seen))
 
     def _explain(self, reads: Sequence[UnitRead], gaps: Gaps) -> None:

@@ -1,4 +1,4 @@
-"""The lake's own files as the source of a landing's records: a unit is made again, and Kafka is not asked."""
+"""The lake's own files as the source of a landing's records: a unit is remade, and Kafka is not asked."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class LakeSource:
         return {r.unit: account(r.unit, self.old[r.unit], seen.get(r.unit, ()), arrays) for r in reads}
 
     def check(self, landed: Sequence[Landed]) -> None:
-        """Nothing forbids it: that a manifest still stands is a part of the commit."""
+        """Forbids nothing: the commit itself checks that the old manifest still stands."""
 
     def answers(self, cluster: str) -> bool:
         return True
 
     def replaced(self, reads: Sequence[UnitRead]) -> SluiceError | None:
-        """A `reland` removes the files of the manifest that it replaces."""
+        """Returns the error where a manifest has been replaced: a `reland` removes the old one's files."""
         stand = read_manifests(self.lake, [read.unit for read in reads])
         return landed_meanwhile([str(r.unit) for r in reads if stand.get(r.unit) != self.old[r.unit]])
 
@@ -70,11 +70,11 @@ class LakeSource:
         old, grace = self.old[landed.read.unit], self.pipeline.success_grace
 
         def drafted(generation: int) -> Manifest:
-            made = draft(self.pipeline.name, landed, grace, self.token, now, generation)
+            new = draft(self.pipeline.name, landed, grace, self.token, now, generation)
             # The records are the same; of an empty array the lake has no time.
-            masked = joined(made.masked, old.masked)
+            masked = joined(new.masked, old.masked)
             gone = old.forgotten_records
-            times = old.times or made.times
-            return replace(made, remade=remade_of(old), times=times, masked=masked, without_bytes=gone)
+            times = old.times or new.times
+            return replace(new, remade=remade_of(old), times=times, masked=masked, without_bytes=gone)
 
         return commit_remade(self.lake, old, drafted)

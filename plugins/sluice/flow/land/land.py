@@ -48,8 +48,8 @@ from sluice.state.units import units_of
 
 @dataclass(frozen=True)
 class Landing:
-    """Of `units` in the range, `landed` were landed now; the counts are theirs. `failed` says of clusters
-    of which some units are not, while those of others are, why."""
+    """`units` is how many the range has, `landed` are the manifests of those that landed now. `failed`: by
+    cluster, why units of it did not land although units of another cluster did."""
 
     units: int
     landed: tuple[Manifest, ...]
@@ -87,15 +87,15 @@ def land(
     unit has expired) and `remake` replace what is there. Before a first manifest a failure leaves nothing.
     What the erasure list names is left out, also where an entry came while the units were read.
     """
-    found, error = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, only)
-    if owing := owed(lake, found.landed, pipeline.slice):
+    landing, error = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, only)
+    if owing := owed(lake, landing.landed, pipeline.slice):
         say(f"{len(owing):,} units were landed while an erasure was asked for: they are made again")
         land(pipeline, lake, slices, "remake", uuid.uuid4().hex, engine, say, topics_of, owing)
-        stand = read_manifests(lake, unit_of_each(found.landed, pipeline.slice))
-        found = replace(found, landed=tuple(stand.values()))
+        stand = read_manifests(lake, unit_of_each(landing.landed, pipeline.slice))
+        landing = replace(landing, landed=tuple(stand.values()))
     if error is not None:
         raise error
-    return found
+    return landing
 
 
 def _land(
@@ -115,39 +115,44 @@ def _land(
     old = finish_moves(lake, units)
     crash_points.reached(Land.CAUGHT_UP)
     named = old if only is not None and mode == "remake" else ()  # also of a cluster that was taken away
-    own = [unit for unit in units if unit.cluster in pipeline.clusters or unit in named]
-    todo = [unit for unit in own if needs_landing(old.get(unit), mode, token)]
+    in_scope = [unit for unit in units if unit.cluster in pipeline.clusters or unit in named]
+    todo = [unit for unit in in_scope if needs_landing(old.get(unit), mode, token)]
     again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
     reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)
     remade, refused = remade_reads(pipeline, again)
     _refuse(pipeline, reads, mode, bool(again))
     crash_points.reached(Land.PLANNED)
-    _tell_planned(own, todo, reads.all, [read for some in remade.values() for read in some], say)
+    _tell_planned(in_scope, todo, reads.all, [read for some in remade.values() for read in some], say)
     from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
     rules = (pipeline.evolving_types, erasures, mask)
     attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, *rules)
-    first = _clusters(replace(attempt, source=LakeSource(pipeline, lake, again, token)), remade)
-    second = _clusters(attempt, reads.by_cluster)
-    sweep(pipeline, lake, (*first.ids, *second.ids), pendulum.now("UTC"))
+    remade_clusters = _clusters(replace(attempt, source=LakeSource(pipeline, lake, again, token)), remade)
+    read_clusters = _clusters(attempt, reads.by_cluster)
+    sweep(pipeline, lake, (*remade_clusters.ids, *read_clusters.ids), pendulum.now("UTC"))
     crash_points.reached(Land.SWEPT)
-    landed, failed = (*first.landed, *second.landed), {**reads.failed, **second.failed}
+    landed = (*remade_clusters.landed, *read_clusters.landed)
+    failed = {**reads.failed, **read_clusters.failed}
     tell_changes(lake, units, landed, old, say)
-    error = _error_of(pipeline, failed, (*refused, *first.unmade(token), *reads.expired), say)
-    return Landing(len(own), landed, failed), error
+    error = _error_of(pipeline, failed, (*refused, *remade_clusters.unmade(token), *reads.expired), say)
+    return Landing(len(in_scope), landed, failed), error
 
 
 def _tell_planned(
-    own: Sequence[Unit], todo: Sequence[Unit], reads: Sequence[UnitRead], remade: Sequence[UnitRead], say: Say
+    in_scope: Sequence[Unit],
+    todo: Sequence[Unit],
+    reads: Sequence[UnitRead],
+    remade: Sequence[UnitRead],
+    say: Say,
 ) -> None:
     sums = [sum(read.offsets for read in some) for some in (reads, remade)]
     again = f", {len(remade):,} of them out of the lake ({sums[1]:,} offsets)" if remade else ""
-    say(f"{len(own)} units, {len(todo)} to land{again}, {sums[0]:,} offsets to read")
+    say(f"{len(in_scope)} units, {len(todo)} to land{again}, {sums[0]:,} offsets to read")
     for line in described([*remade, *reads]):
         say(line)
 
 
 def _refuse(pipeline: Pipeline, reads: Reads, mode: str, remakes: bool) -> None:
-    """Raises what stands before anything is read. Units that are made again do not wait for Kafka."""
+    """Raises what forbids the landing before anything is read. Units to be remade do not wait for Kafka."""
     if not remakes and reads.failed and len(pipeline.clusters) == 1:
         raise next(iter(reads.failed.values()))
     if reads.expired and mode == "reland":
@@ -157,8 +162,8 @@ def _refuse(pipeline: Pipeline, reads: Reads, mode: str, remakes: bool) -> None:
 def _error_of(
     pipeline: Pipeline, failed: Mapping[str, SluiceError], refused: Sequence[SluiceError], say: Say
 ) -> SluiceError | None:
-    """Says why clusters and units have not landed; returns the error of a unit that has expired or cannot be
-    made again, or of clusters of which none could be landed."""
+    """Says why clusters and units have not landed. Returns the error of a unit that has expired or cannot be
+    remade, or of clusters of which none could be landed."""
     for cluster, error in failed.items() if len(pipeline.clusters) > 1 or refused else ():
         say(waits(cluster, error))
     for error in refused[1:]:
@@ -170,7 +175,7 @@ def _error_of(
 
 @dataclass(frozen=True)
 class _Clusters:
-    """The ids of the attempts, the manifests that stand afterwards, and why others did not bring all."""
+    """The ids of the attempts, the manifests that stand afterwards, and by cluster why units did not land."""
 
     ids: tuple[str, ...]
     manifests: tuple[Manifest, ...]
@@ -181,7 +186,7 @@ class _Clusters:
         return tuple(m for m in self.manifests if m.attempt in self.ids)
 
     def unmade(self, token: str) -> tuple[SluiceError, ...]:
-        """Returns why units were not made again, also those that another run has landed meanwhile."""
+        """Returns why units were not remade, also those that another run has landed meanwhile."""
         others = landed_meanwhile([f"{m.slice}/{m.cluster}" for m in self.manifests if m.token != token])
         return (*self.failed.values(), *([others] if others else []))
 
@@ -192,11 +197,11 @@ def _clusters(attempt: LandingAttempt, by_cluster: Mapping[str, Sequence[UnitRea
     manifests: list[Manifest] = []
     failed: dict[str, SluiceError] = {}
     for cluster, reads in by_cluster.items():
-        mine = replace(attempt, ids={cluster: ids[cluster]})
-        found = in_parts(reads, partial(_part, mine), partial(attempt.source.answers, cluster))
-        manifests += found.manifests
-        if found.error is not None:
-            failed[cluster] = found.error
+        cluster_attempt = replace(attempt, ids={cluster: ids[cluster]})
+        parts = in_parts(reads, partial(_part, cluster_attempt), partial(attempt.source.answers, cluster))
+        manifests += parts.manifests
+        if parts.error is not None:
+            failed[cluster] = parts.error
     return _Clusters(tuple(ids.values()), tuple(manifests), failed)
 
 

@@ -63,7 +63,7 @@ def draft(
         rows=_held(landed.seen),
         rows_unparsed=_summed(part.rows_unparsed for part in landed.seen),
         empty=sum(part.empty for part in landed.seen),
-        traffic=tuple(_traffic(one, generation) for one in landed.counted),
+        traffic=tuple(_traffic(counted, generation) for counted in landed.counted),
         long_numbers=any(part.long_numbers for part in landed.seen),
         fields=landed.fields,
         times=landed.times,
@@ -80,25 +80,25 @@ def _by_type_and_hour(file: WrittenFile) -> tuple[bool, str, str, str]:
 
 
 def _summed(reasons: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for own in reasons:
-        found.update(own)
-    return dict(sorted(found.items()))
+    totals: Counter[str] = Counter()
+    for counts in reasons:
+        totals.update(counts)
+    return dict(sorted(totals.items()))
 
 
 def summed_times(seen: Sequence[SeenTimes]) -> tuple[int, ...]:
     """Adds up what the tasks saw of one unit."""
-    return tuple(map(sum, zip(*(one.counts for one in seen), strict=True)))
+    return tuple(map(sum, zip(*(part.counts for part in seen), strict=True)))
 
 
 def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
     """By topic and partition, over the tasks that shared one."""
-    places: dict[tuple[str, int], list[SeenOffsets]] = {}
+    by_partition: dict[tuple[str, int], list[SeenOffsets]] = {}
     for part in seen:
-        places.setdefault((part.topic, part.partition), []).append(part)
+        by_partition.setdefault((part.topic, part.partition), []).append(part)
     return tuple(
         PartitionCount(
-            *place,
+            *topic_partition,
             read=sum(part.records for part in parts),
             unparsed=sum(sum(part.unparsed.values()) for part in parts),
             rows=_held(parts),
@@ -107,7 +107,7 @@ def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
             rows_erased=sum(part.rows_erased for part in parts),
             without_bytes=sum(part.without_bytes for part in parts),
         )
-        for place, parts in sorted(places.items())
+        for topic_partition, parts in sorted(by_partition.items())
     )
 
 
@@ -121,8 +121,8 @@ def _traffic(counted: Counted, generation: int) -> Traffic:
     spec, file = counted.spec, counted.file
     sums = dict(sorted(file.rows_by_type.items())) if file else {}
     key = layout.counts_file(spec.table, file.slice_id, file.cluster, generation) if file else ""
-    found = (LandedFile(key, file.key, COUNTS, "", file.rows, file.bytes, file.sha256),) if file else ()
-    return Traffic(spec.table, dict(spec.by), tuple(spec.types), sums, found)
+    files = (LandedFile(key, file.key, COUNTS, "", file.rows, file.bytes, file.sha256),) if file else ()
+    return Traffic(spec.table, dict(spec.by), tuple(spec.types), sums, files)
 
 
 def _named(files: Sequence[WrittenFile], generation: int) -> tuple[LandedFile, ...]:
@@ -130,9 +130,9 @@ def _named(files: Sequence[WrittenFile], generation: int) -> tuple[LandedFile, .
 
 
 def _landed(file: WrittenFile, generation: int, number: int) -> LandedFile:
-    place = (file.slice_id, file.cluster, generation, number)
+    name_parts = (file.slice_id, file.cluster, generation, number)
     folder = layout.event_folder(file.type, file.hour) if file.hour else ""
-    key = layout.data_file(folder, *place) if file.hour else layout.rejected_file(*place)
+    key = layout.data_file(folder, *name_parts) if file.hour else layout.rejected_file(*name_parts)
     return LandedFile(
         key, file.key, file.type, file.hour, file.rows, file.bytes, file.sha256, dict(file.rows_by_type)
     )

@@ -50,20 +50,20 @@ class Merge:
 
 def merges(lake: Lake, attempt: str, files: Iterable[WrittenFile]) -> tuple[list[Merge], list[WrittenFile]]:
     """Returns what to merge, and the files that stay as they are. Pure."""
-    places: dict[FilePlace, list[WrittenFile]] = {}
+    by_place: dict[FilePlace, list[WrittenFile]] = {}
     for file in sorted(files, key=lambda file: file.key):
-        places.setdefault(FilePlace(file.slice_id, file.type, file.hour), []).append(file)
-    found: list[Merge] = []
+        by_place.setdefault(FilePlace(file.slice_id, file.type, file.hour), []).append(file)
+    to_merge: list[Merge] = []
     kept: list[WrittenFile] = []
-    for together in places.values():
+    for together in by_place.values():
         small = [file for file in together if file.bytes < SMALL_BYTES]
         kept += (file for file in together if file.bytes >= SMALL_BYTES)
         for group in _groups(small):
             if len(group) > 1:
-                found.append(Merge(lake, attempt, tuple(group)))
+                to_merge.append(Merge(lake, attempt, tuple(group)))
             else:
                 kept += group
-    return found, kept
+    return to_merge, kept
 
 
 def _groups(small: Sequence[WrittenFile]) -> Iterator[list[WrittenFile]]:

@@ -28,7 +28,7 @@ def digest(pipeline: Pipeline, schema: bytes | None) -> str:
     """
     event = pipeline.event
     mask = {"mask": said_by(pipeline)} if pipeline.mask else {}
-    said = {
+    rules = {
         "type": event.type.model_dump(),
         "time": event.time.model_dump(),
         "rows": event.rows,
@@ -42,4 +42,4 @@ def digest(pipeline: Pipeline, schema: bytes | None) -> str:
         "max_late": str(pipeline.max_late),
         **mask,
     }
-    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    return sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:_DIGITS]

@@ -50,13 +50,13 @@ def in_parts(reads: Sequence[UnitRead], land: LandUnits, answers: Callable[[], b
             raise
         except SluiceError as error:
             tries += 1
-            own = _of_a_unit(error) and answers()
-            if own and len(part) > 1 and tries <= most:
+            unit_at_fault = _of_a_unit(error) and answers()
+            if unit_at_fault and len(part) > 1 and tries <= most:
                 half = len(part) // 2
                 left += [part[half:], part[:half]]
                 continue
             failed.append((part, error))
-            if not own:
+            if not unit_at_fault:
                 failed += ((other, error) for other in reversed(left))
                 break
     return Parts(tuple(manifests), tuple(failed))

@@ -32,7 +32,7 @@ from sluice.state.erasures.erasure_list import NONE, ErasureList
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
-_Own = TypeVar("_Own", WrittenFile, SeenOffsets, SeenFields, SeenTimes)
+_OfUnit = TypeVar("_OfUnit", WrittenFile, SeenOffsets, SeenFields, SeenTimes)
 
 
 @dataclass(frozen=True)
@@ -64,23 +64,23 @@ class LandingAttempt:
         )
         crash_points.reached(Land.READ)
         files, seen = _by_unit(report.files), _by_unit(report.seen)
-        own = {r.unit: seen.get(_name(r.unit), ()) for r in reads}
-        gaps = {r.unit: gaps_of(r.unit, r.left, own[r.unit]) for r in reads}
-        found = self.source.account(reads, gaps, own)
+        seen_by_unit = {r.unit: seen.get(_name(r.unit), ()) for r in reads}
+        gaps = {r.unit: gaps_of(r.unit, r.left, seen_by_unit[r.unit]) for r in reads}
+        accounted = self.source.account(reads, gaps, seen_by_unit)
         crash_points.reached(Land.EXPLAINED)
-        tidy = _by_unit(self._merged([f for own in files.values() for f in self._placed(own)]))
+        tidy = _by_unit(self._merged([f for unit_files in files.values() for f in self._placed(unit_files)]))
         traffic, fields = _by_unit(self._totals(report.traffic)), _by_unit(report.fields)
         times = _by_unit(report.times)
         crash_points.reached(Land.MERGED)
         for r in reads:
-            check_rows(r.unit, found[r.unit].seen, tidy.get(_name(r.unit), ()))
+            check_rows(r.unit, accounted[r.unit].seen, tidy.get(_name(r.unit), ()))
         return [
             Landed(
                 read=r,
                 attempt=self.ids[r.unit.cluster],
                 files=tuple(tidy.get(_name(r.unit), ())),
-                seen=found[r.unit].seen,
-                holes=found[r.unit].holes,
+                seen=accounted[r.unit].seen,
+                holes=accounted[r.unit].holes,
                 counted=counted(
                     r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
                 ),
@@ -94,42 +94,52 @@ class LandingAttempt:
         ]
 
     def _land(self, reads: Sequence[UnitRead], decoding: Decoding | None) -> TaskReport:
-        work = []
+        tasks = []
         pipeline = keyless(self.pipeline)
         for run in chain.from_iterable(map(together, runs(reads))):
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
-            place = (pipeline, self.lake, run.cluster, attempt, slices, run.edges())
-            more = (decoding, self.exact_fields)
-            task = Task(*place, *more, erasures=self.erasures.over(slices), mask=self.mask)
-            work.append((run, self.source.reading(task, run)))
-        return self.engine.land(work) if work else TaskReport()
+            task = Task(
+                pipeline=pipeline,
+                lake=self.lake,
+                cluster=run.cluster,
+                attempt=attempt,
+                slices=slices,
+                edges=run.edges(),
+                decoding=decoding,
+                exact_fields=self.exact_fields,
+                erasures=self.erasures.over(slices),
+                mask=self.mask,
+            )
+            tasks.append((run, self.source.reading(task, run)))
+        return self.engine.land(tasks) if tasks else TaskReport()
 
     def _placed(self, files: Sequence[WrittenFile]) -> list[WrittenFile]:
-        own = own_folders(files, self.pipeline.types, self.pipeline.max_types)
-        return [placed(file, own) for file in files]
+        types_with_folder = own_folders(files, self.pipeline.types, self.pipeline.max_types)
+        return [placed(file, types_with_folder) for file in files]
 
     def _merged(self, files: Sequence[WrittenFile]) -> list[WrittenFile]:
-        work: list[Merge] = []
+        all_merges: list[Merge] = []
         kept: list[WrittenFile] = []
         for cluster, attempt in self.ids.items():
-            found, rest = merges(self.lake, attempt, [f for f in files if f.cluster == cluster])
-            work += found
+            cluster_merges, rest = merges(self.lake, attempt, [f for f in files if f.cluster == cluster])
+            all_merges += cluster_merges
             kept += rest
-        if not work:
+        if not all_merges:
             return kept
-        self.say(f"merging {sum(len(merge.files) for merge in work):,} small files into {len(work):,}")
-        if len(work) > _MERGED_HERE:
-            return kept + self.engine.merge(work)
+        small = sum(len(merge.files) for merge in all_merges)
+        self.say(f"merging {small:,} small files into {len(all_merges):,}")
+        if len(all_merges) > _MERGED_HERE:
+            return kept + self.engine.merge(all_merges)
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-            return kept + list(pool.map(lambda m: m[1].run(f"merged-{m[0]}"), enumerate(work)))
+            return kept + list(pool.map(lambda m: m[1].run(f"merged-{m[0]}"), enumerate(all_merges)))
 
     def _totals(self, partial: Sequence[WrittenFile]) -> list[WrittenFile]:
-        """The counts of each unit and table, out of the tasks' partial sums."""
+        """Returns the counts of each unit and table, out of the tasks' partial sums."""
         groups: dict[tuple[str, str, str | None], list[WrittenFile]] = {}
         for file in partial:
             groups.setdefault((file.slice_id, file.cluster, file.type), []).append(file)
-        work = [
+        totals = [
             Total(
                 self.lake,
                 self.ids[cluster],
@@ -138,15 +148,15 @@ class LandingAttempt:
             )
             for (slice_id, cluster, _), files in groups.items()
         ]
-        return self.engine.merge(work) if work else []
+        return self.engine.merge(totals) if totals else []
 
 
 def _name(unit: Unit) -> tuple[str, str]:
     return unit.slice.id, unit.cluster
 
 
-def _by_unit(things: Sequence[_Own]) -> dict[tuple[str, str], list[_Own]]:
-    found: dict[tuple[str, str], list[_Own]] = {}
-    for thing in things:
-        found.setdefault((thing.slice_id, thing.cluster), []).append(thing)
-    return found
+def _by_unit(reports: Sequence[_OfUnit]) -> dict[tuple[str, str], list[_OfUnit]]:
+    by_unit: dict[tuple[str, str], list[_OfUnit]] = {}
+    for report in reports:
+        by_unit.setdefault((report.slice_id, report.cluster), []).append(report)
+    return by_unit

@@ -44,14 +44,14 @@ def unit_read(
     held = () if old is None else _no_longer_readable(old, ranges, log_starts)
     new = lost if old is None else _newly_lost(lost, old)
     for loss in (*held, *(new if on_expired == "fail" else ())):
-        place = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
-        raise RecordsExpired(*place, loss.start, loss.until, loss.exact, landed=loss in held)
+        where = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
+        raise RecordsExpired(*where, loss.start, loss.until, loss.exact, landed=loss in held)
     return UnitRead(unit, ranges, rest(ranges, log_starts), lost)
 
 
 def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:
-    known = _known(old)
-    return [loss for loss in lost if loss.until > known.get((loss.topic, loss.partition), 0)]
+    lost_until = _lost_until(old)
+    return [loss for loss in lost if loss.until > lost_until.get((loss.topic, loss.partition), 0)]
 
 
 def _no_longer_readable(
@@ -63,18 +63,18 @@ def _no_longer_readable(
     """
     today = {(r.topic, r.uuid, r.partition) for r in ranges}
     topics = {r.topic for r in ranges}
-    known = _known(old)
-    found = []
+    lost_until = _lost_until(old)
+    losses = []
     for r in (r for r in old.ranges if r.topic in topics):
         same = (r.topic, r.uuid, r.partition) in today
-        start = max(r.start, known.get((r.topic, r.partition), 0))
+        start = max(r.start, lost_until.get((r.topic, r.partition), 0))
         until = min(log_starts[r.topic, r.partition], r.until) if same else r.until
         if start < until:
-            found.append(Loss(r.topic, r.partition, start, until, exact=True))
-    return tuple(found)
+            losses.append(Loss(r.topic, r.partition, start, until, exact=True))
+    return tuple(losses)
 
 
-def _known(old: Manifest) -> dict[tuple[str, int], int]:
+def _lost_until(old: Manifest) -> dict[tuple[str, int], int]:
     """Returns by (topic, partition) the end of the furthest loss that `old` names."""
     ascending = sorted(old.lost, key=lambda loss: loss.until)
     return {(loss.topic, loss.partition): loss.until for loss in ascending}
@@ -100,23 +100,23 @@ class ReadGroup:
 
         A partition that comes into being within the run begins everywhere at its first offset.
         """
-        found: dict[tuple[str, int], list[int]] = {}
+        edges: dict[tuple[str, int], list[int]] = {}
         for number, unit in enumerate(self.units):
             for r in unit.left:
-                found.setdefault((r.topic, r.partition), [r.start] * (number + 1)).append(r.until)
-        return {place: np.array(offsets, np.int64) for place, offsets in found.items()}
+                edges.setdefault((r.topic, r.partition), [r.start] * (number + 1)).append(r.until)
+        return {topic_partition: np.array(offsets, np.int64) for topic_partition, offsets in edges.items()}
 
 
 def runs(reads: Sequence[UnitRead]) -> list[ReadGroup]:
     """Returns the units that have offsets to read, cluster by cluster, in maximal runs."""
-    found: list[list[UnitRead]] = []
+    groups: list[list[UnitRead]] = []
     for read in sorted(reads, key=lambda r: (r.unit.cluster, r.unit.slice)):
-        if found and _continues(found[-1][-1], read):
-            found[-1].append(read)
+        if groups and _continues(groups[-1][-1], read):
+            groups[-1].append(read)
         else:
-            found.append([read])
+            groups.append([read])
     return [
-        ReadGroup(units[0].unit.cluster, tuple(units)) for units in found if any(u.offsets for u in units)
+        ReadGroup(units[0].unit.cluster, tuple(units)) for units in groups if any(u.offsets for u in units)
     ]
 
 
@@ -129,8 +129,8 @@ def described(reads: Sequence[UnitRead], most: int = 64) -> list[str]:
         for (topic, partition), edges in sorted(run.edges().items())
         if edges[0] < edges[-1]
     ]
-    rest = len(lines) - most
-    return lines if rest <= 0 else [*lines[:most], f"and {rest:,} more partitions"]
+    beyond = len(lines) - most
+    return lines if beyond <= 0 else [*lines[:most], f"and {beyond:,} more partitions"]
 
 
 def _slices(run: ReadGroup) -> str:

@@ -1,4 +1,4 @@
-"""Which units are made again out of the lake, and whether all of their records came back. Pure."""
+"""Which units are remade out of the lake, and whether all of their records came back. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def remade_reads(
 
     The ranges are those that its manifest has landed, whatever topics the pipeline file names now.
     """
-    found: dict[str, list[UnitRead]] = {}
+    by_cluster: dict[str, list[UnitRead]] = {}
     refused: list[CannotRemake] = []
     for unit, manifest in old.items():
         why = refusal(pipeline, manifest)
@@ -32,8 +32,8 @@ def remade_reads(
             refused.append(CannotRemake(str(unit), why))
             continue
         read = UnitRead(unit, manifest.ranges, manifest.ranges, manifest.lost)
-        found.setdefault(unit.cluster, []).append(read)
-    return found, refused
+        by_cluster.setdefault(unit.cluster, []).append(read)
+    return by_cluster, refused
 
 
 def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets], arrays: bool = True) -> Accounted:
@@ -42,22 +42,22 @@ def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets], arrays: bool
     Of a message that was an empty array, or was erased, the lake has no row, and of an unparsed record whose
     bytes it has forgotten neither: as many as the manifest counts are added. Raises Conservation.
     """
-    found: Counter[TopicPartitionKey] = Counter()
+    records: Counter[TopicPartitionKey] = Counter()
     for part in seen:
-        found[part.topic, part.partition] += part.records
-    empty = tuple(_empty(unit, old, found)) if old.empty else ()
+        records[part.topic, part.partition] += part.records
+    empty = tuple(_empty(unit, old, records)) if old.empty else ()
     for part in empty:
-        found[part.topic, part.partition] += part.records
+        records[part.topic, part.partition] += part.records
     if sum(part.records for part in empty) != old.empty:
-        there = sum(part.records for part in seen)
-        raise _uneven(unit, "that are no empty array", there, _in_files(old) - old.empty)
-    _compare(unit, old, found)
+        held = sum(part.records for part in seen)
+        raise _uneven(unit, "that are no empty array", held, _in_files(old) - old.empty)
+    _compare(unit, old, records)
     added = (*empty, *_erased(unit, old, arrays), *_forgotten(unit, old, arrays))
     return Accounted((*seen, *added), old.holes)
 
 
 def _in_files(old: Manifest) -> int:
-    """Returns how many records the files give, and empty arrays."""
+    """Returns how many records the files hold, empty arrays included."""
     return old.read - old.erased - sum(old.forgotten_by_reason().values())
 
 
@@ -77,47 +77,47 @@ def _forgotten(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]
             f"partitions of {by_partition:,}: nothing was committed; `sluice verify` names what is wrong"
         )
     for count, gone in places:
-        own = Counter(islice(left.elements(), gone))
-        left -= own
-        place = (unit.cluster, unit.slice.id, count.topic, count.partition)
-        none = SeenOffsets(*place, first=0, last=-1, records=gone, rows=0 if arrays else None)
-        yield replace(none, unparsed=dict(own), without_bytes=gone)
+        reasons = Counter(islice(left.elements(), gone))
+        left -= reasons
+        where = (unit.cluster, unit.slice.id, count.topic, count.partition)
+        forgotten = SeenOffsets(*where, first=0, last=-1, records=gone, rows=0 if arrays else None)
+        yield replace(forgotten, unparsed=dict(reasons), without_bytes=gone)
 
 
 def _erased(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]:
     rows = 0 if arrays else None
     for c in old.counts:
         if c.erased or c.rows_erased:
-            place = (unit.cluster, unit.slice.id, c.topic, c.partition)
-            none = SeenOffsets(*place, first=0, last=-1, records=c.erased, rows=rows)
-            yield replace(none, erased=c.erased, rows_erased=c.rows_erased)
+            where = (unit.cluster, unit.slice.id, c.topic, c.partition)
+            erased = SeenOffsets(*where, first=0, last=-1, records=c.erased, rows=rows)
+            yield replace(erased, erased=c.erased, rows_erased=c.rows_erased)
 
 
-def _empty(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> Iterator[SeenOffsets]:
+def _empty(unit: Unit, old: Manifest, records: Mapping[TopicPartitionKey, int]) -> Iterator[SeenOffsets]:
     left = old.empty
     for count in old.counts:
         held = _in_files_of(old, count)
-        missing = min(held - found.get((count.topic, count.partition), 0), left)
+        missing = min(held - records.get((count.topic, count.partition), 0), left)
         if missing > 0:
             left -= missing
-            place = (unit.cluster, unit.slice.id, count.topic, count.partition)
-            yield SeenOffsets(*place, first=0, last=-1, records=missing, rows=0, empty=missing)
+            where = (unit.cluster, unit.slice.id, count.topic, count.partition)
+            yield SeenOffsets(*where, first=0, last=-1, records=missing, rows=0, empty=missing)
 
 
-def _compare(unit: Unit, old: Manifest, found: Mapping[TopicPartitionKey, int]) -> None:
+def _compare(unit: Unit, old: Manifest, records: Mapping[TopicPartitionKey, int]) -> None:
     """Older manifests do not count by partition."""
     counted = {(c.topic, c.partition): _in_files_of(old, c) for c in old.counts}
-    wanted = {place: read for place, read in counted.items() if read}
-    if old.counts and wanted != dict(found):
-        place = next(p for p in sorted({*wanted, *found}) if wanted.get(p) != found.get(p))
-        raise _uneven(unit, f"of {place[0]}/{place[1]}", found.get(place, 0), wanted.get(place, 0))
-    if sum(found.values()) != _in_files(old):
-        raise _uneven(unit, "of all partitions", sum(found.values()), _in_files(old))
+    expected = {key: read for key, read in counted.items() if read}
+    if old.counts and expected != dict(records):
+        key = next(key for key in sorted({*expected, *records}) if expected.get(key) != records.get(key))
+        raise _uneven(unit, f"of {key[0]}/{key[1]}", records.get(key, 0), expected.get(key, 0))
+    if sum(records.values()) != _in_files(old):
+        raise _uneven(unit, "of all partitions", sum(records.values()), _in_files(old))
 
 
-def _uneven(unit: Unit, which: str, found: int, counted: int) -> Conservation:
+def _uneven(unit: Unit, which: str, held: int, counted: int) -> Conservation:
     return Conservation(
-        f"slice {unit}: the lake's files hold {found:,} records {which}, and the manifest counts "
+        f"slice {unit}: the lake's files hold {held:,} records {which}, and the manifest counts "
         f"{counted:,}: nothing was committed; `sluice verify` names what is wrong with them"
     )
 
@@ -127,7 +127,7 @@ def remade_of(old: Manifest) -> Remade:
 
 
 def landed_meanwhile(units: Sequence[str]) -> Relanded | None:
-    """Returns the error of units that another run has landed again, while they were made again."""
+    """Returns the error of units that another run has landed again while they were remade."""
     if not units:
         return None
     more = f" and {len(units) - 1:,} more were" if len(units) > 1 else " was"

@@ -112,11 +112,20 @@ def _after(
         raise refused[0]
     run = ReadGroup(unit.cluster, tuple(reads[unit.cluster]))
     decoding = decoding_of(pipeline.event)
-    place = (keyless(pipeline), lake, unit.cluster, "plan", (unit.slice,), run.edges(), decoding)
-    bare = Task(*place, erasures=erasures, mask=mask_rules(pipeline))
-    task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(bare, run)
+    fileless = Task(
+        pipeline=keyless(pipeline),
+        lake=lake,
+        cluster=unit.cluster,
+        attempt="plan",
+        slices=(unit.slice,),
+        edges=run.edges(),
+        decoding=decoding,
+        erasures=erasures,
+        mask=mask_rules(pipeline),
+    )
+    task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(fileless, run)
     shares = lake_read.shares(task, together=False) if manifest.read else []
-    report = TaskReport.of(one.land(lake_read.batches(one), f"{n}") for n, one in enumerate(shares))
+    report = TaskReport.of(share.land(lake_read.batches(share), f"{n}") for n, share in enumerate(shares))
     account(unit, manifest, report.seen)
     stay = Counter({(reason, ""): count for reason, count in manifest.forgotten_by_reason().items()})
     stay[_ERASED, ""] += manifest.erased_rows

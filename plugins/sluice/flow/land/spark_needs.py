@@ -57,27 +57,29 @@ def settings(local: bool) -> dict[str, str]:
 def class_data(archive: Path) -> tuple[str, ...]:
     """Returns the options with which a JVM maps an archive of classes; none where there is no archive.
 
-    A JVM passes over one that does not fit, and is told to log nothing about it.
+    A JVM ignores an archive that does not fit; the options keep it from logging that.
     """
     return (f"-XX:SharedArchiveFile={archive}", *_NO_REMARKS) if archive.exists() else ()
 
 
 def jars(environment: Mapping[str, str]) -> tuple[str, ...]:
-    given = environment.get("SLUICE_SPARK_JARS")
-    folders = [Path(given)] if given else sorted((PROJECT / ".deps").glob("spark-kafka-*"), reverse=True)
+    configured = environment.get("SLUICE_SPARK_JARS")
+    folders = (
+        [Path(configured)] if configured else sorted((PROJECT / ".deps").glob("spark-kafka-*"), reverse=True)
+    )
     for folder in folders:
-        found = [sorted(folder.glob(f"{name}*.jar")) for name in _JARS]
-        if all(found):
-            return tuple(str(jars[-1]) for jars in found)
-    place = given or "SLUICE_SPARK_JARS is not set and .deps is empty"
+        jars_by_name = [sorted(folder.glob(f"{name}*.jar")) for name in _JARS]
+        if all(jars_by_name):
+            return tuple(str(jars[-1]) for jars in jars_by_name)
+    where = configured or "SLUICE_SPARK_JARS is not set and .deps is empty"
     raise WrongUse(
-        f"Spark's Kafka source is not there ({place}): let SLUICE_SPARK_JARS name the folder of its "
+        f"Spark's Kafka source is not there ({where}): let SLUICE_SPARK_JARS name the folder of its "
         "four jars, or run `make setup` in the repository"
     )
 
 
 def environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
-    """Returns the driver and, in local mode, the workers run this interpreter with this library."""
+    """Returns the variables by which driver and local workers run this interpreter with this library."""
     above = [str(PACKAGE.parent), str(APPLICATION.parent) if local else "", environment.get("PYTHONPATH", "")]
     return {
         "PYTHONPATH": os.pathsep.join(filter(None, above)),

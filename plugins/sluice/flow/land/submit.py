@@ -66,9 +66,9 @@ def spark_submit_arguments(
     """Returns what lands `slices`, of one `cluster` only where one is named, and `only` the units that the
     text of plan/unit_choice.py names. Raises WrongUse when the jars or the Spark connection are missing, or
     the driver would run elsewhere."""
-    found = connections.find(pipeline.spark_connection)
-    refuse_cluster_mode(found.conn_id, found.extra.get("deploy-mode"), pipeline.spark)
-    master = _master(found)
+    connection = connections.find(pipeline.spark_connection)
+    refuse_cluster_mode(connection.conn_id, connection.extra.get("deploy-mode"), pipeline.spark)
+    master = _master(connection)
     local = master.startswith("local")
     return SubmitSpec(
         master=master,
@@ -91,22 +91,22 @@ def spark_submit_arguments(
 def refuse_cluster_mode(conn_id: str, deploy_mode: object, conf: Mapping[str, str]) -> None:
     """Raises WrongUse for a driver that would run on the cluster: it would be sent its secrets in the
     clear, and Spark standalone has no such mode for Python applications at all."""
-    for place, mode in (
+    for where, mode in (
         (f"Spark connection {conn_id!r}", deploy_mode),
         (f"spark: {_DEPLOY_MODE}", conf.get(_DEPLOY_MODE)),
     ):
         if mode == "cluster":
             raise WrongUse(
-                f"{place} has deploy-mode cluster: landing needs `client`, its driver runs beside the "
+                f"{where} has deploy-mode cluster: landing needs `client`, its driver runs beside the "
                 "Airflow worker and takes secrets from its environment"
             )
 
 
-def _master(found: Connection) -> str:
+def _master(connection: Connection) -> str:
     """As Airflow's SparkSubmitHook makes it of a `spark` connection."""
-    if not found.host:
-        raise WrongUse(f"Spark connection {found.conn_id!r}: its host is missing, for example local[*]")
-    return f"{found.host}:{found.port}" if found.port else found.host
+    if not connection.host:
+        raise WrongUse(f"Spark connection {connection.conn_id!r}: its host is missing, for example local[*]")
+    return f"{connection.host}:{connection.port}" if connection.port else connection.host
 
 
 class Running:
@@ -155,11 +155,11 @@ def run_locally(spec: SubmitSpec, on_line: Say, running: Running | None = None) 
     try:
         complaints = threading.Thread(target=_pass_on, args=(process.stderr,))
         complaints.start()
-        for said in process.stdout or ():
-            if said.startswith(ERROR):  # spark-submit joins the application's two outputs
-                _pass_on([said])
-            elif not said.startswith("{"):
-                on_line(said.rstrip("\n"))
+        for output_line in process.stdout or ():
+            if output_line.startswith(ERROR):  # spark-submit joins the application's two outputs
+                _pass_on([output_line])
+            elif not output_line.startswith("{"):
+                on_line(output_line.rstrip("\n"))
         complaints.join()
         return process.wait()
     finally:
@@ -169,16 +169,16 @@ def run_locally(spec: SubmitSpec, on_line: Say, running: Running | None = None) 
 def _binary() -> str:
     """Spark's own program. Raises WrongUse where there is none."""
     beside = Path(sys.executable).with_name("spark-submit")
-    found = str(beside) if beside.exists() else shutil.which("spark-submit")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("spark-submit")
+    if program is None:
         raise WrongUse("no spark-submit found: `pip install 'sluice[spark]'`, or put Spark's bin on the PATH")
-    return found
+    return program
 
 
 def _pass_on(lines: Iterable[str]) -> None:
-    for said in lines:
-        if not said.startswith(_NOISE):
-            sys.stderr.write(f"{line(said)}\n")
+    for output_line in lines:
+        if not output_line.startswith(_NOISE):
+            sys.stderr.write(f"{line(output_line)}\n")
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

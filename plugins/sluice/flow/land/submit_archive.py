@@ -42,8 +42,8 @@ def archive_file(folder: Path | None = None) -> Path:
     """
     folder = folder or Path(tempfile.gettempdir()) / f"sluice-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if folder.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    status = folder.lstat()
+    if folder.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise WrongUse(f"{folder} is not this user's alone: remove it, or set TMPDIR to another folder")
     content = archive()
     path = folder / f"sluice-{hashlib.sha256(content).hexdigest()[:16]}.zip"

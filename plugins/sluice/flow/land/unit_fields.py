@@ -14,15 +14,15 @@ def unit_fields(parts: Sequence[SeenFields], configured: Collection[str]) -> tup
     """`parts` are those of one unit. Where one task kept fewer fields, only these are complete."""
     thinned = max((part.thinned for part in parts), default=0)
     types = [
-        _thinned(one, thinned)
+        _thinned(type_fields, thinned)
         for part in parts
-        for one in part.types
-        if one.type in configured or keeps(thinned, one.type)
+        for type_fields in part.types
+        if type_fields.type in configured or keeps(thinned, type_fields.type)
     ]
     return bounded(merged(types))
 
 
-def _thinned(one: TypeFields, thinned: int) -> TypeFields:
-    kept = {name: seen for name, seen in one.fields.items() if keeps(thinned, one.type, name)}
-    left = sum(seen.rows for name, seen in one.fields.items() if name not in kept)
-    return replace(one, fields=kept, others=one.others + left) if left else one
+def _thinned(type_fields: TypeFields, thinned: int) -> TypeFields:
+    kept = {name: seen for name, seen in type_fields.fields.items() if keeps(thinned, type_fields.type, name)}
+    left = sum(seen.rows for name, seen in type_fields.fields.items() if name not in kept)
+    return replace(type_fields, fields=kept, others=type_fields.others + left) if left else type_fields

@@ -71,12 +71,12 @@ def test_each_element_is_a_row_with_its_own_bytes(text, elements):
 def test_a_message_that_is_no_array_has_its_reason(text, reason):
     [piece] = opened([b"[1]", text, b"[2]"])
     assert (piece.refused, piece.empty) == ({1: reason}, ())
-    assert piece.places.tolist() == [0, 2]
+    assert piece.positions.tolist() == [0, 2]
 
 
 def test_a_row_has_what_its_record_has():
     [piece] = opened([b"[1,2]", b"[]", b"{", b"[3]"])
-    assert piece.places.tolist() == [0, 0, 3]
+    assert piece.positions.tolist() == [0, 0, 3]
     assert piece.numbers.tolist() == [0, 1, 0]
     assert piece.events.timestamps.tolist() == [1000, 1000, 1003]
     assert [h[0]["value"] for h in piece.events.headers.to_pylist()] == [b"0", b"0", b"3"]
@@ -89,12 +89,12 @@ def test_pieces_are_bounded_and_lose_nothing(monkeypatch, carried, rows_at_once,
     monkeypatch.setattr(unpack, "BYTES_AT_ONCE", bytes_at_once)
     sizes = [0, 3, 50, 1, 0, 20, 8]
     pieces = opened([json.dumps(list(range(size))).encode() for size in sizes], carried=carried)
-    assert max(len(piece.places) for piece in pieces) <= 2 * 8
+    assert max(len(piece.positions) for piece in pieces) <= 2 * 8
     found = [
         (place, number, int(value))
         for piece in pieces
         for place, number, value in zip(
-            piece.places.tolist(), piece.numbers.tolist(), piece.events.values.to_pylist(), strict=True
+            piece.positions.tolist(), piece.numbers.tolist(), piece.events.values.to_pylist(), strict=True
         )
     ]
     assert found == [(place, n, n) for place, size in enumerate(sizes) for n in range(size)]
@@ -105,7 +105,7 @@ def test_a_record_that_is_an_event_stays_as_it_is():
     given = records([b"x"])
     [piece] = SingleEvents().open(given, np.zeros(1))
     assert piece.events is given
-    assert (piece.places, piece.numbers) == (None, None)
+    assert (piece.positions, piece.numbers) == (None, None)
 
 
 def test_what_does_not_decode_is_refused_by_its_place():
@@ -116,5 +116,5 @@ def test_what_does_not_decode_is_refused_by_its_place():
 
     [piece] = opened([b"a", b"bad", None, b"b"], Decoded(decode))
     assert piece.events.values.to_pylist() == [b"A", b"B"]
-    assert (piece.places.tolist(), piece.numbers) == ([0, 3], None)
+    assert (piece.positions.tolist(), piece.numbers) == ([0, 3], None)
     assert piece.refused == {1: "broken", 2: "no value"}

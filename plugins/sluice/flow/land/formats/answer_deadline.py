@@ -15,18 +15,18 @@ import httpx
 
 @contextmanager
 def whole_answer(
-    client: httpx.Client, place: str, params: Mapping[str, str], seconds: float
+    client: httpx.Client, path: str, params: Mapping[str, str], seconds: float
 ) -> Iterator[httpx.Response]:
     """Yields the answer to a GET as it comes; what reads it does so inside. `client` keeps no connections.
 
     Raises httpx.RequestError, also when the answer is not whole in time.
     """
-    late = f"no whole answer of {place} within {seconds} s"
+    late = f"no whole answer of {path} within {seconds} s"
     deadline = Deadline(seconds)
     try:
         with deadline:
             traced = {"trace": deadline.trace}
-            with client.stream("GET", place, params=params, extensions=traced) as answer:
+            with client.stream("GET", path, params=params, extensions=traced) as answer:
                 yield answer
     except httpx.RequestError as error:
         raise httpx.ReadTimeout(late) if deadline.over else error from None

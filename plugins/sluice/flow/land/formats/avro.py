@@ -87,7 +87,7 @@ class _SchemaWalk:
     """Walks a schema and all within it, each named type once; `recursive`: one holds itself."""
 
     named: Mapping[str, Any]
-    known: dict[str, _Size | None] = field(default_factory=dict)
+    sizes: dict[str, _Size | None] = field(default_factory=dict)
     recursive: bool = False
 
     def size(self, schema: Any) -> _Size:
@@ -99,20 +99,20 @@ class _SchemaWalk:
             return _Size(False, 1)
         if schema["type"] in ("record", "error"):
             return self._named(schema["name"], schema)
-        for place in ("items", "values"):
-            if place in schema and self.size(schema[place]).weightless and place == "items":
+        for key in ("items", "values"):
+            if key in schema and self.size(schema[key]).weightless and key == "items":
                 raise BadSchema("it has an array whose items take no bytes, and which could be of any length")
         return _Size(schema["type"] == "null" or (schema["type"] == "fixed" and schema["size"] == 0), 1)
 
     def _named(self, name: str, schema: Any = None) -> _Size:
-        if name not in self.known:
-            self.known[name] = None
-            self.known[name] = self._sized(self.named[name] if schema is None else schema)
-        found = self.known[name]
-        if found is None:
+        if name not in self.sizes:
+            self.sizes[name] = None
+            self.sizes[name] = self._sized(self.named[name] if schema is None else schema)
+        size = self.sizes[name]
+        if size is None:
             self.recursive = True
             return _Size(False, 1)
-        return found
+        return size
 
     def _sized(self, schema: Any) -> _Size:
         if schema["type"] not in ("record", "error"):

@@ -42,15 +42,15 @@ class _ByNumber:
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
-        self._known: dict[int, Any] = {}
+        self._schemas: dict[int, Any] = {}
 
     def _schema(self, number: int) -> Any:
         """Raises Unparsed, and what the registry raises."""
-        if number not in self._known:
-            self._known[number] = self._asked(number)
-        if isinstance(self._known[number], str):
-            raise Unparsed(self._known[number])
-        return self._known[number]
+        if number not in self._schemas:
+            self._schemas[number] = self._asked(number)
+        if isinstance(self._schemas[number], str):
+            raise Unparsed(self._schemas[number])
+        return self._schemas[number]
 
     def _asked(self, number: int) -> Any:
         """Returns the schema, or the verdict on its messages."""
@@ -60,11 +60,11 @@ class _ByNumber:
         if stored.kind != self.kind:
             return reject_reasons.OTHER_SCHEMA
         try:
-            return self._made(stored)
+            return self._parsed(stored)
         except BadSchema:
             return reject_reasons.UNREADABLE_SCHEMA
 
-    def _made(self, stored: StoredSchema) -> Any:
+    def _parsed(self, stored: StoredSchema) -> Any:
         raise NotImplementedError
 
 
@@ -82,7 +82,7 @@ class AvroByNumber(_ByNumber):
         number, content = framed(message)
         return avro.decoded(content, self._schema(number), self._reader)
 
-    def _made(self, stored: StoredSchema) -> avro.Schema:
+    def _parsed(self, stored: StoredSchema) -> avro.Schema:
         return avro.schema_of(stored.text, stored.references)
 
 
@@ -94,9 +94,9 @@ class ProtobufByNumber(_ByNumber):
     def __init__(self, registry: SchemaRegistry, descriptors: bytes | None, name: str | None) -> None:
         """Raises BadSchema for the descriptors."""
         super().__init__(registry)
-        self._own = None
+        self._reader = None
         if descriptors is not None and name is not None:
-            self._own = protobuf.message_type(descriptors, name)
+            self._reader = protobuf.message_type(descriptors, name)
         self._types: dict[tuple[int, tuple[int, ...]], type[Message]] = {}
 
     def __call__(self, message: bytes) -> bytes:
@@ -113,13 +113,13 @@ class ProtobufByNumber(_ByNumber):
                 raise Unparsed(reject_reasons.OTHER_SCHEMA) from None
             self._types[number, path] = written
         written = self._types[number, path]
-        if self._own is None:
+        if self._reader is None:
             return written
-        if written.DESCRIPTOR.full_name != self._own.DESCRIPTOR.full_name:
+        if written.DESCRIPTOR.full_name != self._reader.DESCRIPTOR.full_name:
             raise Unparsed(reject_reasons.OTHER_SCHEMA)
-        return self._own
+        return self._reader
 
-    def _made(self, stored: StoredSchema) -> list[FileDescriptorProto]:
+    def _parsed(self, stored: StoredSchema) -> list[FileDescriptorProto]:
         try:
             texts = [*stored.references, stored.text]
             files = [FileDescriptorProto.FromString(base64.b64decode(text, validate=True)) for text in texts]
@@ -131,18 +131,20 @@ class ProtobufByNumber(_ByNumber):
         return files
 
 
-def _avro(given: Decoding) -> Decode:
-    text = None if given.schema is None else given.schema.decode()
-    if given.registry is not None:
-        return AvroByNumber(SchemaRegistry(given.registry, serialized=False), text)
+def _avro(decoding: Decoding) -> Decode:
+    text = None if decoding.schema is None else decoding.schema.decode()
+    if decoding.registry is not None:
+        return AvroByNumber(SchemaRegistry(decoding.registry, serialized=False), text)
     schema = avro.schema_of(text or "")
     return lambda message: avro.decoded(message, schema)
 
 
-def _protobuf(given: Decoding) -> Decode:
-    if given.registry is not None:
-        return ProtobufByNumber(SchemaRegistry(given.registry, serialized=True), given.schema, given.message)
-    kind = protobuf.message_type(given.schema or b"", given.message or "")
+def _protobuf(decoding: Decoding) -> Decode:
+    if decoding.registry is not None:
+        return ProtobufByNumber(
+            SchemaRegistry(decoding.registry, serialized=True), decoding.schema, decoding.message
+        )
+    kind = protobuf.message_type(decoding.schema or b"", decoding.message or "")
     return lambda message: protobuf.decoded(message, kind)
 
 

@@ -61,15 +61,15 @@ def compiled(file: Path) -> bytes:
 
     with tempfile.TemporaryDirectory(prefix="sluice-proto-") as folder:
         out = Path(folder, "descriptors")
-        words = [f"-I{file.parent}", "--include_imports", f"--descriptor_set_out={out}", str(file)]
-        done = subprocess.run(
-            [sys.executable, "-m", protoc.__name__, *words],
+        options = [f"-I{file.parent}", "--include_imports", f"--descriptor_set_out={out}", str(file)]
+        compilation = subprocess.run(
+            [sys.executable, "-m", protoc.__name__, *options],
             capture_output=True,
             text=True,
             timeout=_COMPILE_SECONDS,
         )
-        if done.returncode:
-            raise BadSchema(" ".join(done.stderr.split()))
+        if compilation.returncode:
+            raise BadSchema(" ".join(compilation.stderr.split()))
         return out.read_bytes()
 
 
@@ -77,7 +77,7 @@ def message_type(descriptors: bytes, name: str) -> type[Message]:
     """Returns the class of the message `name` (with its package) in compiled descriptors. Raises
     BadSchema."""
     files = FileDescriptorSet.FromString(descriptors).file
-    return GetMessageClass(_found(_pool(files), name))
+    return GetMessageClass(_descriptor(_pool(files), name))
 
 
 def message_at(files: Sequence[FileDescriptorProto], path: Sequence[int]) -> type[Message]:
@@ -91,7 +91,7 @@ def message_at(files: Sequence[FileDescriptorProto], path: Sequence[int]) -> typ
             name = f"{name}.{message.name}"
     except IndexError as error:
         raise BadSchema(f"it has no message at {list(path)}") from error
-    return GetMessageClass(_found(_pool(files), name))
+    return GetMessageClass(_descriptor(_pool(files), name))
 
 
 def decoded(content: bytes, kind: type[Message]) -> bytes:
@@ -109,10 +109,10 @@ def decoded(content: bytes, kind: type[Message]) -> bytes:
 
 def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:
     """Returns a pool of its own: two schemas may say different things of one name."""
-    pool, known = DescriptorPool(), {file.name for file in files}
+    pool, file_names = DescriptorPool(), {file.name for file in files}
     try:
         for module in _WELL_KNOWN:
-            if module.DESCRIPTOR.name not in known:
+            if module.DESCRIPTOR.name not in file_names:
                 pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
         for file in files:
             pool.Add(file)
@@ -121,7 +121,7 @@ def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:
     return pool
 
 
-def _found(pool: DescriptorPool, name: str) -> Descriptor:
+def _descriptor(pool: DescriptorPool, name: str) -> Descriptor:
     try:
         return pool.FindMessageTypeByName(name)
     except KeyError as error:
@@ -131,9 +131,9 @@ def _found(pool: DescriptorPool, name: str) -> Descriptor:
 def _event(message: Message) -> Any:
     """Returns the event, with names as in the .proto file. A field with presence is left out when it is
     absent; others have their value, 0 and the empty ones included, as the message does not hold those."""
-    own = message.DESCRIPTOR.full_name
-    if own.startswith(_PACKAGE):
-        name = own.removeprefix(_PACKAGE)
+    full_name = message.DESCRIPTOR.full_name
+    if full_name.startswith(_PACKAGE):
+        name = full_name.removeprefix(_PACKAGE)
         if name in _AS_JSON:
             return json_format.MessageToDict(message)
         wrapped = message.DESCRIPTOR.fields_by_name.get("value")

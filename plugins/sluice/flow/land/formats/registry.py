@@ -99,19 +99,19 @@ def address_of(connection: Connection) -> Address:
         )
     port = f":{connection.port}" if connection.port else ""
     try:
-        place = urlsplit(f"{scheme or 'http'}://{rest}")
-        url = place._replace(netloc=place.netloc + port).geturl()
-        known = httpx.URL(url).scheme in ("http", "https")
+        address = urlsplit(f"{scheme or 'http'}://{rest}")
+        url = address._replace(netloc=address.netloc + port).geturl()
+        is_http = httpx.URL(url).scheme in ("http", "https")
     except (ValueError, httpx.InvalidURL):
-        url, known = "", False
-    if not known:
+        url, is_http = "", False
+    if not is_http:
         raise WrongUse(f"connection {connection.conn_id!r}: expected http(s)://host as its host, and a port")
     extra = {name: connection.extra.get(name) for name in ("ca", "certificate", "key")}
     return Address(url, connection.login, connection.password, **extra)
 
 
 class SchemaRegistry:
-    """One per task. `schema` caches its answers: an id never gets another schema."""
+    """One per task. An id never gets another schema: the caller caches what `schema` returns."""
 
     def __init__(
         self, address: Address, serialized: bool, sleep: Callable[[float], None] = time.sleep
@@ -134,13 +134,13 @@ class SchemaRegistry:
     def schema(self, number: int) -> StoredSchema | None:
         """Returns the schema; None where the registry knows no such id. Raises RegistryUnavailable,
         RegistryRefused."""
-        found = self._of_id(number) if number <= _LARGEST_ID else None
-        if found is None:
+        schema = self._of_id(number) if number <= _LARGEST_ID else None
+        if schema is None:
             return None
         references: dict[str, str] = {}
-        self._refer(found, references, frozenset())
-        kind = found.schema_type or "AVRO"
-        return StoredSchema(kind, found.schema, tuple(references.values()), tuple(references))
+        self._refer(schema, references, frozenset())
+        kind = schema.schema_type or "AVRO"
+        return StoredSchema(kind, schema.schema, tuple(references.values()), tuple(references))
 
     def check(self) -> None:
         """Asks what a landing asks. Raises RegistryUnavailable, RegistryRefused."""
@@ -154,30 +154,30 @@ class SchemaRegistry:
             return None
         return self._schema(answer)
 
-    def _refer(self, schema: _Schema, known: dict[str, str], inside: frozenset[str]) -> None:
-        """Adds what `schema` refers to, and that what it refers to itself, before it."""
+    def _refer(self, schema: _Schema, texts: dict[str, str], paths: frozenset[str]) -> None:
+        """Adds the texts of the schemas that `schema` refers to, each after those it refers to itself."""
         for reference in schema.references or ():
-            place = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
-            if place in inside:
-                raise self._refused(f"{place} refers to itself", "register it without the circle")
-            if reference.name not in known:
-                if len(known) + len(inside) >= MOST_REFERENCES:
-                    most = f"{place}: a schema refers to more than {MOST_REFERENCES} others"
+            path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+            if path in paths:
+                raise self._refused(f"{path} refers to itself", "register it without the circle")
+            if reference.name not in texts:
+                if len(texts) + len(paths) >= MOST_REFERENCES:
+                    most = f"{path}: a schema refers to more than {MOST_REFERENCES} others"
                     raise self._refused(most, "join some of them into one schema")
-                found = self._schema(self._get(place))
-                self._refer(found, known, inside | {place})
-                known[reference.name] = found.schema
+                referred = self._schema(self._get(path))
+                self._refer(referred, texts, paths | {path})
+                texts[reference.name] = referred.schema
 
-    def _get(self, place: str) -> httpx.Response:
+    def _get(self, path: str) -> httpx.Response:
         """Returns the first answer that another try would not change. Raises RegistryUnavailable after the
         last."""
         reason = ""
         for wait in (*WAITS, None):
             try:
-                with whole_answer(self._client, place, self._format, SECONDS) as answer:
+                with whole_answer(self._client, path, self._format, SECONDS) as answer:
                     if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
                         return self._held(answer)
-                reason = f"status {answer.status_code} of {place}"
+                reason = f"status {answer.status_code} of {path}"
             except httpx.RequestError as error:
                 reason = str(error) or type(error).__name__
             if wait is not None:
@@ -200,7 +200,7 @@ class SchemaRegistry:
         )
 
     def _schema(self, answer: httpx.Response) -> _Schema:
-        """Raises RegistryRefused for every other answer."""
+        """Returns the schema in an answer. Raises RegistryRefused for any other answer."""
         status, code = answer.status_code, _error_code(answer)
         reason = f"status {status} of {answer.url}" + (f", error code {code}" if code else "")
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
@@ -222,8 +222,7 @@ class SchemaRegistry:
 
 
 def _error_code(answer: httpx.Response) -> int | None:
-    """Returns the registry's own, which says more than the status; None where it is another server's
-    answer."""
+    """Returns the registry's own code, which says more than the status; None for another server's answer."""
     try:
         return _REFUSAL.decode(answer.content).error_code
     except _NO_ANSWER:

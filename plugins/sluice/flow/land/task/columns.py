@@ -54,12 +54,12 @@ _COMPRESSED = ["_payload", "_key", "_headers.list.element.key", "_headers.list.e
 
 def lengths(texts: Any) -> np.ndarray:
     """Returns the bytes of each value of a binary or string column; 0 of a null."""
-    found: np.ndarray = pc.fill_null(pc.binary_length(texts), 0).to_numpy()
-    return found
+    sizes: np.ndarray = pc.fill_null(pc.binary_length(texts), 0).to_numpy()
+    return sizes
 
 
 def like(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """`schema` with those of the further columns that `names` has."""
+    """Returns `schema`, and those of the optional columns that are among `names`."""
     return pa.schema([*schema, *(pa.field(name, kind) for name, kind in _MORE.items() if name in names)])
 
 
@@ -69,17 +69,17 @@ def empty(rows: pa.Table) -> frozenset[str]:
 
 
 def writer(
-    place: Path | pa.BufferOutputStream, schema: pa.Schema, plain: Collection[str] = ()
+    sink: Path | pa.BufferOutputStream, schema: pa.Schema, plain: Collection[str] = ()
 ) -> pq.ParquetWriter:
     """Files are self-describing Parquet without Arrow's own schema: any reader sees plain columns. Those of
     `plain` are not compressed."""
-    own = set(schema.names) - set(plain)
-    compressed = [path for path in _COMPRESSED if path.partition(".")[0] in own]
+    compressible = set(schema.names) - set(plain)
+    compressed = [path for path in _COMPRESSED if path.partition(".")[0] in compressible]
     codecs: dict[str, _Codec] = dict.fromkeys(schema.names, "none")
     codecs |= dict.fromkeys(compressed, "zstd")
     dictionaries = [name for name in _DICTIONARIES if name in schema.names]
     return pq.ParquetWriter(
-        place,
+        sink,
         schema,
         compression=codecs,
         compression_level=dict.fromkeys(compressed, 1),
@@ -120,26 +120,25 @@ def taken(
 
 def timed(taken: pa.Table, types: np.ndarray, times: np.ndarray) -> pa.Table:
     """Returns `taken` rows with the codes of their types, and their event times (ms)."""
-    found = taken.add_column(1, "_type", pa.array(types))
-    return found.add_column(2, "_event_time", pa.array(times, pa.int64()).view(_TIME))
+    event_times = pa.array(times, pa.int64()).view(_TIME)
+    return taken.add_column(1, "_type", pa.array(types)).add_column(2, "_event_time", event_times)
 
 
 def rows(kept: pa.Table, types: pa.Array[Any]) -> pa.Table:
     """Returns rows to be written, out of `timed` ones that are known to be UTF-8."""
     payload = pa.chunked_array([chunk.view(pa.string()) for chunk in kept["_payload"].chunks])
-    found = kept.set_column(0, "_payload", payload)
-    return found.set_column(1, "_type", types)
+    return kept.set_column(0, "_payload", payload).set_column(1, "_type", types)
 
 
 def opened(
-    taken: pa.Table, places: np.ndarray, payloads: pa.Array[Any], numbers: np.ndarray | None
+    taken: pa.Table, positions: np.ndarray, payloads: pa.Array[Any], numbers: np.ndarray | None
 ) -> pa.Table:
     """`taken` records as the rows that came out of them: the record of each row, its payload and, of a
     message that was an array, its number. A whole array beside each of its rows would take its square."""
     if numbers is None:
-        rows = taken.take(pa.array(places, pa.int64()))
+        rows = taken.take(pa.array(positions, pa.int64()))
         return rows.append_column("_raw", rows["_payload"]).set_column(0, "_payload", payloads)
-    rows = taken.drop_columns("_payload").take(pa.array(places, pa.int64()))
+    rows = taken.drop_columns("_payload").take(pa.array(positions, pa.int64()))
     return rows.append_column("_row", pa.array(numbers)).add_column(0, "_payload", payloads)
 
 
@@ -150,12 +149,12 @@ def rejected(
     `sizes`: of each row, where any is too large."""
     positions = sorted(refused)
     chosen = pa.array(positions, pa.int64())
-    found = rows.take(chosen)
-    own = pa.nulls(len(positions), _SIZE.type) if sizes is None else sizes.take(chosen)
-    found = found.add_column(found.column_names.index("_headers") + 1, _SIZE, own)
-    if "_raw" in found.column_names:
-        found = found.set_column(0, "_payload", found["_raw"]).drop_columns("_raw")
-    if arrays and "_row" not in found.column_names:
-        found = found.append_column("_row", pa.nulls(len(positions), _ROW))
+    records = rows.take(chosen)
+    refused_sizes = pa.nulls(len(positions), _SIZE.type) if sizes is None else sizes.take(chosen)
+    records = records.add_column(records.column_names.index("_headers") + 1, _SIZE, refused_sizes)
+    if "_raw" in records.column_names:
+        records = records.set_column(0, "_payload", records["_raw"]).drop_columns("_raw")
+    if arrays and "_row" not in records.column_names:
+        records = records.append_column("_row", pa.nulls(len(positions), _ROW))
     verdicts = pa.array([refused[position] for position in positions], pa.string())
-    return found.add_column(1, "_reason", verdicts)
+    return records.add_column(1, "_reason", verdicts)

@@ -30,9 +30,9 @@ class FieldTexts:
         self._paths: list[FieldPath] = [tuple(path.split(".")) for path in paths]
         tree: Tree = {}
         for path in self._paths:
-            place = tree
+            node = tree
             for name in path:
-                place = place.setdefault(name, {})
+                node = node.setdefault(name, {})
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(_struct(tree)).decode
         self._getters = [_getter(tree, path) for path in self._paths]
 

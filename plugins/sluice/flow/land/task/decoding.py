@@ -38,9 +38,9 @@ def decoding_of(event: Event) -> Decoding | None:
         from sluice.flow.land.formats.registry import address_of
 
         address = address_of(connections.find(event.registry.connection))
-    found = Decoding(form.kind, schema_of(event), form.message, address, str(form.schema_file or ""))
-    _decode(found)  # a schema that cannot be used is refused before anything is read
-    return found
+    decoding = Decoding(form.kind, schema_of(event), form.message, address, str(form.schema_file or ""))
+    _decode(decoding)  # a schema that cannot be used is refused before anything is read
+    return decoding
 
 
 def schema_of(event: Event) -> bytes | None:

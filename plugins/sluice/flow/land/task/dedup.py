@@ -75,8 +75,8 @@ class Deduplicator:
             if name is not None and not self._first((topic, partition, number), name)
         }
 
-    def _first(self, place: tuple[str, int, int], name: bytes) -> bool:
-        found = _LINE.fullmatch(name)
-        if found is None:
+    def _first(self, where: tuple[str, int, int], name: bytes) -> bool:
+        match = _LINE.fullmatch(name)
+        if match is None:
             return True
-        return self._seen.setdefault((*place, found[1]), Lines()).add(int(found[2]))
+        return self._seen.setdefault((*where, match[1]), Lines()).add(int(match[2]))

@@ -31,16 +31,18 @@ def batches(reader: BoundedReader, task: Task) -> Iterator[pa.RecordBatch]:
     Raises KafkaUnavailable, BatchUnreadable.
     """
     edges = sorted(task.edges.items())
-    spans = [OffsetSpan(*place, int(offsets[0]), int(offsets[-1])) for place, offsets in edges]
+    spans = [
+        OffsetSpan(*topic_partition, int(offsets[0]), int(offsets[-1])) for topic_partition, offsets in edges
+    ]
     gathered: list[pa.RecordBatch] = []
     rows, size, before = 0, 0, None
     for records in reader.read(spans):
-        place, count = records[:2], len(records.offsets)
-        if gathered and (place != before or rows + count > _RECORDS or size > WHOLE_BYTES):
+        topic_partition, count = records[:2], len(records.offsets)
+        if gathered and (topic_partition != before or rows + count > _RECORDS or size > WHOLE_BYTES):
             yield _joined(gathered)
             gathered, rows, size = [], 0, 0
         gathered.append(_batch(task, records))
-        rows, size, before = rows + count, size + gathered[-1].nbytes, place
+        rows, size, before = rows + count, size + gathered[-1].nbytes, topic_partition
     if gathered:
         yield _joined(gathered)
 
@@ -49,15 +51,15 @@ def divided(task: Task, rows: int) -> list[Task]:
     """Divides into tasks of at most so many offsets of one partition, which read together what `task`
     reads."""
     return [
-        replace(task, edges={place: np.clip(edges, start, min(start + rows, int(edges[-1])))})
-        for place, edges in sorted(task.edges.items())
+        replace(task, edges={topic_partition: np.clip(edges, start, min(start + rows, int(edges[-1])))})
+        for topic_partition, edges in sorted(task.edges.items())
         for start in range(int(edges[0]), int(edges[-1]), rows)
     ]
 
 
 def _batch(task: Task, records: PartitionRecords) -> pa.RecordBatch:
     place, count = task.place(records.topic, records.partition), len(records.offsets)
-    texts = [None if own is None else headers.to_json(own) for own in records.headers]
+    texts = [None if pairs is None else headers.to_json(pairs) for pairs in records.headers]
     columns = {
         "value": pa.array(records.values, pa.binary()),
         "key": pa.array(records.keys, pa.binary()),

@@ -41,15 +41,19 @@ class DuplicateFields:
         """
         if not self._paths:
             return []
-        whole = b"\n".join(filter(None, events) if good else [event or b"" for event in events])
-        found: set[int] = set()
-        if b"\\" in whole and self._escaped.search(whole):
+        joined = b"\n".join(filter(None, events) if good else [event or b"" for event in events])
+        suspects: set[int] = set()
+        if b"\\" in joined and self._escaped.search(joined):
             good = False
-            found |= {at for at, event in enumerate(events) if event and self._escaped.search(event)}
+            suspects |= {
+                position for position, event in enumerate(events) if event and self._escaped.search(event)
+            }
         for name in self._names:
-            if not (good and name in self._needed and whole.count(name) == len(events)):
-                found |= {at for at, event in enumerate(events) if event and event.count(name) > 1}
-        return [at for at in sorted(found) if self._is(events[at] or b"")]
+            if not (good and name in self._needed and joined.count(name) == len(events)):
+                suspects |= {
+                    position for position, event in enumerate(events) if event and event.count(name) > 1
+                }
+        return [position for position in sorted(suspects) if self._is(events[position] or b"")]
 
     def _is(self, event: bytes) -> bool:
         if not self._escaped.search(event) and self._same_again(event):
@@ -67,12 +71,12 @@ class DuplicateFields:
         return all(event.count(name) == again.count(name) for name in self._names)
 
 
-def _twice(found: Any, path: FieldPath) -> bool:
+def _twice(node: Any, path: FieldPath) -> bool:
     for name in path:
-        if not isinstance(found, _Members):
+        if not isinstance(node, _Members):
             return False
-        values = [value for own, value in found if own == name]
+        values = [value for member, value in node if member == name]
         if len(values) != 1:
             return bool(values)
-        [found] = values
+        [node] = values
     return False

@@ -45,14 +45,16 @@ TypeOf = Callable[[dict[str, Any]], str | None]
 class ErasedValues:
     """The values that are erased from one slice."""
 
-    def __init__(self, found: ErasureList, entries: Sequence[Erasure]) -> None:
-        self._digest = found.digest
+    def __init__(self, erasures: ErasureList, entries: Sequence[Erasure]) -> None:
+        self._digest = erasures.digest
         self._fields: dict[tuple[str, ...], dict[str, set[str]]] = {}
         for entry in entries:
             for value in entry.values:
                 self._fields.setdefault(value.path, {}).setdefault(value.digest, set()).add(entry.type)
         self._keys = self._fields.pop(KEY, {})
-        self._all = frozenset(one for known in self._fields.values() for one in known)
+        self._all = frozenset(
+            digest for types_by_digest in self._fields.values() for digest in types_by_digest
+        )
         names = sorted({path[-1] for path in self._fields})
         self._named = re.compile(_after(names), re.DOTALL) if names else None
         self._escaped = escapes_of(name for path in self._fields for name in path)
@@ -81,14 +83,14 @@ class ErasedValues:
 
     def _values(self, text: bytes) -> Iterator[bytes]:
         """Yields what follows the last name of a path, as a person types it."""
-        for found in self._named.findall(text) if self._named else ():
-            if len(found) > 6 * LONGEST:  # six bytes write one character
+        for written in self._named.findall(text) if self._named else ():
+            if len(written) > 6 * LONGEST:  # six bytes write one character
                 continue
-            if found[:1] != b'"':
-                yield found
-            elif b"\\" not in found:
-                yield found[1:-1]
-            elif (value := _unescaped(found)) is not None:
+            if written[:1] != b'"':
+                yield written
+            elif b"\\" not in written:
+                yield written[1:-1]
+            elif (value := _unescaped(written)) is not None:
                 yield value
 
     def _exactly(self, text: bytes, type_of: TypeOf) -> bool:
@@ -105,78 +107,83 @@ class ErasedValues:
 
     def _loosely(self, text: bytes) -> bool:
         pieces = (piece for piece in text.split(b'"') if SHORTEST <= len(piece) <= LONGEST)
-        found = (*self._values(text), *pieces, *_TOKEN.findall(text))
-        return any(self._digest(value) in self._all for value in found)
+        candidates = (*self._values(text), *pieces, *_TOKEN.findall(text))
+        return any(self._digest(value) in self._all for value in candidates)
 
 
 @dataclass(frozen=True)
 class BatchErasing:
-    """A batch of records of one topic and partition. `slices`: of each record the number of its slice.
-    `found`: which are erased whatever they hold now, for the lake's row of them is; None: none of them."""
+    """A batch of records of one topic and partition. `slices`: the number of each record's slice.
+    `erased_in_lake`: which are erased whatever they hold now, because the lake's row of them is; None: none.
+    """
 
-    own: Sequence[ErasedValues | None]
+    values_by_slice: Sequence[ErasedValues | None]
     event: Event
     slices: np.ndarray
     keys: pa.Array[Any]
     topic: str
     headers: pa.Array[Any]
-    found: Sequence[bool] | None = None
+    erased_in_lake: Sequence[bool] | None = None
 
-    def has(self, place: int, text: bytes | None) -> bool:
-        """Returns whether the text, which came out of the record at `place`, is erased."""
-        values = self.own[int(self.slices[place])]
+    def has(self, position: int, text: bytes | None) -> bool:
+        """Returns whether the text, which came out of the record at `position`, is erased."""
+        values = self.values_by_slice[int(self.slices[position])]
         if values is None:
             return False
-        if self.found is not None and self.found[place]:
+        if self.erased_in_lake is not None and self.erased_in_lake[position]:
             return True
-        own = partial(type_of, self.event.type, topic=self.topic, headers=self.headers, place=place)
-        return values.has(self.keys[place].as_py(), text, own)
+        type_in_record = partial(
+            type_of, self.event.type, topic=self.topic, headers=self.headers, position=position
+        )
+        return values.has(self.keys[position].as_py(), text, type_in_record)
 
 
 def type_of(
-    source: TypeSource, event: dict[str, Any], topic: str, headers: pa.Array[Any], place: int
+    source: TypeSource, event: dict[str, Any], topic: str, headers: pa.Array[Any], position: int
 ) -> str | None:
-    """Returns the type that the pipeline file gives an event out of the record at `place` of `headers`."""
+    """Returns the type that the pipeline file gives an event out of the record at `position` of `headers`."""
     if source.field is not None:
         try:
             return text_of(field_of(event, source.field.split(".")))
         except UnreadablePayload:
             return None
     if source.header is not None:
-        found = last_values(headers.slice(place, 1), source.header)[0].as_py()
-        return None if found is None else found.decode(errors="replace")
+        header = last_values(headers.slice(position, 1), source.header)[0].as_py()
+        return None if header is None else header.decode(errors="replace")
     return topic
 
 
 class Erasing:
     """One per task."""
 
-    def __init__(self, found: ErasureList, slices: Sequence[Slice], event: Event) -> None:
-        known: dict[tuple[Erasure, ...], ErasedValues | None] = {(): None}
-        self._own: list[ErasedValues | None] = []
+    def __init__(self, erasures: ErasureList, slices: Sequence[Slice], event: Event) -> None:
+        values_by_entries: dict[tuple[Erasure, ...], ErasedValues | None] = {(): None}
+        self._values_by_slice: list[ErasedValues | None] = []
         for slice_ in slices:
-            entries = tuple(one for one in found.entries if one.covers(slice_))
-            if entries not in known:
-                known[entries] = ErasedValues(found, entries)
-            self._own.append(known[entries])
+            entries = tuple(entry for entry in erasures.entries if entry.covers(slice_))
+            if entries not in values_by_entries:
+                values_by_entries[entries] = ErasedValues(erasures, entries)
+            self._values_by_slice.append(values_by_entries[entries])
         self._event = event
 
     @property
     def active(self) -> bool:
-        return any(one is not None for one in self._own)
+        return any(values is not None for values in self._values_by_slice)
 
     def values(self, number: int) -> ErasedValues | None:
         """Returns what is erased from a slice."""
-        return self._own[number]
+        return self._values_by_slice[number]
 
     def of(
         self, topic: str, slices: np.ndarray, batch: pa.RecordBatch, headers: pa.Array[Any]
     ) -> BatchErasing | None:
         """Returns None where nothing is erased from the slices of the batch."""
-        if not any(self._own[number] is not None for number in np.unique(slices).tolist()):
+        if not any(self._values_by_slice[number] is not None for number in np.unique(slices).tolist()):
             return None
-        found: list[Any] | None = batch[ERASED].to_pylist() if ERASED in batch.schema.names else None
-        return BatchErasing(self._own, self._event, slices, batch["key"], topic, headers, found)
+        erased_in_lake: list[Any] | None = batch[ERASED].to_pylist() if ERASED in batch.schema.names else None
+        return BatchErasing(
+            self._values_by_slice, self._event, slices, batch["key"], topic, headers, erased_in_lake
+        )
 
 
 def _after(names: Sequence[str]) -> bytes:

@@ -18,7 +18,7 @@ MOST = 1_000
 
 
 class FarHours:
-    """In one task: of each slice all event hours that are near it, and the first MOST of the others.
+    """Admits, in one task, all event hours that are near their slice, and the first MOST others of each.
 
     On a side where `max_early` or `max_late` is set, that setting is the bound, and no hour is far.
     """
@@ -26,20 +26,20 @@ class FarHours:
     def __init__(
         self, slices: Sequence[Slice], max_early: timedelta | None, max_late: timedelta | None
     ) -> None:
-        early, late = (NEAR if given is None else None for given in (max_early, max_late))
+        early, late = (NEAR if limit is None else None for limit in (max_early, max_late))
         self._first, self._last = event_bounds(slices, early, late)
         self._admitted: dict[int, set[int]] = {}
 
     def bounded(self, parsed: ParsedRecords, slices: np.ndarray) -> ParsedRecords:
         """`slices` are those of all records that were parsed."""
-        own = slices[parsed.rows]
-        far = (parsed.times < self._first[own]) | (parsed.times > self._last[own])
+        row_slices = slices[parsed.rows]
+        far = (parsed.times < self._first[row_slices]) | (parsed.times > self._last[row_slices])
         if not far.any():
             return parsed
         hours = parsed.times // HOUR_MS
         good = ~far
         for row in np.flatnonzero(far).tolist():
-            good[row] = self._admits(int(own[row]), int(hours[row]))
+            good[row] = self._admits(int(row_slices[row]), int(hours[row]))
         if good.all():
             return parsed
         refused = dict.fromkeys(parsed.rows[~good].tolist(), reject_reasons.TOO_MANY_HOURS)

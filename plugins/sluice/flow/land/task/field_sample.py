@@ -25,14 +25,14 @@ def chosen(first: int, last: int, step: int) -> np.ndarray:
     return offsets[(offsets >= first) & (offsets <= last)]
 
 
-def rows_at(offsets: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Returns the places of ascending `offsets` that are `wanted`, also ascending; an offset may be there
-    often."""
+def rows_at(offsets: np.ndarray, inspected: np.ndarray) -> np.ndarray:
+    """Returns the positions in `offsets` of those that are `inspected`. Both ascend; `offsets` may repeat
+    one."""
     begin, end = int(offsets[0]), int(offsets[-1]) + 1
-    wanted = wanted[slice(*np.searchsorted(wanted, (begin, end)).tolist())]
+    inspected = inspected[slice(*np.searchsorted(inspected, (begin, end)).tolist())]
     if end - begin == len(offsets) and (np.diff(offsets) == 1).all():
-        return wanted - begin
-    first, until = np.searchsorted(offsets, wanted, "left"), np.searchsorted(offsets, wanted, "right")
+        return inspected - begin
+    first, until = np.searchsorted(offsets, inspected, "left"), np.searchsorted(offsets, inspected, "right")
     counts = until - first
     places: np.ndarray = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
     return places

@@ -58,7 +58,7 @@ class FieldTally:
         self, edges: Edges, names: Sequence[str], configured: Collection[str], exact: Collection[str]
     ) -> None:
         self._edges, self._steps = edges, steps_of(edges)
-        self._wanted: tuple[object, np.ndarray] = (None, np.empty(0, np.int64))
+        self._sample: tuple[object, np.ndarray] = (None, np.empty(0, np.int64))
         self._names, self._configured, self._exact = names, frozenset(configured), frozenset(exact)
         self._exact_codes = np.empty(0, bool)
         self._slices: dict[int, _Slice] = {}
@@ -68,15 +68,15 @@ class FieldTally:
 
     def add(
         self,
-        place: tuple[str, int],
+        topic_partition: tuple[str, int],
         payloads: pa.ChunkedArray[Any],
         offsets: np.ndarray,
         slices: np.ndarray,
         types: np.ndarray,
     ) -> None:
-        """Rows that land, of one topic and partition and in the order of their offsets, and the numbers of
-        slice and type of each."""
-        rows = self._inspected(place, offsets, slices, types)
+        """Counts rows that land, of one topic and partition and in the order of their offsets; `slices` and
+        `types` are the numbers of each row's."""
+        rows = self._inspected(topic_partition, offsets, slices, types)
         if not len(rows):
             return
         texts = _texts(payloads, rows)
@@ -96,39 +96,41 @@ class FieldTally:
     def report(self, cluster: str, slices: Sequence[Slice]) -> tuple[SeenFields, ...]:
         self._count()
         return tuple(
-            SeenFields(cluster, slices[number].id, own.thinned, tuple(self._types(number, own)))
-            for number, own in self._slices.items()
+            SeenFields(
+                cluster, slices[number].id, slice_tally.thinned, tuple(self._types(number, slice_tally))
+            )
+            for number, slice_tally in self._slices.items()
         )
 
     def _inspected(
-        self, place: tuple[str, int], offsets: np.ndarray, slices: np.ndarray, types: np.ndarray
+        self, topic_partition: tuple[str, int], offsets: np.ndarray, slices: np.ndarray, types: np.ndarray
     ) -> np.ndarray:
         if not len(offsets):
             return offsets
-        one = slices[0] == slices[-1]
-        edges = [0, len(slices)] if one else runs_of(slices)
-        parts = [self._sampled(place, offsets, int(slices[a]), a, b) for a, b in pairwise(edges)]
-        rows: np.ndarray = parts[0] if one else np.concatenate(parts)
+        one_slice = slices[0] == slices[-1]
+        edges = [0, len(slices)] if one_slice else runs_of(slices)
+        parts = [self._sampled(topic_partition, offsets, int(slices[a]), a, b) for a, b in pairwise(edges)]
+        rows: np.ndarray = parts[0] if one_slice else np.concatenate(parts)
         if not self._exact or len(rows) == len(offsets):
             return rows
         return np.union1d(rows, np.flatnonzero(self._is_exact()[types]))
 
     def _sampled(
-        self, place: tuple[str, int], offsets: np.ndarray, number: int, start: int, until: int
+        self, topic_partition: tuple[str, int], offsets: np.ndarray, number: int, start: int, until: int
     ) -> np.ndarray:
-        """Of the rows from `start` to `until`, which are those of slice `number`."""
+        """Returns which rows are inspected of those from `start` to `until`, all of slice `number`."""
         if self._steps[number] == 1:
             return np.arange(start, until)
-        key, own = (place, number), offsets[start:until]
-        if self._wanted[0] != key:
-            first, last = self._edges[place][number : number + 2].tolist()
-            self._wanted = (key, chosen(first, last - 1, self._steps[number]))
-        return start + rows_at(own, self._wanted[1])
+        key, slice_offsets = (topic_partition, number), offsets[start:until]
+        if self._sample[0] != key:
+            first, last = self._edges[topic_partition][number : number + 2].tolist()
+            self._sample = (key, chosen(first, last - 1, self._steps[number]))
+        return start + rows_at(slice_offsets, self._sample[1])
 
     def _is_exact(self) -> np.ndarray:
-        known = len(self._exact_codes)
-        if known < len(self._names):
-            new = [self._exactly(name) for name in self._names[known:]]
+        judged = len(self._exact_codes)
+        if judged < len(self._names):
+            new = [self._exactly(name) for name in self._names[judged:]]
             self._exact_codes = np.concatenate((self._exact_codes, np.array(new, bool)))
         return self._exact_codes
 
@@ -136,48 +138,48 @@ class FieldTally:
         return name in self._exact or (ALL_OTHERS in self._exact and name not in self._configured)
 
     def _add(self, number: int, code: int, shape: EventShape, rows: int) -> None:
-        own, name = self._slices.setdefault(number, _Slice()), self._names[code]
-        seen = own.types.get(code)
+        slice_tally, name = self._slices.setdefault(number, _Slice()), self._names[code]
+        seen = slice_tally.types.get(code)
         if seen is None:
-            if not (name in self._configured or keeps(own.thinned, name)):
+            if not (name in self._configured or keeps(slice_tally.thinned, name)):
                 return
-            seen = own.types[code] = _Type()
-            self._weigh(own, name)
+            seen = slice_tally.types[code] = _Type()
+            self._weigh(slice_tally, name)
         seen.rows += rows
-        for place, (text, kind) in enumerate(zip(*shape, strict=True)):
+        for position, (text, kind) in enumerate(zip(*shape, strict=True)):
             counts = seen.fields.get(text)
             if counts is None:
-                if len(text) > NAME_CHARACTERS or not keeps(own.thinned, name, text):
+                if len(text) > NAME_CHARACTERS or not keeps(slice_tally.thinned, name, text):
                     seen.others += rows
                     continue
                 counts = seen.fields[text] = [0] * (_PLACES + 1)
-                self._weigh(own, text)
+                self._weigh(slice_tally, text)
             counts[KIND_OF[kind]] += rows
-            counts[_PLACES] += place * rows
+            counts[_PLACES] += position * rows
 
-    def _weigh(self, own: _Slice, text: str, sign: int = 1) -> None:
+    def _weigh(self, slice_tally: _Slice, text: str, sign: int = 1) -> None:
         weight = sign * (_ENTRY_BYTES + len(text))
-        own.bytes += weight
+        slice_tally.bytes += weight
         self._bytes += weight
 
     def _thin(self) -> bool:
-        """False when nothing more can be dropped."""
-        own = max(self._slices.values(), key=lambda one: one.bytes)
-        own.thinned += 1
-        for code, seen in list(own.types.items()):
+        """Drops half of the fields of the slice with most. Returns False when nothing more can be dropped."""
+        slice_tally = max(self._slices.values(), key=lambda tally: tally.bytes)
+        slice_tally.thinned += 1
+        for code, seen in list(slice_tally.types.items()):
             name = self._names[code]
-            if not (name in self._configured or keeps(own.thinned, name)):
+            if not (name in self._configured or keeps(slice_tally.thinned, name)):
                 for text in (name, *seen.fields):
-                    self._weigh(own, text, -1)
-                del own.types[code]
+                    self._weigh(slice_tally, text, -1)
+                del slice_tally.types[code]
                 continue
-            for text in [text for text in seen.fields if not keeps(own.thinned, name, text)]:
+            for text in [text for text in seen.fields if not keeps(slice_tally.thinned, name, text)]:
                 seen.others += sum(seen.fields.pop(text)[:_PLACES])
-                self._weigh(own, text, -1)
-        return own.thinned < _MOST_THINNED
+                self._weigh(slice_tally, text, -1)
+        return slice_tally.thinned < _MOST_THINNED
 
-    def _types(self, number: int, own: _Slice) -> Iterator[TypeFields]:
-        for code, seen in own.types.items():
+    def _types(self, number: int, slice_tally: _Slice) -> Iterator[TypeFields]:
+        for code, seen in slice_tally.types.items():
             name = self._names[code]
             fields = {text: _seen(counts) for text, counts in seen.fields.items()}
             exact = self._steps[number] == 1 or self._exactly(name)
@@ -192,8 +194,8 @@ def _texts(payloads: pa.ChunkedArray[Any], rows: np.ndarray) -> list[Any]:
 
 
 def steps_of(edges: Edges) -> list[int]:
-    """By the slice's number: one of how many offsets is inspected."""
-    offsets = np.sum([np.diff(own) for own in edges.values()], axis=0)
+    """Returns by the slice's number: one of how many offsets is inspected."""
+    offsets = np.sum([np.diff(starts) for starts in edges.values()], axis=0)
     return [step_of(int(count)) for count in offsets]
 
 

@@ -31,15 +31,15 @@ class EventField:
 
 def fields_of(event: Event) -> tuple[EventField, ...]:
     """Returns the type's field, then the time's, as far as they are fields of the event."""
-    found = []
+    fields = []
     if event.type.field is not None:
         path = tuple(event.type.field.split("."))
-        found.append(EventField(path, str, reject_reasons.NO_TYPE, reject_reasons.TYPE_NOT_STRING))
+        fields.append(EventField(path, str, reject_reasons.NO_TYPE, reject_reasons.TYPE_NOT_STRING))
     if event.time.field is not None:
         kind = str if event.time.format == "iso8601" else int | float
         path = tuple(event.time.field.split("."))
-        found.append(EventField(path, kind, reject_reasons.NO_TIME, reject_reasons.TIME_NOT_UNDERSTOOD))
-    return tuple(found)
+        fields.append(EventField(path, kind, reject_reasons.NO_TIME, reject_reasons.TIME_NOT_UNDERSTOOD))
+    return tuple(fields)
 
 
 class FastReader:
@@ -94,12 +94,12 @@ def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
 
 def _plant(tree: dict[str, Any], field: EventField) -> None:
     *parents, leaf = field.path
-    place: Any = tree
+    node: Any = tree
     for name in parents:
-        place = place.setdefault(name, {})
-        if not isinstance(place, dict):
+        node = node.setdefault(name, {})
+        if not isinstance(node, dict):
             break
-    if not isinstance(place, dict) or place.setdefault(leaf, field.type) != field.type:
+    if not isinstance(node, dict) or node.setdefault(leaf, field.type) != field.type:
         raise WrongUse(f"event: no event has both the type and the time where {'.'.join(field.path)} says")
 
 

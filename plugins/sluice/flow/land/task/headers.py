@@ -46,9 +46,9 @@ def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:
 def last_values(headers: pa.Array[Any], name: str) -> pa.Array[Any]:
     """Of each record the value of its last header `name`, as Kafka's own `lastHeader`; null without one."""
     pairs: pa.Array[Any] = pc.list_flatten(headers)
-    wanted = pc.equal(pc.struct_field(pairs, "key"), pa.scalar(name))
-    rows = pc.list_parent_indices(headers).filter(wanted).to_numpy()
+    matches = pc.equal(pc.struct_field(pairs, "key"), pa.scalar(name))
+    rows = pc.list_parent_indices(headers).filter(matches).to_numpy()
     last = np.full(len(headers), -1)
     last[rows] = np.arange(len(rows))
-    values: pa.Array[Any] = pc.struct_field(pairs, "value").filter(wanted)
+    values: pa.Array[Any] = pc.struct_field(pairs, "value").filter(matches)
     return values.take(pa.array(last, pa.int64(), mask=last < 0))

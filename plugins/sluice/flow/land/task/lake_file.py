@@ -1,4 +1,4 @@
-"""A file of the lake that a task reads records from, where it makes a unit again."""
+"""A file of the lake that a task reads records from, where it remakes a unit."""
 
 from __future__ import annotations
 

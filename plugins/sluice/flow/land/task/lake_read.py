@@ -1,4 +1,4 @@
-"""The records of a unit out of the lake's own files: what a landing reads where it makes a unit again.
+"""The records of a unit out of the lake's own files: what a landing reads where it remakes a unit.
 
 A file holds the rows of one type and hour, so a partition's records lie in many of them, each in their own
 order. They are put in the order of their offsets, through files on the task's disk where they are many. Rows
@@ -67,10 +67,10 @@ class _Spans:
 
     def may_have(self, group: Any, columns: Mapping[str, int]) -> bool:
         """Returns whether a row group may have records between the edges, by its statistics."""
-        found = [group.column(columns[name]).statistics for name in ("_partition", "_offset")]
-        if any(one is None or not one.has_min_max for one in found):
+        statistics = [group.column(columns[name]).statistics for name in ("_partition", "_offset")]
+        if any(column is None or not column.has_min_max for column in statistics):
             return True
-        partition, offset = found
+        partition, offset = statistics
         if not any(partition.min <= number <= partition.max for number in self._partitions):
             return False
         return bool(offset.max >= self._first.min() and offset.min < self._until.max())
@@ -78,8 +78,8 @@ class _Spans:
     def chosen(self, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         """Returns which rows lie between the edges, and of each the number of its topic and partition, in the
         order in which a task reads them from Kafka."""
-        found: pa.Array[Any] = pc.index_in(batch["_topic"], value_set=self.topics)
-        topics = found.fill_null(-1).to_numpy()
+        indexes: pa.Array[Any] = pc.index_in(batch["_topic"], value_set=self.topics)
+        topics = indexes.fill_null(-1).to_numpy()
         places = batch["_partition"].to_numpy() * len(self.topics) + topics
         offsets = batch["_offset"].to_numpy()
         at = np.minimum(np.searchsorted(self._places, places), len(self._places) - 1)
@@ -120,20 +120,20 @@ def _read(path: Path, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterato
         meta = parquet.metadata
         if meta.num_rows != file.rows:
             raise file.refusal(f"has {meta.num_rows:,} rows, and its manifest says {file.rows:,}")
-        there = set(parquet.schema_arrow.names)
+        names = set(parquet.schema_arrow.names)
         paths = {meta.schema.column(number).path: number for number in range(meta.num_columns)}
         groups = [n for n in range(meta.num_row_groups) if spans.may_have(meta.row_group(n), paths)]
         if not groups:
             return
         if sha256(path) != file.sha256:
             raise file.refusal("has other bytes than its manifest says")
-        own = erased.of(file, there)
-        texts = {_value_of(there), *(() if own is None else ("_payload",))}
-        wanted = [name for name in (*texts, *_PLACE, *_MORE) if name in there]
-        for batch in parquet.iter_batches(_ROWS, row_groups=groups, columns=wanted):
+        row_erasing = erased.of(file, names)
+        texts = {_value_of(names), *(() if row_erasing is None else ("_payload",))}
+        selected = [name for name in (*texts, *_PLACE, *_MORE) if name in names]
+        for batch in parquet.iter_batches(_ROWS, row_groups=groups, columns=selected):
             rows, places = spans.chosen(batch)
             if len(rows):
-                yield _records(file, batch.take(pa.array(rows, pa.int64())), places, own)
+                yield _records(file, batch.take(pa.array(rows, pa.int64())), places, row_erasing)
 
 
 def _value_of(names: set[str]) -> str:
@@ -160,15 +160,15 @@ def _records(
             "value": batch[value].cast(pa.binary()),
             "size": sizes,
             "held": _held(file, batch, value, numbers),
-            "erased": _found(batch, numbers, erased),
+            "erased": _are_erased(batch, numbers, erased),
         }
     )
 
 
-def _found(batch: pa.RecordBatch, numbers: pa.Array[Any], erased: RowErasing | None) -> pa.Array[Any]:
+def _are_erased(batch: pa.RecordBatch, numbers: pa.Array[Any], erased: RowErasing | None) -> pa.Array[Any]:
     """Returns which rows are whole messages that are erased. Arrays are joined first, and then read."""
-    found = [False] * batch.num_rows if erased is None else erased.found(batch)
-    return pc.and_(pa.array(found, pa.bool_()), numbers.is_null())
+    flags = [False] * batch.num_rows if erased is None else erased.found(batch)
+    return pc.and_(pa.array(flags, pa.bool_()), numbers.is_null())
 
 
 def _held(file: LakeFile, batch: pa.RecordBatch, value: str, numbers: pa.Array[Any]) -> pa.Array[Any]:
@@ -176,11 +176,11 @@ def _held(file: LakeFile, batch: pa.RecordBatch, value: str, numbers: pa.Array[A
     if not file.rejected or file.masked is None:
         return pa.nulls(batch.num_rows, pa.string())
     texts: list[Any] = batch[value].cast(pa.binary()).to_pylist()
-    whole = numbers.is_null().to_pylist()
+    are_whole = numbers.is_null().to_pylist()
     reasons: list[Any] = batch["_reason"].to_pylist()
     held = [
-        reason if own and text is not None and is_held(text, file.masked) else None
-        for own, text, reason in zip(whole, texts, reasons, strict=True)
+        reason if is_whole and text is not None and is_held(text, file.masked) else None
+        for is_whole, text, reason in zip(are_whole, texts, reasons, strict=True)
     ]
     return pa.array(held, pa.string())
 

@@ -32,10 +32,10 @@ def has_run(text: np.ndarray) -> bool:
     mask = np.zeros((-(-len(text) // _WORD) + 2) * _WORD, np.uint8)
     np.less(text - np.uint8(_FIRST), _COUNT, out=mask[_WORD : _WORD + len(text)].view(np.bool_))
     full = mask.view(np.uint32) == _FULL
-    found = np.flatnonzero(full[:-2] & full[1:-1] & full[2:])
+    starts = np.flatnonzero(full[:-2] & full[1:-1] & full[2:])
     around = mask.reshape(-1, _WORD)
-    before = np.cumprod(around[found - 1, ::-1], axis=1).sum(axis=1)
-    after = np.cumprod(around[found + _WORDS], axis=1).sum(axis=1)
+    before = np.cumprod(around[starts - 1, ::-1], axis=1).sum(axis=1)
+    after = np.cumprod(around[starts + _WORDS], axis=1).sum(axis=1)
     return bool((before + after >= RUN - _WORDS * _WORD).any())
 
 
@@ -50,13 +50,14 @@ def has_tiny(text: np.ndarray) -> bool:
 
 
 def _tiny_in(text: np.ndarray) -> bool:
-    found = np.concatenate([_exponents(text, first) for first in (0, 1)])
-    found = found[(found > 1) & (found < len(text) - 4)]  # a number has `:1` before it and 3 digits behind
-    for place in (-1, 2, 3, 4):
-        found = found[_digit(text[found + place])]
-    around = np.maximum(found[:, None] - 1 - np.arange(RUN), 0)
+    exponents = np.concatenate([_exponents(text, first) for first in (0, 1)])
+    # A number has `:1` before it and 3 digits behind.
+    exponents = exponents[(exponents > 1) & (exponents < len(text) - 4)]
+    for distance in (-1, 2, 3, 4):
+        exponents = exponents[_digit(text[exponents + distance])]
+    around = np.maximum(exponents[:, None] - 1 - np.arange(RUN), 0)
     mantissa = np.cumprod(_digit(text[around]) | (text[around] == ord(".")), axis=1).sum(axis=1)
-    start = np.maximum(found - 1 - mantissa, 0)
+    start = np.maximum(exponents - 1 - mantissa, 0)
     start = np.maximum(start - (text[start] == ord("-")), 0)
     return bool(np.isin(text[start], _BEFORE).any())
 
@@ -78,5 +79,5 @@ def _bytes(chunk: pa.Array[Any]) -> np.ndarray:
     if data is None or not len(chunk):  # an empty array need not have offsets
         return np.empty(0, np.uint8)
     edges = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
-    whole: np.ndarray = np.frombuffer(data, np.uint8)
-    return whole[edges[0] : edges[1]]
+    content: np.ndarray = np.frombuffer(data, np.uint8)
+    return content[edges[0] : edges[1]]

@@ -62,21 +62,21 @@ def _mended(
     part: pa.RecordBatch, cut: Sequence[int], records: Iterator[RecordBody]
 ) -> Iterator[pa.RecordBatch]:
     begun, size = 0, 0
-    found: dict[int, RecordBody] = {}
+    bodies: dict[int, RecordBody] = {}
     for position, record in zip(cut, records, strict=True):
-        found[position - begun] = record
+        bodies[position - begun] = record
         size += record.size
         if size >= WHOLE_BYTES:
-            yield _replaced(part.slice(begun, position + 1 - begun), found)
-            begun, size, found = position + 1, 0, {}
+            yield _replaced(part.slice(begun, position + 1 - begun), bodies)
+            begun, size, bodies = position + 1, 0, {}
     if begun < part.num_rows:
-        yield _replaced(part.slice(begun), found)
+        yield _replaced(part.slice(begun), bodies)
 
 
-def _replaced(part: pa.RecordBatch, found: Mapping[int, RecordBody]) -> pa.RecordBatch:
+def _replaced(part: pa.RecordBatch, bodies: Mapping[int, RecordBody]) -> pa.RecordBatch:
     columns = {name: part[name].to_pylist() for name in _CONTENTS}
     sizes: list[int | None] = [None] * part.num_rows
-    for position, record in found.items():
+    for position, record in bodies.items():
         columns["value"][position], columns["key"][position] = record.value, record.key
         columns["headers"][position] = None if record.headers is None else headers.to_json(record.headers)
         sizes[position] = record.too_large

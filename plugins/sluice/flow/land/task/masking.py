@@ -29,7 +29,7 @@ class RecordMasks:
     ) -> None:
         self._before, self._names, self._active = before, names, rules is not None
         each = before or (None,)
-        self._units = [UnitMask(rules, one) for one in each] if rules is not None else []
+        self._units = [UnitMask(rules, masked) for masked in each] if rules is not None else []
         self._same = len(set(map(repr, before))) <= 1
         self._events: list[list[_Mask]] = [[] for _ in self._units]
 
@@ -41,9 +41,9 @@ class RecordMasks:
             keys: list[Any] = rows["_key"].to_pylist()
             masked = [unit.key(key) for key, unit in zip(keys, self._of(slices), strict=True)]
             rows = _set(rows, "_key", pa.array(masked, pa.binary()))
-        found = rows["_headers"]
-        if HEADERS not in self._units[0].keeps and found.null_count < rows.num_rows:
-            rows = _set(rows, "_headers", self._headers(found, slices))
+        headers = rows["_headers"]
+        if HEADERS not in self._units[0].keeps and headers.null_count < rows.num_rows:
+            rows = _set(rows, "_headers", self._headers(headers, slices))
         return rows
 
     def rows(self, rows: pa.Table, slices: np.ndarray, types: np.ndarray) -> pa.Table:
@@ -73,16 +73,16 @@ class RecordMasks:
         return self._units[number if self._before else 0]
 
     def _masks(self, number: int) -> list[_Mask]:
-        own = self._events[number if self._before else 0]
-        own += [self._unit(number).event_of(name) for name in self._names[len(own) :]]
-        return own
+        masks = self._events[number if self._before else 0]
+        masks += [self._unit(number).event_of(name) for name in self._names[len(masks) :]]
+        return masks
 
-    def _headers(self, found: pa.ChunkedArray[Any], slices: np.ndarray) -> pa.Array[Any]:
+    def _headers(self, headers: pa.ChunkedArray[Any], slices: np.ndarray) -> pa.Array[Any]:
         texts = [
             None
-            if own is None
-            else record_headers.to_json(unit.headers([(h["key"], h["value"]) for h in own]))
-            for own, unit in zip(found.to_pylist(), self._of(slices), strict=True)
+            if pairs is None
+            else record_headers.to_json(unit.headers([(h["key"], h["value"]) for h in pairs]))
+            for pairs, unit in zip(headers.to_pylist(), self._of(slices), strict=True)
         ]
         return record_headers.from_json(pa.array(texts, pa.string()))
 

@@ -42,16 +42,16 @@ class RecordColumns:
     latest: np.ndarray
     erasing: BatchErasing | None = None
 
-    def taken(self, places: np.ndarray, values: pa.Array[Any] | None = None) -> RecordColumns:
-        """Returns the records at `places`, with other `values` where they are given."""
-        rows = pa.array(places, pa.int64())
+    def taken(self, positions: np.ndarray, values: pa.Array[Any] | None = None) -> RecordColumns:
+        """Returns the records at `positions`, with other `values` where they are given."""
+        rows = pa.array(positions, pa.int64())
         return replace(
             self,
             values=self.values.take(rows) if values is None else values,
             headers=self.headers.take(rows),
-            timestamps=self.timestamps[places],
-            earliest=self.earliest[places],
-            latest=self.latest[places],
+            timestamps=self.timestamps[positions],
+            earliest=self.earliest[positions],
+            latest=self.latest[positions],
             erasing=None,
         )
 
@@ -90,10 +90,10 @@ class Parser:
     def parse(self, records: RecordColumns) -> ParsedRecords:
         read = self._read(records.values)
         rows, refused = read.rows, read.refused
-        types, found = self.types.encode(self._names(records, read))
-        _add(refused, rows, found)
-        times, found = self._times(records, read)
-        _add(refused, rows, found)
+        types, reasons = self.types.encode(self._names(records, read))
+        _add(refused, rows, reasons)
+        times, reasons = self._times(records, read)
+        _add(refused, rows, reasons)
         early = times < np.maximum(records.earliest[rows], FIRST_MS)
         late = times > np.minimum(records.latest[rows], LAST_MS)
         _add(
@@ -125,15 +125,15 @@ class Parser:
 
     def _read_one_by_one(self, texts: Sequence[bytes | None]) -> _Read:
         kept: list[int] = []
-        found: list[list[Any]] = []
+        rows: list[list[Any]] = []
         refused: Reasons = {}
         for position, text in enumerate(texts):
             try:
-                found.append(self._read_one(text))
+                rows.append(self._read_one(text))
                 kept.append(position)
             except Unparsed as verdict:
                 refused[position] = verdict.reason
-        columns = [[row[i] for row in found] for i in range(len(self._fields))]
+        columns = [[row[i] for row in rows] for i in range(len(self._fields))]
         return _Read(np.array(kept, np.int64), columns, refused)
 
     def _read_one(self, text: bytes | None) -> list[Any]:
@@ -174,7 +174,7 @@ def _any_too_deep(values: pa.Array[Any], texts: Sequence[bytes | None]) -> bool:
     return bool(long.any()) and any(text is not None and too_deep(text) for text in texts)
 
 
-def _add(refused: Reasons, rows: np.ndarray, found: Mapping[int, str]) -> None:
+def _add(refused: Reasons, rows: np.ndarray, reasons: Mapping[int, str]) -> None:
     """`found` counts within `rows`; a record's first reason stays."""
-    for position, reason in found.items():
+    for position, reason in reasons.items():
         refused.setdefault(int(rows[position]), reason)

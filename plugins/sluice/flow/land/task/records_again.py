@@ -34,9 +34,9 @@ def batches_of(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatc
     places = [task.place(*place) for place in sorted(task.edges)]
     for table in tables:
         for start, until in pairwise(runs_of(table["place"].to_numpy())):
-            own = table.slice(start, until - start).combine_chunks()
-            _refuse_held(task, own)
-            for part in _bounded(_whole(task, own)):
+            partition_rows = table.slice(start, until - start).combine_chunks()
+            _refuse_held(task, partition_rows)
+            for part in _bounded(_whole(task, partition_rows)):
                 yield _batch(part, places)
 
 
@@ -56,8 +56,8 @@ def _whole(task: Task, rows: pa.Table) -> pa.Table:
         values[start] if single[start] else b"[" + b",".join(values[start:until]) + b"]"
         for start, until in pairwise(starts.tolist())
     ]
-    found = rows.take(pa.array(starts[:-1]))
-    return found.set_column(found.column_names.index("value"), "value", pa.array(joined, pa.binary()))
+    records = rows.take(pa.array(starts[:-1]))
+    return records.set_column(records.column_names.index("value"), "value", pa.array(joined, pa.binary()))
 
 
 def _refuse_differing(task: Task, rows: pa.Table, place_in_record: np.ndarray) -> None:
@@ -84,9 +84,11 @@ def _refuse_held(task: Task, rows: pa.Table) -> None:
 
 
 def _refusal(task: Task, rows: pa.Table, row: int, what: str) -> CannotRemake:
-    place, offset = sorted(task.edges)[rows["place"][row].as_py()], rows["offset"][row].as_py()
-    slice_ = task.slices[int(np.searchsorted(task.edges[place], offset, "right")) - 1]
-    return CannotRemake(str(Unit(slice_, task.cluster)), f"{place[0]}/{place[1]} offset {offset} {what}")
+    topic_partition, offset = sorted(task.edges)[rows["place"][row].as_py()], rows["offset"][row].as_py()
+    slice_ = task.slices[int(np.searchsorted(task.edges[topic_partition], offset, "right")) - 1]
+    return CannotRemake(
+        str(Unit(slice_, task.cluster)), f"{topic_partition[0]}/{topic_partition[1]} offset {offset} {what}"
+    )
 
 
 def _bounded(records: pa.Table) -> Iterator[pa.Table]:
@@ -118,11 +120,11 @@ def _batch(records: pa.Table, places: Sequence[int]) -> pa.RecordBatch:
     return pa.table(columns).combine_chunks().to_batches()[0]
 
 
-def _texts(found: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    if found.null_count == len(found):
-        return pa.nulls(len(found), pa.string())
+def _texts(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.string())
     texts = [
-        None if own is None else headers.to_json([(one["key"], one["value"]) for one in own])
-        for own in found.to_pylist()
+        None if pairs is None else headers.to_json([(pair["key"], pair["value"]) for pair in pairs])
+        for pairs in column.to_pylist()
     ]
     return pa.array(texts, pa.string())

@@ -107,12 +107,12 @@ class TaskReport:
     @classmethod
     def of(cls, reports: Iterable[TaskReport]) -> TaskReport:
         """Returns all of them as one."""
-        found = list(reports)
-        files = tuple(file for report in found for file in report.files)
-        seen = tuple(part for report in found for part in report.seen)
-        traffic = tuple(file for report in found for file in report.traffic)
-        fields = tuple(part for report in found for part in report.fields)
-        return cls(files, seen, traffic, fields, tuple(part for report in found for part in report.times))
+        parts = list(reports)
+        files = tuple(file for report in parts for file in report.files)
+        seen = tuple(entry for report in parts for entry in report.seen)
+        traffic = tuple(file for report in parts for file in report.traffic)
+        fields = tuple(entry for report in parts for entry in report.fields)
+        return cls(files, seen, traffic, fields, tuple(entry for report in parts for entry in report.times))
 
 
 _DECODER = msgspec.json.Decoder(TaskReport)

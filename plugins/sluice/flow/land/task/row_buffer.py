@@ -81,15 +81,15 @@ def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int
         codes.types.astype(np.int64) - first_type
     )
     combined = combined * hours + (codes.hours - first_hour)
-    found = pa.array(combined).dictionary_encode()
-    met = found.dictionary.to_numpy()
+    encoded = pa.array(combined).dictionary_encode()
+    distinct = encoded.dictionary.to_numpy()
     # numpy sorts 16 bits by radix, many times faster than the combined numbers.
-    rank = np.empty(len(met), np.uint16 if len(met) < 1 << 16 else np.int64)
-    rank[np.argsort(met)] = np.arange(len(met))
-    ranks = rank[found.indices.to_numpy()]
-    order = None if len(met) == 1 else np.argsort(ranks, kind="stable")
-    counts = np.bincount(ranks, minlength=len(met)).tolist()
-    places = zip(np.sort(met).tolist(), counts, strict=True)
+    rank = np.empty(len(distinct), np.uint16 if len(distinct) < 1 << 16 else np.int64)
+    rank[np.argsort(distinct)] = np.arange(len(distinct))
+    ranks = rank[encoded.indices.to_numpy()]
+    order = None if len(distinct) == 1 else np.argsort(ranks, kind="stable")
+    counts = np.bincount(ranks, minlength=len(distinct)).tolist()
+    places = zip(np.sort(distinct).tolist(), counts, strict=True)
     return order, [
         (c // hours // types + first_slice, c // hours % types + first_type, c % hours + first_hour, n)
         for c, n in places

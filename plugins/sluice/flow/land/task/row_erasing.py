@@ -28,8 +28,8 @@ class RowErasing:
         headers = rows["_headers"].cast(HEADERS)
         keys, texts = (rows[name].cast(pa.binary()).to_pylist() for name in ("_key", "_payload"))
         topics: list[Any] = rows["_topic"].to_pylist()
-        types = [self._type(topic, headers, place) for place, topic in enumerate(topics)]
+        types = [self._type(topic, headers, position) for position, topic in enumerate(topics)]
         return [*map(self.values.has, keys, texts, types)]
 
-    def _type(self, topic: str, headers: pa.Array[Any], place: int) -> TypeOf:
-        return partial(type_of, self.source, topic=topic, headers=headers, place=place)
+    def _type(self, topic: str, headers: pa.Array[Any], position: int) -> TypeOf:
+        return partial(type_of, self.source, topic=topic, headers=headers, position=position)

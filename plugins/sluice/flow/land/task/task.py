@@ -53,8 +53,8 @@ class Task:
     `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end.
     `decoding`: how messages are decoded that are not JSON.
     `exact_fields`: types whose fields are counted in every row, and not in a sample; `*` stands for those
-    without a table of their own. `files`: those of the lake in which the records are, where a unit is made
-    again; None: they are in Kafka. `erasures`: what is left out. `masked`: what is hidden already, by slice.
+    without a table of their own. `files`: those of the lake that hold the records, where a unit is
+    remade; None: they are in Kafka. `erasures`: what is left out. `masked`: what is hidden already, by slice.
     """
 
     pipeline: Pipeline
@@ -111,9 +111,8 @@ class _Landing:
         self.seen = SeenRecords(self._arrays)
         self._times = RecordTimes(task.slices)
         self._opener = opener(pipeline.event, task.decoding)
-        self._task = task
+        self._task, self._files = task, files
         self._places = {task.place(*place): place for place in task.edges}
-        self._files = files
         counted = {path for spec in pipeline.counts for path in spec.by.values()}
         self._parser = Parser(pipeline.event, counted, pipeline.types)
         names = self._parser.types.names
@@ -141,8 +140,7 @@ class _Landing:
         return TaskReport(files, seen, tuple(self._traffic), fields, times)
 
     def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
-        offsets = batch["offset"].to_numpy()
-        return np.searchsorted(self._task.edges[topic, partition], offsets, "right") - 1
+        return np.searchsorted(self._task.edges[topic, partition], batch["offset"].to_numpy(), "right") - 1
 
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
         """Rejects records that are not read or were shipped twice, and takes the others on."""
@@ -155,9 +153,9 @@ class _Landing:
             refused, erased = unerased(self._erasing, topic, batch, slices, refused)
             self.seen.erase(topic, partition, slices[erased], slices[:0])
             self.seen.refuse(topic, partition, slices, refused)
-            found = headers.from_json(batch["headers"])
-            taken = self._masks.taken(columns.taken(batch, self._cluster, topic, partition, found), slices)
-            self._reject(taken, slices, refused, sizes_of(batch))
+            record_headers = headers.from_json(batch["headers"])
+            unmasked = columns.taken(batch, self._cluster, topic, partition, record_headers)
+            self._reject(self._masks.taken(unmasked, slices), slices, refused, sizes_of(batch))
             left = np.setdiff1d(np.arange(batch.num_rows), list(gone))
             batch, slices = batch.take(pa.array(left, pa.int64())), slices[left]
         if batch.num_rows:
@@ -166,10 +164,11 @@ class _Landing:
     def _add(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
         times = batch["timestamp"].to_numpy()
         earliest, latest = self._earliest[slices], self._latest[slices]
-        found = headers.from_json(batch["headers"])
-        erasing = self._erasing.of(topic, slices, batch, found)
-        records = RecordColumns(batch["value"], topic, found, times, earliest, latest, erasing)
-        taken = self._masks.taken(columns.taken(batch, self._cluster, topic, partition, found), slices)
+        record_headers = headers.from_json(batch["headers"])
+        erasing = self._erasing.of(topic, slices, batch, record_headers)
+        records = RecordColumns(batch["value"], topic, record_headers, times, earliest, latest, erasing)
+        unmasked = columns.taken(batch, self._cluster, topic, partition, record_headers)
+        taken = self._masks.taken(unmasked, slices)
         for opened in self._opener.open(records, carried(batch)):
             self._take(topic, partition, taken, slices, opened)
             if self._rows.full or self._rejected.full:
@@ -178,29 +177,30 @@ class _Landing:
     def _take(
         self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: UnpackedEvents
     ) -> None:
-        """Events out of the `taken` records, whose `slices` are given."""
+        """Takes events that came out of the `taken` records; `slices` are those of the records."""
         self.seen.erase(topic, partition, slices[[*opened.erased]], slices[[*opened.rows_erased]])
-        rows, own = taken, slices
+        rows, row_slices = taken, slices
         if opened.kept is not None:
-            rows, own = taken.take(pa.array(opened.kept, pa.int64())), slices[opened.kept]
-        elif opened.places is not None:
-            rows = columns.opened(taken, opened.places, opened.events.values, opened.numbers)
-            own = slices[opened.places]
-        parsed = self._far.bounded(self._parser.parse(opened.events), own)
+            rows, row_slices = taken.take(pa.array(opened.kept, pa.int64())), slices[opened.kept]
+        elif opened.positions is not None:
+            rows = columns.opened(taken, opened.positions, opened.events.values, opened.numbers)
+            row_slices = slices[opened.positions]
+        parsed = self._far.bounded(self._parser.parse(opened.events), row_slices)
         if opened.numbers is None:
-            self.seen.refuse(topic, partition, own, parsed.refused)
+            self.seen.refuse(topic, partition, row_slices, parsed.refused)
         else:
-            self.seen.rows(topic, partition, own, parsed.refused, slices[list(opened.empty)])
+            self.seen.rows(topic, partition, row_slices, parsed.refused, slices[list(opened.empty)])
         self.seen.refuse(topic, partition, slices, opened.refused)
-        self._reject(rows, own, parsed.refused)
+        self._reject(rows, row_slices, parsed.refused)
         self._reject(taken, slices, opened.refused)
         if parsed.refused:
-            rows, own = rows.take(pa.array(parsed.rows, pa.int64())), own[parsed.rows]
+            rows, row_slices = rows.take(pa.array(parsed.rows, pa.int64())), row_slices[parsed.rows]
         if may_be_long(rows["_payload"]):
-            self._long_numbers(topic, partition, rows["_payload"], own)
-        rows = self._masks.rows(rows, own, parsed.types)
-        self._fields.add((topic, partition), rows["_payload"], rows["_offset"].to_numpy(), own, parsed.types)
-        self._keep(rows, own, parsed)
+            self._long_numbers(topic, partition, rows["_payload"], row_slices)
+        rows = self._masks.rows(rows, row_slices, parsed.types)
+        offsets = rows["_offset"].to_numpy()
+        self._fields.add((topic, partition), rows["_payload"], offsets, row_slices, parsed.types)
+        self._keep(rows, row_slices, parsed)
 
     def _long_numbers(
         self, topic: str, partition: int, payloads: pa.ChunkedArray[Any], slices: np.ndarray
@@ -213,12 +213,12 @@ class _Landing:
         """Writes everything gathered, as one row group in each file that it belongs to."""
         names = self._parser.types.names
         for run in self._rows.drain():
-            own = None if run.type == OVERFLOW else names[run.type]
+            kind = None if run.type == OVERFLOW else names[run.type]
             codes = run.rows["_type"].combine_chunks()
-            found = columns.constant(own, len(codes)) if own is not None else columns.names(codes, names)
-            kinds: list[Any] = [] if own is not None else found.to_pylist()
-            place = FilePlace(self._task.slices[run.slice].id, own, hour_name(run.hour))
-            self._files.write(place, columns.rows(run.rows, found), Counter(kinds))
+            types = columns.constant(kind, len(codes)) if kind is not None else columns.names(codes, names)
+            kinds: list[Any] = [] if kind is not None else types.to_pylist()
+            place = FilePlace(self._task.slices[run.slice].id, kind, hour_name(run.hour))
+            self._files.write(place, columns.rows(run.rows, types), Counter(kinds))
         for run in self._rejected.drain():
             place = FilePlace(self._task.slices[run.slice].id, None, "")
             schema = columns.like(columns.REJECTED, run.rows.column_names)
@@ -238,8 +238,8 @@ class _Landing:
         if refused:
             nothing = np.zeros(len(refused), np.int32)
             codes = Codes(slices[sorted(refused)], nothing, nothing)
-            found = self._masks.rejected(columns.rejected(rows, refused, self._arrays, sizes), codes.slices)
-            self._rejected.add(found, codes)
+            records = self._masks.rejected(columns.rejected(rows, refused, self._arrays, sizes), codes.slices)
+            self._rejected.add(records, codes)
 
     def _keep(self, rows: pa.Table, slices: np.ndarray, parsed: ParsedRecords) -> None:
         hours = parsed.times // HOUR_MS

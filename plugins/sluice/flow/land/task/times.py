@@ -67,10 +67,10 @@ def _iso8601_value(text: str) -> int:
     if _DAY_FIRST.match(text):
         raise Unparsed(TIME_NOT_UNDERSTOOD)
     try:
-        found = datetime.fromisoformat(f"{text[:-1]}Z" if text.endswith("z") else text)
-        if found.tzinfo is None:
-            found = found.replace(tzinfo=UTC)
-        since = found - _EPOCH
+        instant = datetime.fromisoformat(f"{text[:-1]}Z" if text.endswith("z") else text)
+        if instant.tzinfo is None:
+            instant = instant.replace(tzinfo=UTC)
+        since = instant - _EPOCH
     except OverflowError:
         return _OUTSIDE
     except ValueError:

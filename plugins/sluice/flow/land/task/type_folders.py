@@ -38,42 +38,42 @@ class Admission:
         self, slices: np.ndarray, types: np.ndarray, hours: np.ndarray, names: Sequence[str]
     ) -> np.ndarray:
         """Returns `types` with OVERFLOW for those that have no file of their own."""
-        own = self._by_type(slices, types, names)
-        return self._by_file(slices, own, hours, names) if len(own) else own
+        codes = self._by_type(slices, types, names)
+        return self._by_file(slices, codes, hours, names) if len(codes) else codes
 
     def _by_file(
         self, slices: np.ndarray, types: np.ndarray, hours: np.ndarray, names: Sequence[str]
     ) -> np.ndarray:
         low, high = int(hours.min()), int(hours.max())
-        known = self._first <= self._last
-        self._first = min(self._first, low) if known else low
-        self._last = max(self._last, high) if known else high
+        any_hours = self._first <= self._last
+        self._first = min(self._first, low) if any_hours else low
+        self._last = max(self._last, high) if any_hours else high
         span = self._last - self._first + 1
         if len(names) * span <= MOST_FILES:
             return types
         rows = np.flatnonzero(types != OVERFLOW)
-        found = (slices[rows].astype(np.int64) * len(names) + types[rows]) * span + hours[rows] - self._first
-        places, inverse = np.unique(found, return_inverse=True)
-        good = [self._has_file(place // span, place % span, names) for place in places.tolist()]
-        own = types.copy()
-        own[rows[~np.array(good, bool)[inverse]]] = OVERFLOW
-        return own
+        files = (slices[rows].astype(np.int64) * len(names) + types[rows]) * span + hours[rows] - self._first
+        distinct, inverse = np.unique(files, return_inverse=True)
+        good = [self._has_file(file // span, file % span, names) for file in distinct.tolist()]
+        codes = types.copy()
+        codes[rows[~np.array(good, bool)[inverse]]] = OVERFLOW
+        return codes
 
-    def _has_file(self, place: int, hour: int, names: Sequence[str]) -> bool:
-        slice_number, code = divmod(place, len(names))
+    def _has_file(self, slice_and_type: int, hour: int, names: Sequence[str]) -> bool:
+        slice_number, code = divmod(slice_and_type, len(names))
         if names[code] in self._configured:
             return True
-        files, own = self._files.setdefault(slice_number, set()), (code, hour + self._first)
-        if own not in files and len(files) < MOST_FILES:
-            files.add(own)
-        return own in files
+        files, file = self._files.setdefault(slice_number, set()), (code, hour + self._first)
+        if file not in files and len(files) < MOST_FILES:
+            files.add(file)
+        return file in files
 
     def _by_type(self, slices: np.ndarray, types: np.ndarray, names: Sequence[str]) -> np.ndarray:
         if len(names) <= self._max_types:
             return types
         pairs, inverse = np.unique(slices.astype(np.int64) * len(names) + types, return_inverse=True)
-        own = [self._admits(pair // len(names), pair % len(names), names) for pair in pairs.tolist()]
-        return np.where(np.array(own)[inverse], types, OVERFLOW).astype(types.dtype)
+        admitted = [self._admits(pair // len(names), pair % len(names), names) for pair in pairs.tolist()]
+        return np.where(np.array(admitted)[inverse], types, OVERFLOW).astype(types.dtype)
 
     def _admits(self, slice_number: int, code: int, names: Sequence[str]) -> bool:
         admitted = self._admitted.setdefault(slice_number, set())
@@ -100,9 +100,9 @@ def own_folders(files: Iterable[WrittenFile], configured: Collection[str], max_t
     return frozenset(configured) | frozenset(sorted(others - overflown)[:max_types])
 
 
-def placed(file: WrittenFile, own: Collection[str]) -> WrittenFile:
+def placed(file: WrittenFile, types_with_folder: Collection[str]) -> WrittenFile:
     """Returns `file` in the folder that its type got."""
-    if not file.hour or file.type is None or file.type in own:
+    if not file.hour or file.type is None or file.type in types_with_folder:
         return file
     return replace(file, type=None, rows_by_type={file.type: file.rows})
 
@@ -122,12 +122,12 @@ class TypeCodes:
 
     def encode(self, names: pa.Array[Any]) -> tuple[np.ndarray, dict[int, str]]:
         """Returns (int32 codes, reason by position). Bytes, which headers are, have to be UTF-8."""
-        found = names.dictionary_encode()
-        distinct: list[Any] = found.dictionary.to_pylist()
+        encoded = names.dictionary_encode()
+        distinct: list[Any] = encoded.dictionary.to_pylist()
         verdicts = [self._code(name) for name in distinct]
-        if not found.indices.null_count and all(isinstance(verdict, int) for verdict in verdicts):
-            return np.array(verdicts, np.int32)[found.indices.to_numpy()], {}
-        each = [reject_reasons.NO_TYPE if i is None else verdicts[i] for i in found.indices.to_pylist()]
+        if not encoded.indices.null_count and all(isinstance(verdict, int) for verdict in verdicts):
+            return np.array(verdicts, np.int32)[encoded.indices.to_numpy()], {}
+        each = [reject_reasons.NO_TYPE if i is None else verdicts[i] for i in encoded.indices.to_pylist()]
         codes = np.array([verdict if isinstance(verdict, int) else -1 for verdict in each], np.int32)
         return codes, {i: verdict for i, verdict in enumerate(each) if isinstance(verdict, str)}
 
@@ -136,9 +136,9 @@ class TypeCodes:
             text = name if isinstance(name, str) else name.decode()
         except UnicodeDecodeError:
             return reject_reasons.TYPE_NOT_STRING
-        known = self._codes.get(text)
-        if known is not None:
-            return known
+        code = self._codes.get(text)
+        if code is not None:
+            return code
         verdict = _verdict(text)
         if verdict is not None:  # not kept: it may be of any length, and another one in each record
             return verdict

@@ -31,14 +31,14 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 class UnpackedEvents:
     """Some events, each as a record of its own.
 
-    `places`: the record that each comes from, None: they are the records themselves. `numbers`: which row of
-    its record each is. `refused` are records without events, by their place; `empty` those with an empty
+    `positions`: the record that each comes from; None: they are the records themselves. `numbers`: which row
+    of its record each is. `refused` are records without events, by position; `empty` those with an empty
     array. `erased` are records of which nothing is left, and `rows_erased` has the record of each element
     of an array that is erased. `kept`: the records that the events are, where others are erased.
     """
 
     events: RecordColumns
-    places: np.ndarray | None = None
+    positions: np.ndarray | None = None
     numbers: np.ndarray | None = None
     refused: Reasons = field(default_factory=dict)
     empty: tuple[int, ...] = ()
@@ -49,7 +49,7 @@ class UnpackedEvents:
 
 class Unpacker(Protocol):
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
-        """All events, in order; `carried` bytes are repeated for each event of a record."""
+        """Yields all events, in order; `carried` bytes are repeated for each event of a record."""
 
 
 class SingleEvents:
@@ -58,7 +58,7 @@ class SingleEvents:
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         erasing = records.erasing
         texts = [] if erasing is None else records.values.to_pylist()
-        erased = [place for place, text in enumerate(texts) if erasing and erasing.has(place, text)]
+        erased = [position for position, text in enumerate(texts) if erasing and erasing.has(position, text)]
         if not erased:
             yield UnpackedEvents(records)
             return
@@ -72,20 +72,20 @@ class Arrays:
 
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         piece, erasing = _Piece(), records.erasing
-        for place, text in enumerate(records.values.to_pylist()):
+        for position, text in enumerate(records.values.to_pylist()):
             try:
                 elements = elements_of(text)
             except Unparsed as verdict:
-                piece.refuse(place, text, verdict.reason, erasing)
+                piece.refuse(position, text, verdict.reason, erasing)
                 continue
             if erasing is not None:
-                elements = piece.left(place, text, elements, erasing)
+                elements = piece.left(position, text, elements, erasing)
             elif not elements:
-                piece.empty.append(place)
-            step = min(ROWS_AT_ONCE, BYTES_AT_ONCE // (int(carried[place]) + 1) + 1)
+                piece.empty.append(position)
+            step = min(ROWS_AT_ONCE, BYTES_AT_ONCE // (int(carried[position]) + 1) + 1)
             for start in range(0, len(elements), step):
                 some = [*map(bytes, elements[start : start + step])]
-                piece.add(place, start, some, int(carried[place]))
+                piece.add(position, start, some, int(carried[position]))
                 if piece.full:
                     yield piece.opened(records)
                     piece = _Piece()
@@ -100,17 +100,17 @@ class Decoded:
 
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         piece, erasing = _Piece(), records.erasing
-        for place, message in enumerate(records.values.to_pylist()):
+        for position, message in enumerate(records.values.to_pylist()):
             try:
                 if message is None:
                     raise Unparsed(reject_reasons.NO_VALUE)
                 event = self._decode(message)
-                if erasing is not None and erasing.has(place, event):
-                    piece.erased.append(place)
+                if erasing is not None and erasing.has(position, event):
+                    piece.erased.append(position)
                 else:
-                    piece.add(place, 0, [event], len(message))
+                    piece.add(position, 0, [event], len(message))
             except Unparsed as verdict:
-                piece.refuse(place, message, verdict.reason, erasing)
+                piece.refuse(position, message, verdict.reason, erasing)
             if piece.full:
                 yield replace(piece.opened(records), numbers=None)
                 piece = _Piece()
@@ -157,28 +157,28 @@ class _Piece:
         self._runs: list[tuple[int, int, int]] = []
         self._bytes = 0
 
-    def add(self, place: int, first: int, values: list[bytes], carried: int) -> None:
-        """Adds rows `first` and on of the record at `place`."""
+    def add(self, position: int, first: int, values: list[bytes], carried: int) -> None:
+        """Adds rows `first` and on of the record at `position`."""
         self._values += values
-        self._runs.append((place, first, len(values)))
+        self._runs.append((position, first, len(values)))
         self._bytes += sum(map(len, values)) + carried * len(values)
 
-    def refuse(self, place: int, text: bytes | None, reason: str, erasing: BatchErasing | None) -> None:
+    def refuse(self, position: int, text: bytes | None, reason: str, erasing: BatchErasing | None) -> None:
         """Adds a record without events."""
-        if erasing is not None and erasing.has(place, text):
-            self.erased.append(place)
+        if erasing is not None and erasing.has(position, text):
+            self.erased.append(position)
         else:
-            self.refused[place] = reason
+            self.refused[position] = reason
 
     def left(
-        self, place: int, text: bytes | None, elements: Sequence[msgspec.Raw], erasing: BatchErasing
+        self, position: int, text: bytes | None, elements: Sequence[msgspec.Raw], erasing: BatchErasing
     ) -> list[msgspec.Raw]:
         """Returns those elements of a record that are not erased."""
-        left = [element for element in elements if not erasing.has(place, bytes(element))]
-        self.rows_erased += [place] * (len(elements) - len(left))
+        left = [element for element in elements if not erasing.has(position, bytes(element))]
+        self.rows_erased += [position] * (len(elements) - len(left))
         if not left:
-            gone = bool(elements) or erasing.has(place, text)
-            (self.erased if gone else self.empty).append(place)
+            gone = bool(elements) or erasing.has(position, text)
+            (self.erased if gone else self.empty).append(position)
         return left
 
     @property
@@ -187,12 +187,12 @@ class _Piece:
 
     def opened(self, records: RecordColumns) -> UnpackedEvents:
         runs = np.array(self._runs, np.int64).reshape(-1, 3)
-        places = np.repeat(runs[:, 0], runs[:, 2])
+        positions = np.repeat(runs[:, 0], runs[:, 2])
         begun = np.concatenate(([0], np.cumsum(runs[:, 2])))
-        numbers = np.arange(len(places)) + np.repeat(runs[:, 1] - begun[:-1], runs[:, 2])
+        numbers = np.arange(len(positions)) + np.repeat(runs[:, 1] - begun[:-1], runs[:, 2])
         return UnpackedEvents(
-            records.taken(places, pa.array(self._values, pa.binary())),
-            places,
+            records.taken(positions, pa.array(self._values, pa.binary())),
+            positions,
             numbers.astype(np.int32),
             self.refused,
             tuple(self.empty),

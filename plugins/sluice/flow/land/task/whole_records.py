@@ -15,7 +15,7 @@ from sluice.flow.land.task.erasing import Erasing
 TOO_LARGE = "too_large"
 """A column that batches may have: the size of a record that is larger than `max_record`, else null."""
 HELD = "held"
-"""A column of batches out of the lake: why a record was rejected of which only a hash is there, else null."""
+"""A column of batches out of the lake: why a record was rejected that is there as a hash only, else null."""
 
 
 def sizes_of(batch: pa.RecordBatch) -> pa.Array[Any] | None:
@@ -25,15 +25,15 @@ def sizes_of(batch: pa.RecordBatch) -> pa.Array[Any] | None:
 def refused_unread(batch: pa.RecordBatch) -> dict[int, str]:
     """Returns which records are rejected without being opened, and why: they are too large, or the lake has
     nothing but the hash of their bytes."""
-    found = dict.fromkeys(_there(batch, TOO_LARGE), reject_reasons.TOO_LARGE)
-    held = _there(batch, HELD)
+    reasons = dict.fromkeys(_positions_with(batch, TOO_LARGE), reject_reasons.TOO_LARGE)
+    held = _positions_with(batch, HELD)
     if held:
-        reasons: list[Any] = batch[HELD].to_pylist()
-        found |= {position: reasons[position] for position in held}
-    return found
+        held_reasons: list[Any] = batch[HELD].to_pylist()
+        reasons |= {position: held_reasons[position] for position in held}
+    return reasons
 
 
-def _there(batch: pa.RecordBatch, name: str) -> list[int]:
+def _positions_with(batch: pa.RecordBatch, name: str) -> list[int]:
     column: pa.Array[Any] | None = batch[name] if name in batch.schema.names else None
     if column is None or column.null_count == len(column):
         return []
@@ -43,16 +43,18 @@ def _there(batch: pa.RecordBatch, name: str) -> list[int]:
 
 def carried(batch: pa.RecordBatch) -> np.ndarray:
     """Returns how many bytes of each record's are repeated in each row of it."""
-    found: np.ndarray = columns.lengths(batch["key"]) + columns.lengths(batch["headers"])
-    return found
+    sizes: np.ndarray = columns.lengths(batch["key"]) + columns.lengths(batch["headers"])
+    return sizes
 
 
 def unerased(
     erasing: Erasing, topic: str, batch: pa.RecordBatch, slices: np.ndarray, refused: Mapping[int, str]
 ) -> tuple[dict[int, str], list[int]]:
     """Returns those of the refused records that are not erased, and the positions of the others."""
-    found = erasing.of(topic, slices, batch, headers.from_json(batch["headers"]))
-    if found is None:
+    batch_erasing = erasing.of(topic, slices, batch, headers.from_json(batch["headers"]))
+    if batch_erasing is None:
         return dict(refused), []
-    erased = [place for place in refused if found.has(place, batch["value"][place].as_py())]
-    return {place: reason for place, reason in refused.items() if place not in erased}, erased
+    erased = [
+        position for position in refused if batch_erasing.has(position, batch["value"][position].as_py())
+    ]
+    return {position: reason for position, reason in refused.items() if position not in erased}, erased
