@@ -33,13 +33,13 @@ def app() -> None:
 
 
 def _stop_at_once(_number: int, _frame: FrameType | None) -> None:
-    """While modules are imported: nothing has begun, and an exception would come out of any of them."""
+    """Ends the process while it imports modules: nothing has begun, and any import could raise."""
     os.write(2, f"sluice: interrupted; {_CONTINUES}\n".encode())
     os._exit(INTERRUPTED)
 
 
 def _open_streams() -> None:
-    """Of a program that was started without them (`>&-`). What the terminal's encoding lacks is escaped."""
+    """Opens streams that are closed (`>&-`), and escapes characters that the terminal's encoding lacks."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
@@ -80,7 +80,7 @@ def _run() -> int:
 
 
 def _read_by_nobody(stream: int) -> None:
-    """Python flushes the stream once more at its end, and would complain."""
+    """Sends the stream to /dev/null: Python flushes it once more at its end, and would print an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 

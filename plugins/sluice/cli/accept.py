@@ -36,17 +36,19 @@ def accept(
     from sluice.state.boundaries.retention import last_seen, left_behind
 
     spec = load_pipeline(pipeline, config)
-    having = [c.cluster for c in spec.kafka if topic in c.topics and cluster in (None, c.cluster)]
-    if len(having) != 1:
-        raise WrongUse(f"topic {topic!r} is read from {having or 'no cluster'}: name one with --cluster")
+    clusters = [c.cluster for c in spec.kafka if topic in c.topics and cluster in (None, c.cluster)]
+    if len(clusters) != 1:
+        raise WrongUse(f"topic {topic!r} is read from {clusters or 'no cluster'}: name one with --cluster")
     now = pendulum.now("UTC")
     start = read_instant(since, now, spec.slice)
-    boundaries = accept_topic(spec, open_lake(spec), having[0], topic, start, now)
-    progress(f"{having[0]}/{topic}: slices from {start} on are read from the topic as it is now")
-    for loss in left_behind(boundaries, having[0], topic):
+    boundaries = accept_topic(spec, open_lake(spec), clusters[0], topic, start, now)
+    progress(f"{clusters[0]}/{topic}: slices from {start} on are read from the topic as it is now")
+    for loss in left_behind(boundaries, clusters[0], topic):
         progress(
-            f"{having[0]}/{topic}/{loss.partition}: offsets [{loss.start}, {loss.until}) of the old topic "
+            f"{clusters[0]}/{topic}/{loss.partition}: offsets [{loss.start}, {loss.until}) of the old topic "
             "were in these slices, had not landed, and are lost"
         )
-    seen = last_seen(boundaries, having[0], topic)
-    progress(f"what came into the old topic after its boundary at {seen} is lost, and cannot be counted")
+    last_boundary = last_seen(boundaries, clusters[0], topic)
+    progress(
+        f"what came into the old topic after its boundary at {last_boundary} is lost, and cannot be counted"
+    )

@@ -31,7 +31,7 @@ def landings(
     spec: Pipeline, path: Path, mode: str, token: str, only: Collection[Unit] | None = None
 ) -> Landings:
     """Returns the landings of all units, or of `only` some. Each gives the exit code of its application,
-    which says itself on stderr what went wrong."""
+    which prints its own errors on stderr."""
     from sluice.flow import steps
     from sluice.flow.batch_loop import one_ahead
     from sluice.flow.land.submit import Running, SubmitSpec, run_locally
@@ -50,15 +50,15 @@ def landings(
 
 
 def run_units(
-    spec: Pipeline, path: Path, found: Sequence[UnitStatus], mode: str, tables: Tables | None = None
+    spec: Pipeline, path: Path, statuses: Sequence[UnitStatus], mode: str, tables: Tables | None = None
 ) -> None:
     """Lands and loads these units, and no other, verifies and publishes. Raises what the steps raise, and
     Exit with the code of a landing that failed."""
     from sluice.flow.batch_loop import landed_before, run_chosen
 
-    units, token = frozenset(status.unit for status in found), uuid.uuid4().hex
-    lands = any(needs_landing(status.manifest, mode, token) for status in found)
-    own = landings(spec, path, mode, token, units) if lands else landed_before
-    code = run_chosen(spec, units, work_of(found, mode), mode, token, own, progress, tables)
+    units, token = frozenset(status.unit for status in statuses), uuid.uuid4().hex
+    lands = any(needs_landing(status.manifest, mode, token) for status in statuses)
+    chosen_landings = landings(spec, path, mode, token, units) if lands else landed_before
+    code = run_chosen(spec, units, work_of(statuses, mode), mode, token, chosen_landings, progress, tables)
     if code:
         raise typer.Exit(code)

@@ -32,8 +32,8 @@ commands = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(version_asked: bool) -> None:
+    if version_asked:
         typer.echo(f"sluice {__version__}")
         raise typer.Exit
 

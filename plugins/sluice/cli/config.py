@@ -24,11 +24,11 @@ def show(pipeline: PipelineArgument, wide: Wide = False, config: Config = None, 
     from sluice.config.explain import explain
 
     load_pipeline(pipeline, config)
-    found = explain(find(pipeline, config))
+    settings = explain(find(pipeline, config))
     if json:
-        output.print_json([asdict(setting) for setting in found])
+        output.print_json([asdict(setting) for setting in settings])
     else:
-        rows = [(setting.key, setting.value, setting.source) for setting in found]
+        rows = [(setting.key, setting.value, setting.source) for setting in settings]
         columns = (TableColumn("key", 0), TableColumn("value", 0), TableColumn("from", 1))
         output.show(output.table_of(str(find(pipeline, config)), columns, rows), wide=wide)
 

@@ -56,13 +56,13 @@ def doctor(
     start, to = day_or(spec, start, to, day)
     since = start or (spec.start.isoformat() if spec.start else None)
     slices = slice_range(spec, since, to)
-    checks = Examination(spec, find(pipeline, config), slices, sample).checks()
-    found = list(checks) if json else print_checks(checks)
+    examination = Examination(spec, find(pipeline, config), slices, sample)
+    checks = list(examination.checks()) if json else print_checks(examination.checks())
     if json:
         print_json(
-            {"pipeline": spec.name, "exit_code": exit_code(found), "checks": [c.as_json() for c in found]}
+            {"pipeline": spec.name, "exit_code": exit_code(checks), "checks": [c.as_json() for c in checks]}
         )
-    if code := exit_code(found):
+    if code := exit_code(checks):
         raise typer.Exit(code)
 
 
@@ -76,8 +76,8 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     kinds = types_beside(spec, kind)
     events = [item.event for item in sample.events if item.type in kinds]
     if not any(item.type == kind for item in sample.events):
-        known = ", ".join(sample.types()) or "none"
-        raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {known}")
+        sampled_types = ", ".join(sample.types()) or "none"
+        raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {sampled_types}")
     proposal = propose(spec, kind, events, RULES)
     notes = proposal.columns.notes()
     if json:

@@ -99,12 +99,12 @@ def erase(
     _show_plan(spec, request, plan, json)
     _confirm(yes)
     while True:  # an erasure that was stopped goes on, and then what came after its entry is erased
-        number, known = eraser.ask()
+        number, erasure_list = eraser.ask()
         progress(f"entry {number} of the erasure list: what lands from now on leaves the records out")
-        if code := eraser.erase(number, known, searched):
+        if code := eraser.erase(number, erasure_list, searched):
             raise typer.Exit(code)
-        receipt = finish(eraser, number, known, now)
-        if not eraser.goes_on(known.entries[number]):
+        receipt = finish(eraser, number, erasure_list, now)
+        if not eraser.goes_on(erasure_list.entries[number]):
             break
     _show_receipt(eraser, number, receipt, json)
 
@@ -141,7 +141,7 @@ def _request(
 def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json: bool) -> None:
     """With --json on stderr: stdout has the receipt alone."""
     rows = sum(plan.rows.values())
-    said = [
+    lines = [
         f"{rows:,} rows and {plan.rejected:,} rejected records match, in {plan.units:,} of {plan.of_units:,} "
         f"units of {spec.name}; these are remade by the pipeline file as it is now",
         *(f"{name}: {count:,} rows" for name, count in plan.tables.items() if count),
@@ -149,15 +149,15 @@ def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json:
         f"what lands of slices before {request.slices.end} leaves such records out from then on",
     ]
     if plan.behind:
-        said.append(
+        lines.append(
             f"{plan.behind:,} other units landed again and are not loaded, so tables may have rows of their "
             "files before: they are loaded"
         )
-    for line in said if json else ():
+    for line in lines if json else ():
         progress(line)
     if not json:
         types = table_of("rows by type", ("type", "rows"), sorted(plan.rows.items()))
-        show(*map(text_of, said), *([types] if plan.rows else []))
+        show(*map(text_of, lines), *([types] if plan.rows else []))
 
 
 def _confirm(yes: bool) -> None:
@@ -171,7 +171,8 @@ def _confirm(yes: bool) -> None:
 
 
 def _landings(spec: Pipeline, path: Path, units: Sequence[Unit], token: str) -> Landings:
-    """Each with the exit code of its application, which says itself on stderr what went wrong."""
+    """Returns the landings of a remake. Each gives the exit code of its application, which prints its own
+    errors on stderr."""
     from sluice.flow import steps
     from sluice.flow.batch_loop import one_ahead
     from sluice.flow.land.submit import Running, SubmitSpec, run_locally

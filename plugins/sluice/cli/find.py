@@ -67,14 +67,14 @@ def find(
     spec = load_pipeline(pipeline, config)
     finder = RecordFinder(spec, open_lake(spec))
     if place is not None:
-        found = _at(finder, place, cluster, (key, field, around))
+        records = _at(finder, place, cluster, (key, field, around))
     else:
-        found = _matching(finder, spec, (key, field), around, within, most)
+        records = _matching(finder, spec, (key, field), around, within, most)
     if json:
-        print_json([_as_json(facts) for facts in found])
+        print_json([_as_json(facts) for facts in records])
     else:
-        show(*(line for facts in found for line in _lines(facts)))
-    _exit(found)
+        show(*(line for facts in records for line in _lines(facts)))
+    _exit(records)
 
 
 def _at(
@@ -90,7 +90,7 @@ def _at(
 def _matching(
     finder: RecordFinder,
     spec: Pipeline,
-    wanted: tuple[str | None, str | None],
+    key_and_field: tuple[str | None, str | None],
     around: str | None,
     within: int,
     most: int,
@@ -100,7 +100,7 @@ def _matching(
     from sluice.mask.sought_values import hidden_by
 
     rules = mask_rules(spec)
-    match = with_hashes(read_match(*wanted), rules)
+    match = with_hashes(read_match(*key_and_field), rules)
     name = "_key" if match.key is not None else ".".join(match.path)
     if hidden := hidden_by(rules, name):
         progress(
@@ -115,10 +115,10 @@ def _matching(
     return list(finder.matching(slices, match, most, progress))
 
 
-def _exit(found: list[RecordFacts]) -> None:
-    if any(table.commit == "unavailable" for facts in found for table in facts.tables):
+def _exit(records: list[RecordFacts]) -> None:
+    if any(table.commit == "unavailable" for facts in records for table in facts.tables):
         raise typer.Exit(3)
-    if not any(facts.found for facts in found):
+    if not any(facts.found for facts in records):
         raise typer.Exit(1)
 
 
@@ -144,9 +144,9 @@ def _seat_lines(facts: RecordFacts) -> Iterator[str]:
         yield f"manifest: {manifest.id}, landed at {manifest.landed_at or 'an unknown time'}"
         if manifest.forgotten_on:
             yield f"lake: its files were forgotten on {manifest.forgotten_on}"
-        for one in manifest.forgotten_records:
-            gone = sum(one.unparsed.values())
-            yield f"lake: the bytes of {gone:,} rejected records were forgotten on {one.on}"
+        for forgotten in manifest.forgotten_records:
+            gone = sum(forgotten.unparsed.values())
+            yield f"lake: the bytes of {gone:,} rejected records were forgotten on {forgotten.on}"
     if kafka is not None:
         yield f"Kafka: {kafka.error or f'it has offsets [{kafka.start}, {kafka.end}) of the partition'}"
 
@@ -155,8 +155,8 @@ def _row_line(row: LakeRow) -> str:
     kind = f"type {visible(row.type)}" if row.type is not None else f"rejected: {visible(row.reason or '')}"
     number = "" if row.number is None else f", element {row.number}"
     at = "" if row.event_time is None else f", event time {row.event_time.isoformat()}"
-    place = f"{row.file}, row group {row.row_group}, row {row.row}"
-    return f"{kind}{number}{at}: {place}"
+    position = f"{row.file}, row group {row.row_group}, row {row.row}"
+    return f"{kind}{number}{at}: {position}"
 
 
 def _table_line(table: TableRecord) -> str:

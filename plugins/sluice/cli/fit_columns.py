@@ -38,15 +38,15 @@ class ColumnNeeds:
 
 
 def fit(needs: Sequence[ColumnNeeds], width: int) -> dict[int, int] | None:
-    """Returns the width of each column that is shown, by its place; no word is cut. None: not even the
+    """Returns the width of each column that is shown, by its index; no word is cut. None: not even the
     columns of rank 0 fit."""
     shown = list(range(len(needs)))
-    while sum(needs[place].least for place in shown) > _room(shown, width):
-        last = max(shown, key=lambda place: (needs[place].rank, place), default=None)
+    while sum(needs[index].least for index in shown) > _room(shown, width):
+        last = max(shown, key=lambda index: (needs[index].rank, index), default=None)
         if last is None or needs[last].rank == 0:
             return None
         shown.remove(last)
-    return _narrowed({place: needs[place] for place in shown}, _room(shown, width))
+    return _narrowed({index: needs[index] for index in shown}, _room(shown, width))
 
 
 def _room(shown: Sequence[int], width: int) -> int:
@@ -56,9 +56,9 @@ def _room(shown: Sequence[int], width: int) -> int:
 
 def _narrowed(needs: dict[int, ColumnNeeds], room: int) -> dict[int, int]:
     """The widest column that can be wrapped gives way first."""
-    widths = {place: need.full for place, need in needs.items()}
+    widths = {index: need.full for index, need in needs.items()}
     for _ in range(sum(widths.values()) - room):
-        widest = max((p for p in widths if widths[p] > needs[p].least), key=lambda place: widths[place])
+        widest = max((p for p in widths if widths[p] > needs[p].least), key=lambda index: widths[index])
         widths[widest] -= 1
     return widths
 

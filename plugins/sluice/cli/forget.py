@@ -93,17 +93,19 @@ def _ask(windows: Sequence[SliceRange]) -> None:
     typer.confirm(f"Delete the lake's files of hours {span}, as `keep` says, for good?", abort=True)
 
 
-def _tell(found: Forgetting, json: bool, word: str) -> None:
-    units = sorted(found.units)
-    facts: dict[str, object] = {"units": len(units), "files": found.files, "bytes": found.bytes}
+def _tell(forgetting: Forgetting, json: bool, word: str) -> None:
+    units = sorted(forgetting.units)
+    facts: dict[str, object] = {"units": len(units), "files": forgetting.files, "bytes": forgetting.bytes}
     if json:
-        waiting = [{"unit": str(unit), "why": why} for unit, why in sorted(found.waiting.items())]
+        waiting = [{"unit": str(unit), "why": why} for unit, why in sorted(forgetting.waiting.items())]
         print_json({word.replace(" ", "_"): [str(unit) for unit in units], **facts, "waiting": waiting})
         return
-    for unit, why in sorted(found.waiting.items())[:_MOST_LINES]:
+    for unit, why in sorted(forgetting.waiting.items())[:_MOST_LINES]:
         print_line(f"{unit} keeps its files: {why}")
-    if len(found.waiting) > _MOST_LINES:
-        print_line(f"and {len(found.waiting) - _MOST_LINES:,} more: --json lists all")
+    if len(forgetting.waiting) > _MOST_LINES:
+        print_line(f"and {len(forgetting.waiting) - _MOST_LINES:,} more: --json lists all")
     span = f" (from {units[0]} to {units[-1]})" if units else ""
-    print_facts({f"units {word}": f"{len(units):,}{span}", "files": found.files, "bytes": found.bytes})
-    print_facts({"units that wait": len(found.waiting)})
+    print_facts(
+        {f"units {word}": f"{len(units):,}{span}", "files": forgetting.files, "bytes": forgetting.bytes}
+    )
+    print_facts({"units that wait": len(forgetting.waiting)})

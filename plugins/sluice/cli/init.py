@@ -133,7 +133,7 @@ def _ask(question: Question) -> str:
 
 
 def _near(path: Path) -> str:
-    """As it is called from here."""
+    """Returns the path relative to the working folder, where it is below that."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -44,22 +44,22 @@ class Behind:
 
     @property
     def seconds(self) -> int | None:
-        """Since the end of the last complete slice, or None when none is complete."""
+        """Seconds since the end of the last complete slice; None when none is complete."""
         done = complete_slices(self.newest)
         return int((pendulum.now("UTC") - done[-1].end).total_seconds()) if done else None
 
 
-def read_behind(spec: Pipeline, found: list[UnitStatus], with_lag: bool = False) -> Behind:
-    """Reads how far the pipeline is behind. `found` are the statuses of some of its hours."""
-    newest, older = _newest(spec, found), _older(spec)
-    return Behind(newest, older, _waiting(spec, newest, older) if with_lag else None, _gone(spec, found))
+def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = False) -> Behind:
+    """Reads how far the pipeline is behind. `statuses` are those of some of its hours."""
+    newest, older = _newest(spec, statuses), _older(spec)
+    return Behind(newest, older, _waiting(spec, newest, older) if with_lag else None, _gone(spec, statuses))
 
 
-def _gone(spec: Pipeline, found: list[UnitStatus]) -> Mapping[str, str]:
-    """Asked only where something has landed and is not loaded."""
+def _gone(spec: Pipeline, statuses: list[UnitStatus]) -> Mapping[str, str]:
+    """Returns a remedy for each table that is gone; asks only where a landed unit is not loaded."""
     from sluice.flow.load.missing_targets import gone_targets
 
-    return gone_targets(spec) if any(status.state is UnitState.LANDED for status in found) else {}
+    return gone_targets(spec) if any(status.state is UnitState.LANDED for status in statuses) else {}
 
 
 def lines(behind: Behind) -> Iterator[RenderableType]:
@@ -83,14 +83,14 @@ def as_json(behind: Behind) -> dict[str, Any]:
     return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone}
 
 
-def _newest(spec: Pipeline, found: list[UnitStatus]) -> list[UnitStatus]:
-    """Returns `found`, or a survey of the newest hours where it ends before them: a range of old hours says
-    nothing of how far the pipeline is behind."""
+def _newest(spec: Pipeline, statuses: list[UnitStatus]) -> list[UnitStatus]:
+    """Returns `statuses`, or where they end before the newest hours a survey of these: a range of old hours
+    says nothing of how far the pipeline is behind."""
     from sluice.state.survey import survey
 
     slices = known_range(spec, None, "now", newest=NEWEST)
     last = min(slices.end, floor(pendulum.now("UTC"), spec.slice))
-    return found if found and found[-1].unit.slice.end >= last else survey(spec, slices)
+    return statuses if statuses and statuses[-1].unit.slice.end >= last else survey(spec, slices)
 
 
 def _waiting(spec: Pipeline, newest: list[UnitStatus], older: Backlog) -> Lag:
@@ -122,8 +122,8 @@ def _partitions(waiting: Lag) -> Iterator[RenderableType]:
 
 
 def _partition(p: PartitionLag) -> tuple[object, ...]:
-    place = f"{p.cluster}/{p.topic}/{p.partition}"
-    return place, _known(p.landed_until), p.log_end, p.records, p.held, _known(p.seconds), p.rate
+    name = f"{p.cluster}/{p.topic}/{p.partition}"
+    return name, _known(p.landed_until), p.log_end, p.records, p.held, _known(p.seconds), p.rate
 
 
 def _known(value: int | None) -> object:

@@ -142,7 +142,7 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
     """As `slice_range`; without a start, from the first stored boundary to `end`, at most to the last one, or
     where there is none from the first landed slice to the last one: then the boundary log is gone.
 
-    `newest` keeps that many slices at the end. Before anything is there it is the last `heal`.
+    `newest` keeps that many slices at the end. Before anything is stored it is the last `heal`.
     """
     if start is not None:
         return slice_range(pipeline, start, end)
@@ -151,10 +151,10 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
     from sluice.state.manifests import landed_span
 
     lake = open_lake(pipeline)
-    known = BoundaryLog(lake).read().span() or landed_span(lake, pipeline.slice)
-    if known is None:
+    span = BoundaryLog(lake).read().span() or landed_span(lake, pipeline.slice)
+    if span is None:
         return slice_range(pipeline, None, end)
-    first, last = known
+    first, last = span
     if end != NOW:
         last = min(last, read_instant(end, pendulum.now("UTC"), pipeline.slice))
     if newest is not None:

@@ -38,8 +38,8 @@ def table_of(
     """Columns whose values are numbers are aligned to the right; without ranks the last are hidden first."""
     rows = list(rows)
     named = [
-        column if isinstance(column, TableColumn) else TableColumn(column, place)
-        for place, column in enumerate(columns)
+        column if isinstance(column, TableColumn) else TableColumn(column, rank)
+        for rank, column in enumerate(columns)
     ]
     return FittedTable(
         line(title),
@@ -77,16 +77,16 @@ def print_facts(facts: Mapping[str, object]) -> None:
 def print_checks(checks: Iterable[Check]) -> list[Check]:
     """Prints one line for each check as soon as it is made, then how many there were of each level."""
     console = Console(width=None if sys.stdout.isatty() else _UNBOUNDED, highlight=False)
-    found: list[Check] = []
+    printed: list[Check] = []
     for check in checks:
-        found.append(check)
+        printed.append(check)
         text = f"{check.finding}; {check.remedy}" if check.remedy else check.finding
         level = Text(f"{check.level:<4} ", style=_STYLES[check.level])
         rest = line(f"{check.area:<10} {check.place}: {text}")
         console.print(level.append(rest, style="none"), soft_wrap=True)
-    counts = {level: sum(check.level is level for check in found) for level in Level}
+    counts = {level: sum(check.level is level for check in printed) for level in Level}
     console.print(", ".join(f"{count} {level}" for level, count in counts.items()))
-    return found
+    return printed
 
 
 def progress(text: str) -> None:

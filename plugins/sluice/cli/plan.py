@@ -101,11 +101,11 @@ def _remade(spec: Pipeline, dry: DryRun, exact: bool) -> Iterator[str]:
     from sluice.clients.lake.open import open_lake
     from sluice.flow.land.remake_forecast import forecast, sampled
 
-    old = {s.unit: s.manifest for s in dry.found if s.manifest is not None and not s.gone}
-    chosen = list(old) if exact else sampled(old)
-    if len(chosen) < len(old):
-        yield f"tried on {len(chosen):,} of {len(old):,} units; --exact tries all:"
-    for change in forecast(spec, open_lake(spec), {unit: old[unit] for unit in chosen}):
+    manifests = {s.unit: s.manifest for s in dry.found if s.manifest is not None and not s.gone}
+    chosen = list(manifests) if exact else sampled(manifests)
+    if len(chosen) < len(manifests):
+        yield f"tried on {len(chosen):,} of {len(manifests):,} units; --exact tries all:"
+    for change in forecast(spec, open_lake(spec), {unit: manifests[unit] for unit in chosen}):
         yield str(change)
 
 

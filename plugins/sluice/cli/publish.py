@@ -77,7 +77,7 @@ def publish(
     except ValueError as error:
         raise WrongUse(f"--lag: {error}") from error
     order = ShipOrder(source, topic, delay, key, batch, again, follow, state)
-    report = ship(spec, order, on_progress=progress, on_report=lambda found: _print(found, json, wide))
+    report = ship(spec, order, on_progress=progress, on_report=lambda shipped: _print(shipped, json, wide))
     if report.end is ShipmentEnd.INTERRUPTED:
         raise KeyboardInterrupt
 
@@ -88,7 +88,10 @@ def _print(report: ShipReport, json: bool, wide: bool) -> None:
         print_json(facts)
         return
     print_facts({name: value for name, value in facts.items() if name not in _TABLES})
-    rows = [(number, found.records, found.first, found.last) for number, found in report.partitions.items()]
+    rows = [
+        (number, partition.records, partition.first, partition.last)
+        for number, partition in report.partitions.items()
+    ]
     show(table_of("acknowledged", _PARTITIONS, rows), wide=wide)
     if report.batches:
         shipped = [(b.source, b.batch or "-", str(b.state), b.line, b.resumed_after) for b in report.batches]

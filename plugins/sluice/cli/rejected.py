@@ -92,10 +92,10 @@ def rejected(
     spec = load_pipeline(pipeline, config)
     start, to = day_or(spec, start, to, day)
     slices = known_range(spec, start, to)
-    wanted = RejectionFilter(reason, column, type_, _tables(spec, table))
+    criteria = RejectionFilter(reason, column, type_, _tables(spec, table))
     if retry:
-        return retry_rejected(spec, find(pipeline, config), slices, wanted, yes=yes, json=json)
-    report = _read(spec, slices, wanted, sample)
+        return retry_rejected(spec, find(pipeline, config), slices, criteria, yes=yes, json=json)
+    report = _read(spec, slices, criteria, sample)
     show_report(report, retry_command(spec.name, config, slices), wide=wide, json=json)
 
 
@@ -105,14 +105,14 @@ def _tables(spec: Pipeline, names: list[str] | None) -> frozenset[str] | None:
     return None if chosen is None else frozenset(target.table for target in chosen)
 
 
-def _read(spec: Pipeline, slices: SliceRange, wanted: RejectionFilter, sample: int) -> RejectedReport:
+def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample: int) -> RejectedReport:
     from sluice.clients.clickhouse.shards import connect_shards
     from sluice.clients.lake.open import open_lake
     from sluice.flow.rejected.read_rejections import RejectionReader
     from sluice.flow.rejected.rejections import RejectionTally
 
     lake, tally, misfits = open_lake(spec), RejectionTally(), RejectionTally()
-    reader = RejectionReader(spec, lake, wanted, progress)
+    reader = RejectionReader(spec, lake, criteria, progress)
     tally.add(reader.unparsed(slices))
     samples = _unparsed_samples(spec, lake, tally.sorted[:MOST_GROUPS], sample)
     try:
@@ -123,7 +123,7 @@ def _read(spec: Pipeline, slices: SliceRange, wanted: RejectionFilter, sample: i
                 samples += _misfit_samples(spec, server.reached, shown, sample)
     except Unavailable as error:
         return RejectedReport(spec.name, slices, tally.sorted, samples, error)
-    groups = sorted((*tally.sorted, *misfits.sorted), key=lambda one: (-one.records, one.cause))
+    groups = sorted((*tally.sorted, *misfits.sorted), key=lambda group: (-group.records, group.cause))
     return RejectedReport(spec.name, slices, groups, samples)
 
 
@@ -134,16 +134,16 @@ def _unparsed_samples(
     from sluice.page import rejected_samples
     from sluice.state.manifests import read_manifests, units_in
 
-    reasons: dict[Slice, set[str]] = {}
+    reasons_by_slice: dict[Slice, set[str]] = {}
     for group in groups if sample else ():
         if group.last_held is not None:
-            reasons.setdefault(group.last_held, set()).add(group.cause.reason)
-    found: list[RejectedSample] = []
-    for slice_, own in reasons.items():
+            reasons_by_slice.setdefault(group.last_held, set()).add(group.cause.reason)
+    samples: list[RejectedSample] = []
+    for slice_, reasons in reasons_by_slice.items():
         manifests = read_manifests(lake, units_in(lake, [slice_])).values()
-        most = sample * len(own)
-        found += rejected_samples.unparsed(lake, manifests, spec.page.payloads, sample, own, most)
-    return found
+        most = sample * len(reasons)
+        samples += rejected_samples.unparsed(lake, manifests, spec.page.payloads, sample, reasons, most)
+    return samples
 
 
 def _misfit_samples(

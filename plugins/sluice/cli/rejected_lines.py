@@ -46,7 +46,7 @@ class RejectedReport:
         cause = group.cause
         place = f"{cause.table}.{cause.column}" if cause.kind == "misfit" else ""
         key = (cause.kind, place, cause.reason)
-        return [one for one in self.samples if (one.kind, plain(one.place), one.reason) == key]
+        return [sample for sample in self.samples if (sample.kind, plain(sample.place), sample.reason) == key]
 
 
 def show_report(report: RejectedReport, command: str, *, wide: bool, json: bool) -> None:
@@ -93,16 +93,16 @@ def _lines(group: RejectedGroup, samples: Sequence[RejectedSample], command: str
     if retryable(cause.reason, misfit) and group.forgotten < group.records:
         column = f" --table {shlex.quote(cause.table)} --column {shlex.quote(cause.column)}" if misfit else ""
         yield f"then: {command}{column} --reason {shlex.quote(cause.reason)} --retry"
-    for one in samples:
-        place = f"{one.cluster}/{one.topic}/{one.partition}/{one.offset}"
-        shown = f"{visible(one.value, 200)} in {one.payload}" if one.value else one.payload
+    for sample in samples:
+        place = f"{sample.cluster}/{sample.topic}/{sample.partition}/{sample.offset}"
+        shown = f"{visible(sample.value, 200)} in {sample.payload}" if sample.value else sample.payload
         yield f"sample {visible(place)}{f': {line(shown, 400)}' if shown else ''}"
 
 
 def retry_command(name: str, config: Path | None, slices: SliceRange) -> str:
     edges = f"--from {slices.start:%Y-%m-%dT%H:%MZ} --to {slices.end:%Y-%m-%dT%H:%MZ}"
-    given = f" --config {shlex.quote(str(config))}" if config else ""
-    return f"sluice rejected {name}{given} {edges}"
+    config_option = f" --config {shlex.quote(str(config))}" if config else ""
+    return f"sluice rejected {name}{config_option} {edges}"
 
 
 def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:
@@ -120,5 +120,5 @@ def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:
         "since": group.first.id,
         "last": group.last.id,
         "remedy": fix_of(cause.reason, cause.kind == "misfit"),
-        "samples": [one.model_dump() for one in report.samples_of(group)],
+        "samples": [sample.model_dump() for sample in report.samples_of(group)],
     }

@@ -37,7 +37,7 @@ _COLUMNS = tuple(TableColumn(name, 0) for name in ("rejected for", "before", "le
 
 
 def retry_rejected(
-    spec: Pipeline, path: Path, slices: SliceRange, wanted: RejectionFilter, *, yes: bool, json: bool
+    spec: Pipeline, path: Path, slices: SliceRange, criteria: RejectionFilter, *, yes: bool, json: bool
 ) -> None:
     """Raises what the steps raise, and Exit with 1 where nothing would come in or the answer is no."""
     from sluice.clients.clickhouse.shards import connect_shards
@@ -52,7 +52,7 @@ def retry_rejected(
     steps.check_targets(spec)
     progress(f"reading what was rejected in {slices}")
     with connect_shards(spec) as servers:
-        planned = _planned(spec, lake, servers, slices, wanted)
+        planned = _planned(spec, lake, servers, slices, criteria)
         for text in planned.lines:
             (progress if json else print_line)(text)
         before = _rejections(spec, lake, servers, planned.plan)
@@ -75,11 +75,11 @@ def retry_rejected(
 
 @dataclass(frozen=True)
 class _Planned:
-    """What a retry will do, of how many records that match, and what trials have said."""
+    """What a retry will do, how many records match, and what the trials said."""
 
     plan: RetryPlan
     matching: int
-    found: RetryCandidates
+    candidates: RetryCandidates
     cures: Mapping[RejectionCause, Cure]
 
     @property
@@ -88,7 +88,7 @@ class _Planned:
 
         if not self.matching and not self.plan:
             yield "no rejected record matches"
-        for why, units in self.found.left.items():
+        for why, units in self.candidates.left.items():
             yield f"{units:,} {'slice stays as it is' if units == 1 else 'slices stay as they are'}: {why}"
         for cause, cure in self.cures.items():
             yield f"{cause_text(cause)}: {cure.said}"
@@ -98,21 +98,21 @@ class _Planned:
 
 
 def _planned(
-    spec: Pipeline, lake: Lake, servers: Servers, slices: SliceRange, wanted: RejectionFilter
+    spec: Pipeline, lake: Lake, servers: Servers, slices: SliceRange, criteria: RejectionFilter
 ) -> _Planned:
     from sluice.flow.land.parse_rules import rules_now
     from sluice.flow.rejected.read_rejections import RejectionReader, revoked
     from sluice.flow.rejected.trial import RetryTrial
     from sluice.state.survey import survey
 
-    reader = RejectionReader(spec, lake, wanted, progress)
+    reader = RejectionReader(spec, lake, criteria, progress)
     statuses = {status.unit: status for status in survey(spec, slices)}
     rejections = [*reader.unparsed(slices), *reader.misfits(servers, slices)]
-    found = candidates(spec, rejections, statuses, rules_now(spec))
-    cures = RetryTrial(spec, lake, statuses, progress).cures(found, servers, slices)
+    retry_candidates = candidates(spec, rejections, statuses, rules_now(spec))
+    cures = RetryTrial(spec, lake, statuses, progress).cures(retry_candidates, servers, slices)
     stopped = revoked(servers, spec, lake.url, slices)
-    plan = retry_plan(found, cures, statuses, stopped)
-    return _Planned(plan, sum(one.records for one in rejections), found, cures)
+    plan = retry_plan(retry_candidates, cures, statuses, stopped)
+    return _Planned(plan, sum(rejection.records for rejection in rejections), retry_candidates, cures)
 
 
 def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -> list[Rejection]:
@@ -122,10 +122,10 @@ def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -
     if not plan:
         return []
     slices = sorted({unit.slice for unit in plan.units})
-    whole = SliceRange(slices[0].start, slices[-1].end, slices[0].length)
+    span = SliceRange(slices[0].start, slices[-1].end, slices[0].length)
     reader = RejectionReader(spec, lake, RejectionFilter(), progress)
-    found = (*reader.unparsed(whole), *reader.misfits(servers, whole))
-    return [one for one in found if one.unit in plan.units]
+    rejections = (*reader.unparsed(span), *reader.misfits(servers, span))
+    return [rejection for rejection in rejections if rejection.unit in plan.units]
 
 
 def _do(spec: Pipeline, path: Path, plan: RetryPlan) -> list[Conservation]:
@@ -133,13 +133,13 @@ def _do(spec: Pipeline, path: Path, plan: RetryPlan) -> list[Conservation]:
     todo: list[tuple[Sequence[UnitStatus], str, Tables | None]] = [
         (plan.unfinished, "fill", None),
         (plan.remake, "remake", None),
-        *((found, "reload", chosen_tables(spec, [table])) for table, found in plan.reload.items()),
+        *((statuses, "reload", chosen_tables(spec, [table])) for table, statuses in plan.reload.items()),
     ]
     wrong = []
-    for found, mode, tables in todo:
+    for statuses, mode, tables in todo:
         try:
-            if found:
-                run_units(spec, path, found, mode, tables)
+            if statuses:
+                run_units(spec, path, statuses, mode, tables)
         except Conservation as error:
             wrong.append(error)
     return wrong
@@ -160,7 +160,7 @@ def _print(name: str, result: RetryResult) -> None:
 def _as_json(plan: RetryPlan, result: RetryResult) -> dict[str, Any]:
     return {
         "remade": [str(status.unit) for status in plan.remake],
-        "reloaded": {table: [str(s.unit) for s in found] for table, found in plan.reload.items()},
+        "reloaded": {table: [str(s.unit) for s in statuses] for table, statuses in plan.reload.items()},
         "completed": [str(status.unit) for status in plan.unfinished],
         "came_in": result.came_in,
         "newly_rejected": result.newly_rejected,

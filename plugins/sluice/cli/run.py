@@ -77,17 +77,17 @@ def run(
     path = find(pipeline, config)
     with _reported(spec, slices):
         if mode == "fill" and tables is None:
-            found, silent = _fill(spec, path, slices, token)
+            statuses, silent = _fill(spec, path, slices, token)
         else:
-            found, silent = _steps(spec, path, slices, mode, token, tables)
+            statuses, silent = _steps(spec, path, slices, mode, token, tables)
         if backfill:
-            found = _filled(spec, path, slices, tables) or found
+            statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables, config)
         if json:
-            print_json({"pipeline": spec.name, "units": [as_json(spec, s) for s in found]})
+            print_json({"pipeline": spec.name, "units": [as_json(spec, s) for s in statuses]})
         else:
-            show_hours(spec, found, f"{spec.name} {slices}", wide)
-        refuse_missing(spec, found, mode, token, silent)
+            show_hours(spec, statuses, f"{spec.name} {slices}", wide)
+        refuse_missing(spec, statuses, mode, token, silent)
 
 
 @contextmanager
@@ -109,19 +109,19 @@ def _fill(
     from sluice.state.survey import survey
 
     try:
-        found, silent = _steps(spec, path, slices, "fill", token, None)
+        statuses, silent = _steps(spec, path, slices, "fill", token, None)
     except Conservation:
         if not _remade(spec, path, survey(spec, slices)):
             raise
         return _steps(spec, path, slices, "fill", token, None)
-    return (survey(spec, slices) if _remade(spec, path, found) else found), silent
+    return (survey(spec, slices) if _remade(spec, path, statuses) else statuses), silent
 
 
-def _remade(spec: Pipeline, path: Path, found: list[UnitStatus]) -> bool:
+def _remade(spec: Pipeline, path: Path, statuses: list[UnitStatus]) -> bool:
     """Remakes what the file's `remake: auto` asks for. Returns whether there was something."""
     from sluice.flow.auto_remakes import auto_remakes
 
-    remakes = auto_remakes(spec, found)
+    remakes = auto_remakes(spec, statuses)
     if remakes:
         progress(str(remakes))
         run_units(spec, path, remakes.units, "remake")
@@ -134,14 +134,14 @@ def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | Non
     from sluice.flow.verify.current import narrowed
     from sluice.state.survey import survey
 
-    found: list[UnitStatus] = []
+    statuses: list[UnitStatus] = []
     for _ in range(_ROUNDS):
         again = [status for status in narrowed(spec, survey(spec, slices), tables) if status.later]
         if not again:
             break
         progress(f"{len(again):,} slices were loaded before columns were added that their rows may have")
-        found, _silent = _steps(spec, path, slices, "refill", uuid.uuid4().hex, tables)
-    return found
+        statuses, _silent = _steps(spec, path, slices, "refill", uuid.uuid4().hex, tables)
+    return statuses
 
 
 def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, config: Path | None) -> None:
@@ -160,8 +160,8 @@ def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, con
     near = _MOST_OUTSIDE * spec.slice
     start, end = max(span[0], slices.start - near), min(span[1], slices.end + near)
     around = [] if start >= end else survey(spec, SliceRange.widen(start, end, spec.slice))
-    found = narrowed(spec, around, tables)
-    lacking = {status.unit.slice for status in found if status.later}
+    statuses = narrowed(spec, around, tables)
+    lacking = {status.unit.slice for status in statuses if status.later}
     if outside := sorted(slice_ for slice_ in lacking if not slices.start <= slice_.start < slices.end):
         command = Repairs(spec.name, config).run(outside, "refill")
         progress(f"{len(outside):,} slices outside of the range lack columns that were added: {command}")
@@ -201,7 +201,7 @@ def _steps(
 
 def refuse_missing(
     spec: Pipeline,
-    found: Sequence[UnitStatus],
+    statuses: Sequence[UnitStatus],
     mode: str,
     token: str,
     silent: Mapping[str, SluiceError] | None = None,
@@ -212,8 +212,11 @@ def refuse_missing(
     """
     from sluice.clients.kafka.probe import probe_clusters
 
-    left, known = waiting(spec, found, mode, token), silent or {}
-    causes = {**known, **probe_clusters(spec, [part.cluster for part in left if part.cluster not in known])}
+    left, unresolved = waiting(spec, statuses, mode, token), silent or {}
+    causes = {
+        **unresolved,
+        **probe_clusters(spec, [part.cluster for part in left if part.cluster not in unresolved]),
+    }
     errors = [part.error(spec, causes[part.cluster], mode) for part in left]
     for error in errors[1:]:
         progress(str(error))

@@ -79,12 +79,12 @@ def status(
         return show_changes(spec, start, to, json)
     if watch:
         return _watch(spec, start, to, every, with_lag, wide)
-    found, title = _survey(spec, start, to)
-    behind = read_behind(spec, found, with_lag)
+    statuses, title = _survey(spec, start, to)
+    behind = read_behind(spec, statuses, with_lag)
     if json:
-        print_json(_answer(spec, found, behind))
+        print_json(_answer(spec, statuses, behind))
     else:
-        show(*shown(spec, found, title, behind), wide=wide)
+        show(*shown(spec, statuses, title, behind), wide=wide)
 
 
 def _watch(
@@ -94,10 +94,10 @@ def _watch(
     screen = console(wide)
     with Live(console=screen, auto_refresh=False) if screen.is_terminal else nullcontext() as live:
         while True:
-            found, title = _survey(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
-            behind = read_behind(spec, found, with_lag)
-            seen = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
-            view = Group(*shown(spec, found, title, behind), text_of(seen, style="dim"))
+            statuses, title = _survey(spec, start, to, max(screen.height - _OTHER_LINES, _FEWEST))
+            behind = read_behind(spec, statuses, with_lag)
+            footer = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
+            view = Group(*shown(spec, statuses, title, behind), text_of(footer, style="dim"))
             screen.print(view, crop=False) if live is None else live.update(view, refresh=True)
             time.sleep(every)
 
@@ -109,37 +109,37 @@ def _survey(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) ->
     return survey(spec, slices), f"{spec.name} {slices}"
 
 
-def show_hours(spec: Pipeline, found: list[UnitStatus], title: str, wide: bool = False) -> None:
+def show_hours(spec: Pipeline, statuses: list[UnitStatus], title: str, wide: bool = False) -> None:
     """Prints the hours, then rows per table and how far the pipeline is behind."""
-    show(*shown(spec, found, title, read_behind(spec, found)), wide=wide)
+    show(*shown(spec, statuses, title, read_behind(spec, statuses)), wide=wide)
 
 
-def shown(spec: Pipeline, found: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:
+def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:
     """Yields the hours, rows by type where they are few, rows by table, and the lag."""
-    lines = status_lines.grouped(found)
+    lines = status_lines.grouped(statuses)
     yield table_of(
-        status_lines.title(title, found, lines), status_lines.COLUMNS, map(status_lines.line, lines)
+        status_lines.title(title, statuses, lines), status_lines.COLUMNS, map(status_lines.line, lines)
     )
-    types = sorted({t for s in found if s.manifest for t in s.manifest.rows_by_type()})
+    types = sorted({t for s in statuses if s.manifest for t in s.manifest.rows_by_type()})
     if types and len(types) <= _MOST_TYPES:
-        landed = status_lines.grouped([s for s in found if s.manifest])
+        landed = status_lines.grouped([s for s in statuses if s.manifest])
         rows = [status_lines.line_by_type(units, types) for units in landed]
         yield table_of("rows landed by type", ("slice", *types), rows)
     for target in spec.targets:
-        held = [s.tables[target.table] for s in found if target.table in s.tables]
+        held = [s.tables[target.table] for s in statuses if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
         yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
-    if (balance := balance_of(spec, found)).landed:
+    if (balance := balance_of(spec, statuses)).landed:
         yield text_of(str(balance))
-    for line in missing_lines(spec, found):
+    for line in missing_lines(spec, statuses):
         yield text_of(line)
     yield from lag.lines(behind)
 
 
-def _answer(spec: Pipeline, found: list[UnitStatus], behind: Behind) -> dict[str, Any]:
-    answer = {"pipeline": spec.name, **lag.as_json(behind), "units": [as_json(spec, s) for s in found]}
+def _answer(spec: Pipeline, statuses: list[UnitStatus], behind: Behind) -> dict[str, Any]:
+    answer = {"pipeline": spec.name, **lag.as_json(behind), "units": [as_json(spec, s) for s in statuses]}
     if len(spec.clusters) > 1:
-        left = waiting_of(spec, found)
+        left = waiting_of(spec, statuses)
         answer["missing"] = {part.cluster: [unit.slice.id for unit in part.units] for part in left}
     return answer
 

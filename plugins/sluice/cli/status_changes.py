@@ -21,20 +21,21 @@ def show_changes(spec: Pipeline, start: str | None, to: str, json: bool) -> None
 
     slices, lake = known_range(spec, start, to, newest=NEWEST), open_lake(spec)
     units = units_of(spec, slices, BoundaryLog(lake).read())
-    found = changes_of(lake, units, {}, progress)
+    unit_changes = changes_of(lake, units, {}, progress)
     added = additions_in(lake, slices)
     if json:
-        changes, columns = [_as_json(one) for one in found], [asdict(one) for one in added]
+        changes, columns = [_as_json(change) for change in unit_changes], [asdict(column) for column in added]
         print_json({"pipeline": spec.name, "changes": changes, "added": columns})
         return
     # A change comes before the column that it has brought about.
-    lines = [(one.unit.slice.id, 0, str(one)) for one in found] + [(one.slice, 1, str(one)) for one in added]
+    lines = [(change.unit.slice.id, 0, str(change)) for change in unit_changes]
+    lines += [(column.slice, 1, str(column)) for column in added]
     for _, _, line in sorted(lines, key=lambda line: line[:2]):
         print_line(line)
     columns_added = f", {len(added)} {'column' if len(added) == 1 else 'columns'} added" if added else ""
-    print_line(f"{spec.name} {slices}: {len(found)} changes of fields{columns_added}")
+    print_line(f"{spec.name} {slices}: {len(unit_changes)} changes of fields{columns_added}")
 
 
-def _as_json(one: UnitChange) -> dict[str, Any]:
-    place = {"slice": one.unit.slice.id, "cluster": one.unit.cluster}
-    return {**place, **asdict(one.change), "message": str(one.change)}
+def _as_json(unit_change: UnitChange) -> dict[str, Any]:
+    unit = {"slice": unit_change.unit.slice.id, "cluster": unit_change.unit.cluster}
+    return {**unit, **asdict(unit_change.change), "message": str(unit_change.change)}

@@ -25,28 +25,28 @@ _DAY, _MONTH = 10, 7  # letters of a slice's id
 Row = tuple[object, ...]
 
 
-def grouped(found: Sequence[UnitStatus]) -> list[list[UnitStatus]]:
-    """Returns what goes onto one line each: a unit, or a cluster's units of one day or, if these are many,
-    month."""
-    if len(found) <= MOST_HOURS:
-        return [[status] for status in found]
-    days = _by(found, _DAY)
-    return days if len(days) <= MOST_HOURS else _by(found, _MONTH)
+def grouped(statuses: Sequence[UnitStatus]) -> list[list[UnitStatus]]:
+    """Divides the units into lines: one for each unit; of more than `MOST_HOURS` units one for each cluster
+    and day; of more than `MOST_HOURS` such days one for each cluster and month."""
+    if len(statuses) <= MOST_HOURS:
+        return [[status] for status in statuses]
+    days = _by(statuses, _DAY)
+    return days if len(days) <= MOST_HOURS else _by(statuses, _MONTH)
 
 
-def _by(found: Sequence[UnitStatus], letters: int) -> list[list[UnitStatus]]:
+def _by(statuses: Sequence[UnitStatus], letters: int) -> list[list[UnitStatus]]:
     groups: dict[tuple[str, str], list[UnitStatus]] = {}
-    for status in found:
+    for status in statuses:
         groups.setdefault((status.unit.slice.id[:letters], status.unit.cluster), []).append(status)
     return list(groups.values())
 
 
-def title(name: str, found: Sequence[UnitStatus], lines: Sequence[Sequence[UnitStatus]]) -> str:
-    """With a word of what the lines are, where they are no hours."""
-    if len(lines) == len(found):
+def title(name: str, statuses: Sequence[UnitStatus], lines: Sequence[Sequence[UnitStatus]]) -> str:
+    """Returns the title; it says what each line is, where that is not an hour."""
+    if len(lines) == len(statuses):
         return name
-    word = "day" if len(lines) == len(_by(found, _DAY)) else "month"
-    return f"{name}, by {word} (--json has the {len(found):,} hours)"
+    word = "day" if len(lines) == len(_by(statuses, _DAY)) else "month"
+    return f"{name}, by {word} (--json has the {len(statuses):,} hours)"
 
 
 def line(units: Sequence[UnitStatus]) -> Row:
@@ -82,7 +82,7 @@ def name_of(units: Sequence[UnitStatus]) -> str:
 
 
 def counted(words: Iterable[str]) -> str:
-    """`3 missing, 1 landed`, or the word itself where there is one."""
+    """Counts equal words, such as `3 missing, 1 landed`; a single word is returned as it is."""
     counts = Counter(words)
     if counts.total() == 1:
         return next(iter(counts))

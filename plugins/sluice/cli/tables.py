@@ -28,7 +28,7 @@ class FittedTable:
     """A table of texts: columns that do not fit are hidden by rank, and a line names them. Where even those
     of rank 0 do not fit, each row is a list of all its values.
 
-    `right`: the places of the columns that are aligned to the right.
+    `right`: the indexes of the columns that are aligned to the right.
     """
 
     title: str
@@ -43,14 +43,14 @@ class FittedTable:
             yield from (_as_it_is(line) for line in self._listed())
             return
         yield self._table(shown)
-        if hidden := [column.name for place, column in enumerate(self.columns) if place not in shown]:
+        if hidden := [column.name for index, column in enumerate(self.columns) if index not in shown]:
             yield FlowingLine(f"hidden: {', '.join(hidden)}; --wide or a wider terminal shows them", "dim")
 
     def _needs(self) -> list[ColumnNeeds]:
         """A column without any value is hidden first."""
         needs = []
-        for place, column in enumerate(self.columns):
-            texts = [row[place] for row in self.rows]
+        for index, column in enumerate(self.columns):
+            texts = [row[index] for row in self.rows]
             unused = column.rank and self.rows and not any(texts)
             rank = column.rank + (len(self.columns) if unused else 0)
             needs.append(ColumnNeeds.of(texts, replace(column, rank=rank)))
@@ -58,17 +58,17 @@ class FittedTable:
 
     def _table(self, shown: dict[int, int]) -> Table:
         table = Table()
-        for place, width in sorted(shown.items()):
-            name, right = Text(self.columns[place].name), place in self.right
+        for index, width in sorted(shown.items()):
+            name, right = Text(self.columns[index].name), index in self.right
             table.add_column(name, justify="right" if right else "left", width=width)
         for row in self.rows:
-            table.add_row(*(Text(row[place]) for place in sorted(shown)))
+            table.add_row(*(Text(row[index]) for index in sorted(shown)))
         return table
 
     def _listed(self) -> Iterable[str]:
         for row in self.rows:
-            for place, (column, text) in enumerate(zip(self.columns, row, strict=True)):
-                yield f"{'  ' if place else '- '}{column.name}: {text}"
+            for index, (column, text) in enumerate(zip(self.columns, row, strict=True)):
+                yield f"{'  ' if index else '- '}{column.name}: {text}"
 
 
 def _as_it_is(text: str, style: str = "") -> Text:

@@ -42,19 +42,22 @@ def traffic(
     spec = load_pipeline(pipeline, config)
     if not spec.counts:
         raise WrongUse(f"pipeline {spec.name} counts nothing: `counts:` in its file does")
-    found = {one.table: traffic_of(spec, one) for one in spec.counts}
+    hours_by_table = {counts.table: traffic_of(spec, counts) for counts in spec.counts}
     if json:
-        print_json({table: [asdict(row) for row in rows] for table, rows in found.items()})
+        print_json({table: [asdict(row) for row in rows] for table, rows in hours_by_table.items()})
     else:
-        for one in spec.counts:
+        for counts in spec.counts:
             bar = bar_width(console(wide).width)
-            show(_shown(one, found[one.table], pendulum.now("UTC").int_timestamp, bar), wide=wide)
+            show(
+                _shown(counts, hours_by_table[counts.table], pendulum.now("UTC").int_timestamp, bar),
+                wide=wide,
+            )
 
 
-def _shown(spec: Counts, found: list[TrafficHour], now: int, bar: int) -> Group:
+def _shown(spec: Counts, hours: list[TrafficHour], now: int, bar: int) -> Group:
     field = next(iter(spec.by), "")
     title = f"{spec.table}: the last 24 hours, of them those for which something is expected, and the next 24"
     return Group(
-        table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(found), now, bar)),
-        table_of(title, (TableColumn(field or "all", 0), *_VALUES), by_value(found)),
+        table_of(f"{spec.table}: rows by hour", _HOURS, plot(hourly(hours), now, bar)),
+        table_of(title, (TableColumn(field or "all", 0), *_VALUES), by_value(hours)),
     )

@@ -49,16 +49,16 @@ def added(parts: Iterable[TrafficHour]) -> list[TrafficHour]:
     unseen = {part.at for part in parts if part.seen is None}
     for part in parts:
         key = (part.at, part.value)
-        known = sums.get(key, TrafficHour(*key, None, None))
-        seen = None if part.at in unseen else _sum(known.seen, part.seen)
+        total = sums.get(key, TrafficHour(*key, None, None))
+        seen = None if part.at in unseen else _sum(total.seen, part.seen)
         sums[key] = TrafficHour(
-            *key, _sum(known.expected, part.expected), None if seen is None else int(seen)
+            *key, _sum(total.expected, part.expected), None if seen is None else int(seen)
         )
     return [sums[key] for key in sorted(sums)]
 
 
-def hourly(found: Iterable[TrafficHour]) -> list[TrafficHour]:
-    return added(TrafficHour(one.at, "", one.expected, one.seen) for one in found)
+def hourly(hours: Iterable[TrafficHour]) -> list[TrafficHour]:
+    return added(TrafficHour(hour.at, "", hour.expected, hour.seen) for hour in hours)
 
 
 def bar_width(terminal: int) -> int:
@@ -72,14 +72,20 @@ def plot(hours: Sequence[TrafficHour], now: int, width: int = _LONGEST) -> list[
 
     `now` (seconds since the epoch) tells an hour that has not landed from one that is still to come.
     """
-    most = max((max(one.expected or 0, one.seen or 0) for one in hours), default=0) or 1
+    most = max((max(hour.expected or 0, hour.seen or 0) for hour in hours), default=0) or 1
     return [
-        (_name(one.at), _shown(one.expected), _came(one, now), _shown(one.difference), _bar(one, most, width))
-        for one in hours
+        (
+            _name(hour.at),
+            _shown(hour.expected),
+            _came(hour, now),
+            _shown(hour.difference),
+            _bar(hour, most, width),
+        )
+        for hour in hours
     ]
 
 
-def by_value(found: Sequence[TrafficHour], most: int = 12) -> list[tuple[object, ...]]:
+def by_value(hours: Sequence[TrafficHour], most: int = 12) -> list[tuple[object, ...]]:
     """Returns (value, seen in all, expected, seen, difference, expected next), the values with the most rows
     first.
 
@@ -87,12 +93,12 @@ def by_value(found: Sequence[TrafficHour], most: int = 12) -> list[tuple[object,
     last that was seen.
     """
     rows: list[tuple[str, int, tuple[object, object, object], int]] = []
-    last = max((one.at for one in found if one.seen is not None), default=0)
-    for value in sorted({one.value for one in found}):
-        own = [one for one in found if one.value == value]
-        both = [one for one in own if one.difference is not None]
-        ahead = round(sum(one.expected or 0 for one in own if one.at > last))
-        rows.append((value, sum(one.seen or 0 for one in own), _compared(both), ahead))
+    last = max((hour.at for hour in hours if hour.seen is not None), default=0)
+    for value in sorted({hour.value for hour in hours}):
+        value_hours = [hour for hour in hours if hour.value == value]
+        both = [hour for hour in value_hours if hour.difference is not None]
+        ahead = round(sum(hour.expected or 0 for hour in value_hours if hour.at > last))
+        rows.append((value, sum(hour.seen or 0 for hour in value_hours), _compared(both), ahead))
     most_rows = sorted(rows, key=lambda row: (-row[1], row[0]))[:most]
     return [(value, seen, *compared, ahead) for value, seen, compared, ahead in most_rows]
 
@@ -101,7 +107,7 @@ def _compared(both: Sequence[TrafficHour]) -> tuple[object, object, object]:
     """Expected, seen and the difference of hours that have both."""
     if not both:
         return "-", "-", "-"
-    expected, seen = sum(one.expected or 0 for one in both), sum(one.seen or 0 for one in both)
+    expected, seen = sum(hour.expected or 0 for hour in both), sum(hour.seen or 0 for hour in both)
     return round(expected), seen, round(expected - seen)
 
 
@@ -113,24 +119,24 @@ def _shown(number: float | None) -> object:
     return "-" if number is None else round(number)
 
 
-def _came(one: TrafficHour, now: int) -> object:
-    return NOT_LANDED if one.seen is None and one.at + _HOUR <= now else _shown(one.seen)
+def _came(hour: TrafficHour, now: int) -> object:
+    return NOT_LANDED if hour.seen is None and hour.at + _HOUR <= now else _shown(hour.seen)
 
 
 def _name(at: int) -> str:
     return pendulum.from_timestamp(at).strftime("%Y-%m-%d %H:00")
 
 
-def _bar(one: TrafficHour, most: float, width: int) -> str:
-    seen = round(width * (one.seen or 0) / most)
-    awaited = round(width * max(one.expected or 0, one.seen or 0) / most)
+def _bar(hour: TrafficHour, most: float, width: int) -> str:
+    seen = round(width * (hour.seen or 0) / most)
+    awaited = round(width * max(hour.expected or 0, hour.seen or 0) / most)
     return _SEEN * seen + _AWAITED * (awaited - seen)
 
 
 def traffic_of(pipeline: Pipeline, spec: Counts) -> list[TrafficHour]:
     """By hour and the first field. Raises Refused before anything was loaded, and what the clients raise."""
     with connect_shards(pipeline) as servers:
-        return added(one for server in servers for one in _read(server.reached, spec))
+        return added(hour for server in servers for hour in _read(server.reached, spec))
 
 
 def _read(client: Client, spec: Counts) -> list[TrafficHour]:

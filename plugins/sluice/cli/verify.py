@@ -75,9 +75,9 @@ def verify(
     scope = AuditScope(True, start is None, checksums, contents, config, tables_of(spec, table))
     seen = _verified(spec, known_range(spec, start, to), scope, accept=accept, clean=clean)
     if json:
-        named = [anomaly.as_dict() for anomaly in seen.anomalies]
-        said = {"anomalies": named, "notes": seen.notes, "commands": commands(seen.anomalies)}
-        print_json({**seen.facts, "causes": [_as_json(cause) for cause in seen.causes], **said})
+        anomalies = [anomaly.as_dict() for anomaly in seen.anomalies]
+        details = {"anomalies": anomalies, "notes": seen.notes, "commands": commands(seen.anomalies)}
+        print_json({**seen.facts, "causes": [_as_json(cause) for cause in seen.causes], **details})
     else:
         _print(seen, commands(seen.anomalies))
     if seen.anomalies:
@@ -88,8 +88,8 @@ def verify(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a verify has found; `causes` are its anomalies by what repairs them. `missing`: lines on hours
-    that are not complete; `busy`: on rows that could not be compared."""
+    """The outcome of a verify. `causes` are its anomalies, grouped by their repair. `missing` are lines about
+    hours that are not complete, `busy` about rows that could not be compared."""
 
     facts: Mapping[str, Any]
     anomalies: Sequence[Anomaly]
@@ -110,34 +110,34 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     from sluice.plan.waiting import missing_lines
 
     say = _Progress()
-    found, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
+    statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
     removed = verification.clean(spec, anomalies, scope, say) if clean else 0
     if removed:
-        found, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
-    looker = auditor(spec, scope.config, say, anomalies, scope.tables)
-    compared = looker.whole(found) if scope.contents else looker.fields(found)
+        statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
+    contents_auditor = auditor(spec, scope.config, say, anomalies, scope.tables)
+    compared = contents_auditor.whole(statuses) if scope.contents else contents_auditor.fields(statuses)
     accepted = accept_missing(open_lake(spec), compared.anomalies) if accept else []
-    anomalies = [*anomalies, *(one for one in compared.anomalies if one not in accepted)]
+    anomalies = [*anomalies, *(anomaly for anomaly in compared.anomalies if anomaly not in accepted)]
     notes = [*notes, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:
         now = pendulum.now("UTC")
-        note_verified(open_lake(spec), slices, found, anomalies, now, compared.covered, pending)
-    records = sum(s.manifest.read for s in found if s.manifest)
+        note_verified(open_lake(spec), slices, statuses, anomalies, now, compared.covered, pending)
+    records = sum(s.manifest.read for s in statuses if s.manifest)
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
-    facts |= _rows(spec, found, scope)
+    facts |= _rows(spec, statuses, scope)
     facts |= {"rows_compared": compared.rows} if scope.contents else {}
     facts |= {"accepted": len(accepted)} if accept else {}
-    causes = causes_of(opened_all(slices, found, anomalies, pendulum.now("UTC")))
-    return _Seen(facts, anomalies, causes, notes, missing_lines(spec, found), compared.busy)
+    causes = causes_of(opened_all(slices, statuses, anomalies, pendulum.now("UTC")))
+    return _Seen(facts, anomalies, causes, notes, missing_lines(spec, statuses), compared.busy)
 
 
-def _rows(spec: Pipeline, found: Sequence[UnitStatus], scope: AuditScope) -> dict[str, int]:
-    """Where the rows are that were parsed; of some tables only that cannot be said."""
+def _rows(spec: Pipeline, statuses: Sequence[UnitStatus], scope: AuditScope) -> dict[str, int]:
+    """Counts parsed rows by what became of them; empty where only some tables were verified."""
     from sluice.state.row_balance import balance_of
 
     if scope.tables is not None:
         return {}
-    rows = balance_of(spec, found)
+    rows = balance_of(spec, statuses)
     return {
         "rows_parsed": rows.landed,
         "rows_loaded": rows.loaded,
@@ -161,8 +161,8 @@ def _print(seen: _Seen, repairs: Sequence[str]) -> None:
 def _lines(cause: Cause) -> Iterator[str]:
     """Yields a line for the cause, and below it the places of its first anomalies."""
     yield str(cause)
-    for one in cause.anomalies[:_FIRST]:
-        yield f"  {one.kind}: {one.place}: {one.message}"
+    for anomaly in cause.anomalies[:_FIRST]:
+        yield f"  {anomaly.kind}: {anomaly.place}: {anomaly.message}"
     more = len(cause.anomalies) - _FIRST
     if more > 0:
         yield f"  and {more:,} more: --json lists all"

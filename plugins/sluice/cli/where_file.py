@@ -19,19 +19,19 @@ def read_where_file(name: str | None) -> bytes | None:
         return None
     try:
         if name == "-":
-            found = _bounded(cast(IO[bytes], sys.stdin.buffer))
+            content = _bounded(cast(IO[bytes], sys.stdin.buffer))
         else:
             with open(name, "rb") as file:
-                found = _bounded(file)
+                content = _bounded(file)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no name of a file"
         raise WrongUse(
             f"--where-file cannot be read: {why}: it names a file with a line PATH=VALUE for each value, or "
             "- for standard input"
         ) from None
-    if len(found) > _MOST_BYTES:
+    if len(content) > _MOST_BYTES:
         raise WrongUse(f"--where-file: more than {_MOST_BYTES:,} bytes: erase them in parts")
-    return found
+    return content
 
 
 def _bounded(file: IO[bytes]) -> bytes:
