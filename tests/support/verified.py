@@ -80,7 +80,7 @@ FACTS = VerifyFacts(
     slices=SliceRange(START, START.add(hours=2)),
     now=START.add(days=1),
     boundaries=Boundaries(),
-    found=FOUND,
+    statuses=FOUND,
     lake=LAKE,
     tables=(CLICKS, OTHER),
 )
@@ -94,4 +94,4 @@ def with_manifest(**changes: Any) -> VerifyFacts:
     """The first hour's manifest changed, and nothing else."""
     first = FOUND[0]
     assert first.manifest is not None
-    return replace(FACTS, found=(replace(first, manifest=replace(first.manifest, **changes)), FOUND[1]))
+    return replace(FACTS, statuses=(replace(first, manifest=replace(first.manifest, **changes)), FOUND[1]))

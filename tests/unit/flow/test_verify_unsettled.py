@@ -83,10 +83,10 @@ def with_another_cluster(facts: VerifyFacts) -> VerifyFacts:
     return replace(
         facts,
         pipeline=pipeline(kafka=clusters),
-        found=(
-            facts.found[0],
+        statuses=(
+            facts.statuses[0],
             replace(made, unit=unit, manifest=manifest, ranges=(), tables=rows),
-            facts.found[1],
+            facts.statuses[1],
         ),
         tables=tuple(replace(t, ledger={**t.ledger, unit: rows[t.table]}) for t in facts.tables),
     )
@@ -102,7 +102,7 @@ def test_a_slice_that_was_not_judged_is_not_handed_on(lake: FolderLake, monkeypa
         waits = replace(
             FOUND[1], unit=Unit(ELEVEN.slice, "dc2"), state=UnitState.MISSING, manifest=None, tables={}
         )
-        facts = replace(facts, found=(*facts.found, waits))
+        facts = replace(facts, statuses=(*facts.statuses, waits))
     reads(monkeypatch, facts)
     with pytest.raises(Busy):
         steps.verify_range(facts.pipeline, facts.slices)
@@ -127,7 +127,7 @@ def test_a_table_that_was_not_read_is_not_verified_for_the_first_time(lake: Fold
     now = TEN.slice.end.add(minutes=5)
     ten = replace(FOUND[0], manifest=replace(FOUND[0].manifest, times=(1,) * 12))
     ten = replace(ten, tables={t: replace(row, manifest=ten.manifest.id) for t, row in ten.tables.items()})
-    facts = reads(monkeypatch, replace(FACTS, found=(ten,), tables=(CLICKS,)))
+    facts = reads(monkeypatch, replace(FACTS, statuses=(ten,), tables=(CLICKS,)))
     monkeypatch.setattr(audit, "check", lambda *_: [])
     monkeypatch.setattr(steps, "auditor", lambda *_, **__: Sampler())
     monkeypatch.setattr(steps.pendulum, "now", lambda _: now)

@@ -244,7 +244,7 @@ def test_an_hour_before_the_beginning_lacks_nothing_wherever_it_is_said():
 def test_a_dropped_table_is_said_once_with_one_repair():
     """Verify, the watch and the page itself have all seen it; and the hour waits for another table, too."""
     gone = TableFacts("e.clicks", missing="create it")
-    found = check(replace(FACTS, found=(landed(),), tables=(gone, OTHER)), Repairs("ads"))
+    found = check(replace(FACTS, statuses=(landed(),), tables=(gone, OTHER)), Repairs("ads"))
     assert [one.kind for one in found] == ["incomplete", "table missing"]
     causes = cause_rows(opened(one, AT) for one in found)
     message = "h:8123 has no such table; create it"

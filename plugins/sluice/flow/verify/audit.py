@@ -57,7 +57,7 @@ class Findings(NamedTuple):
     """What an audit has seen: the states of the units that stood still, the anomalies, lines about what could
     not be compared, and the units, as (slice id, cluster), that were changing until its patience was over."""
 
-    found: list[UnitStatus]
+    statuses: list[UnitStatus]
     anomalies: list[Anomaly]
     notes: list[str]
     pending: frozenset[tuple[str, str]] = frozenset()
@@ -88,9 +88,9 @@ def audit(
     with connect_shards(pipeline, READ_QUORUM) as servers:
         clients = [server.reached for server in servers]
         located = locate(facts, clients, lake, anomalies, say)
-    found = [s for s in facts.found if (s.unit.slice.id, s.unit.cluster) not in pending]
-    said = [*notes(facts, scope.contents), *(f"not verified: {line}" for line in moving)]
-    return Findings(found, located, said, pending)
+    unit_statuses = [s for s in facts.statuses if (s.unit.slice.id, s.unit.cluster) not in pending]
+    lines = [*notes(facts, scope.contents), *(f"not verified: {line}" for line in moving)]
+    return Findings(unit_statuses, located, lines, pending)
 
 
 def _settled(
@@ -153,27 +153,27 @@ def read_facts(
     with connect_shards(pipeline, READ_QUORUM) as servers:
         for server in servers:
             _ = server.reached
-        held = answered(ledgers_by_shard(servers, pipeline, lake.url))
-        ledgers = {table: merge(pipeline.clickhouse, table, parts) for table, parts in held.items()}
+        shard_ledgers = answered(ledgers_by_shard(servers, pipeline, lake.url))
+        ledgers = {table: merge(pipeline.clickhouse, table, parts) for table, parts in shard_ledgers.items()}
         now = pendulum.now("UTC")
-        found = statuses(pipeline, units, boundaries, manifests, ledgers, now)
+        unit_statuses = statuses(pipeline, units, boundaries, manifests, ledgers, now)
         files = sum(len(m.files) + len(m.rejected) for m in manifests.values())
         say(f"comparing {files:,} files with the lake" + (", byte by byte" if scope.checksums else ""))
-        seen = read_lake(pipeline, lake, slices, manifests, listing, scope.whole, scope.checksums)
+        lake_facts = read_lake(pipeline, lake, slices, manifests, listing, scope.whole, scope.checksums)
         span = SliceSpan() if scope.whole else SliceSpan.of(slices)
         counted: list[tuple[TableFacts, tuple[TableFacts, ...]]] = []
         for target in pipeline.chosen(scope.tables):
             say(f"counting {target.table}")
-            counted.append(read_shards(servers, pipeline, target, held[target.table], span))
+            counted.append(read_shards(servers, pipeline, target, shard_ledgers[target.table], span))
     return VerifyFacts(
         pipeline,
         slices,
         now,
         boundaries,
-        tuple(narrowed(pipeline, found, scope.tables)),
+        tuple(narrowed(pipeline, unit_statuses, scope.tables)),
         unreadable,
         scope.whole,
-        seen,
+        lake_facts,
         tuple(table for table, _ in counted),
         tuple(part for _, parts in counted for part in parts),
         tuple(read_left(pipeline, lake, say, scope.tables)),

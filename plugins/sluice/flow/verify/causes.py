@@ -63,12 +63,12 @@ class Cause:
     @property
     def breaks(self) -> bool:
         """Whether a count is wrong, and not only an hour unfinished or lost."""
-        return any(one.breaks for one in self.anomalies)
+        return any(anomaly.breaks for anomaly in self.anomalies)
 
     @property
     def slices(self) -> tuple[str, ...]:
         """Ids of the hours concerned, in order."""
-        return tuple(sorted({name for one in self.anomalies for name in one.slices}))
+        return tuple(sorted({name for anomaly in self.anomalies for name in anomaly.slices}))
 
     @property
     def message(self) -> str:
@@ -78,9 +78,9 @@ class Cause:
         if len(self.anomalies) == 1:
             where = f" in {self.slices[0]}" if self.slices else ""
             return f"{first.kind}{where}: {first.message}"
-        kinds = Counter(one.kind for one in self.anomalies)
-        said = ", ".join(f"{number:,} × {kind}" for kind, number in kinds.items())
-        return f"{said}{_span(self.slices)}; of the first: {first.message}"
+        numbers = Counter(anomaly.kind for anomaly in self.anomalies)
+        kinds = ", ".join(f"{number:,} × {kind}" for kind, number in numbers.items())
+        return f"{kinds}{_span(self.slices)}; of the first: {first.message}"
 
     @property
     def remedy(self) -> str:
@@ -99,61 +99,71 @@ def _span(slices: Sequence[str]) -> str:
     return f" in {len(slices):,} hours, from {slices[0]} to {slices[-1]}"
 
 
-def causes_of(found: Iterable[OpenAnomaly]) -> list[Cause]:
-    """Returns wrong counts first, and of these first what most anomalies come of."""
+def causes_of(anomalies: Iterable[OpenAnomaly]) -> list[Cause]:
+    """Returns first the causes that break counts, and of these first the one of most anomalies."""
     groups: dict[tuple[str, ...], list[OpenAnomaly]] = {}
-    for one in found:
-        groups.setdefault(_key(one), []).append(one)
+    for anomaly in anomalies:
+        groups.setdefault(_key(anomaly), []).append(anomaly)
     causes = [_cause(key[0], group) for key, group in groups.items()]
     return sorted(causes, key=lambda cause: (not cause.breaks, -len(cause.anomalies)))
 
 
-def broken_slices(found: Iterable[OpenAnomaly]) -> Counter[str]:
+def broken_slices(anomalies: Iterable[OpenAnomaly]) -> Counter[str]:
     """Returns how many causes break counts, by slice id."""
     broken = [
-        {name for one in cause.anomalies if one.breaks for name in one.slices} for cause in causes_of(found)
+        {name for anomaly in cause.anomalies if anomaly.breaks for name in anomaly.slices}
+        for cause in causes_of(anomalies)
     ]
     return Counter(name for names in broken for name in names)
 
 
-def _key(one: OpenAnomaly) -> tuple[str, ...]:
-    if one.cause or one.kind == AnomalyKind.TABLE_MISSING:
-        return (str(AnomalyKind.TABLE_MISSING), one.cause or one.table)
-    command = ranged(one.command or one.later)
-    repair = command.head + command.tail if command else one.command
-    family = _family(one)
+def _key(anomaly: OpenAnomaly) -> tuple[str, ...]:
+    if anomaly.cause or anomaly.kind == AnomalyKind.TABLE_MISSING:
+        return (str(AnomalyKind.TABLE_MISSING), anomaly.cause or anomaly.table)
+    command = ranged(anomaly.command or anomaly.later)
+    repair = command.head + command.tail if command else anomaly.command
+    family = _family(anomaly)
     if family == _ROWS:
-        return (family, one.table, repair)
+        return (family, anomaly.table, repair)
     if family is not None:
-        return (family, one.cluster, one.topic, repair)
-    state = one.message if one.kind == AnomalyKind.INCOMPLETE else ""
-    return (one.kind, one.table, one.shard, one.type, one.cluster, one.topic, state, repair)
+        return (family, anomaly.cluster, anomaly.topic, repair)
+    state = anomaly.message if anomaly.kind == AnomalyKind.INCOMPLETE else ""
+    return (
+        anomaly.kind,
+        anomaly.table,
+        anomaly.shard,
+        anomaly.type,
+        anomaly.cluster,
+        anomaly.topic,
+        state,
+        repair,
+    )
 
 
 def _cause(name: str, group: Sequence[OpenAnomaly]) -> Cause:
-    own = sorted(group, key=lambda one: bool(one.cause))
-    commands = tuple(merged(one.command for one in own))
-    return Cause(name, _place(own[0]), commands, _advice(own), tuple(own))
+    ordered = sorted(group, key=lambda anomaly: bool(anomaly.cause))
+    commands = tuple(merged(anomaly.command for anomaly in ordered))
+    return Cause(name, _place(ordered[0]), commands, _advice(ordered), tuple(ordered))
 
 
-def _place(one: OpenAnomaly) -> str:
-    parts = [f"table {one.table}"] if one.table else []
-    parts += [f"shard {one.shard}"] if one.shard and _family(one) != _ROWS else []
-    parts += [f"cluster {one.cluster}"] if one.cluster and not one.table else []
-    parts += [one.topic] if one.topic and not one.table else []
-    parts += [f"type {one.type}"] if one.type and _family(one) is None else []
-    return ", ".join(parts) or one.place
+def _place(anomaly: OpenAnomaly) -> str:
+    parts = [f"table {anomaly.table}"] if anomaly.table else []
+    parts += [f"shard {anomaly.shard}"] if anomaly.shard and _family(anomaly) != _ROWS else []
+    parts += [f"cluster {anomaly.cluster}"] if anomaly.cluster and not anomaly.table else []
+    parts += [anomaly.topic] if anomaly.topic and not anomaly.table else []
+    parts += [f"type {anomaly.type}"] if anomaly.type and _family(anomaly) is None else []
+    return ", ".join(parts) or anomaly.place
 
 
-def _family(one: OpenAnomaly) -> str | None:
-    return _FAMILIES.get(one.kind)
+def _family(anomaly: OpenAnomaly) -> str | None:
+    return _FAMILIES.get(anomaly.kind)
 
 
-def _advice(own: Sequence[OpenAnomaly]) -> str:
-    """What the first one says; of commands that have to wait one for all of them."""
-    first = own[0]
-    later = [one.later for one in own if one.later and not one.cause]
+def _advice(anomalies: Sequence[OpenAnomaly]) -> str:
+    """Returns the first anomaly's advice; where commands have to wait, one advice for all of them."""
+    first = anomalies[0]
+    later = [anomaly.later for anomaly in anomalies if anomaly.later and not anomaly.cause]
     if len(later) > 1:
         return f"when every table is there: {'; '.join(merged(later))}"
-    others = sum(one.advice not in ("", first.advice) and not one.cause for one in own)
+    others = sum(anomaly.advice not in ("", first.advice) and not anomaly.cause for anomaly in anomalies)
     return f"{first.advice}; {others:,} more have an advice of their own" if others else first.advice

@@ -25,8 +25,8 @@ _GONE = "its cluster is not in the pipeline file: put it back there, and run `sl
 
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
     """Returns every anomaly, those of slices first; none when all holds."""
-    found = (_repairable(facts, repairs, anomaly) for anomaly in _anomalies(facts, repairs))
-    return [after_creation(facts, anomaly) for anomaly in found]
+    anomalies = (_repairable(facts, repairs, anomaly) for anomaly in _anomalies(facts, repairs))
+    return [after_creation(facts, anomaly) for anomaly in anomalies]
 
 
 def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:
@@ -54,8 +54,8 @@ def _repairable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly) -> Anoma
 
 
 def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
-    tables = list(check_tables(facts, repairs))
-    broken = {(anomaly.slice, anomaly.cluster, anomaly.table) for anomaly in tables}
+    table_anomalies = list(check_tables(facts, repairs))
+    broken = {(anomaly.slice, anomaly.cluster, anomaly.table) for anomaly in table_anomalies}
     return [
         *check_states(facts, repairs),
         *check_missing_tables(facts, repairs),
@@ -67,7 +67,7 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
         *check_counts(facts, repairs),
         *check_files(facts, repairs),
         *check_erased(facts, repairs),
-        *tables,
+        *table_anomalies,
         *check_shards(facts, repairs),
         *check_views(facts, repairs, broken),
     ]

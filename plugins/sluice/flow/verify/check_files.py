@@ -1,8 +1,8 @@
 """The lake's files against the manifests. Pure.
 
-A name tells its slice, cluster and generation. Files of a generation that a `reland` has replaced are dead:
-verify removes them (`dead`), for a slow copy may bring one back. All others that no manifest lists are
-anomalies, and go only when a person asks for it.
+A file's name has its slice, cluster and generation. Files of a generation that a `reland` has replaced are
+dead: verify removes them (`dead`), for a slow copy may bring one back. All others that no manifest lists are
+anomalies, and are removed only when a person asks for it.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def check_files(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
 def dead(facts: VerifyFacts) -> list[str]:
     """Returns files of superseded generations, which a newer manifest has replaced, and those that the lake
     has forgotten: a slow copy may have brought one back."""
-    found = []
+    keys = []
     for key in _unnamed(facts):
         name = parse_name(key)
         manifest = _manifest(facts, name) if name else None
         if name and manifest and (name.generation < manifest.generation or key in _removed(manifest)):
-            found.append(key)
-    return sorted(found)
+            keys.append(key)
+    return sorted(keys)
 
 
 def _removed(manifest: Manifest) -> set[str]:
@@ -68,8 +68,8 @@ def _removed(manifest: Manifest) -> set[str]:
 
 def _unnamed(facts: VerifyFacts) -> set[str]:
     """Returns the files that no manifest lists."""
-    found = (*facts.lake.named.values(), *(manifest for _, manifest in facts.landed))
-    manifests = [manifest for manifest in found if manifest is not None]
+    named_or_landed = (*facts.lake.named.values(), *(manifest for _, manifest in facts.landed))
+    manifests = [manifest for manifest in named_or_landed if manifest is not None]
     listed = {f.key for m in manifests for f in m.all_files}
     return facts.lake.sizes.keys() - listed.difference(*map(_removed, manifests))
 

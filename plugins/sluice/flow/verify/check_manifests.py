@@ -1,6 +1,6 @@
 """In one manifest: records read = parsed + unparsed + erased = offsets − holes − lost; where a record may
 hold several rows: rows of the parsed records = rows landed + rows unparsed. Unparsed records = those in
-`_rejected/` + those whose bytes the lake forgot before it made the unit again. Pure."""
+`_rejected/` + those whose bytes the lake forgot before the unit was remade. Pure."""
 
 from __future__ import annotations
 
@@ -62,16 +62,17 @@ def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
 
 def _forgotten(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
     """Checks records without bytes: each is one of the unparsed of its reason, and of a partition."""
-    gone: Counter[str] = Counter()
-    for one in manifest.without_bytes:
-        gone.update(one.unparsed)
-    for reason, count in sorted(gone.items()):
+    without_bytes: Counter[str] = Counter()
+    for records in manifest.without_bytes:
+        without_bytes.update(records.unparsed)
+    for reason, count in sorted(without_bytes.items()):
         if not 0 <= count <= manifest.unparsed.get(reason, 0):
             expected = f"at most {manifest.unparsed.get(reason, 0):,} without bytes, {visible(reason)}"
             yield AnomalyKind.UNPARSED, expected, f"{count:,}"
     by_partition = sum(count.without_bytes for count in manifest.counts)
-    if by_partition != gone.total():
-        yield AnomalyKind.UNPARSED, f"{by_partition:,} without bytes, by partition", f"{gone.total():,}"
+    total = without_bytes.total()
+    if by_partition != total:
+        yield AnomalyKind.UNPARSED, f"{by_partition:,} without bytes, by partition", f"{total:,}"
 
 
 def _landed(manifest: Manifest) -> str:

@@ -39,7 +39,7 @@ def check_missing_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anoma
 
 
 def check_readers_views(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
-    """Each load makes the view anew where it is not as it should be."""
+    """Each load recreates the view where it differs from what it should be."""
     for part in facts.shards or facts.tables:
         if not part.viewed and part.ledger:
             yield Anomaly(
@@ -57,7 +57,7 @@ def _then(repairs: Repairs, waiting: list[Slice]) -> str:
 
 
 def after_creation(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
-    """Returns the same with its command as something to be done later."""
+    """Returns the anomaly with its command put off until the missing tables are created."""
     missing = missing_tables(facts)
     if not missing or not anomaly.command.startswith("sluice run"):
         return anomaly
@@ -72,7 +72,7 @@ def explained_by(table: TableFacts) -> str:
 
 def explained_tables(facts: VerifyFacts) -> frozenset[str]:
     """Returns the missing tables, and the rollups that have no source without them."""
-    found = missing_tables(facts)
-    while more := {t for t, rollup in facts.pipeline.rollups.items() if rollup.source in found} - found:
-        found |= more
-    return found
+    explained, rollups = missing_tables(facts), facts.pipeline.rollups
+    while more := {t for t, rollup in rollups.items() if rollup.source in explained} - explained:
+        explained |= more
+    return explained

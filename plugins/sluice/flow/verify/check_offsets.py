@@ -24,8 +24,8 @@ Partition = tuple[str, str, int]
 def check_neighbours(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for cluster in sorted({status.unit.cluster for status, _ in facts.landed}):
         last: dict[Partition, tuple[Slice, OffsetRange]] = {}
-        own = [(s, m) for s, m in facts.landed if s.unit.cluster == cluster]
-        for status, manifest in sorted(own, key=lambda pair: pair[0].unit):
+        landed = [(s, m) for s, m in facts.landed if s.unit.cluster == cluster]
+        for status, manifest in sorted(landed, key=lambda pair: pair[0].unit):
             for r in manifest.ranges:
                 before = last.get(_partition(r))
                 if before is not None:
@@ -40,35 +40,36 @@ def _partition(r: OffsetRange) -> Partition:
 def _pair(
     repairs: Repairs, cluster: str, before: tuple[Slice, OffsetRange], after: tuple[Slice, OffsetRange]
 ) -> Iterator[Anomaly]:
-    (earlier, one), (later, other) = before, after
-    kind = _kind(one, other, adjacent=earlier.end == later.start)
+    (earlier, earlier_range), (later, later_range) = before, after
+    kind = _kind(earlier_range, later_range, adjacent=earlier.end == later.start)
     if kind is None:
         return
-    low, high = sorted((one.until, other.start))
+    low, high = sorted((earlier_range.until, later_range.start))
+    sides = "neither" if kind is AnomalyKind.GAP else "both"
     yield Anomaly(
         kind,
-        expected=f"offset {one.until}, where {earlier.id} ends",
-        seen=f"{other.start}: {high - low:,} offsets in {'neither' if kind is AnomalyKind.GAP else 'both'}",
+        expected=f"offset {earlier_range.until}, where {earlier.id} ends",
+        seen=f"{later_range.start}: {high - low:,} offsets in {sides}",
         command=repairs.run([earlier, later], "reland"),
         slice=later.id,
         cluster=cluster,
-        topic=other.topic,
-        partition=other.partition,
+        topic=later_range.topic,
+        partition=later_range.partition,
         offsets=(low, high),
     )
 
 
-def _kind(one: OffsetRange, other: OffsetRange, adjacent: bool) -> AnomalyKind | None:
-    if other.start < one.start:
+def _kind(earlier: OffsetRange, later: OffsetRange, adjacent: bool) -> AnomalyKind | None:
+    if later.start < earlier.start:
         return AnomalyKind.BACKWARD
-    if other.start < one.until:
+    if later.start < earlier.until:
         return AnomalyKind.OVERLAP
-    return AnomalyKind.GAP if adjacent and other.start > one.until else None
+    return AnomalyKind.GAP if adjacent and later.start > earlier.until else None
 
 
 def check_boundaries(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """A manifest's offsets are those of its boundaries, and no slice ends before it begins."""
-    for status in facts.found:
+    for status in facts.statuses:
         for r in status.ranges or ():
             if r.until < r.start:
                 anomaly = _of(
@@ -101,13 +102,13 @@ def _compare(
             continue
         if theirs is not None and theirs.until < theirs.start:
             continue
-        known = mine or theirs
-        assert known is not None  # noqa: S101 - narrows the type
+        either = mine or theirs
+        assert either is not None  # noqa: S101 - narrows the type
         expected = f"[{theirs.start}, {theirs.until})" if theirs else "none, by its boundaries"
         seen = (
             f"[{mine.start}, {mine.until}) in its manifest" if mine else "no such partition in its manifest"
         )
-        yield replace(_of(AnomalyKind.OFFSETS, status.unit, known, expected, seen), command=command)
+        yield replace(_of(AnomalyKind.OFFSETS, status.unit, either, expected, seen), command=command)
 
 
 def _of(kind: AnomalyKind, unit: Unit, r: OffsetRange, expected: str, seen: str) -> Anomaly:

@@ -1,7 +1,7 @@
 """Each shard against its own ledger rows, and rows that are where they do not belong. Pure.
 
-The sum over the shards is checked as one table (tables.py). As every shard holds only rows of its own, none
-is on two.
+The sum over the shards is checked as one table (check_tables.py). As every shard holds only rows of its own,
+no row is on two.
 """
 
 from __future__ import annotations

@@ -37,11 +37,11 @@ def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:
 
 def _stalled(facts: VerifyFacts, last: SliceRange, cluster: str, topic: str) -> Iterator[tuple[int, int]]:
     """Yields (partition, offset where it stands)."""
-    found = [facts.boundaries.ranges(slice_, cluster, (topic,)) for slice_ in last]
-    if not all(found):
+    slice_ranges = [facts.boundaries.ranges(slice_, cluster, (topic,)) for slice_ in last]
+    if not all(slice_ranges):
         return
-    moved = [{r.partition: r.offsets for r in ranges or ()} for ranges in found]
-    begins = {r.partition: r.start for r in found[0] or ()}
+    moved = [{r.partition: r.offsets for r in ranges or ()} for ranges in slice_ranges]
+    begins = {r.partition: r.start for r in slice_ranges[0] or ()}
     still = {p for p in begins if begins[p] and not any(slice_.get(p) for slice_ in moved)}
     others = set().union(*moved) - still
     if others and all(slice_.get(p) for slice_ in moved for p in others):

@@ -20,8 +20,8 @@ _ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline fi
 def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     """With `on_expired: land_rest` a recorded loss is accepted: `status` shows it, no equation breaks."""
     chosen, explained = {table.table for table in facts.tables}, explained_tables(facts)
-    targets = {name: one for name, one in targets_of(facts.pipeline).items() if name in chosen}
-    for status in facts.found:
+    targets = {name: target for name, target in targets_of(facts.pipeline).items() if name in chosen}
+    for status in facts.statuses:
         anomaly = partial(Anomaly, slice=status.unit.slice.id, cluster=status.unit.cluster)
         if status.unit in facts.unreadable:
             yield anomaly(
@@ -46,10 +46,10 @@ def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
 
 
 def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -> Iterator[Anomaly]:
-    """Tables that had committed a unit when the lake forgot its files, and hold no commit of it now. One that
-    is later has none, and gets none."""
-    known = status.manifest.forgotten if status.manifest else None
-    for table in sorted(set(known.tables if known else ()) & set(chosen)):
+    """Yields tables that had committed a unit when the lake forgot its files, and hold no commit of it now. A
+    table that was added later needs none."""
+    forgotten = status.manifest.forgotten if status.manifest else None
+    for table in sorted(set(forgotten.tables if forgotten else ()) & set(chosen)):
         row = status.tables.get(table)
         if row is None or row.lacking or status.manifest is None or row.manifest != status.manifest.id:
             yield Anomaly(

@@ -33,8 +33,8 @@ def check_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     targets = {target.table: target for target in facts.pipeline.targets}
     for table in facts.tables:
         identities: dict[Unit, list[RowIdentities]] = {}
-        for found in table.identities:
-            identities.setdefault(found.unit, []).append(found)
+        for identity in table.identities:
+            identities.setdefault(identity.unit, []).append(identity)
         rollup = targets[table.table].rollup is not None
         if rollup:
             yield from check_rollup(facts, table, repairs)
@@ -55,8 +55,8 @@ def _unit(
     identities: Mapping[Unit, list[RowIdentities]],
 ) -> Iterator[Anomaly]:
     row, unit = status.tables[target.table], status.unit
-    wanted = _wanted(target, manifest, row)
-    total, misfits = sum(wanted.values()), table.misfits.get(unit, {})
+    landed = _landed_by_type(target, manifest, row)
+    total, misfits = sum(landed.values()), table.misfits.get(unit, {})
     anomaly_of = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
     if row.rows + row.misfits != total:
         seen = f"{row.rows:,} rows and {row.misfits:,} misfits in the ledger"
@@ -65,19 +65,19 @@ def _unit(
         seen = f"{sum(misfits.values()):,} in {REJECTED}"
         yield anomaly_of(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen)
         misfits = {}
-    again = 0
+    duplicates = 0
     for anomaly, amount in _records(manifest, identities.get(unit, [])):
-        again += amount
+        duplicates += amount
         yield replace(anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
-    for name, expected, there in _rows(table.rows.get(unit, {}), wanted, misfits, row.rows):
-        if there > expected and there - expected != again:
-            yield anomaly_of(AnomalyKind.ROWS_EXTRA, f"{expected:,} rows", f"{there:,}", type=name)
-        elif there < expected and not table.may_lack(unit):
-            yield anomaly_of(AnomalyKind.ROWS_MISSING, f"{expected:,} rows", f"{there:,}", type=name)
+    for name, expected, held in _rows(table.rows.get(unit, {}), landed, misfits, row.rows):
+        if held > expected and held - expected != duplicates:
+            yield anomaly_of(AnomalyKind.ROWS_EXTRA, f"{expected:,} rows", f"{held:,}", type=name)
+        elif held < expected and not table.may_lack(unit):
+            yield anomaly_of(AnomalyKind.ROWS_MISSING, f"{expected:,} rows", f"{held:,}", type=name)
 
 
-def _wanted(target: Target, manifest: Manifest, row: LedgerRow) -> dict[str, int]:
-    """Rows that landed for the target, by what `_type` says of them."""
+def _landed_by_type(target: Target, manifest: Manifest, row: LedgerRow) -> dict[str, int]:
+    """Returns the rows that landed for the target, by what `_type` says of them."""
     if target.counted:
         traffic = manifest.traffic_for(target.table)
         return {COUNTS: sum(file.rows for file in traffic.files)} if traffic and traffic.files else {}
@@ -88,9 +88,9 @@ def _wanted(target: Target, manifest: Manifest, row: LedgerRow) -> dict[str, int
 def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iterator[tuple[str, int, int]]:
     """Yields (type, expected, seen) of what differs: by type where the table has it and the misfits are
     known."""
-    known = committed + sum(misfits.values()) == sum(landed.values())
-    if _UNKNOWN in rows or not rows or not known:
-        if len(landed) == 1 and known:
+    adds_up = committed + sum(misfits.values()) == sum(landed.values())
+    if _UNKNOWN in rows or not rows or not adds_up:
+        if len(landed) == 1 and adds_up:
             yield next(iter(landed)), committed, sum(rows.values())
         elif sum(rows.values()) != committed:
             yield _UNKNOWN, committed, sum(rows.values())
@@ -99,23 +99,23 @@ def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iter
         yield name, landed.get(name, 0) - misfits.get(name, 0), rows.get(name, 0)
 
 
-def _records(manifest: Manifest, found: list[RowIdentities]) -> Iterator[tuple[Anomaly, int]]:
-    """Records that are there twice, or that the unit has not read; and how many rows they make too many."""
+def _records(manifest: Manifest, identities: list[RowIdentities]) -> Iterator[tuple[Anomaly, int]]:
+    """Yields records that are there twice, or that the unit has not read, and how many rows are too many."""
     ranges = {(r.topic, r.partition): (r.start, r.until) for r in manifest.ranges}
-    for one in found:
-        start, until = ranges.get((one.topic, one.partition), (0, 0))
-        anomaly_of = partial(Anomaly, topic=one.topic, partition=one.partition)
-        if one.rows > one.different and (one.by_row or manifest.rows is None):
+    for identity in identities:
+        start, until = ranges.get((identity.topic, identity.partition), (0, 0))
+        anomaly_of = partial(Anomaly, topic=identity.topic, partition=identity.partition)
+        if identity.rows > identity.different and (identity.by_row or manifest.rows is None):
             what, expected = "records", "a row for each record"
             if manifest.rows is not None:
                 what, expected = "different ones", "each row of a record once"
-            seen = f"{one.rows:,} rows of {one.different:,} {what}"
-            again = one.rows - one.different
-            yield anomaly_of(AnomalyKind.ROWS_DUPLICATE, expected, seen), again
-        if one.first < start or one.last >= until:
+            seen = f"{identity.rows:,} rows of {identity.different:,} {what}"
+            duplicates = identity.rows - identity.different
+            yield anomaly_of(AnomalyKind.ROWS_DUPLICATE, expected, seen), duplicates
+        if identity.first < start or identity.last >= until:
             expected = f"offsets in [{start}, {until})"
-            seen = f"offsets from {one.first} to {one.last}"
-            span = (one.first, one.last + 1)
+            seen = f"offsets from {identity.first} to {identity.last}"
+            span = (identity.first, identity.last + 1)
             yield anomaly_of(AnomalyKind.ROWS_FOREIGN, expected, seen, offsets=span), 0
 
 
@@ -147,9 +147,9 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
     """
     begun = facts.pipeline.start is None or facts.pipeline.start <= unit.slice.start
     landed = {status.unit for status, _ in facts.landed}
-    known = unit.cluster in facts.pipeline.clusters or unit in landed
-    own = known and _aligned(unit.slice) and begun
-    if own and unit.slice.end <= facts.now:
+    reachable = unit.cluster in facts.pipeline.clusters or unit in landed
+    landable = reachable and _aligned(unit.slice) and begun
+    if landable and unit.slice.end <= facts.now:
         return repairs.fill(unit.slice), ""
     column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")
     where = f"{column} = {int(unit.slice.start.timestamp())} AND {cluster} = {literal(unit.cluster)}"

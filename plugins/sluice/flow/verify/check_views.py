@@ -20,40 +20,40 @@ def check_views(
     facts: VerifyFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
 ) -> Iterator[Anomaly]:
     """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` repairs both."""
-    for whole in facts.tables:
-        for table in [part for part in facts.shards if part.table == whole.table] or [whole]:
+    for whole_table in facts.tables:
+        for table in [part for part in facts.shards if part.table == whole_table.table] or [whole_table]:
             for anomaly in _of(facts, table, repairs, broken):
-                yield replace(anomaly, shard=table.shard, cause=explained_by(whole))
+                yield replace(anomaly, shard=table.shard, cause=explained_by(whole_table))
 
 
 def _of(
     facts: VerifyFacts, table: TableFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
 ) -> Iterator[Anomaly]:
-    """Of one table, or of its part on a shard."""
+    """Yields the anomalies of one table, or of its part on a shard."""
     done = units_of(facts, table.table)
     for view_table in table.view_tables:
-        units = {*view_table.there, *view_table.given}
+        units = {*view_table.stored, *view_table.selected}
         for unit in sorted(units & done & view_table.covered):
             if table.aged is not None and table.may_lack(unit):
                 continue  # what the view gave of rows that are deleted is still there
-            expected, seen = view_table.given.get(unit), view_table.there.get(unit)
+            expected, seen = view_table.selected.get(unit), view_table.stored.get(unit)
             if not _same(expected, seen) and (unit.slice.id, unit.cluster, table.table) not in broken:
-                given = f"counts and sums {expected or _NOTHING}"
+                expected_sums = f"counts and sums {expected or _NOTHING}"
                 yield Anomaly(
                     AnomalyKind.VIEW,
-                    expected=f"{given}, as {view_table.view} gives of {table.table}",
+                    expected=f"{expected_sums}, as {view_table.view} gives of {table.table}",
                     seen=str(seen or _NOTHING),
                     command=repairs.reload(unit.slice),
                     slice=unit.slice.id,
                     cluster=unit.cluster,
                     table=view_table.called,
                 )
-        for unit in sorted(set(view_table.there) - set(table.ledger) - set(table.rows)):
+        for unit in sorted(set(view_table.stored) - set(table.ledger) - set(table.rows)):
             command, advice = cover(facts, unit, view_table.table, view_table.projections, repairs)
             yield Anomaly(
                 AnomalyKind.ROWS_UNCOVERED,
                 expected="none: no ledger row covers them",
-                seen=f"counts and sums {view_table.there[unit]}",
+                seen=f"counts and sums {view_table.stored[unit]}",
                 command=command,
                 advice=advice,
                 slice=slice_text(unit.slice),

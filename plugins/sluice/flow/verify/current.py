@@ -43,12 +43,12 @@ def units_of(facts: VerifyFacts, table: str) -> frozenset[Unit]:
 
 
 def targets_of(pipeline: Pipeline) -> dict[str, Target]:
-    """Returns the targets by table: to merge them takes longer than to judge a unit."""
+    """Returns the targets by table, to be asked for once: the pipeline merges them anew each time."""
     return {target.table: target for target in pipeline.targets}
 
 
 def lacking(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> frozenset[str]:
-    """Returns the tables that lack the unit, or hold it as it was and could hold it as it is now."""
+    """Returns the tables that lack the unit, or hold an older state of it that a load could replace."""
     return frozenset(
         name
         for name, target in targets.items()
@@ -57,11 +57,13 @@ def lacking(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatu
 
 
 def narrowed(
-    pipeline: Pipeline, found: Sequence[UnitStatus], tables: Collection[str] | None
+    pipeline: Pipeline, statuses: Sequence[UnitStatus], tables: Collection[str] | None
 ) -> list[UnitStatus]:
     """Returns the states that the units have in these tables alone; without a choice as they are."""
+    if tables is None:
+        return [*statuses]
     targets = {target.table: target for target in pipeline.chosen(tables)}
-    return [_narrowed(pipeline, targets, status) for status in found] if tables is not None else [*found]
+    return [_narrowed(pipeline, targets, status) for status in statuses]
 
 
 def _narrowed(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> UnitStatus:

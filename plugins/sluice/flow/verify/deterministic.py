@@ -18,17 +18,17 @@ def changing(client: Client, columns: Sequence[Column]) -> frozenset[str]:
     """Returns columns whose DEFAULT calls what is not known to be deterministic, or reads such a column."""
     defaults = {c.name: c.default for c in columns if c.kind and c.default}
     called = {column: _calls(text) for column, text in defaults.items()}
-    known = deterministic(client, sorted(set().union(*called.values())))
-    found = {column for column, names in called.items() if not names <= known}
+    sure = deterministic(client, sorted(set().union(*called.values())))
+    unsure = {column for column, names in called.items() if not names <= sure}
     while True:
         more = {
             name
             for name, text in defaults.items()
-            if any(re.search(rf"(?<!\w){re.escape(other)}(?!\w)", text) for other in found)
+            if any(re.search(rf"(?<!\w){re.escape(other)}(?!\w)", text) for other in unsure)
         }
-        if more <= found:
-            return frozenset(found)
-        found |= more
+        if more <= unsure:
+            return frozenset(unsure)
+        unsure |= more
 
 
 def _calls(expression: str) -> set[str]:
@@ -36,7 +36,7 @@ def _calls(expression: str) -> set[str]:
 
 
 def deterministic(client: Client, names: Sequence[str]) -> frozenset[str]:
-    """Returns the functions that give the same every time. Of a server that does not say, none does."""
+    """Returns the functions that give the same every time; none where the server does not say."""
     for column in ("deterministic", "is_deterministic") if names else ():
         sql = render("verify/deterministic_functions", deterministic=Sql(column))
         try:

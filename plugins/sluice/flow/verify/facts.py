@@ -36,16 +36,17 @@ class RowIdentities:
 
 @dataclass(frozen=True)
 class ViewTableSums:
-    """A table that materialized views fill, against what their SELECTs give of the source now, by unit.
+    """Counts and sums by unit: `stored` in a table that materialized views fill, and `selected` by the views'
+    SELECTs from their source now.
 
-    Both hold counts and sums. `covered` units were committed when the view stood as it does; where the rows
-    are not compared, there are none, and `there` has counts. `projections`: the table has some.
+    `covered` units were committed when the view stood as it does; where the rows are not compared, there are
+    none, and `stored` has counts. `projections`: the table has some.
     """
 
     table: str
     view: str
-    there: Mapping[Unit, ViewSums]
-    given: Mapping[Unit, ViewSums]
+    stored: Mapping[Unit, ViewSums]
+    selected: Mapping[Unit, ViewSums]
     covered: frozenset[Unit]
     projections: bool = False
 
@@ -124,7 +125,7 @@ class VerifyFacts:
     slices: SliceRange
     now: datetime
     boundaries: Boundaries
-    found: tuple[UnitStatus, ...]
+    statuses: tuple[UnitStatus, ...]
     unreadable: Mapping[Unit, str] = field(default_factory=dict)
     whole: bool = False
     lake: LakeFacts = LakeFacts()
@@ -135,9 +136,9 @@ class VerifyFacts:
 
     @property
     def landed(self) -> list[tuple[UnitStatus, Manifest]]:
-        return [(status, status.manifest) for status in self.found if status.manifest is not None]
+        return [(status, status.manifest) for status in self.statuses if status.manifest is not None]
 
     @cached_property
     def forgotten(self) -> Mapping[tuple[str, str], UnitStatus]:
-        """By slice id and cluster the units whose files the lake has forgotten."""
-        return {(s.unit.slice.id, s.unit.cluster): s for s in self.found if s.forgotten_on}
+        """Returns the units whose files the lake has forgotten, by slice id and cluster."""
+        return {(s.unit.slice.id, s.unit.cluster): s for s in self.statuses if s.forgotten_on}

@@ -31,26 +31,26 @@ def locate(
 ) -> list[Anomaly]:
     """Returns the anomalies, with partition and offsets where those can be found out. `clients`: of all
     shards."""
-    known = {table.table: table.identities[0].by_row for table in facts.tables if table.identities}
+    by_row_by_table = {table.table: table.identities[0].by_row for table in facts.tables if table.identities}
     units = {(s.unit.slice.id, s.unit.cluster): (s.unit, m) for s, m in facts.landed}
-    found: list[Anomaly] = []
+    placed: list[Anomaly] = []
     located: dict[tuple[str, str, str], tuple[Places, Places]] = {}
     for anomaly in anomalies:
         place = (anomaly.slice, anomaly.cluster, anomaly.table)
-        if anomaly.kind not in _SOUGHT or anomaly.table not in known or place[:2] not in units:
-            found.append(anomaly)
+        if anomaly.kind not in _SOUGHT or anomaly.table not in by_row_by_table or place[:2] not in units:
+            placed.append(anomaly)
             continue
         unit, manifest = units[place[:2]]
         if place not in located and (len(located) >= MOST_UNITS or manifest.landed > MOST_ROWS):
-            found.append(anomaly)
+            placed.append(anomaly)
             continue
         if place not in located:
             say(f"locating the records of {anomaly.place}")
             target = next(t for t in facts.pipeline.targets if t.table == anomaly.table)
-            by_row = known[target.table]
+            by_row = by_row_by_table[target.table]
             located[place] = _locate(facts, clients, lake, target, unit, manifest, by_row)
-        found += _placed(anomaly, located[place][anomaly.kind is AnomalyKind.ROWS_DUPLICATE])
-    return found
+        placed += _placed(anomaly, located[place][anomaly.kind is AnomalyKind.ROWS_DUPLICATE])
+    return placed
 
 
 def _locate(
@@ -63,32 +63,32 @@ def _locate(
     by_row: bool,
 ) -> tuple[Places, Places]:
     """Returns (records of which a row is missing, records of which one is there more than once)."""
-    there, rejected = _there(clients, target.table, unit, by_row)
-    again = {place: sorted({o for (o, _), n in c.items() if n > 1}) for place, c in there.items()}
+    held, rejected = _held_offsets(clients, target.table, unit, by_row)
+    duplicates = {place: sorted({o for (o, _), n in c.items() if n > 1}) for place, c in held.items()}
     if manifest.rows is not None and not by_row:
-        again = {}  # nothing tells one row of a record from another
+        duplicates = {}  # nothing tells one row of a record from another
     types = set(facts.pipeline.routed(target, manifest.rows_by_type()))
     missing: Places = {}
     for file in manifest.held_events:
         if types & set(file.types()) and facts.lake.sizes.get(file.key) == file.bytes:
             for place, offset, number in _records(lake, file, types):
                 key = (offset, number if by_row else 0)
-                if key not in there.get(place, {}) and key not in rejected.get(place, {}):
+                if key not in held.get(place, {}) and key not in rejected.get(place, {}):
                     missing.setdefault(place, []).append(offset)
-    return missing, {place: offsets for place, offsets in again.items() if offsets}
+    return missing, {place: offsets for place, offsets in duplicates.items() if offsets}
 
 
-def _there(
+def _held_offsets(
     clients: Sequence[Client], target: str, unit: Unit, by_row: bool
 ) -> tuple[RowsByOffsets, RowsByOffsets]:
     """`offsets_of` of all shards together."""
     held: tuple[RowsByOffsets, RowsByOffsets] = ({}, {})
     for client in clients:
-        for whole, part in zip(held, offsets_of(client, target, unit, by_row), strict=True):
+        for summed, part in zip(held, offsets_of(client, target, unit, by_row), strict=True):
             for place, counts in part.items():
-                known = whole.setdefault(place, {})
+                totals = summed.setdefault(place, {})
                 for key, count in counts.items():
-                    known[key] = known.get(key, 0) + count
+                    totals[key] = totals.get(key, 0) + count
     return held
 
 
@@ -98,8 +98,8 @@ def _records(
     """Yields ((topic, partition), offset, row)."""
     try:
         with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-            there = [name for name in _COLUMNS if name in parquet.schema_arrow.names]
-            for row in parquet.read(columns=there).to_pylist():
+            columns = [name for name in _COLUMNS if name in parquet.schema_arrow.names]
+            for row in parquet.read(columns=columns).to_pylist():
                 if row["_type"] in types:
                     yield (row["_topic"], row["_partition"]), row["_offset"], row.get("_row", 0)
     except (OSError, pa.ArrowException):

@@ -13,16 +13,16 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
 
     `contents`: the tables of views are compared row by row, and that comparison has its own notes.
     """
-    forgotten = [status for status in facts.found if status.forgotten_on]
+    forgotten = [status for status in facts.statuses if status.forgotten_on]
     if forgotten:
         yield (
             f"the lake has forgotten the files of {len(forgotten):,} units, from {forgotten[0].unit} to "
             f"{forgotten[-1].unit}: tables are compared with the counts of their manifests"
         )
     gone = {s.unit: sum(m.forgotten_by_reason().values()) for s, m in facts.landed if not m.forgotten_on}
-    if some := [count for count in gone.values() if count]:
+    if counts := [count for count in gone.values() if count]:
         yield (
-            f"the lake has forgotten the bytes of {sum(some):,} unparsed records of {len(some):,} units: "
+            f"the lake has forgotten the bytes of {sum(counts):,} unparsed records of {len(counts):,} units: "
             "they are counted, and no file has them"
         )
     for table in facts.tables:

@@ -14,10 +14,10 @@ def keeps(stored: str, given: str) -> bool:
     not."""
     if not (stored and given):
         return True
-    one, other = _plain(stored), _plain(given)
-    if one.name == other.name == "Decimal":
-        return int(one.arguments[-1]) >= int(other.arguments[-1])
-    return one == other or _family(other) in _TAKEN.get(_family(one), ())
+    stored_type, given_type = _plain(stored), _plain(given)
+    if stored_type.name == given_type.name == "Decimal":
+        return int(stored_type.arguments[-1]) >= int(given_type.arguments[-1])
+    return stored_type == given_type or _family(given_type) in _TAKEN.get(_family(stored_type), ())
 
 
 def _plain(text: str) -> Type:

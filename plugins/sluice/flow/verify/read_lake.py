@@ -36,15 +36,15 @@ def read_all(lake: Lake, units: Iterable[Unit]) -> tuple[dict[Unit, Manifest], d
             return str(error)
 
     units = list(units)
-    found = dict(zip(units, each_if_slow(read, units), strict=True))
-    manifests = {unit: m for unit, m in found.items() if isinstance(m, Manifest)}
-    return manifests, {unit: m for unit, m in found.items() if isinstance(m, str)}
+    outcomes = dict(zip(units, each_if_slow(read, units), strict=True))
+    manifests = {unit: m for unit, m in outcomes.items() if isinstance(m, Manifest)}
+    return manifests, {unit: m for unit, m in outcomes.items() if isinstance(m, str)}
 
 
 def list_files(lake: Lake, prefixes: Iterable[str] = EVERYWHERE) -> dict[str, int]:
     """Returns the bytes of every data file, by key."""
-    found = each_if_slow(lambda prefix: list(lake.list(prefix)), prefixes)
-    return {i.key: i.size for items in found for i in items if not i.key.endswith("/_SUCCESS")}
+    listings = each_if_slow(lambda prefix: list(lake.list(prefix)), prefixes)
+    return {i.key: i.size for items in listings for i in items if not i.key.endswith("/_SUCCESS")}
 
 
 def read_lake(
@@ -63,14 +63,14 @@ def read_lake(
     every file in it. One read before is read again where the listing has a file that it does not list.
     """
     listed = {f.key: f for m in manifests.values() for f in m.held_files}
-    later = listing is None
+    listed_after = listing is None
     if listing is None:
-        found = list_files(lake, folders(pipeline, slices, manifests.values()))
-        strange = own({key: found[key] for key in found.keys() - listed.keys()}, slices)
-        listing = {key: found[key] for key in found.keys() & listed.keys()} | strange
+        in_folders = list_files(lake, folders(pipeline, slices, manifests.values()))
+        strange = own({key: in_folders[key] for key in in_folders.keys() - listed.keys()}, slices)
+        listing = {key: in_folders[key] for key in in_folders.keys() & listed.keys()} | strange
     sizes = {**listing, **_sizes_of(lake, [key for key in listed if key not in listing])}
     units = _units(pipeline, sizes.keys() - listed.keys())
-    read, _ = read_all(lake, [unit for unit in units.values() if later or unit not in manifests])
+    read, _ = read_all(lake, [unit for unit in units.values() if listed_after or unit not in manifests])
     missing = [f for f in listed.values() if f.key not in sizes]
     return LakeFacts(
         sizes=sizes,
@@ -84,12 +84,14 @@ def read_lake(
 
 
 def folders(pipeline: Pipeline, slices: SliceRange, manifests: Iterable[Manifest]) -> list[str]:
-    """Prefixes that hold what the slices brought, and what else may lie about in the hours' own days."""
+    """Returns the prefixes that hold what the slices brought, and all else of the hours' own days."""
     days = {slice_.start.strftime("%Y-%m-%d") for slice_ in slices}
-    found = {layout.event_folder(name, day + "T00") for name in (*pipeline.types, None) for day in days}
-    found |= {file.key.rpartition("/")[0] + "/" for m in manifests for file in m.files}
-    dates = {prefix[: prefix.rindex("hour=")] for prefix in found}
-    flat = [f"{layout.REJECTED}/", *(layout.counts_folder(one.table) for one in pipeline.counts)]
+    event_folders = {
+        layout.event_folder(name, day + "T00") for name in (*pipeline.types, None) for day in days
+    }
+    event_folders |= {file.key.rpartition("/")[0] + "/" for m in manifests for file in m.files}
+    dates = {prefix[: prefix.rindex("hour=")] for prefix in event_folders}
+    flat = [f"{layout.REJECTED}/", *(layout.counts_folder(counts.table) for counts in pipeline.counts)]
     rejected = [folder + day for folder in flat for day in sorted(days)]
     return [*(sorted(dates) if len(dates) <= _PREFIXES else ["type="]), *rejected]
 
@@ -106,7 +108,7 @@ def _id(instant: pendulum.DateTime, slices: SliceRange) -> str:
 
 
 def _sizes_of(lake: Lake, keys: Sequence[str]) -> dict[str, int]:
-    """Files that came after the listing, or lie outside of the listed folders."""
+    """Returns the bytes of files that came after the listing, or lie outside of the listed folders."""
     sizes = zip(keys, each_if_slow(lake.size, keys), strict=True)
     return {key: size for key, size in sizes if size is not None}
 
@@ -114,8 +116,10 @@ def _sizes_of(lake: Lake, keys: Sequence[str]) -> dict[str, int]:
 def _by_name(
     manifests: Mapping[Unit, Manifest], units: Mapping[tuple[str, str], Unit]
 ) -> dict[tuple[str, str], Manifest | None]:
-    found: dict[tuple[str, str], Manifest | None] = {(u.slice.id, u.cluster): m for u, m in manifests.items()}
-    return found | {pair: manifests.get(unit) for pair, unit in units.items()}
+    by_name: dict[tuple[str, str], Manifest | None] = {
+        (u.slice.id, u.cluster): m for u, m in manifests.items()
+    }
+    return by_name | {pair: manifests.get(unit) for pair, unit in units.items()}
 
 
 def _units(pipeline: Pipeline, keys: Iterable[str]) -> dict[tuple[str, str], Unit]:
@@ -125,7 +129,7 @@ def _units(pipeline: Pipeline, keys: Iterable[str]) -> dict[tuple[str, str], Uni
 
 
 def _old_attempts(pipeline: Pipeline, lake: Lake) -> tuple[str, ...]:
-    """Files of attempts that died a week ago, and that no manifest names. In doubt an attempt stays."""
+    """Returns the files of attempts that died a week ago, named by no manifest. In doubt an attempt stays."""
     now = pendulum.now("UTC")
     old = {
         name: items for name, items in attempts_of(lake.list(layout.ATTEMPTS)).items() if is_old(items, now)

@@ -53,25 +53,25 @@ class LoadWatch:
 
     def read(self) -> dict[str, tuple[str, ...]]:
         """Returns the versions of each table's leases, of the tables that are not being loaded."""
-        names = sorted({name for own in self.names.values() for name in own})
+        names = sorted({name for lease_names in self.names.values() for name in lease_names})
         seen = dict(zip(names, each_if_slow(self._read, names), strict=True))
         return {
-            table: tuple(version for name in own if (version := seen[name]) is not None)
-            for table, own in self.names.items()
-            if all(seen[name] is not None for name in own)
+            table: tuple(version for name in lease_names if (version := seen[name]) is not None)
+            for table, lease_names in self.names.items()
+            if all(seen[name] is not None for name in lease_names)
         }
 
     def _read(self, name: str) -> str | None:
         """Returns the lease's version; None while it may be held."""
         read_at = self.clock()
         key = layout.lease(name)
-        found = self.lake.read(key)
-        watch = observe(self._watches.get(name), found, self.clock())
+        stored = self.lake.read(key)
+        watch = observe(self._watches.get(name), stored, self.clock())
         self._watches[name] = watch
-        state: LeaseState | None = None if found is None else decode(found.data, f"{self.lake.url}/{key}")
+        state: LeaseState | None = None if stored is None else decode(stored.data, f"{self.lake.url}/{key}")
         free = may_take(state, watch, read_at)
         self._holders[name] = "" if free else str(state)
-        return None if not free else ("" if found is None else found.version)
+        return None if not free else ("" if stored is None else stored.version)
 
     def busy(self, tables: Iterable[str]) -> list[str]:
         """Returns a line for each of the tables that is being loaded, by the last read."""

@@ -43,9 +43,9 @@ def read_shards(
 
     def part(server: Server) -> TableFacts:
         client, shard = server.reached, server.shard
-        found = read_target(client, pipeline, target, held[shard.name], span)
+        facts = read_target(client, pipeline, target, held[shard.name], span)
         away = _misplaced(client, pipeline, target, server, span)
-        return replace(found, shard=shard.name, misplaced=away)
+        return replace(facts, shard=shard.name, misplaced=away)
 
     parts = tuple(each(part, servers))
     return whole(parts, merge(pipeline.clickhouse, target.table, held)), parts
@@ -71,7 +71,7 @@ def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
 
 
 def _lasting(parts: Sequence[TableFacts]) -> frozenset[Unit]:
-    """Units that have expired on no shard."""
+    """Returns the units that have expired on no shard."""
     units = frozenset(unit for part in parts for unit in part.ledger)
     return frozenset(unit for unit in units if not any(part.may_lack(unit) for part in parts))
 
@@ -79,30 +79,31 @@ def _lasting(parts: Sequence[TableFacts]) -> frozenset[Unit]:
 def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> Mapping[Unit, ByType]:
     units: dict[Unit, dict[str, int]] = {}
     for unit, counts in chain.from_iterable(part.items() for part in parts):
-        known = units.setdefault(unit, {})
+        totals = units.setdefault(unit, {})
         for kind, count in counts.items():
-            known[kind] = known.get(kind, 0) + count
+            totals[kind] = totals.get(kind, 0) + count
     return units
 
 
 def _misplaced(
     client: Client, pipeline: Pipeline, target: Target, server: Server, span: SliceSpan
 ) -> dict[Unit, int]:
-    """By partition only a table that has the column can tell."""
-    place = placement_of(pipeline.clickhouse, server.shard, target.table)
-    found = read_table(client, target.database, target.name)
-    if found is None or (place.by_partition and "_partition" not in {c.name for c in found.columns}):
+    """Returns how many rows belong on other shards, by unit; none where the table lacks the column for it."""
+    placement = placement_of(pipeline.clickhouse, server.shard, target.table)
+    target_table = read_table(client, target.database, target.name)
+    if target_table is None or (
+        placement.by_partition and "_partition" not in {c.name for c in target_table.columns}
+    ):
         return {}
-    own = place.own_record if place.by_partition else place.own_row
-    rows = client.rows(render("verify/misplaced", table=table(target.table), own=own), span.parameters)
+    own_rows = placement.own_record if placement.by_partition else placement.own_row
+    rows = client.rows(render("verify/misplaced", table=table(target.table), own=own_rows), span.parameters)
     return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
 
 
 def read_left(
     pipeline: Pipeline, lake: Lake, say: Say, tables: Collection[str] | None = None
 ) -> Iterator[LeftRows]:
-    """Returns one for each table with rows. `say` reports a server that is gone, of which nothing can be
-    read."""
+    """Yields one for each table with rows. `say` reports a server that cannot be read."""
     for shard, connections in left(lake, pipeline.clickhouse).items():
         for conn_id in connections:
             try:

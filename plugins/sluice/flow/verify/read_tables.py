@@ -55,52 +55,52 @@ def read_target(
     client: Client, pipeline: Pipeline, target: Target, ledger: Mapping[Unit, LedgerRow], span: SliceSpan
 ) -> TableFacts:
     """Raises what the client raises."""
-    found = read_table(client, target.database, target.name)
+    target_table = read_table(client, target.database, target.name)
     misfits = _by_type(
         pipeline, _ask(client, render("verify/misfits"), {"target": target.table, **span.parameters})
     )
-    if found is None:
+    if target_table is None:
         remedy = creation(pipeline, target)
         return TableFacts(target.table, missing=remedy, misfits=misfits, ledger=ledger)
-    if not {"_slice", "_cluster"} <= _names(found):
+    if not {"_slice", "_cluster"} <= _names(target_table):
         return TableFacts(target.table, misfits=misfits, ledger=ledger)
-    rows = _rows(client, pipeline, target, found, span)
-    views = read_views(client, pipeline, target, found, span.parameters)
+    rows = _rows(client, pipeline, target, target_table, span)
+    views = read_views(client, pipeline, target, target_table, span.parameters)
     return TableFacts(
         table=target.table,
-        expiring=forgets(found),
-        lasting=lasting(client, pipeline, found, [unit for unit in ledger if span.holds(unit)]),
+        expiring=forgets(target_table),
+        lasting=lasting(client, pipeline, target_table, [unit for unit in ledger if span.holds(unit)]),
         rows=rows,
         misfits=misfits,
-        identities=_identities(client, pipeline, target, found, span),
+        identities=_identities(client, pipeline, target, target_table, span),
         view_tables=views.view_tables,
         notes=views.notes,
-        projections=found.projections,
+        projections=target_table.projections,
         ledger=ledger,
-        counted=read_counts(client, pipeline, target, found, span.parameters),
-        viewed=not ledger or view_stands(client, found),
+        counted=read_counts(client, pipeline, target, target_table, span.parameters),
+        viewed=not ledger or view_stands(client, target_table),
         aged=pipeline.keep.began_before(target.table, pendulum.now("UTC")),
     )
 
 
-def _names(found: TargetTable) -> set[str]:
-    return {column.name for column in found.columns}
+def _names(target_table: TargetTable) -> set[str]:
+    return {column.name for column in target_table.columns}
 
 
 def _rows(
-    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: SliceSpan
+    client: Client, pipeline: Pipeline, target: Target, target_table: TargetTable, span: SliceSpan
 ) -> Mapping[Unit, ByType]:
-    kind = Sql("toString(_type)" if "_type" in _names(found) else "''")
+    kind = Sql("toString(_type)" if "_type" in _names(target_table) else "''")
     sql = render("verify/rows", table=table(target.table), type=kind)
     return _by_type(pipeline, _ask(client, sql, span.parameters))
 
 
 def _identities(
-    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: SliceSpan
+    client: Client, pipeline: Pipeline, target: Target, target_table: TargetTable, span: SliceSpan
 ) -> tuple[RowIdentities, ...]:
-    if target.counted or target.rollup is not None or not _names(found) >= _IDENTITY:
+    if target.counted or target.rollup is not None or not _names(target_table) >= _IDENTITY:
         return ()
-    by_row = "_row" in _names(found)
+    by_row = "_row" in _names(target_table)
     identity = _BY_ROW if by_row else _BY_RECORD
     sql = render("verify/identities", table=table(target.table), identity=identity)
     rows = _ask(client, sql, span.parameters)
@@ -118,7 +118,7 @@ def _by_type(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> Mapping[Unit,
 
 
 def _ask(client: Client, sql: Sql, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """Nothing where the table or the database is not there (yet)."""
+    """Returns nothing where the table or the database is not there (yet)."""
     try:
         return client.rows(sql, parameters)
     except ServerError as error:
@@ -143,22 +143,22 @@ def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[R
 
 
 def _counted(rows: Sequence[Sequence[Any]]) -> RowsByOffsets:
-    found: RowsByOffsets = {}
+    rows_by_offsets: RowsByOffsets = {}
     for topic, partition, offset, row, count in rows:
-        counts = found.setdefault((topic, partition), {})
+        counts = rows_by_offsets.setdefault((topic, partition), {})
         counts[offset, row] = counts.get((offset, row), 0) + count
-    return found
+    return rows_by_offsets
 
 
 def read_counts(
-    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: Mapping[str, int]
+    client: Client, pipeline: Pipeline, target: Target, target_table: TargetTable, span: Mapping[str, int]
 ) -> dict[Unit, dict[str, int]]:
-    """Counts by unit and event type; nothing for a table of events. Raises what the client raises."""
-    if not target.counted or not set(OWN) <= {column.name for column in found.columns}:
+    """Returns counts by unit and event type; none of a table of events. Raises what the client raises."""
+    if not target.counted or not set(OWN) <= {column.name for column in target_table.columns}:
         return {}
-    there = client.rows(render("verify/counts", table=table(target.table)), span)
+    rows = client.rows(render("verify/counts", table=table(target.table)), span)
     misfits = client.rows(render("verify/counts_rejected"), {"target": target.table, **span})
     units: dict[Unit, Counter[str]] = {}
-    for start, cluster, kind, count in (*there, *misfits):
+    for start, cluster, kind, count in (*rows, *misfits):
         units.setdefault(unit_of(pipeline, start, cluster), Counter())[kind] += count
     return {unit: dict(sums) for unit, sums in units.items()}

@@ -47,11 +47,11 @@ class ViewTableShape:
     def called(self) -> str:
         return self.view_tables[0].called
 
-    def covered(self, client: Client, pipeline: Pipeline, found: TargetTable) -> frozenset[Unit]:
+    def covered(self, client: Client, pipeline: Pipeline, target_table: TargetTable) -> frozenset[Unit]:
         """Returns the units that were committed with these views: an older one has other rows, or none."""
         return frozenset(
             unit_of(pipeline, start, cluster)
-            for start, cluster, at, stamps in _commits(client, found)
+            for start, cluster, at, stamps in _commits(client, target_table)
             if self._holds(at, stamps)
         )
 
@@ -63,62 +63,67 @@ class ViewTableShape:
         return self.stamp in stamps or at > self.changed + 1
 
 
-def _commits(client: Client, found: TargetTable) -> list[Sequence[Any]]:
+def _commits(client: Client, target_table: TargetTable) -> list[Sequence[Any]]:
     """A ledger of an earlier version has no column `views`, until the next load adds it."""
-    asked = {"target": found.table, "uuid": found.uuid}
+    parameters = {"target": target_table.table, "uuid": target_table.uuid}
     try:
-        return client.rows(render("verify/commit_times", views=Sql("views")), asked)
+        return client.rows(render("verify/commit_times", views=Sql("views")), parameters)
     except ServerError as error:
         if error.code != UNKNOWN_IDENTIFIER:
             raise
-    return client.rows(render("verify/commit_times", views=Sql("[]")), asked)
+    return client.rows(render("verify/commit_times", views=Sql("[]")), parameters)
 
 
-def view_table_shapes(client: Client, found: TargetTable, derived: bool) -> dict[str, ViewTableShape]:
+def view_table_shapes(client: Client, target_table: TargetTable, derived: bool) -> dict[str, ViewTableShape]:
     """Returns the shape of each table that gets rows of the target, by table.
 
     `derived`: a SELECT gives the target's rows, in any order. Raises what the client raises.
     """
-    unsure = dict.fromkeys(changing(client, found.columns), _CHANGING)
+    unsure = dict.fromkeys(changing(client, target_table.columns), _CHANGING)
     if derived:
         unsure |= {
             column.name: f"it comes from a {column.type}, which depends on the order of rows"
-            for column in found.columns
+            for column in target_table.columns
             if _BY_ORDER.search(column.type)
         }
-    known = {found.table: (ViewShape(unsure=unsure), 0)}
+    sources = {target_table.table: (ViewShape(unsure=unsure), 0)}
     shapes: dict[str, ViewTableShape] = {}
-    stamps = view_stamps(found)
-    waiting = list(dict.fromkeys(view_table.table for view_table in found.view_tables))
+    stamps = view_stamps(target_table)
+    waiting = list(dict.fromkeys(view_table.table for view_table in target_table.view_tables))
     while waiting:
         ready = [
-            name for name in waiting if {view_table.source for view_table in _of(found, name)} <= known.keys()
+            name
+            for name in waiting
+            if {view_table.source for view_table in _of(target_table, name)} <= sources.keys()
         ]
         if not ready:  # tables that feed each other
             break
         for name in ready:
-            shapes[name] = _shape(client, _of(found, name), known, stamps[name])
-            known[name] = (shapes[name].shape, shapes[name].changed)
+            shapes[name] = _shape(client, _of(target_table, name), sources, stamps[name])
+            sources[name] = (shapes[name].shape, shapes[name].changed)
             waiting.remove(name)
     return shapes
 
 
-def _of(found: TargetTable, name: str) -> tuple[ViewTable, ...]:
-    return tuple(view_table for view_table in found.view_tables if view_table.table == name)
+def _of(target_table: TargetTable, name: str) -> tuple[ViewTable, ...]:
+    return tuple(view_table for view_table in target_table.view_tables if view_table.table == name)
 
 
 def _shape(
-    client: Client, view_tables: tuple[ViewTable, ...], known: Mapping[str, tuple[ViewShape, int]], stamp: str
+    client: Client,
+    view_tables: tuple[ViewTable, ...],
+    sources: Mapping[str, tuple[ViewShape, int]],
+    stamp: str,
 ) -> ViewTableShape:
-    sources = {name: shape for name, (shape, _) in known.items()}
-    views = tuple(_view(client, one, sources) for one in view_tables)
-    changed = [known[one.source][1] for one in view_tables]
-    for one in view_tables:
-        database, _, rest = one.view.partition(".")
-        rows = client.rows(render("verify/view_definition"), {"database": database, "name": rest})
+    source_shapes = {name: shape for name, (shape, _) in sources.items()}
+    views = tuple(_view(client, view_table, source_shapes) for view_table in view_tables)
+    changed = [sources[view_table.source][1] for view_table in view_tables]
+    for view_table in view_tables:
+        database, _, name = view_table.view.partition(".")
+        rows = client.rows(render("verify/view_definition"), {"database": database, "name": name})
         changed += [at for _, at in rows]
-    whole = _stored(together(views), view_tables, changing(client, view_tables[0].columns))
-    return ViewTableShape(view_tables, whole, views, max(changed), stamp)
+    shape = _stored(together(views), view_tables, changing(client, view_tables[0].columns))
+    return ViewTableShape(view_tables, shape, views, max(changed), stamp)
 
 
 def _view(client: Client, view_table: ViewTable, sources: Mapping[str, ViewShape]) -> ViewShape:
@@ -130,23 +135,23 @@ def _view(client: Client, view_table: ViewTable, sources: Mapping[str, ViewShape
         return ViewShape(why=f"the server does not understand view {view_table.view}: {error.reason}")
     shape = shape_of(root, sources, deterministic(client, sorted(functions(root))))
     kinds = {column.name: column.type for column in view_table.columns}
-    given = types(pushed(root))
+    given_types = types(pushed(root))
     cut = [
         n
         for n, role in shape.columns.items()
-        if role == "sum" and not keeps(kinds.get(n, ""), given.get(n, ""))
+        if role == "sum" and not keeps(kinds.get(n, ""), given_types.get(n, ""))
     ]
     columns = {name: role for name, role in shape.columns.items() if name not in cut}
     return replace(shape, columns=columns, unsure={**shape.unsure, **dict.fromkeys(cut, _CUT)})
 
 
 def _stored(shape: ViewShape, view_tables: tuple[ViewTable, ...], different: Collection[str]) -> ViewShape:
-    """With the table's columns that its views do not give, or not all of them."""
-    given = frozenset.intersection(*(one.view_columns for one in view_tables))
+    """Adds the table's columns that its views do not give, or not all of them."""
+    given_by_all = frozenset.intersection(*(view_table.view_columns for view_table in view_tables))
     plain = all(role == KEY for role in shape.columns.values()) and not shape.unsure
     columns, unsure = dict(shape.columns), dict(shape.unsure)
     for column in view_tables[0].columns:
-        if column.name in given or not column.default:
+        if column.name in given_by_all or not column.default:
             continue
         columns.pop(column.name, None)
         if column.name in different:

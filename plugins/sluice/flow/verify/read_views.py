@@ -38,28 +38,28 @@ class Views:
 
 
 def read_views(
-    client: Client, pipeline: Pipeline, target: Target, found: TargetTable, span: ViewParameters
+    client: Client, pipeline: Pipeline, target: Target, target_table: TargetTable, span: ViewParameters
 ) -> Views:
     """Returns the views of a target and of its views' tables. A source with a TTL forgets what it has
     given."""
     sums_of_tables, notes = [], []
-    shapes = view_table_shapes(client, found, target.rollup is not None)
-    for shape in shapes.values():
-        view_table = shape.view_tables[0]
+    shapes = view_table_shapes(client, target_table, target.rollup is not None)
+    for table_shape in shapes.values():
+        view_table = table_shape.view_tables[0]
         if not view_table.stores:
             continue
-        source = _source(found, view_table, shapes)
-        why = _unsure(found, shape, source)
-        sums = None if why else summing(view_table, shape.shape)
+        source = _source(target_table, view_table, shapes)
+        why = _unsure(target_table, table_shape, source)
+        sums = None if why else summing(view_table, table_shape.shape)
         try:
             if sums is None:
                 raise Uncertainty(why or "its values are not certain, or no numbers")
-            there = _sums(client, pipeline, sums, table(view_table.table), span, None)
-            given = _given(client, pipeline, sums, view_table, span, source)
-            covered = shape.covered(client, pipeline, found)
+            stored_sums = _sums(client, pipeline, sums, table(view_table.table), span, None)
+            view_sums = _given(client, pipeline, sums, view_table, span, source)
+            covered = table_shape.covered(client, pipeline, target_table)
             sums_of_tables.append(
                 ViewTableSums(
-                    view_table.table, view_table.view, there, given, covered, view_table.projections
+                    view_table.table, view_table.view, stored_sums, view_sums, covered, view_table.projections
                 )
             )
         except Uncertainty as error:
@@ -67,7 +67,7 @@ def read_views(
                 f"table {view_table.called} is not compared: {error}; `sluice verify --contents` "
                 "compares more"
             )
-            sums_of_tables.append(_counted(client, pipeline, found, shape, span))
+            sums_of_tables.append(_counted(client, pipeline, target_table, table_shape, span))
     return Views(tuple(sums_of_tables), tuple(notes))
 
 
@@ -79,7 +79,7 @@ def _given(
     span: ViewParameters,
     source: str | None,
 ) -> dict[Unit, ViewSums]:
-    """Raises Unsure where the SELECT fails for rows that are there: no load could fill the table either."""
+    """Raises Uncertainty where the SELECT fails on stored rows: no load could fill the table either."""
     try:
         return _sums(client, pipeline, sums, Sql(f"({view_table.select})"), span, source)
     except ServerError as error:
@@ -91,34 +91,44 @@ def _given(
 
 
 def _counted(
-    client: Client, pipeline: Pipeline, found: TargetTable, shape: ViewTableShape, span: ViewParameters
+    client: Client,
+    pipeline: Pipeline,
+    target_table: TargetTable,
+    table_shape: ViewTableShape,
+    span: ViewParameters,
 ) -> ViewTableSums:
-    """Of a unit that was not loaded there are no rows. A target with a TTL does not say what it had."""
-    view_table, counts = shape.view_tables[0], Summing(("count()",), ())
-    there = {} if forgets(found) else _sums(client, pipeline, counts, table(view_table.table), span, None)
-    return ViewTableSums(view_table.table, view_table.view, there, {}, frozenset(), view_table.projections)
+    """Counts rows, to find those of units that were never loaded; none where a TTL deletes the target's."""
+    view_table, counts = table_shape.view_tables[0], Summing(("count()",), ())
+    stored_sums = (
+        {} if forgets(target_table) else _sums(client, pipeline, counts, table(view_table.table), span, None)
+    )
+    return ViewTableSums(
+        view_table.table, view_table.view, stored_sums, {}, frozenset(), view_table.projections
+    )
 
 
-def _unsure(found: TargetTable, shape: ViewTableShape, source: str | None) -> str:
-    """Why counts and sums of the view's source say nothing of its table."""
-    view_table = shape.view_tables[0]
-    if shape.shape.why:
-        return shape.shape.why
-    if len(shape.view_tables) > 1:
+def _unsure(target_table: TargetTable, table_shape: ViewTableShape, source: str | None) -> str:
+    """Returns why counts and sums of the view's source say nothing of its table; empty where they do."""
+    view_table = table_shape.view_tables[0]
+    if table_shape.shape.why:
+        return table_shape.shape.why
+    if len(table_shape.view_tables) > 1:
         return "several views write to it"
     if is_union(view_table.select):
         return f"view {view_table.view} is several SELECTs"
-    if forgets(found) or forgets(view_table):
+    if forgets(target_table) or forgets(view_table):
         return "a TTL deletes rows of it or of its source"
     if source is None:
         return f"view {view_table.view} reads rows that are not kept as they came"
     return ""
 
 
-def _source(found: TargetTable, view_table: ViewTable, shapes: Mapping[str, ViewTableShape]) -> str | None:
+def _source(
+    target_table: TargetTable, view_table: ViewTable, shapes: Mapping[str, ViewTableShape]
+) -> str | None:
     """Returns the table that the view reads, as the server writes its name, where it keeps what it has
     given."""
-    if view_table.source != found.table and not _keeps(shapes[view_table.source]):
+    if view_table.source != target_table.table and not _keeps(shapes[view_table.source]):
         return None
     read = re.findall(r"\bFROM\s+((?:`(?:\\.|[^`])*`|[\w]+)\.(?:`(?:\\.|[^`])*`|[\w.]+))", view_table.select)
     return next((name for name in read if name.replace("`", "") == view_table.source), None)
@@ -141,5 +151,5 @@ def _sums(
     if source is not None:
         inside = f"_slice >= toDateTime({span['start']}, 'UTC') AND _slice < toDateTime({span['end']}, 'UTC')"
         settings = {"additional_table_filters": f"{{{literal(source)}: {literal(inside)}}}"}
-    found = client.rows(render("verify/view", rows=rows, **sums.parts), span, settings)
-    return {unit_of(pipeline, start, cluster): sums.read(*held) for start, cluster, *held in found}
+    answer = client.rows(render("verify/view", rows=rows, **sums.parts), span, settings)
+    return {unit_of(pipeline, start, cluster): sums.read(*held) for start, cluster, *held in answer}

@@ -97,8 +97,8 @@ def commands(anomalies: Iterable[Anomaly]) -> list[str]:
     """Returns the commands that repair all of them, in an order that works: a `reland` also loads again,
     `--clean` is last, and a command of another kind comes behind it."""
     order = ("--mode reland", "--mode remake", "--mode fill", "--mode reload", "--clean")
-    found = merged(anomaly.command for anomaly in anomalies)
-    return sorted(found, key=lambda command: [*(part in command for part in order), True].index(True))
+    unordered = merged(anomaly.command for anomaly in anomalies)
+    return sorted(unordered, key=lambda command: [*(part in command for part in order), True].index(True))
 
 
 def merged(texts: Iterable[str]) -> list[str]:
@@ -112,16 +112,16 @@ def merged(texts: Iterable[str]) -> list[str]:
             others[text] = None
         else:
             alike.setdefault((command.head, command.tail), []).append(command)
-    return [*(str(one) for group in alike.values() for one in _joined(group)), *others]
+    return [*(str(joined) for group in alike.values() for joined in _joined(group)), *others]
 
 
 def _joined(group: Iterable[RangedCommand]) -> list[RangedCommand]:
     done: list[RangedCommand] = []
-    for one in sorted(group, key=lambda command: (command.start, command.until)):
-        if done and (one.start <= done[-1].until or one.mode == "fill"):
-            done[-1] = replace(done[-1], until=max(done[-1].until, one.until))
+    for next_command in sorted(group, key=lambda command: (command.start, command.until)):
+        if done and (next_command.start <= done[-1].until or next_command.mode == "fill"):
+            done[-1] = replace(done[-1], until=max(done[-1].until, next_command.until))
         else:
-            done.append(one)
+            done.append(next_command)
     return done
 
 

@@ -14,27 +14,27 @@ _OF_NONE = "what belongs to no slice"
 
 
 def error_of(
-    broken: Sequence[Anomaly], found: Iterable[UnitStatus], pending: Collection[tuple[str, str]]
+    broken: Sequence[Anomaly], statuses: Iterable[UnitStatus], pending: Collection[tuple[str, str]]
 ) -> SluiceError | None:
     """Returns the error of a run that has `found` these states and these `broken` equations, while the
     `pending` units, as (slice id, cluster), could not be judged."""
-    some = "; ".join(map(str, broken[:_NAMED]))
-    if broken and _on_their_way(broken, found):
-        return Busy(f"not loaded yet, or landed again meanwhile: {some}")
+    named = "; ".join(map(str, broken[:_NAMED]))
+    if broken and _on_their_way(broken, statuses):
+        return Busy(f"not loaded yet, or landed again meanwhile: {named}")
     if broken:
         left = len(broken) - _NAMED
-        return Conservation(some + (f" (and {left} more: `sluice verify`)" if left > 0 else ""))
+        return Conservation(named + (f" (and {left} more: `sluice verify`)" if left > 0 else ""))
     if pending:
         units = ("/".join(filter(None, pair)) or _OF_NONE for pair in sorted(pending)[:_NAMED])
-        said = f"not verified, for it was landed or loaded meanwhile: {', '.join(units)}"
-        return Busy(f"{said}; verify when that is done")
+        reason = f"not verified, for it was landed or loaded meanwhile: {', '.join(units)}"
+        return Busy(f"{reason}; verify when that is done")
     return None
 
 
-def _on_their_way(broken: Iterable[Anomaly], found: Iterable[UnitStatus]) -> bool:
+def _on_their_way(broken: Iterable[Anomaly], statuses: Iterable[UnitStatus]) -> bool:
     """A run verifies what it has loaded: what is not, another run has landed again meanwhile."""
     units = {
-        (s.unit.slice.id, s.unit.cluster) for s in found if s.state in (UnitState.LANDED, UnitState.STALE)
+        (s.unit.slice.id, s.unit.cluster) for s in statuses if s.state in (UnitState.LANDED, UnitState.STALE)
     }
     kinds = (AnomalyKind.INCOMPLETE, AnomalyKind.FILE_NOT_MOVED)
-    return all(one.kind in kinds and (one.slice, one.cluster) in units for one in broken)
+    return all(anomaly.kind in kinds and (anomaly.slice, anomaly.cluster) in units for anomaly in broken)

@@ -39,10 +39,10 @@ class TwoReads:
 
     def settle(self, before: Iterable[Anomaly], after: Sequence[Anomaly]) -> Settled:
         """Judges the anomalies of both reads, `before` and `after`."""
-        known = {anomaly.key for anomaly in before}
-        sure = [a for a in after if a.key in known and self._stood_still(a)]
-        kept = {id(anomaly) for anomaly in sure}
-        return Settled(tuple(sure), tuple(a for a in after if id(a) not in kept))
+        keys_before = {anomaly.key for anomaly in before}
+        sure = [a for a in after if a.key in keys_before and self._stood_still(a)]
+        sure_ids = {id(anomaly) for anomaly in sure}
+        return Settled(tuple(sure), tuple(a for a in after if id(a) not in sure_ids))
 
     def _stood_still(self, anomaly: Anomaly) -> bool:
         unit = self._unit(anomaly)
@@ -57,9 +57,9 @@ class TwoReads:
     @cached_property
     def _units(self) -> Mapping[tuple[str, str], Unit]:
         reads = (self.first, self.second)
-        found = (status.unit for facts in reads for status in facts.found)
-        held = (unit for facts in reads for table in facts.tables for unit in table.ledger)
-        return {(unit.slice.id, unit.cluster): unit for unit in (*held, *found)}
+        status_units = (status.unit for facts in reads for status in facts.statuses)
+        ledger_units = (unit for facts in reads for table in facts.tables for unit in table.ledger)
+        return {(unit.slice.id, unit.cluster): unit for unit in (*ledger_units, *status_units)}
 
     def _same_manifests(self, unit: Unit | None) -> bool:
         first, second = self._manifests

@@ -30,8 +30,8 @@ def deleting(engine_full: str) -> tuple[Sql, ...]:
     `MergeTree ORDER BY d TTL d + toIntervalMonth(1) TO DISK 'cold', d + toIntervalYear(1) SETTINGS …`:
     `d + toIntervalYear(1)`.
     """
-    found = [part for part in _elements(engine_full) if not _KEEPS.search(_unquoted(part))]
-    return tuple(Sql(_expression(part)) for part in found)
+    rules = [part for part in _elements(engine_full) if not _KEEPS.search(_unquoted(part))]
+    return tuple(Sql(_expression(part)) for part in rules)
 
 
 def _elements(engine_full: str) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _parts(engine_full: str) -> Iterator[str]:
 
 
 def _unquoted(text: str) -> str:
-    """`text` with nothing but spaces inside its quotes, in the same places."""
+    """Returns the text with nothing but spaces inside its quotes, in the same places."""
     return _QUOTED.sub(lambda found: found[0][0] + " " * (len(found[0]) - 2) + found[0][-1], text)
 
 
@@ -79,25 +79,25 @@ def _expression(element: str) -> str:
 
 
 def instants(expressions: Iterable[Sql]) -> Sql:
-    """Them as seconds since the epoch. DateTime64 and Date32 go on where DateTime ends (2106)."""
+    """Returns them as seconds since the epoch. DateTime64 and Date32 go on where DateTime ends (2106)."""
     return listed(Sql(f"toInt64(toDateTime64({expression}, 0))") for expression in expressions)
 
 
-def forgets(found: TargetTable | ViewTable) -> bool:
+def forgets(table: TargetTable | ViewTable) -> bool:
     """Returns whether rows of the table may vanish by themselves."""
-    return bool(deleting(found.engine_full))
+    return bool(deleting(table.engine_full))
 
 
 def lasting(
-    client: Client, pipeline: Pipeline, found: TargetTable, units: Collection[Unit]
+    client: Client, pipeline: Pipeline, target_table: TargetTable, units: Collection[Unit]
 ) -> frozenset[Unit]:
     """Returns those of `units` whose every row has to be there still, where the TTL says so by `_slice`
     alone.
 
     Ask after the rows are counted: what has not expired now had not expired then.
     """
-    expressions = deleting(found.engine_full)
-    kinds = {column.name: Sql(column.type) for column in found.columns}
+    expressions = deleting(target_table.engine_full)
+    kinds = {column.name: Sql(column.type) for column in target_table.columns}
     if not expressions or not units or not {"_slice", "_cluster"} <= kinds.keys():
         return frozenset()
     sql = render(

@@ -56,8 +56,8 @@ class OpenAnomaly:
 
     @property
     def breaks(self) -> bool:
-        """Whether a count is wrong; that an hour is not done yet, or lost, its state says already, and that a
-        table is missing is one anomaly of its own."""
+        """Returns whether a count is wrong. The state of an hour already says that it is not done, or lost; a
+        missing table is one anomaly of its own."""
         return not self.cause and self.kind not in (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS)
 
 
@@ -101,23 +101,27 @@ def encode(verdict: Verdict) -> bytes:
 def after(
     old: Verdict,
     verification: Verification,
-    found: Iterable[OpenAnomaly],
+    anomalies: Iterable[OpenAnomaly],
     covered: CoveredUnits | None = None,
     pending: Collection[tuple[str, str]] = (),
 ) -> Verdict:
     """Returns what is open after a verification: its anomalies, and the old ones that it did not cover, or
     that concern a unit which it could not judge. `pending` are these; one without a slice stands for what
-    belongs to none. Every one asks for all tables, whatever its range: one that it does not miss is there."""
+    belongs to none. Each verification asks for all tables, whatever its range: one that it does not report as
+    missing is there."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (verification.start, verification.until))
-    seen = covered or {}
-    new = tuple(found)
-    again = {(a.kind, a.place) for a in new}
+    covered_units = covered or {}
+    new = tuple(anomalies)
+    new_places = {(a.kind, a.place) for a in new}
     kept = [
         a
         for a in old.anomalies
-        if not ((a.kind == AnomalyKind.TABLE_MISSING or _seen(a, start, until)) and _covered(a, seen))
+        if not (
+            (a.kind == AnomalyKind.TABLE_MISSING or _seen(a, start, until)) and _covered(a, covered_units)
+        )
         or (
-            (a.kind, a.place) not in again and any((name, a.cluster) in pending for name in a.slices or ("",))
+            (a.kind, a.place) not in new_places
+            and any((name, a.cluster) in pending for name in a.slices or ("",))
         )
     ]
     missing = {a.table for a in (*kept, *new) if a.kind == AnomalyKind.TABLE_MISSING}
@@ -161,8 +165,10 @@ def _minutes(slice_id: str) -> str:
     return f"{slice_id.removesuffix('Z').replace(':', '')}00"[:15] + "Z"
 
 
-def verification_of(slices: SliceRange, units: int, records: int, found: int, now: datetime) -> Verification:
-    return Verification(_text(now), _text(slices.start), _text(slices.end), units, records, found)
+def verification_of(
+    slices: SliceRange, units: int, records: int, anomalies: int, now: datetime
+) -> Verification:
+    return Verification(_text(now), _text(slices.start), _text(slices.end), units, records, anomalies)
 
 
 def opened(anomaly: Anomaly, verification: Verification) -> OpenAnomaly:

@@ -23,7 +23,7 @@ def read_verdict(lake: Lake) -> Verdict:
 def note_verified(
     lake: Lake,
     slices: SliceRange,
-    found: Sequence[UnitStatus],
+    statuses: Sequence[UnitStatus],
     broken: Sequence[Anomaly],
     now: datetime,
     covered: CoveredUnits | None = None,
@@ -32,8 +32,8 @@ def note_verified(
     """Stores what verify has found in `slices`: `broken` are its anomalies, and all other units are in order,
     but for open anomalies of kinds that were not verified (`covered`), and of units that were not judged
     (`pending`)."""
-    verification = _verification(slices, found, broken, now)
-    opened = [verdicts.opened(one, verification) for one in broken]
+    verification = _verification(slices, statuses, broken, now)
+    opened = [verdicts.opened(anomaly, verification) for anomaly in broken]
     open_now: list[OpenAnomaly] = []
 
     def change(data: bytes | None) -> bytes:
@@ -43,26 +43,28 @@ def note_verified(
         return verdicts.encode(verdict)
 
     update_object(lake, verdicts.KEY, change)
-    merge_months(lake, found, _broken_units(found, [*opened, *open_now]))
+    merge_months(lake, statuses, _broken_units(statuses, [*opened, *open_now]))
 
 
 def opened_all(
-    slices: SliceRange, found: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+    slices: SliceRange, statuses: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
 ) -> list[OpenAnomaly]:
     """Returns the anomalies as they are stored."""
-    verification = _verification(slices, found, broken, now)
-    return [verdicts.opened(one, verification) for one in broken]
+    verification = _verification(slices, statuses, broken, now)
+    return [verdicts.opened(anomaly, verification) for anomaly in broken]
 
 
 def _verification(
-    slices: SliceRange, found: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+    slices: SliceRange, statuses: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
 ) -> Verification:
-    records = sum(status.manifest.read for status in found if status.manifest)
-    return verdicts.verification_of(slices, len(found), records, len(broken), now)
+    records = sum(status.manifest.read for status in statuses if status.manifest)
+    return verdicts.verification_of(slices, len(statuses), records, len(broken), now)
 
 
-def _broken_units(found: Iterable[UnitStatus], opened: Iterable[OpenAnomaly]) -> frozenset[tuple[str, str]]:
-    """An anomaly that names no cluster is about all of them."""
-    named = {(name, one.cluster) for one in opened for name in one.slices}
-    units = {(status.unit.slice.id, status.unit.cluster) for status in found}
+def _broken_units(
+    statuses: Iterable[UnitStatus], opened: Iterable[OpenAnomaly]
+) -> frozenset[tuple[str, str]]:
+    """Returns the units with anomalies, as (slice id, cluster); one without a cluster concerns all."""
+    named = {(name, anomaly.cluster) for anomaly in opened for name in anomaly.slices}
+    units = {(status.unit.slice.id, status.unit.cluster) for status in statuses}
     return frozenset((name, c) for name, c in units if {(name, c), (name, "")} & named)

@@ -13,8 +13,8 @@ TABLE = re.compile(r"TABLE id: \d+,.* table_name: (?P<name>.*)")
 
 def functions(root: QueryNode) -> frozenset[str]:
     """Returns the ordinary functions that a SELECT calls."""
-    found = (FUNCTION.match(node.text) for node in root.walk())
-    return frozenset(match["name"] for match in found if match and match["type"] == "ordinary")
+    matches = (FUNCTION.match(node.text) for node in root.walk())
+    return frozenset(match["name"] for match in matches if match and match["type"] == "ordinary")
 
 
 def merged(state: re.Match[str]) -> str:
@@ -47,8 +47,8 @@ def always(having: QueryNode) -> bool:
 
 def tables(node: QueryNode, own: Collection[str]) -> list[str]:
     """Returns the tables below a node that are none of `own`, each once."""
-    found = (TABLE.fullmatch(inner.text) for inner in node.walk())
-    return list(dict.fromkeys(match["name"] for match in found if match and match["name"] not in own))
+    matches = (TABLE.fullmatch(inner.text) for inner in node.walk())
+    return list(dict.fromkeys(match["name"] for match in matches if match and match["name"] not in own))
 
 
 def text_of(node: QueryNode) -> str:

@@ -47,7 +47,7 @@ class ViewShape:
     why: str = ""
 
     def role(self, name: str) -> str:
-        """Raises Unsure."""
+        """Raises Uncertainty."""
         if self.why or name in self.unsure:
             raise Uncertainty(self.why or self.unsure[name])
         return self.columns.get(name, KEY)
@@ -69,11 +69,11 @@ def together(shapes: Sequence[ViewShape]) -> ViewShape:
     columns: dict[str, str] = {}
     unsure: dict[str, str] = {}
     for name in every:
-        given = {shape.columns.get(name, KEY) for shape in shapes}
+        roles = {shape.columns.get(name, KEY) for shape in shapes}
         reasons = [shape.unsure[name] for shape in shapes if name in shape.unsure]
-        if reasons or len(given) > 1:
+        if reasons or len(roles) > 1:
             unsure[name] = (*reasons, "its views give it in different ways")[0]
-        columns[name] = given.pop()
+        columns[name] = roles.pop()
     why = next((shape.why for shape in shapes if shape.why), "")
     certain = {name: role for name, role in columns.items() if name not in unsure}
     return ViewShape(all(shape.one_by_one for shape in shapes), certain, unsure, why)
@@ -92,9 +92,9 @@ class _Reader:
             if "union_mode: UNION_ALL" not in node.text:
                 return ViewShape(why=f"its UNION {_BLOCKS}")
             selects = queries(node)
-            if any(names(pushed(one)) != names(pushed(selects[0])) for one in selects):
+            if any(names(pushed(inner)) != names(pushed(selects[0])) for inner in selects):
                 return ViewShape(why="its UNION's SELECTs name their columns differently")
-            return together([self.select(one) for one in selects])
+            return together([self.select(inner) for inner in selects])
         try:
             return replace(self, known={})._select(node)
         except Uncertainty as error:
@@ -107,24 +107,24 @@ class _Reader:
                 raise Uncertainty(f"{name} {_BLOCKS}")
         if "group_by_type: " in node.text or "with_totals" in node.text or "with_fill: 1" in text_of(node):
             raise Uncertainty("it adds rows of its own")
-        [place] = [child for child in node.children if child.text == "JOIN TREE"]
-        [first] = place.children
+        [join_tree] = [child for child in node.children if child.text == "JOIN TREE"]
+        [first] = join_tree.children
         one_by_one = self._from(first)
-        given = ViewShape(one_by_one)
+        source_shape = ViewShape(one_by_one)
         for condition in ("PREWHERE", "WHERE"):
             if condition in sections:
-                self._expect_key(sections[condition], given)
+                self._expect_key(sections[condition], source_shape)
         if "HAVING" in sections and not always(sections["HAVING"]):
-            self._expect_key(sections["HAVING"], given)
+            self._expect_key(sections["HAVING"], source_shape)
         grouped = "GROUP BY" in sections or any(aggregates(part) for _, part in projection(node))
-        return self._columns(node, given, grouped, distinct="is_distinct: 1" in node.text)
+        return self._columns(node, source_shape, grouped, distinct="is_distinct: 1" in node.text)
 
-    def _columns(self, node: QueryNode, given: ViewShape, grouped: bool, distinct: bool) -> ViewShape:
+    def _columns(self, node: QueryNode, source_shape: ViewShape, grouped: bool, distinct: bool) -> ViewShape:
         columns: dict[str, str] = {}
         unsure: dict[str, str] = {}
         for name, expression in projection(node):
             try:
-                role = self._role(expression, given)
+                role = self._role(expression, source_shape)
                 if distinct and role != KEY:
                     raise Uncertainty(f"DISTINCT {_BLOCKS}")
                 columns[name] = role
@@ -132,7 +132,7 @@ class _Reader:
                 if "function_name: arrayJoin," in text_of(expression):  # how many rows there are, too
                     raise
                 unsure[name] = str(error)
-        return ViewShape(given.one_by_one and not (grouped or distinct), columns, unsure)
+        return ViewShape(source_shape.one_by_one and not (grouped or distinct), columns, unsure)
 
     def _from(self, node: QueryNode) -> bool:
         """Notes what a place of the FROM gives; returns whether each row of the source is there once."""
@@ -174,12 +174,12 @@ class _Reader:
         self.known.update({inner.id: foreign for inner in (*right.walk(), node) if inner.id})
         return self._from(left) and "strictness: ANY" in node.text
 
-    def _expect_key(self, node: QueryNode, given: ViewShape) -> None:
-        if self._role(node, given) != KEY:
+    def _expect_key(self, node: QueryNode, source_shape: ViewShape) -> None:
+        if self._role(node, source_shape) != KEY:
             raise Uncertainty(f"what is computed of an aggregate {_BLOCKS}")
 
-    def _role(self, node: QueryNode, given: ViewShape) -> str:
-        """Raises Unsure."""
+    def _role(self, node: QueryNode, source_shape: ViewShape) -> str:
+        """Raises Uncertainty."""
         if node.kind in ("QUERY", "UNION", "TABLE", "TABLE_FUNCTION"):
             raise Uncertainty(f"it reads {', '.join(tables(node, {})) or 'another table'}")
         column = _COLUMN.fullmatch(node.text)
@@ -191,33 +191,33 @@ class _Reader:
             self.known[node.id] = ViewShape()
         called = FUNCTION.match(node.text)
         if called and called["type"] == "aggregate":
-            return self._aggregate(called["name"], node, given)
+            return self._aggregate(called["name"], node, source_shape)
         if called and called["type"] != "ordinary":
             raise Uncertainty(f"{called['name']}() OVER {_BLOCKS}")
         if called and called["name"] not in self.sure:
             raise Uncertainty(f"{called['name']}() may give another value each time")
-        if called and _CAST.fullmatch(called["name"]) and (role := self._cast(node, given)):
+        if called and _CAST.fullmatch(called["name"]) and (role := self._cast(node, source_shape)):
             return role
         for child in node.children:
-            self._expect_key(child, given)
+            self._expect_key(child, source_shape)
         return KEY
 
-    def _cast(self, node: QueryNode, given: ViewShape) -> str:
+    def _cast(self, node: QueryNode, source_shape: ViewShape) -> str:
         """`sum` for the cast of a sum that cuts off nothing: casts can be added up, too."""
         first, *_ = [part for child in node.section("ARGUMENTS") for part in child.children]
-        types = [_RESULT.search(one.text) for one in (node, first)]
-        kept = all(types) and keeps(*(found["type"] for found in types if found))
-        return "sum" if kept and self._role(first, given) == "sum" else KEY
+        results = [_RESULT.search(expression.text) for expression in (node, first)]
+        kept = all(results) and keeps(*(result["type"] for result in results if result))
+        return "sum" if kept and self._role(first, source_shape) == "sum" else KEY
 
-    def _aggregate(self, name: str, node: QueryNode, given: ViewShape) -> str:
+    def _aggregate(self, name: str, node: QueryNode, source_shape: ViewShape) -> str:
         """Returns how its values of two blocks are put together."""
         arguments = [part for child in node.section("ARGUMENTS") for part in child.children]
-        roles = [self._role(argument, given) for argument in arguments]
+        roles = [self._role(argument, source_shape) for argument in arguments]
         state = _STATE.fullmatch(name)
         keys = all(role == KEY for role in roles)
-        if keys and state and (given.one_by_one or state[1] in _TWICE):
+        if keys and state and (source_shape.one_by_one or state[1] in _TWICE):
             return merged(state)
-        if keys and (name in _KEPT or (given.one_by_one and name in _ADDED)):
+        if keys and (name in _KEPT or (source_shape.one_by_one and name in _ADDED)):
             return _KEPT.get(name) or _ADDED[name]
         if not keys and len(roles) == 1 and again(name, roles[0]):
             return roles[0]

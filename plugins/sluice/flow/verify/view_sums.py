@@ -34,7 +34,7 @@ class Summing:
 
     @property
     def parts(self) -> dict[str, Sql]:
-        """For verify/view.sql."""
+        """Returns the parts of verify/view.sql."""
         sums = ", ".join(expression for expression, _ in self.floats)
         return {
             "exact": Sql(f"toString(tuple({', '.join(self.exact)}))" if self.exact else "''"),
@@ -42,8 +42,8 @@ class Summing:
         }
 
     def read(self, exact: str, floats: list[tuple[float, float]]) -> ViewSums:
-        known = zip(floats, self.floats, strict=True)
-        return ViewSums(exact, tuple(FloatSum(*pair, tolerance) for pair, (_, tolerance) in known))
+        pairs = zip(floats, self.floats, strict=True)
+        return ViewSums(exact, tuple(FloatSum(*pair, tolerance) for pair, (_, tolerance) in pairs))
 
 
 def summing(view_table: ViewTable, shape: ViewShape) -> Summing | None:
@@ -105,11 +105,11 @@ def named(expression: str, names: Sequence[str]) -> list[str]:
 
 
 def _apart(column: Column) -> list[str]:
-    """The same for the same values in any order. The view's SELECT may give another type than the table's."""
-    kind, given = parse(column.type).plain.name, f"CAST({identifier(column.name)} AS {column.type})"
+    """Returns sums in which order plays no part. The SELECT may give another type than the table has."""
+    kind, value = parse(column.type).plain.name, f"CAST({identifier(column.name)} AS {column.type})"
     if kind in TOLERANCES:
-        return [f"sumWithOverflow(cityHash64({given}))"]
-    return [f"sum({given})"] if _NUMBER.fullmatch(kind) else []
+        return [f"sumWithOverflow(cityHash64({value}))"]
+    return [f"sum({value})"] if _NUMBER.fullmatch(kind) else []
 
 
 def _float_sum(column: Column, function: str) -> list[tuple[str, float]]:

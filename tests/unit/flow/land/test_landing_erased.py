@@ -53,7 +53,7 @@ def whole(lake: MemoryLake) -> bytes:
 
 def check(lake: MemoryLake, manifests: list[Manifest]) -> None:
     for manifest in manifests:
-        facts = replace(FACTS, found=(replace(FOUND[0], manifest=manifest),))
+        facts = replace(FACTS, statuses=(replace(FOUND[0], manifest=manifest),))
         assert list(check_conservation(facts, Repairs("demo"))) == []
         counter = IdentityCounter(manifest)
         for file in (*manifest.files, *manifest.rejected):

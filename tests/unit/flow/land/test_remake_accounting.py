@@ -56,7 +56,7 @@ def remade(old: Manifest, seen: list[SeenOffsets], arrays: bool) -> Manifest:
 
 
 def anomalies(manifest: Manifest) -> list[str]:
-    facts = replace(FACTS, found=(replace(FOUND[0], manifest=manifest),))
+    facts = replace(FACTS, statuses=(replace(FOUND[0], manifest=manifest),))
     return [str(one) for one in check_conservation(facts, Repairs("p"))]
 
 

@@ -109,7 +109,9 @@ def sound(lake: MemoryLake) -> None:
     """Verify finds nothing wrong, in manifests, files, and rows."""
     manifests = read_manifests(lake, UNITS)
     named: Mapping[Any, Any] = {(unit.slice.id, "dc1"): m for unit, m in manifests.items()}
-    facts = replace(FACTS, found=tuple(statuses(lake)), lake=LakeFacts(sizes=list_files(lake), named=named))
+    facts = replace(
+        FACTS, statuses=tuple(statuses(lake)), lake=LakeFacts(sizes=list_files(lake), named=named)
+    )
     assert (list(check_files(facts, Repairs("demo"))), dead(facts)) == ([], [])
     whole = [manifest for manifest in manifests.values() if not manifest.forgotten_files]
     check(lake, whole)

@@ -136,7 +136,7 @@ def sharded(first: int, second: int, **away: int) -> VerifyFacts:
         parts.append(TableFacts("e.other", rows=held, ledger=ledger, shard=name, misplaced=misplaced))
     table = whole(parts, {TEN: LEDGERS["e.other"][TEN]})
     clicks = FACTS.tables[0]
-    return replace(FACTS, found=FOUND[:1], tables=(clicks, table), shards=tuple(parts))
+    return replace(FACTS, statuses=FOUND[:1], tables=(clicks, table), shards=tuple(parts))
 
 
 def test_verify_finds_nothing_where_each_shard_holds_its_share():

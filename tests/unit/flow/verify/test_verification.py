@@ -124,11 +124,11 @@ def test_neighbours_that_do_not_share_their_boundary(until: int, kind: AnomalyKi
 
 def test_a_slice_between_two_that_is_missing_hides_no_overlap():
     later = replace(FOUND[1].unit, slice=Slice(START.add(hours=5)))
-    facts = replace(FACTS, found=(FOUND[0], replace(FOUND[1], unit=later)))
+    facts = replace(FACTS, statuses=(FOUND[0], replace(FOUND[1], unit=later)))
     assert [a.kind for a in found(facts) if a.kind is AnomalyKind.GAP] == []
     ranges = (OffsetRange("bids", "u1", 0, 0, 12),)
     first = replace(FOUND[0], ranges=ranges, manifest=replace(FOUND[0].manifest, ranges=ranges))
-    overlapping = replace(facts, found=(first, facts.found[1]))
+    overlapping = replace(facts, statuses=(first, facts.statuses[1]))
     assert AnomalyKind.OVERLAP in [a.kind for a in found(overlapping)]
 
 
@@ -137,7 +137,7 @@ def test_an_hour_that_is_missing_and_one_that_expired():
     expired = replace(
         FOUND[1], state=UnitState.EXPIRED, manifest=None, losses=(Loss("bids", 0, 0, 7, False),)
     )
-    facts = replace(FACTS, found=(missing, expired), lake=replace(LAKE, sizes={}))
+    facts = replace(FACTS, statuses=(missing, expired), lake=replace(LAKE, sizes={}))
     facts = replace(facts, tables=())
     assert told(facts) == [
         "incomplete: slice 2026-11-20T10Z/dc1: expected complete, seen missing",
@@ -149,8 +149,8 @@ def test_an_hour_that_is_missing_and_one_that_expired():
 def test_a_recorded_loss_breaks_the_equation_unless_it_is_accepted():
     lost = (Loss("bids", 0, 0, 4, True),)
     facts = with_manifest(lost=lost, read=6)
-    done = replace(facts.found[0], state=UnitState.COMPLETE_WITH_LOSS)
-    facts = replace(facts, found=(done, facts.found[1]))
+    done = replace(facts.statuses[0], state=UnitState.COMPLETE_WITH_LOSS)
+    facts = replace(facts, statuses=(done, facts.statuses[1]))
     assert [(a.partition, a.offsets) for a in found(facts) if a.kind is AnomalyKind.LOSS] == [(0, (0, 4))]
     accepted = replace(facts, pipeline=pipeline(on_expired="land_rest"))
     assert [a for a in found(accepted) if a.kind is AnomalyKind.LOSS] == []
@@ -171,7 +171,9 @@ def test_files_of_a_newer_generation_are_unknown():
 def test_files_without_a_readable_manifest_are_left_alone():
     broken = replace(FOUND[0], state=UnitState.MISSING, manifest=None)
     named = {key: value for key, value in LAKE.named.items() if key[0] != TEN.slice.id}
-    facts = replace(FACTS, found=(broken, FOUND[1]), lake=replace(LAKE, named=named), unreadable={TEN: "cut"})
+    facts = replace(
+        FACTS, statuses=(broken, FOUND[1]), lake=replace(LAKE, named=named), unreadable={TEN: "cut"}
+    )
     assert [a.kind for a in found(facts)] == [AnomalyKind.MANIFEST]
     gone = replace(facts, unreadable={})
     assert {(a.kind, a.command.rpartition(" ")[2]) for a in found(gone)} == {

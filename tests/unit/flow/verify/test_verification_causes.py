@@ -46,7 +46,7 @@ def test_a_dropped_table_is_one_cause_however_many_hours_had_misfits():
     landed = tuple(
         replace(one, state=UnitState.LANDED, tables={"e.other": one.tables["e.other"]}) for one in FOUND
     )
-    found = check(replace(FACTS, found=landed, tables=(gone, OTHER)), REPAIRS)
+    found = check(replace(FACTS, statuses=landed, tables=(gone, OTHER)), REPAIRS)
     assert [one.kind for one in found] == ["table missing", "uncovered rows", "uncovered rows"]
     (cause,) = causes(*found)
     assert (cause.name, cause.place, cause.commands) == ("table missing", "table e.clicks", ())
@@ -68,14 +68,14 @@ def test_a_rollup_of_a_dropped_table_waits_for_it(tmp_path):
     landed = replace(FOUND[0], state=UnitState.LANDED, tables=tables)
     gone = TableFacts("e.clicks", missing="create it")
     rollup = TableFacts("e.users", rows={TEN: {"": 1}}, ledger={TEN: users})
-    known = replace(FACTS, pipeline=spec, found=(landed,), tables=(gone, OTHER, rollup))
+    known = replace(FACTS, pipeline=spec, statuses=(landed,), tables=(gone, OTHER, rollup))
     assert [one.kind for one in check_states(known, REPAIRS)] == []
 
 
 def test_commands_that_have_to_wait_for_a_table_are_one():
     landed = tuple(replace(one, state=UnitState.LANDED, tables={}) for one in FOUND)
     gone = TableFacts("e.clicks", missing="create it")
-    found = check(replace(FACTS, found=landed, tables=(gone, OTHER)), REPAIRS)
+    found = check(replace(FACTS, statuses=landed, tables=(gone, OTHER)), REPAIRS)
     incomplete = causes(*(one for one in found if one.kind is AnomalyKind.INCOMPLETE))
     assert [one.advice for one in incomplete] == [f"when every table is there: {run('fill', 0, 1)}"]
     assert incomplete[0].anomalies[0].message.endswith("landed, and not in e.other")
@@ -89,7 +89,7 @@ def test_what_waits_for_a_table_waits_no_longer_when_a_verify_of_other_hours_fin
         TableFacts("e.clicks", missing="create it", misfits=misfits),
         TableFacts("e.other", missing="x"),
     )
-    found = [opened(one, AT) for one in check(replace(FACTS, found=landed, tables=tables), REPAIRS)]
+    found = [opened(one, AT) for one in check(replace(FACTS, statuses=landed, tables=tables), REPAIRS)]
     waits = replace(opened(rows(0, AnomalyKind.VALUES), AT), command="", later=run("reload", 0, 0))
     waits = replace(waits, advice=f"compare it; when e.clicks and e.other is created: {waits.later}")
     old = verdicts.after(verdicts.Verdict(), AT, [*found, waits])

@@ -51,20 +51,20 @@ def view(expected: str, seen: str) -> Anomaly:
     ],
 )
 def test_a_views_table_holds_what_its_select_gives(there, given, anomalies):
-    assert views(replace(SUMS, there=there, given=given)) == anomalies
+    assert views(replace(SUMS, stored=there, selected=given)) == anomalies
 
 
 def test_only_units_that_the_view_saw_and_that_are_done():
-    fed = replace(SUMS, given={TEN: ViewSums("(6)")})
+    fed = replace(SUMS, selected={TEN: ViewSums("(6)")})
     assert len(views(fed)) == 1
     assert views(replace(fed, covered=frozenset({ELEVEN}))) == []
     older = {name: replace(row, manifest="older") for name, row in FOUND[0].tables.items()}
     stale = replace(FOUND[0], state=UnitState.STALE, tables=older)
-    assert views(fed, facts=replace(FACTS, found=(stale, FOUND[1]))) == []
+    assert views(fed, facts=replace(FACTS, statuses=(stale, FOUND[1]))) == []
 
 
 def test_a_source_that_is_wrong_itself_is_told_alone():
-    fed = replace(SUMS, given={TEN: ViewSums("(6)")})
+    fed = replace(SUMS, selected={TEN: ViewSums("(6)")})
     assert views(fed, broken=(("2026-11-20T10Z", "dc1", "e.clicks"),)) == []
     for other in (
         ("2026-11-20T11Z", "dc1", "e.clicks"),
@@ -111,7 +111,7 @@ def test_rows_of_a_views_table_that_nothing_covers(unit, name, projections, comm
         f"{NOBODY}{statement} {where}" if statement else "",
         **place,
     )
-    fed = replace(SUMS, there={TEN: FIVE, unit: FIVE}, projections=projections)
+    fed = replace(SUMS, stored={TEN: FIVE, unit: FIVE}, projections=projections)
     assert views(fed) == [expected]
     # The source's own rows are told of where they are, and what is committed is covered.
     assert views(fed, rows={**CLICKS.rows, unit: {"": 1}}) == []
@@ -183,7 +183,7 @@ def test_sums_of_other_columns_cannot_be_compared():
 def test_a_table_of_the_views_own_has_its_name():
     """A person reads it by that; the printed statement names the table, which alone takes a DELETE."""
     inner = "e..inner_id.61f0c404-5cb3-11e7-907b-a6006ad3dba0"
-    fed = replace(SUMS, table=inner, given={TEN: ViewSums("(6)")}, there={TEN: FIVE, FOREIGN: FIVE})
+    fed = replace(SUMS, table=inner, selected={TEN: ViewSums("(6)")}, stored={TEN: FIVE, FOREIGN: FIVE})
     one, other = views(fed)
     assert [(a.kind, a.table) for a in (one, other)] == [
         (AnomalyKind.VIEW, "e.view"),

@@ -83,7 +83,7 @@ def test_a_listed_file_of_another_content():
 @pytest.mark.parametrize("state", list(UnitState))
 def test_a_file_that_is_still_in_its_attempt_is_moved_by_a_fill(state):
     facts = lake(sizes=sizes(clicks=None), unmoved=frozenset({CLICKS}))
-    [one] = files(replace(facts, found=(replace(FOUND[0], state=state), FOUND[1])))
+    [one] = files(replace(facts, statuses=(replace(FOUND[0], state=state), FOUND[1])))
     if state.done:
         assert (one.kind, one.command) == (AnomalyKind.FILE_MISSING, RUN_TEN.format("reland"))
     else:
@@ -103,7 +103,7 @@ def test_a_file_without_a_type_and_files_of_counts_are_looked_at_too():
     changed = replace(
         whole, files=(overflow,), rejected=(), traffic=(Traffic("e.traffic", {}, (), {}, (counts,)),)
     )
-    facts = replace(lake(sizes={}, named={}), found=(replace(FOUND[0], manifest=changed),))
+    facts = replace(lake(sizes={}, named={}), statuses=(replace(FOUND[0], manifest=changed),))
     assert [(a.file, a.type, a.expected) for a in files(facts)] == [
         ("type=_overflow/o", "", "1,024 bytes"),
         ("_counts/c", "e.traffic", "7 bytes"),
@@ -197,7 +197,7 @@ def test_a_file_listed_by_a_manifest_outside_the_range_is_known():
 def test_quarters_of_an_hour_have_names_too():
     quarter = "type=click/2026-11-20T1015Z-dc1-1-0.parquet"
     facts = replace(with_file(quarter), pipeline=pipeline(slice="15m"))
-    facts = replace(facts, lake=LakeFacts(sizes={quarter: 1}), found=())
+    facts = replace(facts, lake=LakeFacts(sizes={quarter: 1}), statuses=())
     [one] = files(facts)
     assert (one.slice, one.command) == (
         "2026-11-20T1015Z",

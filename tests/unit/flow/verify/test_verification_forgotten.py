@@ -31,12 +31,12 @@ def forgotten(said: Forgotten, gone: bool = True, **more: object) -> VerifyFacts
     sizes = {key: size for key, size in FACTS.lake.sizes.items() if key not in left}
     named = {**FACTS.lake.named, (manifest.slice, "dc1"): manifest}
     status = replace(first, state=state, manifest=manifest)
-    return replace(FACTS, found=(status, FOUND[1]), lake=LakeFacts(sizes=sizes, named=named), **more)
+    return replace(FACTS, statuses=(status, FOUND[1]), lake=LakeFacts(sizes=sizes, named=named), **more)
 
 
 def held(facts: VerifyFacts) -> Manifest:
-    assert facts.found[0].manifest is not None
-    return facts.found[0].manifest
+    assert facts.statuses[0].manifest is not None
+    return facts.statuses[0].manifest
 
 
 def test_forgotten_files_are_not_missed():
@@ -73,7 +73,7 @@ def test_a_unit_that_was_remade_since_has_no_file_of_them():
     named = {**FACTS.lake.named, (manifest.slice, "dc1"): manifest}
     facts = replace(
         FACTS,
-        found=(replace(first, manifest=manifest), FOUND[1]),
+        statuses=(replace(first, manifest=manifest), FOUND[1]),
         lake=LakeFacts(sizes=sizes, named=named),
     )
     assert found(facts) == []
@@ -82,7 +82,7 @@ def test_a_unit_that_was_remade_since_has_no_file_of_them():
     ]
     # Without the note of it each of them is missed.
     bare = replace(manifest, without_bytes=(), counts=first.manifest.counts)
-    [one] = found(replace(facts, found=(replace(first, manifest=bare), FOUND[1])))
+    [one] = found(replace(facts, statuses=(replace(first, manifest=bare), FOUND[1])))
     assert (str(one.kind), one.expected, one.seen) == ("records unparsed", "1 in _rejected/", "0")
 
 
@@ -111,17 +111,17 @@ def test_rows_that_are_missing_can_only_be_read_again():
 
 def test_a_table_that_has_lost_its_commit_is_told_and_a_later_one_is_not():
     facts = forgotten(Forgotten(ON, ON, TABLES, removed=True))
-    first = facts.found[0]
+    first = facts.statuses[0]
     without = replace(first, tables={t: row for t, row in first.tables.items() if t != "e.clicks"})
     lost = replace(CLICKS, rows={u: r for u, r in CLICKS.rows.items() if u != TEN}, misfits={})
     lost = replace(lost, ledger={u: r for u, r in CLICKS.ledger.items() if u != TEN})
-    facts = replace(facts, found=(without, FOUND[1]), tables=(lost, OTHER))
+    facts = replace(facts, statuses=(without, FOUND[1]), tables=(lost, OTHER))
     told = [one for one in found(facts) if one.slice == TEN.slice.id]
     assert [(str(one.kind), one.table, one.command) for one in told] == [("incomplete", "e.clicks", RELAND)]
     later = TableFacts("e.later")
     spec = pipeline(tables={"click": "e.clicks", "view": "e.later", "*": "e.other"})
     new = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=spec, tables=(CLICKS, OTHER, later))
-    new = replace(new, found=(new.found[0], replace(FOUND[1], state=UnitState.LANDED)))
+    new = replace(new, statuses=(new.statuses[0], replace(FOUND[1], state=UnitState.LANDED)))
     assert [one for one in found(new) if one.slice == TEN.slice.id] == []
 
 
@@ -144,7 +144,7 @@ def test_rows_are_compared_by_the_routes_of_then(
     """A type that has a table of its own since, or none any more, stays where it was."""
     there = replace(OTHER, rows={TEN: rows})
     seen = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=pipeline(tables=tables))
-    facts = replace(seen, found=seen.found[:1], tables=(CLICKS, there))
+    facts = replace(seen, statuses=seen.statuses[:1], tables=(CLICKS, there))
     anomalies = [one for one in found(facts) if one.slice == TEN.slice.id]
     assert [(str(one.kind), one.table, one.expected, one.seen) for one in anomalies] == told
     assert [one.command for one in anomalies] == [RELAND] * len(told)
@@ -154,7 +154,7 @@ def test_rows_are_compared_by_the_routes_of_then(
 def test_a_table_that_holds_a_forgotten_unit_by_the_routes_of_then_lacks_nothing(tables: dict[str, str]):
     """A rollup that is still to be made keeps the unit from being complete."""
     spec = pipeline(tables=tables)
-    landed = replace(forgotten(Forgotten(ON, ON, TABLES, removed=True)).found[0], state=UnitState.LANDED)
+    landed = replace(forgotten(Forgotten(ON, ON, TABLES, removed=True)).statuses[0], state=UnitState.LANDED)
     targets = {name: one for name, one in targets_of(spec).items() if name in TABLES}
     assert lacking(spec, targets, landed) == set()
     taken = replace(landed, tables={"e.clicks": landed.tables["e.clicks"]})
@@ -164,7 +164,7 @@ def test_a_table_that_holds_a_forgotten_unit_by_the_routes_of_then_lacks_nothing
 @pytest.mark.parametrize("tables", MOVED)
 def test_rows_by_the_routes_of_then_are_loaded(tables: dict[str, str]):
     seen = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=pipeline(tables=tables))
-    assert str(balance_of(seen.pipeline, seen.found[:1])) == (
+    assert str(balance_of(seen.pipeline, seen.statuses[:1])) == (
         "9 rows parsed = 8 loaded + 1 misfits + 0 without a table + 0 not loaded"
     )
 

@@ -174,6 +174,6 @@ def test_numbers_of_a_partition_are_told_in_thousands():
 
 def test_a_manifest_of_every_slice_is_looked_at():
     both = tuple(replace(s, manifest=replace(s.manifest, holes=1)) for s in FOUND)
-    found = list(check_conservation(replace(FACTS, found=both), REPAIRS))
+    found = list(check_conservation(replace(FACTS, statuses=both), REPAIRS))
     assert [a.slice for a in found] == ["2026-11-20T10Z", "2026-11-20T11Z"]
     assert isinstance(both[0].manifest, Manifest)

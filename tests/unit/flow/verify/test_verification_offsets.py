@@ -31,7 +31,7 @@ def landed(hour: int, *ranges: OffsetRange, cluster: str = "dc1") -> UnitStatus:
 
 
 def facts(*found: UnitStatus) -> VerifyFacts:
-    return replace(FACTS, found=found)
+    return replace(FACTS, statuses=found)
 
 
 def neighbours(*found: UnitStatus) -> list[Anomaly]:

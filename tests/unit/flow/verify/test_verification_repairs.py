@@ -23,7 +23,9 @@ SLICE = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
 
 def states(*changes: dict, on_expired: str = "fail", unreadable: dict | None = None) -> list[Anomaly]:
     found = tuple(replace(FOUND[n], **change) for n, change in enumerate(changes))
-    facts = replace(FACTS, found=found, pipeline=pipeline(on_expired=on_expired), unreadable=unreadable or {})
+    facts = replace(
+        FACTS, statuses=found, pipeline=pipeline(on_expired=on_expired), unreadable=unreadable or {}
+    )
     return list(check_states(facts, REPAIRS))
 
 
@@ -85,7 +87,7 @@ def test_a_table_that_is_missing_is_told_once_and_not_by_each_hour():
     ]
     lacks = [("2026-11-20T11Z", "landed, and not in e.other")]
     for tables, expected in (((gone, OTHER), lacks), ((CLICKS, OTHER), there)):
-        facts = replace(FACTS, found=tuple(landed), tables=tables)
+        facts = replace(FACTS, statuses=tuple(landed), tables=tables)
         assert [(a.slice, a.seen) for a in check_states(facts, REPAIRS)] == expected
 
 

@@ -24,7 +24,7 @@ def facts(folder, grain: str) -> VerifyFacts:
     time = {"grain": "hour", "time": "at"} if grain == "hour" else {}
     spec = {"from": "e.clicks", "sql": str(folder / "r.sql"), **time}
     assert Rollup.model_validate(spec).grain == grain
-    return replace(FACTS, pipeline=pipeline(rollups={"e.users": spec}), found=FOUND)
+    return replace(FACTS, pipeline=pipeline(rollups={"e.users": spec}), statuses=FOUND)
 
 
 def told(known: VerifyFacts, unit: Unit, rows: int, there: int, *commits: str) -> list[Anomaly]:

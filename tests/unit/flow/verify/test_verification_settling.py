@@ -36,7 +36,7 @@ def under_way() -> VerifyFacts:
     """The hour of ten is revoked in `clicks`, and its rows are there."""
     ten = replace(FOUND[0], state=UnitState.LANDED, tables={"e.other": FOUND[0].tables["e.other"]})
     clicks = replace(CLICKS, ledger={ELEVEN: CLICKS.ledger[ELEVEN]})
-    return replace(FACTS, found=(ten, FOUND[1]), tables=(clicks, OTHER))
+    return replace(FACTS, statuses=(ten, FOUND[1]), tables=(clicks, OTHER))
 
 
 def generation(number: int) -> TableFacts:
@@ -79,9 +79,9 @@ def test_damage_is_told_beside_a_load_of_another_hour():
 def test_a_manifest_that_changed_is_looked_at_again():
     first = FOUND[0]
     assert first.manifest is not None
-    wrong = replace(FACTS, found=(replace(first, manifest=replace(first.manifest, read=99)), FOUND[1]))
+    wrong = replace(FACTS, statuses=(replace(first, manifest=replace(first.manifest, read=99)), FOUND[1]))
     again = replace(
-        FACTS, found=(replace(first, manifest=replace(first.manifest, read=99, attempt="b")), FOUND[1])
+        FACTS, statuses=(replace(first, manifest=replace(first.manifest, read=99, attempt="b")), FOUND[1])
     )
     sure, _ = settle(wrong, wrong)
     assert sure and settle(wrong, again)[0] == []

@@ -89,7 +89,7 @@ def test_numbers_of_a_shard_are_told_in_thousands():
 def test_only_what_is_done_is_asked_of_a_shard():
     older = {name: replace(row, manifest="older") for name, row in FOUND[0].tables.items()}
     stale = replace(FOUND[0], state=UnitState.STALE, tables=older)
-    facts = replace(FACTS, found=(stale, FOUND[1]), shards=(replace(SHARE, rows={}),))
+    facts = replace(FACTS, statuses=(stale, FOUND[1]), shards=(replace(SHARE, rows={}),))
     assert [a.slice for a in check_shards(facts, REPAIRS)] == ["2026-11-20T11Z"]
 
 
@@ -119,7 +119,7 @@ def test_all_equations_are_looked_at_those_of_slices_first():
     )
     facts = replace(
         FACTS,
-        found=(broken, other),
+        statuses=(broken, other),
         lake=lake,
         tables=tables,
         shards=(replace(SHARE, misplaced={TEN: 1}, view_tables=(fed,)),),
@@ -138,7 +138,7 @@ def test_a_table_that_is_missing_comes_with_what_to_do_then():
     landed = tuple(replace(status, state=UnitState.LANDED, tables={}) for status in FOUND)
     gone = (TableFacts("e.clicks", missing="create it"), TableFacts("e.other", missing="make it"))
     then = "; then: sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode fill"
-    found = check(replace(FACTS, found=landed, tables=gone), REPAIRS)
+    found = check(replace(FACTS, statuses=landed, tables=gone), REPAIRS)
     assert [(a.kind, a.table, a.seen, a.advice) for a in found] == [
         (AnomalyKind.TABLE_MISSING, name, "none, and 2 landed slices that are not in it", create + then)
         for name, create in (("e.clicks", "create it"), ("e.other", "make it"))
@@ -149,7 +149,7 @@ def test_offsets_and_counts_come_with_their_commands():
     traffic = Traffic("e.traffic", {}, (), {"click": 6, "view": 2}, ())
     ranges = (OffsetRange("bids", "u1", 0, 0, 9),)
     broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, traffic=(traffic,), ranges=ranges))
-    facts = replace(FACTS, found=(broken, FOUND[1]))
+    facts = replace(FACTS, statuses=(broken, FOUND[1]))
     found = [
         (a.kind, a.command) for a in check(facts, REPAIRS) if a.kind in (AnomalyKind.GAP, AnomalyKind.COUNTS)
     ]

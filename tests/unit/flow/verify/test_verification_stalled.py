@@ -25,7 +25,7 @@ def stalled(silent: dict[int, int], after: int = 3, last: int = 6) -> list[tuple
         FACTS,
         pipeline=pipeline,
         boundaries=BoundaryLog(lake).read(),
-        found=(),
+        statuses=(),
         tables=(),
         lake=replace(FACTS.lake, sizes={}),
         slices=SliceRange(START.add(hours=last - 1), START.add(hours=last)),
