@@ -27,7 +27,7 @@ def accept(lake: Lake, anomalies: Iterable[Anomaly]) -> Sequence[Anomaly]:
         stored = lake.read(KEY)
         stored_keys = [] if stored is None else _decode(stored.data, lake)
         data = msgspec.json.format(
-            msgspec.json.encode(sorted({*stored_keys, *(one.key for one in missing)})), indent=1
+            msgspec.json.encode(sorted({*stored_keys, *(anomaly.key for anomaly in missing)})), indent=1
         )
         done = lake.create(KEY, data) if stored is None else lake.replace(KEY, data, stored.version)
         if done:

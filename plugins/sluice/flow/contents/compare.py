@@ -99,14 +99,14 @@ class Auditor:
         """
         contents, landed = ContentsReport(), _landed(statuses)
         doubtful = doubtful_units(read_verdict(self.lake))
-        again = [s for s in statuses if (s.unit.slice.id, s.unit.cluster) in doubtful]
+        doubtful_statuses = [s for s in statuses if (s.unit.slice.id, s.unit.cluster) in doubtful]
         by_unit = {status.unit: status for status in statuses}
         share = Share(self.pipeline, self.lake, self.repairs, self.tables)
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
-            if again:
-                self._rows(servers, again, contents)
+            if doubtful_statuses:
+                self._rows(servers, doubtful_statuses, contents)
             for chosen in choose(
-                [pair for pair in landed if by_unit[pair[0]] not in again],
+                [pair for pair in landed if by_unit[pair[0]] not in doubtful_statuses],
                 most_bytes=None if self.lake.url.startswith("file://") else FETCHED_BYTES,
             ):
                 share.check(servers, chosen, by_unit[chosen.unit], contents)
@@ -132,8 +132,8 @@ class Auditor:
         now, keep = pendulum.now("UTC"), self.pipeline.keep
         tables = (target.table, *([target.rollup.source] if target.rollup else []))
         young = [s for s in statuses if not any(keep.may_lack(t, s.unit.slice.start, now) for t in tables)]
-        kept = [s for s in young if target.rollup is not None or not s.forgotten_on]
-        current = [status for status in kept if is_current(self.pipeline, target, status)]
+        readable = [s for s in young if target.rollup is not None or not s.forgotten_on]
+        current = [status for status in readable if is_current(self.pipeline, target, status)]
         reason = ""
         for _ in range(_AGAIN):
             try:

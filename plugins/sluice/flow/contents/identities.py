@@ -64,9 +64,9 @@ class IdentityCounter:
             yield from _gaps(place, keys)
             records += len(np.unique(keys >> _ROW_BITS))
         gone = sum(self.manifest.forgotten_by_reason().values())
-        held = self.manifest.read - self.manifest.empty - self.manifest.erased - gone
-        if records != held:
-            yield Fault(f"{held:,} records in its files", f"{records:,}")
+        expected_records = self.manifest.read - self.manifest.empty - self.manifest.erased - gone
+        if records != expected_records:
+            yield Fault(f"{expected_records:,} records in its files", f"{records:,}")
         for reason in sorted({*self.reasons, *self.manifest.kept_by_reason()}):
             expected, seen = self.manifest.kept_by_reason().get(reason, 0), self.reasons[reason]
             if expected != seen:

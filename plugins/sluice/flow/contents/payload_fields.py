@@ -56,13 +56,13 @@ def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[FieldPath]) 
     return FieldSample(rows, counts)
 
 
-def _paths(value: Mapping[str, Any], place: FieldPath) -> Iterable[FieldPath]:
+def _paths(value: Mapping[str, Any], prefix: FieldPath) -> Iterable[FieldPath]:
     for name, inner in value.items():
         if inner is None:
             continue
-        yield (*place, name)
-        if isinstance(inner, dict) and len(place) + 1 < _DEPTH:
-            yield from _paths(inner, (*place, name))
+        yield (*prefix, name)
+        if isinstance(inner, dict) and len(prefix) + 1 < _DEPTH:
+            yield from _paths(inner, (*prefix, name))
 
 
 def gone(now: FieldSample, earlier: Sequence[FieldSample], fields: Iterable[FieldPath]) -> list[MissingField]:

@@ -81,8 +81,8 @@ class Stage(LoadPlace):
         units = frozenset(work.unit for work in works)
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
         sieve = ShardFilter(self.placement, target_table, writer)
-        place = replace(self, client=client)
-        staging = place.staging(keeping_all(target_table), filling, works, writer, sieve, reading)
+        load_place = replace(self, client=client)
+        staging = load_place.staging(keeping_all(target_table), filling, works, writer, sieve, reading)
         try:
             _create_fence(writer, works)
             crash_points.reached(Verify.LISTED)
@@ -105,11 +105,11 @@ def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> 
 
 def keeping_all(target_table: TargetTable) -> TargetTable:
     """Returns the target with views' tables that merge no rows into each other."""
-    kept = [
+    view_tables = [
         replace(view_table, engine_full=_KEEPING) if view_table.stores else view_table
         for view_table in target_table.view_tables
     ]
-    return replace(target_table, view_tables=tuple(kept))
+    return replace(target_table, view_tables=tuple(view_tables))
 
 
 def _fill(staging: Staging, attempt: LoadAttempt) -> None:

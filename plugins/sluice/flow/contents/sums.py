@@ -67,8 +67,8 @@ def sums_of(
 def _column(comparison: Comparison, column: Column) -> Sql:
     """Returns the sum of a column, with each row's identity: two rows that have swapped their values change
     it."""
-    place = [identifier(name) for name in comparison.identity]
-    return Sql(f"sumWithOverflow(cityHash64(tuple({listed([value(column), *place, Sql('0')])})))")
+    identity = [identifier(name) for name in comparison.identity]
+    return Sql(f"sumWithOverflow(cityHash64(tuple({listed([value(column), *identity, Sql('0')])})))")
 
 
 def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sql) -> dict[Unit, RowSums]:
@@ -98,6 +98,6 @@ def units_that_differ(these: Mapping[Unit, RowSums], those: Mapping[Unit, RowSum
     return sorted(unit for unit in {*these, *those} if these.get(unit) != those.get(unit))
 
 
-def columns_that_differ(comparison: Comparison, one: RowSums, other: RowSums) -> list[str]:
-    pairs = zip(comparison.columns, one.columns, other.columns, strict=True)
+def columns_that_differ(comparison: Comparison, these: RowSums, those: RowSums) -> list[str]:
+    pairs = zip(comparison.columns, these.columns, those.columns, strict=True)
     return [column.name for column, mine, theirs in pairs if mine != theirs]

@@ -33,12 +33,12 @@ class RejectionReader:
 
     pipeline: Pipeline
     lake: Lake
-    wanted: RejectionFilter
+    rejection_filter: RejectionFilter
     say: Say
 
     def unparsed(self, slices: SliceRange) -> Iterator[Rejection]:
         """Yields unparsed records, and rows of records, by unit and reason. Raises what the lake raises."""
-        if not self.wanted.unparsed:
+        if not self.rejection_filter.unparsed:
             return
         boundaries = BoundaryLog(self.lake).read()
         for part in parts(slices):
@@ -46,11 +46,11 @@ class RejectionReader:
             for unit, manifest in read_manifests(
                 self.lake, units_of(self.pipeline, part, boundaries)
             ).items():
-                yield from unparsed_of(unit, manifest, self.wanted)
+                yield from unparsed_of(unit, manifest, self.rejection_filter)
 
     def misfits(self, servers: Servers, slices: SliceRange) -> Iterator[Rejection]:
         """Yields misfits by unit and cause, of all shards. Raises what the clients raise."""
-        tables = [t.table for t in self.pipeline.chosen(self.wanted.tables) if t.rollup is None]
+        tables = [t.table for t in self.pipeline.chosen(self.rejection_filter.tables) if t.rollup is None]
         for part in parts(slices) if tables else ():
             counts: dict[tuple[Unit, RejectionCause], int] = {}
             for client in [server.reached for server in servers]:
@@ -83,9 +83,9 @@ class RejectionReader:
         return {
             **span(slices),
             "targets": tables,
-            "reason": self.wanted.reason,
-            "column": self.wanted.column,
-            "type": self.wanted.type,
+            "reason": self.rejection_filter.reason,
+            "column": self.rejection_filter.column,
+            "type": self.rejection_filter.type,
             "most": _MOST_ROWS,
         }
 
@@ -95,12 +95,12 @@ class RejectionReader:
             self.say(f"reading manifests: {done:,} of {len(slices):,} slices")
 
 
-def unparsed_of(unit: Unit, manifest: Manifest, wanted: RejectionFilter) -> list[Rejection]:
+def unparsed_of(unit: Unit, manifest: Manifest, rejection_filter: RejectionFilter) -> list[Rejection]:
     gone = manifest.forgotten_by_reason()
     return [
         Rejection(unit, RejectionCause("unparsed", "", "", reason), records, gone.get(reason, 0))
         for reason, records in manifest.refused_by_reason().items()
-        if wanted.takes(reason)
+        if rejection_filter.takes(reason)
     ]
 
 

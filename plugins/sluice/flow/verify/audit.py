@@ -102,10 +102,10 @@ def _settled(
     watch = LoadWatch(lake, names, pipeline.clickhouse.lease.total_seconds())
     while True:
         idle = watch.read()
-        again = read_facts(pipeline, lake, facts.slices, scope, say)
-        reads = TwoReads(facts, again, unmoved(idle, watch.read()))
-        settled = reads.settle(check(facts, repairs), check(again, repairs))
-        facts = again
+        second_facts = read_facts(pipeline, lake, facts.slices, scope, say)
+        reads = TwoReads(facts, second_facts, unmoved(idle, watch.read()))
+        settled = reads.settle(check(facts, repairs), check(second_facts, repairs))
+        facts = second_facts
         if not settled.pending:
             return facts, settled, []
         moving = watch.busy(names) or [f"{pipeline.name} {facts.slices} is being landed or loaded"]

@@ -53,9 +53,9 @@ def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
     rows = sum(manifest.rows_by_type().values())
     if rows != manifest.landed:
         yield AnomalyKind.LANDED, _landed(manifest), f"{rows:,} in its files"
-    kept = sum(file.rows for file in manifest.rejected)
-    if kept != manifest.kept:
-        yield AnomalyKind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{kept:,}"
+    rejected = sum(file.rows for file in manifest.rejected)
+    if rejected != manifest.kept:
+        yield AnomalyKind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{rejected:,}"
     if manifest.rows is not None:
         yield from _rows(manifest, manifest.rows)
 

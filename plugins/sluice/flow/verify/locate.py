@@ -36,20 +36,20 @@ def locate(
     placed: list[Anomaly] = []
     located: dict[tuple[str, str, str], tuple[Places, Places]] = {}
     for anomaly in anomalies:
-        place = (anomaly.slice, anomaly.cluster, anomaly.table)
-        if anomaly.kind not in _SOUGHT or anomaly.table not in by_row_by_table or place[:2] not in units:
+        key = (anomaly.slice, anomaly.cluster, anomaly.table)
+        if anomaly.kind not in _SOUGHT or anomaly.table not in by_row_by_table or key[:2] not in units:
             placed.append(anomaly)
             continue
-        unit, manifest = units[place[:2]]
-        if place not in located and (len(located) >= MOST_UNITS or manifest.landed > MOST_ROWS):
+        unit, manifest = units[key[:2]]
+        if key not in located and (len(located) >= MOST_UNITS or manifest.landed > MOST_ROWS):
             placed.append(anomaly)
             continue
-        if place not in located:
+        if key not in located:
             say(f"locating the records of {anomaly.place}")
             target = next(t for t in facts.pipeline.targets if t.table == anomaly.table)
             by_row = by_row_by_table[target.table]
-            located[place] = _locate(facts, clients, lake, target, unit, manifest, by_row)
-        placed += _placed(anomaly, located[place][anomaly.kind is AnomalyKind.ROWS_DUPLICATE])
+            located[key] = _locate(facts, clients, lake, target, unit, manifest, by_row)
+        placed += _placed(anomaly, located[key][anomaly.kind is AnomalyKind.ROWS_DUPLICATE])
     return placed
 
 

@@ -75,10 +75,10 @@ class LoadWatch:
 
     def busy(self, tables: Iterable[str]) -> list[str]:
         """Returns a line for each of the tables that is being loaded, by the last read."""
-        held = {
+        holders = {
             table: [h for name in self.names[table] if (h := self._holders.get(name))] for table in tables
         }
-        return [f"table {table} is being loaded by {', '.join(by)}" for table, by in held.items() if by]
+        return [f"table {table} is being loaded by {', '.join(by)}" for table, by in holders.items() if by]
 
     def wait(self) -> bool:
         """Waits a tenth of a term; False when patience is over."""

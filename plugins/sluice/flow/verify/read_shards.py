@@ -27,31 +27,31 @@ from sluice.state.known_shards import left
 from sluice.state.ledger import LedgerRow, unit_of
 from sluice.state.shard_ledgers import merge
 
-Held = Mapping[Unit, LedgerRow]
+Ledger = Mapping[Unit, LedgerRow]
 
 
 def read_shards(
-    servers: Servers, pipeline: Pipeline, target: Target, held: Mapping[str, Held], span: SliceSpan
+    servers: Servers, pipeline: Pipeline, target: Target, ledgers: Mapping[str, Ledger], span: SliceSpan
 ) -> tuple[TableFacts, tuple[TableFacts, ...]]:
     """Returns the table as a whole, and its part on each shard (none with one `connection`).
 
-    `held` is what is committed, by shard. Raises ShardUnavailable, and what the clients raise.
+    `ledgers` are what is committed, by shard. Raises ShardUnavailable, and what the clients raise.
     """
     if not pipeline.clickhouse.shards:
-        [ledger] = held.values()
+        [ledger] = ledgers.values()
         return read_target(servers[0].reached, pipeline, target, ledger, span), ()
 
     def part(server: Server) -> TableFacts:
         client, shard = server.reached, server.shard
-        facts = read_target(client, pipeline, target, held[shard.name], span)
+        facts = read_target(client, pipeline, target, ledgers[shard.name], span)
         away = _misplaced(client, pipeline, target, server, span)
         return replace(facts, shard=shard.name, misplaced=away)
 
     parts = tuple(each(part, servers))
-    return whole(parts, merge(pipeline.clickhouse, target.table, held)), parts
+    return whole(parts, merge(pipeline.clickhouse, target.table, ledgers)), parts
 
 
-def whole(parts: Sequence[TableFacts], ledger: Held) -> TableFacts:
+def whole(parts: Sequence[TableFacts], ledger: Ledger) -> TableFacts:
     """Returns the parts of one table as if one server held them."""
     return TableFacts(
         table=parts[0].table,

@@ -152,4 +152,4 @@ def _sums(
         inside = f"_slice >= toDateTime({span['start']}, 'UTC') AND _slice < toDateTime({span['end']}, 'UTC')"
         settings = {"additional_table_filters": f"{{{literal(source)}: {literal(inside)}}}"}
     answer = client.rows(render("verify/view", rows=rows, **sums.parts), span, settings)
-    return {unit_of(pipeline, start, cluster): sums.read(*held) for start, cluster, *held in answer}
+    return {unit_of(pipeline, start, cluster): sums.read(*parts) for start, cluster, *parts in answer}

@@ -206,8 +206,8 @@ class _Reader:
         """`sum` for the cast of a sum that cuts off nothing: casts can be added up, too."""
         first, *_ = [part for child in node.section("ARGUMENTS") for part in child.children]
         results = [_RESULT.search(expression.text) for expression in (node, first)]
-        kept = all(results) and keeps(*(result["type"] for result in results if result))
-        return "sum" if kept and self._role(first, source_shape) == "sum" else KEY
+        exact = all(results) and keeps(*(result["type"] for result in results if result))
+        return "sum" if exact and self._role(first, source_shape) == "sum" else KEY
 
     def _aggregate(self, name: str, node: QueryNode, source_shape: ViewShape) -> str:
         """Returns how its values of two blocks are put together."""
