@@ -82,15 +82,15 @@ def plan(
     slices = asked_range(spec, start, to, day)
     dry = dry_run(spec, slices, mode, tables_of(spec, table, mode))
     if json:
-        print_json([unit_json(status, dry.does(status)) for status in dry.found])
+        print_json([unit_json(status, dry.does(status)) for status in dry.statuses])
         return _raise_first(dry.silent)
-    lines = status_lines.grouped(dry.found)
-    title = status_lines.title(f"{spec.name} {slices}, mode {mode}", dry.found, lines)
+    lines = status_lines.grouped(dry.statuses)
+    title = status_lines.title(f"{spec.name} {slices}, mode {mode}", dry.statuses, lines)
     show(table_of(title, _COLUMNS, [_line(units, dry) for units in lines]), wide=wide)
     print_facts({"slices": len(slices), **dry.facts})
     for line in _remade(spec, dry, exact) if mode == "remake" else ():
         print_line(line)
-    for line in (*dry.new_columns, *dry.mask, *dry.hints, *missing_lines(spec, dry.found)):
+    for line in (*dry.new_columns, *dry.mask, *dry.hints, *missing_lines(spec, dry.statuses)):
         print_line(line)
     _raise_first(dry.silent)
 
@@ -101,7 +101,7 @@ def _remade(spec: Pipeline, dry: DryRun, exact: bool) -> Iterator[str]:
     from sluice.clients.lake.open import open_lake
     from sluice.flow.land.remake_forecast import forecast, sampled
 
-    manifests = {s.unit: s.manifest for s in dry.found if s.manifest is not None and not s.gone}
+    manifests = {s.unit: s.manifest for s in dry.statuses if s.manifest is not None and not s.gone}
     chosen = list(manifests) if exact else sampled(manifests)
     if len(chosen) < len(manifests):
         yield f"tried on {len(chosen):,} of {len(manifests):,} units; --exact tries all:"

@@ -19,10 +19,10 @@ MOST_LINES = 500
 MOST_SLICES = 9000
 
 
-def check(asked: PlanAsked, slices: SliceRange) -> None:
-    """Raises WrongUse for a mode that there is not, and for a range that is too long to plan here."""
-    if asked.mode not in MODES:
-        raise WrongUse(f"mode: expected one of {', '.join(MODES)}, not {asked.mode!r}")
+def check(request: PlanAsked, slices: SliceRange) -> None:
+    """Raises WrongUse for an unknown mode, and for a range that is too long to plan here."""
+    if request.mode not in MODES:
+        raise WrongUse(f"mode: expected one of {', '.join(MODES)}, not {request.mode!r}")
     if len(slices) > MOST_SLICES:
         raise WrongUse(
             f"{len(slices):,} slices are too many for this form: plan at most {MOST_SLICES:,}, or use "
@@ -31,16 +31,16 @@ def check(asked: PlanAsked, slices: SliceRange) -> None:
 
 
 def plan_view(pipeline: Pipeline, slices: SliceRange, dry: DryRun, tables: Tables | None = None) -> PlanView:
-    """`actions` counts units by what would be done; offsets and reads are of those to be landed, rows, bytes
-    and batches of all with work. `tables` are those that are chosen, None: all."""
+    """Returns the plan as the form shows it. `actions` counts units by action; offsets and reads are of units
+    to land, rows, bytes and batches of all with work. `tables` are the chosen ones, None: all."""
     size, estimated = bytes_of(dry)
     return PlanView(
         start=slices.start.to_iso8601_string(),
         end=slices.end.to_iso8601_string(),
         mode=dry.mode,
         slices=len(slices),
-        units=len(dry.found),
-        actions=dict(Counter(map(dry.does, dry.found)).most_common()),
+        units=len(dry.statuses),
+        actions=dict(Counter(map(dry.does, dry.statuses)).most_common()),
         offsets=dry.offsets,
         reads=dry.reads,
         rows=dry.work.rows,
@@ -50,7 +50,7 @@ def plan_view(pipeline: Pipeline, slices: SliceRange, dry: DryRun, tables: Table
         time=str(dry.time),
         replaces=replaced_by(pipeline, dry, tables),
         waiting=dry.waiting,
-        lines=[_line(status, dry.does(status)) for status in dry.found[:MOST_LINES]],
+        lines=[_line(status, dry.does(status)) for status in dry.statuses[:MOST_LINES]],
     )
 
 

@@ -19,18 +19,18 @@ _LANDS_AGAIN = "land and load again"
 def replaced_by(pipeline: Pipeline, dry: DryRun, tables: Tables | None = None) -> list[Replaced]:
     """Returns the lake's files that a `reland` replaces, then each table with rows that are deleted and
     loaded again; `tables` are those that are chosen."""
-    again = [status for status in dry.found if dry.does(status) == _LANDS_AGAIN]
+    again = [status for status in dry.statuses if dry.does(status) == _LANDS_AGAIN]
     files = [file for status in again if status.manifest for file in status.manifest.held_files]
     size, rows = sum(file.bytes for file in files), sum(file.rows for file in files)
-    found = [Replaced(place=LAKE, units=len(again), rows=rows, bytes=size)] if again else []
-    return [*found, *_of_tables(pipeline, dry, tables)]
+    in_lake = [Replaced(place=LAKE, units=len(again), rows=rows, bytes=size)] if again else []
+    return [*in_lake, *_of_tables(pipeline, dry, tables)]
 
 
 def _of_tables(pipeline: Pipeline, dry: DryRun, tables: Tables | None) -> Iterator[Replaced]:
     for target in pipeline.chosen(tables):
         rows = [
             status.tables[target.table].rows
-            for status in dry.found
+            for status in dry.statuses
             if target.table in status.tables and _loads_again(pipeline, target, status, dry)
         ]
         if rows:
@@ -47,14 +47,18 @@ def _loads_again(pipeline: Pipeline, target: Target, status: UnitStatus, dry: Dr
 
 
 def bytes_of(dry: DryRun) -> tuple[int | None, bool]:
-    """Returns the bytes in the lake of what has work, and whether some are estimated: of units that have not
-    landed by the bytes of a row of those that have, None where there are none."""
-    todo = [status for status in dry.found if has_work(status, dry.mode)]
-    landed = [status.manifest for status in dry.found if status.manifest]
-    known = {id(manifest): sum(file.bytes for file in manifest.held_files) for manifest in landed}
-    read = sum(manifest.read for manifest in landed)
-    exact = sum(known[id(status.manifest)] for status in todo if status.manifest)
+    """Returns the lake's bytes of the units with work, and whether some are estimated. Those of unlanded
+    units are estimated by the bytes of a row of landed ones; None where nothing has landed."""
+    todo = [status for status in dry.statuses if has_work(status, dry.mode)]
+    landed = [status.manifest for status in dry.statuses if status.manifest]
+    bytes_by_manifest = {id(manifest): sum(file.bytes for file in manifest.held_files) for manifest in landed}
+    records = sum(manifest.read for manifest in landed)
+    exact = sum(bytes_by_manifest[id(status.manifest)] for status in todo if status.manifest)
     missing = sum(rows_of(status) for status in todo if status.manifest is None)
     if not missing:
         return exact, False
-    return (exact + round(missing * sum(known.values()) / read), True) if read else (None, True)
+    return (
+        (exact + round(missing * sum(bytes_by_manifest.values()) / records), True)
+        if records
+        else (None, True)
+    )

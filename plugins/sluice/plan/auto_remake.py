@@ -82,34 +82,37 @@ def other_rules(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
 
 
 def outdated(pipeline: Pipeline, manifest: Manifest, now: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns what of a unit a remake would bring up to date, as far as its manifest shows."""
+    """Returns the parts of a unit that a remake would bring up to date, as far as its manifest shows."""
     counts = tuple(f"counts for {table}" for table in uncounted(pipeline, manifest))
     return (*counts, *(f"rules of {topic}" for topic in other_rules(manifest, now)))
 
 
 def still_to_come(
-    pipeline: Pipeline, found: Iterable[UnitStatus], now: Mapping[str, str]
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], now: Mapping[str, str]
 ) -> dict[Unit, tuple[str, ...]]:
-    """Returns what later runs bring up to date of each unit by a remake: until then its files stay."""
-    may = [(s.unit, s.manifest) for s in found if s.manifest and _may(pipeline, s)]
-    wanted = ((unit, outdated(pipeline, manifest, now)) for unit, manifest in may)
-    return {unit: what for unit, what in wanted if what}
+    """Returns the parts of each unit that later runs bring up to date by a remake. Its files stay until
+    then."""
+    remakable = [(s.unit, s.manifest) for s in statuses if s.manifest and _may(pipeline, s)]
+    parts_of_units = ((unit, outdated(pipeline, manifest, now)) for unit, manifest in remakable)
+    return {unit: parts for unit, parts in parts_of_units if parts}
 
 
 def chosen(
     pipeline: Pipeline,
-    found: Iterable[UnitStatus],
+    statuses: Iterable[UnitStatus],
     now: Mapping[str, str],
     apart: Sequence[SliceRange] = (),
     turn: int = 0,
 ) -> Remakes:
-    """Returns what a run remakes of the units in `found`: those of the newest slices.
+    """Returns what a run remakes of the units in `statuses`: those of the newest slices.
 
     Every second `turn` begins at another place, so that units which fail each time hold up nothing for good.
     Units in the ranges `apart`, which the run lands or loads, are left to a later one.
     """
-    wanted = [s for s in found if _may(pipeline, s) and s.manifest and outdated(pipeline, s.manifest, now)]
-    free = [s for s in wanted if not any(a.start <= s.unit.slice.start < a.end for a in apart)]
+    to_remake = [
+        s for s in statuses if _may(pipeline, s) and s.manifest and outdated(pipeline, s.manifest, now)
+    ]
+    free = [s for s in to_remake if not any(a.start <= s.unit.slice.start < a.end for a in apart)]
     free.sort(key=lambda status: (-status.unit.slice.start.timestamp(), status.unit.cluster))
     first = turn // 2 % len(free) if turn % 2 and free else 0
     taken: list[UnitStatus] = []
@@ -119,7 +122,7 @@ def chosen(
         if taken and records > MAX_ROWS:
             break
         taken.append(status)
-    return Remakes(tuple(sorted(taken, key=lambda s: s.unit)), len(wanted) - len(taken))
+    return Remakes(tuple(sorted(taken, key=lambda s: s.unit)), len(to_remake) - len(taken))
 
 
 def older_window(hours: SliceRange | None, turn: int, most: int = OLDER_SLICES) -> SliceRange | None:

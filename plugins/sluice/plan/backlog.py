@@ -71,14 +71,14 @@ class Backlog:
 
     def outside(self, slices: SliceRange) -> Backlog:
         """Returns the backlog without the units of `slices`."""
-        kept = {u: s for u, s in self.states.items() if not slices.start <= u.slice.start < slices.end}
-        return replace(self, states=kept)
+        states = {u: s for u, s in self.states.items() if not slices.start <= u.slice.start < slices.end}
+        return replace(self, states=states)
 
-    def seen(self, found: Iterable[UnitStatus]) -> Backlog:
+    def seen(self, statuses: Iterable[UnitStatus]) -> Backlog:
         """Returns the backlog after a survey of some of its units. What has expired stays so until it
         lands."""
         states = dict(self.states)
-        for status in found:
+        for status in statuses:
             expired = states.get(status.unit) is UnitState.EXPIRED and status.manifest is None
             if status.state.done:
                 states.pop(status.unit, None)
@@ -97,44 +97,47 @@ def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> 
 
 
 def backlog_of(pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, noted: Summaries) -> Backlog:
-    """Returns what of `hours` the summaries do not call complete; of a cluster taken away what has landed.
+    """Returns the units of `hours` that are not complete by the summaries. Of a cluster that the pipeline
+    file no longer has, only units that have landed count.
 
-    Of more slices than a command takes, the oldest half, which Kafka deletes first, and the newest half.
+    Where they have more slices than a command takes, it is the oldest half, which Kafka deletes first, and
+    the newest half.
     """
-    known = spans(pipeline, boundaries)
-    oldest = _open(hours, known, noted, MOST_SLICES // 2)
+    cluster_spans = spans(pipeline, boundaries)
+    oldest = _open(hours, cluster_spans, noted, MOST_SLICES // 2)
     if len(oldest) < MOST_SLICES // 2:
         return Backlog({unit: state for states in oldest.values() for unit, state in states.items()})
-    rest = SliceRange(next(reversed(oldest)).end, hours.end, hours.length)
-    newest = _open(_backwards(rest), known, noted, MOST_SLICES // 2)
-    found = [*oldest.values(), *reversed(newest.values())]
-    states = {unit: state for own in found for unit, state in own.items()}
-    whole = len(newest) < MOST_SLICES // 2 or next(reversed(newest)).start == rest.start
+    later_hours = SliceRange(next(reversed(oldest)).end, hours.end, hours.length)
+    newest = _open(_backwards(later_hours), cluster_spans, noted, MOST_SLICES // 2)
+    states_of_slices = [*oldest.values(), *reversed(newest.values())]
+    states = {unit: state for slice_states in states_of_slices for unit, state in slice_states.items()}
+    whole = len(newest) < MOST_SLICES // 2 or next(reversed(newest)).start == later_hours.start
     return Backlog(states, whole)
 
 
 def _open(
-    slices: Iterable[Slice], known: ClusterSpans, noted: Summaries, most: int
+    slices: Iterable[Slice], cluster_spans: ClusterSpans, noted: Summaries, most: int
 ) -> dict[Slice, dict[Unit, UnitState]]:
-    """Returns the first `most` of the slices that have units which are not complete, and these."""
-    found: dict[Slice, dict[Unit, UnitState]] = {}
+    """Returns the units that are not complete, with their states, of the first `most` slices that have
+    any."""
+    states_by_slice: dict[Slice, dict[Unit, UnitState]] = {}
     for slice_ in slices:
-        if states := _open_units(slice_, known, noted.of(slice_.id)):
-            found[slice_] = states
-            if len(found) == most:
+        if states := _open_units(slice_, cluster_spans, noted.of(slice_.id)):
+            states_by_slice[slice_] = states
+            if len(states_by_slice) == most:
                 break
-    return found
+    return states_by_slice
 
 
 def _open_units(
-    slice_: Slice, known: ClusterSpans, units: Mapping[str, UnitSummary]
+    slice_: Slice, cluster_spans: ClusterSpans, units: Mapping[str, UnitSummary]
 ) -> dict[Unit, UnitState]:
     states: dict[Unit, UnitState] = {}
-    for unit in known.awaited(slice_):
+    for unit in cluster_spans.awaited(slice_):
         state = units[unit.cluster].state if unit.cluster in units else str(UnitState.MISSING)
         if state not in _DONE:
             states[unit] = UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state)
-    for unit in known.gone_from(slice_):
+    for unit in cluster_spans.gone_from(slice_):
         if unit.cluster in units and units[unit.cluster].state in _LANDED:
             states[unit] = UnitState(units[unit.cluster].state)
     return states
@@ -148,8 +151,8 @@ def _backwards(slices: SliceRange) -> Iterator[Slice]:
 
 def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
     """Returns the offsets of the backlog's missing hours by (cluster, topic, partition), as far as boundaries
-    tell: between the last stored one before such hours and the first one after them."""
-    found: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    are stored: from the last one before such hours to the first one after them."""
+    offset_spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for (cluster, topic, uuid), block in boundaries.blocks.items():
         if boundaries.uuid(cluster, topic) != uuid or not len(block.instants):
             continue
@@ -160,8 +163,8 @@ def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, i
             first, last = _rows(block, spell)
             for partition, column in block.columns.items():
                 edges = (column.offset(first), column.offset(last))
-                found.setdefault((cluster, topic, partition), []).append(edges)
-    return found
+                offset_spans.setdefault((cluster, topic, partition), []).append(edges)
+    return offset_spans
 
 
 def _rows(block: TopicBoundaries, spell: SliceRange) -> tuple[int, int]:
@@ -186,27 +189,28 @@ def chosen(open_windows: Sequence[SliceRange], turn: int) -> tuple[SliceRange | 
         return None, 0
     if turn % 2 == 0:
         return open_windows[0], turn // 2
-    number, place = divmod(turn // 2, len(open_windows))
-    return open_windows[place], number
+    number, index = divmod(turn // 2, len(open_windows))
+    return open_windows[index], number
 
 
-def workable(found: Iterable[UnitStatus], on_expired: str) -> list[UnitStatus]:
-    """Returns what a `fill` can bring on: not what Kafka has lost, unless what is left of it shall land."""
-    return [status for status in found if has_work(status, "fill") and not _lost(status.state, on_expired)]
+def workable(statuses: Iterable[UnitStatus], on_expired: str) -> list[UnitStatus]:
+    """Returns the units that a `fill` can land or load. Expired ones count only where `on_expired` lands the
+    rest of them."""
+    return [status for status in statuses if has_work(status, "fill") and not _lost(status.state, on_expired)]
 
 
-def batches_of(found: Sequence[UnitStatus], on_expired: str, number: int) -> list[SliceRange]:
-    """Returns the oldest batch of the work in `found`, in parts.
+def batches_of(statuses: Sequence[UnitStatus], on_expired: str, number: int) -> list[SliceRange]:
+    """Returns the oldest batch of the work in `statuses`, in parts.
 
     No part spans a slice that has expired, which would fail it. One slice, another with each `number`, is a
     part of its own: a slice that fails each time fails alone sooner or later, and the others land.
     """
-    todo = workable(found, on_expired)
+    todo = workable(statuses, on_expired)
     batches = cut([SliceWeight(status.unit.slice, rows_of(status)) for status in todo])
     if not batches:
         return []
     slices = sorted({s.unit.slice for s in todo if s.unit.slice.start < batches[0].end})
-    lost = {status.unit.slice for status in found if _lost(status.state, on_expired)}
+    lost = {status.unit.slice for status in statuses if _lost(status.state, on_expired)}
     parts = _parts(slices, lost, slices[number % len(slices)])
     first = number % len(parts)
     taken = sorted((parts[first:] + parts[:first])[:MOST_PARTS])
@@ -230,8 +234,8 @@ def _lost(state: UnitState, on_expired: str) -> bool:
 
 
 def stuck(backlog: Backlog, on_expired: str, mute: Collection[str] = ()) -> frozenset[Unit]:
-    """Returns units that a run can do nothing for: expired ones that shall not land, and what clusters in
-    `mute` have to give. What has landed is loaded without its cluster."""
+    """Returns units that a run can do nothing for: expired ones that `on_expired` does not land, and unlanded
+    ones of the clusters in `mute`. What has landed is loaded without its cluster."""
     loads = (UnitState.LANDED, UnitState.STALE)
     return frozenset(
         unit

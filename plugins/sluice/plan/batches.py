@@ -50,11 +50,11 @@ def cut(
 
 def spells(slices: Iterable[Slice]) -> list[SliceRange]:
     """Returns slices, which are in order, as ranges without holes."""
-    found: list[SliceRange] = []
+    ranges: list[SliceRange] = []
     for slice_ in slices:
-        start = found.pop().start if found and found[-1].end == slice_.start else slice_.start
-        found.append(SliceRange(start, slice_.end, slice_.length))
-    return found
+        start = ranges.pop().start if ranges and ranges[-1].end == slice_.start else slice_.start
+        ranges.append(SliceRange(start, slice_.end, slice_.length))
+    return ranges
 
 
 def _span(start: pendulum.DateTime, last: Slice) -> int:

@@ -16,16 +16,17 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
 MOST_LINES = 500
-"""As many hours as `sluice plan` tells one by one."""
+"""Hours that `sluice plan` prints one by one."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """`work` and `time` are of all units with work; `silent` has the error of each cluster that could not be
-    asked. `new_columns` has a line for each column that `evolve: add` would add, `mask` what is masked.
-    `remakes`: what a fill remakes by itself; `outdated`: how many units landed by other rules than now."""
+    """`statuses` has every unit of the range; `work` and `time` are of all with work. `silent` has the error
+    of each cluster that did not answer. `new_columns` has a line for each column that `evolve: add` would
+    add, `mask` what is masked. `remakes`: what a fill remakes by itself; `outdated`: how many units landed by
+    other rules than now."""
 
-    found: Sequence[UnitStatus]
+    statuses: Sequence[UnitStatus]
     silent: Mapping[str, SluiceError]
     mode: str
     on_expired: str
@@ -37,17 +38,17 @@ class DryRun:
     outdated: int = 0
 
     def does(self, status: UnitStatus) -> str:
-        mode = "remake" if any(one.unit == status.unit for one in self.remakes.units) else self.mode
+        mode = "remake" if any(remade.unit == status.unit for remade in self.remakes.units) else self.mode
         return action(status, mode, self.on_expired)
 
     @property
     def offsets(self) -> int:
         """Of the units that are read from Kafka."""
-        return sum(status.offsets for status in to_land(self.found, self.mode, self.on_expired))
+        return sum(status.offsets for status in to_land(self.statuses, self.mode, self.on_expired))
 
     @property
     def reads(self) -> int:
-        return sum(status.reads for status in to_land(self.found, self.mode, self.on_expired))
+        return sum(status.reads for status in to_land(self.statuses, self.mode, self.on_expired))
 
     @property
     def waiting(self) -> list[str]:
@@ -57,7 +58,7 @@ class DryRun:
     def hints(self) -> list[str]:
         """What a fill leaves out, though another mode would load it again."""
         lacking = (
-            {s.unit.slice for s in self.found if s.later and s.state.done} if self.mode == "fill" else ()
+            {s.unit.slice for s in self.statuses if s.later and s.state.done} if self.mode == "fill" else ()
         )
         some = f"{len(lacking):,} slice lacks" if len(lacking) == 1 else f"{len(lacking):,} slices lack"
         hints = [f"{some} columns that were added: --mode refill"] if lacking else []
@@ -69,7 +70,7 @@ class DryRun:
     @property
     def facts(self) -> dict[str, int | str]:
         return {
-            "complete": sum(status.state.done for status in self.found),
+            "complete": sum(status.state.done for status in self.statuses),
             "offsets to land": self.offsets,
             "reads": self.reads,
             "records to load": self.work.rows,
@@ -81,7 +82,7 @@ class DryRun:
     def lines(self) -> list[str]:
         """One for each unit and each cluster that waits, and the facts."""
         facts = (f"{k}: {v:,}" if isinstance(v, int) else f"{k}: {v}" for k, v in self.facts.items())
-        units = (unit_line(s, self.does(s)) for s in self.found)
+        units = (unit_line(s, self.does(s)) for s in self.statuses)
         return [*units, *self.new_columns, *self.mask, *self.hints, *self.waiting, "; ".join(facts)]
 
 

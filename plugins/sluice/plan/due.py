@@ -44,8 +44,8 @@ class KeepEdges:
         return max((edge for edge in (self.lake, self.rejected) if edge is not None), default=None)
 
 
-def _before(now: datetime, kept: timedelta | None) -> datetime | None:
-    return None if kept is None else datetime.__sub__(now, kept)
+def _before(now: datetime, age: timedelta | None) -> datetime | None:
+    return None if age is None else datetime.__sub__(now, age)
 
 
 def due_slices(pipeline: Pipeline, noted: Summaries, edges: KeepEdges, done: bool = True) -> Iterator[Slice]:
@@ -64,7 +64,7 @@ def due_slices(pipeline: Pipeline, noted: Summaries, edges: KeepEdges, done: boo
 
 
 def _may_be_due(unit: UnitSummary, keep: Keep) -> bool:
-    """Whatever its age: what is forgotten already is sorted out without reading a time."""
+    """Returns whether the unit has files to forget at any age: a check that parses no instant."""
     return unit.forgotten != "lake" and (keep.lake is not None or _has_rejected(unit))
 
 
@@ -93,7 +93,12 @@ def first_forgotten(
 ) -> FirstForgotten | None:
     """Returns what a run of the DAG forgets first; None where nothing is old enough within NOTICE of `now`,
     or something was forgotten before. `since`: when a run first read the `keep` of the file."""
-    units = (unit for month in noted.months for own in month.units.values() for unit in own.values())
+    units = (
+        unit
+        for month in noted.months
+        for slice_units in month.units.values()
+        for unit in slice_units.values()
+    )
     if any(unit.forgotten for unit in units):
         return None
     edges = KeepEdges.of(pipeline.keep, datetime.__add__(now, NOTICE))
@@ -101,8 +106,8 @@ def first_forgotten(
     slice_ = complete or next(due_slices(pipeline, noted, edges, done=False), None)
     if slice_ is None:
         return None
-    kept = [k for k in (pipeline.keep.lake, pipeline.keep.rejected_for) if k is not None]
-    aged = datetime.__add__(slice_.end, min(kept))
+    ages = [age for age in (pipeline.keep.lake, pipeline.keep.rejected_for) if age is not None]
+    aged = datetime.__add__(slice_.end, min(ages))
     return FirstForgotten(max(aged, begins(since, now)), slice_, complete is not None)
 
 

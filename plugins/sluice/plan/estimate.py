@@ -30,7 +30,7 @@ def rate_of(timings: Sequence[Timing]) -> Rate:
     """Returns the non-negative rate with the smallest relative errors over `timings`, of which there is at
     least one.
 
-    Three unknowns: every choice of those that are not zero is solved, and the best sound one kept.
+    Solves every choice of parameters that may differ from zero, and keeps the best non-negative solution.
     """
     took = np.array([max(t.seconds, 1e-3) for t in timings])
     facts = np.array([[1.0, t.units, t.rows] for t in timings])
@@ -41,7 +41,7 @@ def rate_of(timings: Sequence[Timing]) -> Rate:
             part = weighted[:, chosen]
             solved = np.linalg.lstsq(part, target, rcond=None)[0]
             error = float(((part @ solved - target) ** 2).sum())
-            # A further unknown has to earn its place: two runs would else be explained by anything.
+            # A further parameter must reduce the error clearly: any would fit two runs exactly.
             if (solved >= 0).all() and error < smallest * 0.9:
                 best, smallest = np.zeros(3), error
                 best[list(chosen)] = solved
@@ -50,18 +50,18 @@ def rate_of(timings: Sequence[Timing]) -> Rate:
 
 def rates(timings: Iterable[Timing]) -> dict[str, Rate]:
     """Returns rates by step; the loads of one batch into several tables, one after another, count as one."""
-    found: dict[tuple[str, ...], Timing] = {}
+    batch_timings: dict[tuple[str, ...], Timing] = {}
     for number, timing in enumerate(timings):
         batch = (timing.start, timing.until, timing.run) if timing.run else (str(number),)
-        known = found.get((timing.step, *batch))
-        units = timing.units if known is None else max(timing.units, known.units)
-        seconds = timing.seconds + (known.seconds if known else 0)
-        rows = timing.rows + (known.rows if known else 0)
-        found[timing.step, *batch] = replace(timing, units=units, rows=rows, seconds=seconds)
+        earlier = batch_timings.get((timing.step, *batch))
+        units = timing.units if earlier is None else max(timing.units, earlier.units)
+        seconds = timing.seconds + (earlier.seconds if earlier else 0)
+        rows = timing.rows + (earlier.rows if earlier else 0)
+        batch_timings[timing.step, *batch] = replace(timing, units=units, rows=rows, seconds=seconds)
     by_step: dict[str, list[Timing]] = {}
-    for timing in found.values():
+    for timing in batch_timings.values():
         by_step.setdefault(timing.step, []).append(timing)
-    return {step: rate_of(own) for step, own in by_step.items()}
+    return {step: rate_of(step_timings) for step, step_timings in by_step.items()}
 
 
 @dataclass(frozen=True)
@@ -82,24 +82,24 @@ class TimeEstimate:
         return f"about {duration_text(self.total)}" + (f" ({steps})" if steps else "")
 
 
-def estimate_time(work: PlannedWork, known: Mapping[str, Rate]) -> TimeEstimate:
+def estimate_time(work: PlannedWork, rate_by_step: Mapping[str, Rate]) -> TimeEstimate:
     """Returns what the range will take at the rates of earlier runs, once its boundaries are resolved."""
     seconds: dict[str, float] = {}
     unknown = []
     for step in STEPS:
         amounts = [(units, rows) for units, rows in work.amounts(step) if units]
-        if amounts and step not in known:
+        if amounts and step not in rate_by_step:
             unknown.append(step)
         elif amounts:
-            seconds[step] = sum(known[step].seconds(units, rows) for units, rows in amounts)
+            seconds[step] = sum(rate_by_step[step].seconds(units, rows) for units, rows in amounts)
     return TimeEstimate(seconds, tuple(unknown))
 
 
 def duration_text(seconds: float) -> str:
     """Formats seconds: `40 s`, `3 min 20 s`, `5 h 10 min`."""
-    whole = max(round(seconds), 0)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    whole_seconds = max(round(seconds), 0)
+    if whole_seconds < 60:
+        return f"{whole_seconds} s"
+    if whole_seconds < 3600:
+        return f"{whole_seconds // 60} min {whole_seconds % 60} s"
+    return f"{whole_seconds // 3600} h {whole_seconds % 3600 // 60} min"

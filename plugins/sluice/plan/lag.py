@@ -50,7 +50,8 @@ class Lag:
     errors: list[str]
 
     def sample(self, now: datetime) -> LagSample | None:
-        """Returns what is kept of it; None where a cluster did not answer, for its records are unknown."""
+        """Returns the sample that is stored; None where a cluster did not answer, because its records are
+        unknown."""
         if self.errors or not self.partitions:
             return None
         ages = [p.seconds for p in self.partitions if p.records and p.seconds is not None]
@@ -81,7 +82,7 @@ def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[T
     """Returns every topic as Kafka describes it now, and a line for each cluster that did not answer."""
     with ThreadPoolExecutor(len(pipeline.kafka)) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, topics_of), pipeline.kafka))
-    topics = {name: state for found, _ in answers for name, state in found.items()}
+    topics = {name: state for answer, _ in answers for name, state in answer.items()}
     return topics, [error for _, error in answers if error]
 
 
@@ -94,32 +95,33 @@ def _ask(cluster: Cluster, topics_of: TopicsOf) -> tuple[TopicsNow, str]:
 
 
 def _now(reader: TopicReader, topic: str) -> TopicNow:
-    """The last stable offset is asked for after the log's end: only what it has not passed then is held."""
+    """Asks for the last stable offset after the log's end: only offsets that it has not passed then are
+    held."""
     highest = reader.high_watermarks(topic, reader.describe(topic).ends)
     state = reader.describe(topic)
     return TopicNow(state, state.held(highest))
 
 
 def lag_of(
-    found: Sequence[UnitStatus],
+    statuses: Sequence[UnitStatus],
     topics: TopicsNow,
     errors: list[str],
     now: datetime,
     older: Unlanded = MappingProxyType({}),
 ) -> Lag:
-    """Computes the lag from the landed slices in `found`, which are the newest, and what is not landed before
-    (`older`).
+    """Computes the lag from the landed slices in `statuses`, which are the newest, and the unlanded offsets
+    before these (`older`).
 
     The rate is that of the landed slices, records a second; a partition in which nothing is landed counts
     from its log start.
     """
-    landed, between = _landed(found), _between(found)
+    landed, between = _landed(statuses), _between(statuses)
     rows = []
-    for (cluster, topic), seen in sorted(topics.items()):
-        for number, end in sorted(seen.state.ends.items()):
+    for (cluster, topic), topic_now in sorted(topics.items()):
+        for number, end in sorted(topic_now.state.ends.items()):
             name = (cluster, topic, number)
             until, at, rate = landed.get(name, (None, None, 0.0))
-            begin, held = seen.state.log_starts[number], seen.held.get(number, 0)
+            begin, held = topic_now.state.log_starts[number], topic_now.held.get(number, 0)
             tail = (begin if until is None else until, end)
             spans = [*older.get(name, ()), *between.get(name, ()), tail]
             rows.append(
@@ -141,7 +143,7 @@ def lag_of(
 
 
 def older_unlanded(pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries) -> Unlanded:
-    """Returns what is not landed of the five years before `until`: of longer ago nothing is counted."""
+    """Returns the unlanded offsets of the five years before `until`; older ones are not counted."""
     hours = hours_until(pipeline, boundaries, until)
     if hours is None:
         return {}
@@ -151,7 +153,8 @@ def older_unlanded(pipeline: Pipeline, lake: Lake, until: datetime, boundaries: 
 
 
 def offsets_only(status: UnitStatus) -> UnitStatus:
-    """Returns what of a status the lag goes by: without the files, which are most of a manifest."""
+    """Returns the status without the files, which are most of a manifest: the lag depends on offsets
+    alone."""
     manifest = status.manifest
     if manifest is None:
         return status
@@ -169,11 +172,11 @@ def covered(spans: Iterable[tuple[int, int]], begin: int, end: int) -> int:
     return total
 
 
-def _between(found: Iterable[UnitStatus]) -> Unlanded:
-    """Returns what lies before and between the landed slices, from the first offset that is known."""
+def _between(statuses: Iterable[UnitStatus]) -> Unlanded:
+    """Returns the offsets before and between the landed slices, from the first one that is known."""
     reached: dict[tuple[str, str, int], int] = {}
     spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for status in sorted(found, key=lambda s: s.unit):
+    for status in sorted(statuses, key=lambda s: s.unit):
         manifest = status.manifest
         for r in manifest.ranges if manifest else status.ranges or ():
             name = (status.unit.cluster, r.topic, r.partition)
@@ -184,11 +187,11 @@ def _between(found: Iterable[UnitStatus]) -> Unlanded:
     return spans
 
 
-def _landed(found: Iterable[UnitStatus]) -> dict[tuple[str, str, int], tuple[int, datetime, float]]:
+def _landed(statuses: Iterable[UnitStatus]) -> dict[tuple[str, str, int], tuple[int, datetime, float]]:
     """By (cluster, topic, partition): the newest landed offset, its slice's end, and the rate so far."""
     first: dict[tuple[str, str, int], tuple[int, datetime]] = {}
     last: dict[tuple[str, str, int], tuple[int, datetime]] = {}
-    for status in sorted((s for s in found if s.manifest), key=lambda s: s.unit):
+    for status in sorted((s for s in statuses if s.manifest), key=lambda s: s.unit):
         for r in status.manifest.ranges if status.manifest else ():
             name = (status.unit.cluster, r.topic, r.partition)
             first.setdefault(name, (r.start, status.unit.slice.start))

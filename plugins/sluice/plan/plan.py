@@ -45,9 +45,9 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
     return _FILL[status.state]
 
 
-def to_land(found: Sequence[UnitStatus], mode: str, on_expired: str = "fail") -> list[UnitStatus]:
+def to_land(statuses: Sequence[UnitStatus], mode: str, on_expired: str = "fail") -> list[UnitStatus]:
     """Returns the units that `mode` reads from Kafka."""
-    return [status for status in found if action(status, mode, on_expired).startswith("land")]
+    return [status for status in statuses if action(status, mode, on_expired).startswith("land")]
 
 
 UnitsAndRows = tuple[int, int]
@@ -91,12 +91,12 @@ def has_work(status: UnitStatus, mode: str) -> bool:
 
 
 def refuse_forgotten(
-    pipeline: Pipeline, found: Sequence[UnitStatus], mode: str, tables: Collection[str] | None
+    pipeline: Pipeline, statuses: Sequence[UnitStatus], mode: str, tables: Collection[str] | None
 ) -> None:
     """Raises FilesForgotten where a `reload` asks for files that the lake has forgotten. Rollups are made
     from their source's rows; a `remake` refuses unit by unit."""
-    units = [(status.unit, status.forgotten_on) for status in found if status.forgotten_on]
-    if mode == "reload" and units and any(one.rollup is None for one in pipeline.chosen(tables)):
+    units = [(status.unit, status.forgotten_on) for status in statuses if status.forgotten_on]
+    if mode == "reload" and units and any(target.rollup is None for target in pipeline.chosen(tables)):
         raise FilesForgotten.of(units, mode)
 
 
@@ -105,12 +105,12 @@ def rows_of(status: UnitStatus) -> int:
     return status.manifest.read if status.manifest else status.offsets
 
 
-def work_of(found: Sequence[UnitStatus], mode: str) -> PlannedWork:
-    """Cuts what of `found` has work to do into batches by rows and by number of slices, and sums it up."""
-    todo = [status for status in found if has_work(status, mode)]
+def work_of(statuses: Sequence[UnitStatus], mode: str) -> PlannedWork:
+    """Cuts the units with work into batches by rows and by number of slices, and adds up their amounts."""
+    todo = [status for status in statuses if has_work(status, mode)]
     batches = cut([SliceWeight(status.unit.slice, rows_of(status)) for status in todo])
     landing = [s for s in todo if s.manifest is None or (mode in AGAIN and not s.gone)]
-    over = [status for status in found if status.state is not UnitState.NOT_OVER]
+    over = [status for status in statuses if status.state is not UnitState.NOT_OVER]
     return PlannedWork(
         batches=tuple(batches),
         land=_by_batch(batches, landing),
@@ -120,11 +120,11 @@ def work_of(found: Sequence[UnitStatus], mode: str) -> PlannedWork:
 
 
 def _by_batch(batches: Sequence[SliceRange], work: Sequence[UnitStatus]) -> tuple[UnitsAndRows, ...]:
-    """Both are in the order of their slices."""
-    found, number = [(0, 0)] * len(batches), 0
+    """Returns the units and rows of each batch. Both arguments are in the order of their slices."""
+    amounts, number = [(0, 0)] * len(batches), 0
     for status in work:
         while status.unit.slice.start >= batches[number].end:
             number += 1
-        units, rows = found[number]
-        found[number] = units + 1, rows + rows_of(status)
-    return tuple(found)
+        units, rows = amounts[number]
+        amounts[number] = units + 1, rows + rows_of(status)
+    return tuple(amounts)

@@ -27,17 +27,17 @@ class Pace:
     estimate: TimeEstimate
 
     def line(self, landed: int, loaded: int, elapsed: float, failed: Mapping[int, UnitsAndRows]) -> str:
-        """Formats the progress after so many batches, in `elapsed` seconds. `failed`: what is done of those
-        that are not done whole, by their number."""
+        """Formats the progress after so many batches, in `elapsed` seconds. `failed`: by the number of a
+        batch that was done in part, the units and rows that are done."""
         over = enumerate(self.work.load[:loaded])
         units, rows = _sum(tuple(failed.get(number, amount) for number, amount in over))
         parts = [
             f"{units:,} of {self.work.units:,} units and {rows:,} of {self.work.rows:,} rows done",
             f"{rows / max(elapsed, 0.001):,.0f} rows/s",
         ]
-        left = self.left(landed, loaded, elapsed)
-        if left is not None:
-            parts.append(_about(left))
+        seconds_left = self.left(landed, loaded, elapsed)
+        if seconds_left is not None:
+            parts.append(_about(seconds_left))
         return ", ".join(parts)
 
     def left(self, landed: int, loaded: int, elapsed: float) -> float | None:
@@ -54,14 +54,14 @@ class Pace:
         units, rows = _sum(amounts)
         if step in self.estimate.unknown or step not in self.estimate.seconds:
             return units * 0.01 + rows * 1e-5
-        whole = _sum(self.work.land if step == "land" else self.work.load)
-        share = (units + rows / 1000) / ((whole[0] + whole[1] / 1000) or 1)
+        all_units, all_rows = _sum(self.work.land if step == "land" else self.work.load)
+        share = (units + rows / 1000) / ((all_units + all_rows / 1000) or 1)
         return self.estimate.seconds[step] * share
 
 
 @dataclass
 class BatchProgress:
-    """Says, of each batch, what happens to it and how far the run has come since this was made."""
+    """Prints what happens to each batch, and the run's progress since this object was created."""
 
     pace: Pace
     say: Say
@@ -93,7 +93,7 @@ ReadStatuses = Callable[[Pipeline, SliceRange], Sequence[UnitStatus]]
 
 @dataclass
 class RangeProgress:
-    """Remembers the first survey: rate and time left are those since then."""
+    """Keeps the first survey: rate and time left are computed from the progress since then."""
 
     pipeline: Pipeline
     slices: SliceRange
@@ -105,19 +105,19 @@ class RangeProgress:
     def line(self) -> str:
         """Returns how much is complete now, or the error of the survey: the run itself goes on."""
         try:
-            found = self.read(self.pipeline, self.slices)
+            statuses = self.read(self.pipeline, self.slices)
         except SluiceError as error:
             return f"how far it is cannot be seen: {error}"
-        now, done = self.clock(), sum(status.state.done for status in found)
+        now, done = self.clock(), sum(status.state.done for status in statuses)
         if self._first is None:
             self._first = (now, done)
-        return progress_line(found, done, now - self._first[0], done - self._first[1], self.tables)
+        return progress_line(statuses, done, now - self._first[0], done - self._first[1], self.tables)
 
 
 @dataclass
 class RedoneProgress:
-    """Of a run that does again what is complete: how many units have another manifest or other commits than
-    in `first`, the survey before the run."""
+    """Progress of a run that lands or loads complete units again: counts those that have another manifest or
+    other commits than in `first`, the survey before the run."""
 
     pipeline: Pipeline
     slices: SliceRange
@@ -128,7 +128,7 @@ class RedoneProgress:
 
     def __post_init__(self) -> None:
         self._started = self.clock()
-        self._wanted = [status for status in self.first if has_work(status, self.mode)]
+        self._to_redo = [status for status in self.first if has_work(status, self.mode)]
 
     def line(self) -> str:
         """Returns how much is done again now, or the error of the survey: the run itself goes on."""
@@ -136,13 +136,13 @@ class RedoneProgress:
             now = {status.unit: status for status in self.read(self.pipeline, self.slices)}
         except SluiceError as error:
             return f"how far it is cannot be seen: {error}"
-        pairs = [(status, now[status.unit]) for status in self._wanted if status.unit in now]
-        landed = sum(seen.manifest is not None and _id(seen) != _id(before) for before, seen in pairs)
-        done = sum(seen.state.done and seal_of(seen) != seal_of(before) for before, seen in pairs)
-        parts = [f"{done:,} of {len(self._wanted):,} units loaded again"]
+        pairs = [(status, now[status.unit]) for status in self._to_redo if status.unit in now]
+        landed = sum(after.manifest is not None and _id(after) != _id(before) for before, after in pairs)
+        done = sum(after.state.done and seal_of(after) != seal_of(before) for before, after in pairs)
+        parts = [f"{done:,} of {len(self._to_redo):,} units loaded again"]
         parts += [f"{landed:,} landed"] if self.mode in AGAIN else []
-        if 0 < done < len(self._wanted):
-            parts.append(_about((len(self._wanted) - done) * (self.clock() - self._started) / done))
+        if 0 < done < len(self._to_redo):
+            parts.append(_about((len(self._to_redo) - done) * (self.clock() - self._started) / done))
         return ", ".join(parts)
 
 
@@ -151,21 +151,21 @@ def _id(status: UnitStatus) -> str:
 
 
 def progress_line(
-    found: Sequence[UnitStatus],
+    statuses: Sequence[UnitStatus],
     done: int,
     elapsed: float,
-    since: int,
+    newly_done: int,
     tables: Collection[str] | None = None,
 ) -> str:
-    """Formats the progress. `since` units became complete within `elapsed` seconds; with a choice of
+    """Formats the progress. `newly_done` units became complete within `elapsed` seconds; with a choice of
     `tables`, in these."""
-    landed = sum(status.manifest is not None for status in found)
-    rows = sum(status.manifest.read for status in found if status.manifest and status.state.done)
-    over = sum(status.state is not UnitState.NOT_OVER for status in found)
+    landed = sum(status.manifest is not None for status in statuses)
+    rows = sum(status.manifest.read for status in statuses if status.manifest and status.state.done)
+    over = sum(status.state is not UnitState.NOT_OVER for status in statuses)
     line = f"{done:,} of {over:,} units complete, {landed:,} landed, {rows:,} rows loaded"
     if tables is not None:
         line = f"{done:,} of {over:,} units loaded into {', '.join(sorted(tables))}, {landed:,} landed"
-    return f"{line}, {_about((over - done) * elapsed / since)}" if since and done < over else line
+    return f"{line}, {_about((over - done) * elapsed / newly_done)}" if newly_done and done < over else line
 
 
 def _about(seconds: float) -> str:

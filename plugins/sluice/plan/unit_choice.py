@@ -17,7 +17,9 @@ def choice_text(units: Iterable[Unit], within: SliceRange) -> str:
     for unit in sorted(set(units)):
         if within.start <= unit.slice.start < within.end:
             numbers.setdefault(unit.cluster, []).append(_number(unit.slice, within))
-    return ";".join(f"{cluster}={','.join(_spans(found))}" for cluster, found in sorted(numbers.items()))
+    return ";".join(
+        f"{cluster}={','.join(_spans(slice_numbers))}" for cluster, slice_numbers in sorted(numbers.items())
+    )
 
 
 def read_choice(text: str, within: SliceRange) -> frozenset[Unit]:

@@ -42,7 +42,7 @@ class Waiting:
 
 
 def waiting(
-    pipeline: Pipeline, found: Iterable[UnitStatus], mode: str = "fill", token: str = ""
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], mode: str = "fill", token: str = ""
 ) -> list[Waiting]:
     """Returns waiting clusters in the order of the pipeline file. None with one cluster: then its error is
     that of the run.
@@ -53,7 +53,7 @@ def waiting(
     if len(pipeline.clusters) == 1:
         return []
     units: dict[str, list[Unit]] = {}
-    for status in found:
+    for status in statuses:
         over = status.state not in (UnitState.NOT_OVER, UnitState.EXPIRED) and not status.gone
         if over and waits_for_kafka(status.manifest, mode, token):
             units.setdefault(status.unit.cluster, []).append(status.unit)
@@ -65,11 +65,11 @@ def waits(cluster: str, error: SluiceError) -> str:
     return f"cluster {cluster} waits: {error}"
 
 
-def missing_lines(pipeline: Pipeline, found: Sequence[UnitStatus]) -> list[str]:
+def missing_lines(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> list[str]:
     """Returns how many hours are complete, and a line per cluster that lacks some; none with one cluster."""
     if len(pipeline.clusters) == 1:
         return []
-    over = {status.unit.slice for status in found if status.state is not UnitState.NOT_OVER}
-    undone = {status.unit.slice for status in found if not status.state.done}
+    over = {status.unit.slice for status in statuses if status.state is not UnitState.NOT_OVER}
+    undone = {status.unit.slice for status in statuses if not status.state.done}
     lines = [f"complete from every cluster: {len(over - undone):,} of {len(over):,} slices"]
-    return [*lines, *(f"missing from {part}" for part in waiting(pipeline, found))]
+    return [*lines, *(f"missing from {part}" for part in waiting(pipeline, statuses))]
