@@ -68,29 +68,29 @@ class Expected:
 
 @dataclass(frozen=True)
 class _Compared:
-    """A slice that was seen: when, what was expected of it, and what came as a share of that."""
+    """A landed slice: its start, the rows expected of it, and its rows as a share of these."""
 
     at: int
     expected: float
     share: float
 
 
-def days_of(at: int, known: Counts) -> tuple[int, ...]:
+def days_of(at: int, counts: Counts) -> tuple[int, ...]:
     """Returns the earlier slices whose mean is expected of the one at `at`, the newest first."""
-    weekly = _known(at, _WEEKS, known)
-    return weekly if len(weekly) >= _FEWEST_WEEKS else _known(at, _DAYS, known)
+    weekly = _earlier(at, _WEEKS, counts)
+    return weekly if len(weekly) >= _FEWEST_WEEKS else _earlier(at, _DAYS, counts)
 
 
-def _known(at: int, back: Sequence[int], known: Counts) -> tuple[int, ...]:
-    return tuple(at - days * DAY for days in back if at - days * DAY in known)
+def _earlier(at: int, back: Sequence[int], counts: Counts) -> tuple[int, ...]:
+    return tuple(at - days * DAY for days in back if at - days * DAY in counts)
 
 
-def expected(at: int, known: Counts, habit: Habit | None = None) -> Expected | None:
+def expected(at: int, counts: Counts, habit: Habit | None = None) -> Expected | None:
     """Returns what is expected of a slice, with its band by `habit`; None without an earlier day."""
-    days = days_of(at, known)
+    days = days_of(at, counts)
     if not days:
         return None
-    rows = [known[day] for day in days]
+    rows = [counts[day] for day in days]
     count = sum(rows) / len(rows)
     if habit is None or count <= 0 or not _are_weekly(at, days):
         return Expected(count, days)
@@ -99,27 +99,27 @@ def expected(at: int, known: Counts, habit: Habit | None = None) -> Expected | N
     return Expected(count, days, max(usual * (habit.centre - width), 0.0), count * (habit.centre + width))
 
 
-def habit_of(known: Counts, until: int) -> Habit | None:
+def habit_of(counts: Counts, until: int) -> Habit | None:
     """Returns the habit of the slices before `until`; None where too few can be compared."""
-    found = sorted(_compared(known, until), key=lambda one: one.expected)
-    if len({one.at // DAY for one in found}) < _COMPARED_DAYS or len(found) < _COMPARED_SLICES:
+    compared = sorted(_compared(counts, until), key=lambda one: one.expected)
+    if len({one.at // DAY for one in compared}) < _COMPARED_DAYS or len(compared) < _COMPARED_SLICES:
         return None
-    centre = min(max(median(one.share for one in found), _NEAREST_CENTRE), 1 / _NEAREST_CENTRE)
-    third = len(found) // 3
-    few, low = _variance(found[:third], centre)
-    many, high = _variance(found[-third:], centre)
+    centre = min(max(median(one.share for one in compared), _NEAREST_CENTRE), 1 / _NEAREST_CENTRE)
+    third = len(compared) // 3
+    few, low = _variance(compared[:third], centre)
+    many, high = _variance(compared[-third:], centre)
     noise = max(high - low, 0.0) / (many - few) if many > few * _UNEVEN else 0.0
     burst = max(low - noise * few, LEAST_BURST)
     return Habit(centre, burst, max(high - burst, 0.0) / many)
 
 
-def _compared(known: Counts, until: int) -> Iterator[_Compared]:
-    """Yields the slices of the last LEARNED days that have the same weekday's before them."""
-    for at in known:
-        if until - LEARNED * DAY <= at < until and _are_weekly(at, days := days_of(at, known)):
-            count = sum(known[day] for day in days) / len(days)
+def _compared(counts: Counts, until: int) -> Iterator[_Compared]:
+    """Yields the slices of the last LEARNED days that have slices of the same weekday before them."""
+    for at in counts:
+        if until - LEARNED * DAY <= at < until and _are_weekly(at, days := days_of(at, counts)):
+            count = sum(counts[day] for day in days) / len(days)
             if count > 0:
-                yield _Compared(at, count, known[at] / count)
+                yield _Compared(at, count, counts[at] / count)
 
 
 def _are_weekly(at: int, days: Sequence[int]) -> bool:
@@ -134,12 +134,13 @@ def _variance(part: Sequence[_Compared], centre: float) -> tuple[float, float]:
 
 def smallest_volume(drop: float, certainty: float = 3.0) -> float:
     """Returns how many rows a slice has to have so that `drop` (a share above NARROWEST) of them is below the
-    band, where records come independently: `certainty` standard deviations of what is left are below it, too.
+    band, where records come independently: `certainty` standard deviations of the remaining count are below
+    it, too.
 
-    With n rows what is left differs by sqrt((1 - drop) * n), and what is expected by sqrt(n / 4).
+    With n rows the remaining count deviates by sqrt((1 - drop) * n), and the expected one by sqrt(n / 4).
     """
-    left = math.sqrt((1 - drop) + (1 - drop) ** 2 / 4)
+    deviation = math.sqrt((1 - drop) + (1 - drop) ** 2 / 4)
     return max(
-        ((WIDTH * math.sqrt(LEAST_BURST) + certainty * left) / drop) ** 2,
-        (certainty * left / (drop - NARROWEST)) ** 2,
+        ((WIDTH * math.sqrt(LEAST_BURST) + certainty * deviation) / drop) ** 2,
+        (certainty * deviation / (drop - NARROWEST)) ** 2,
     )

@@ -28,13 +28,13 @@ from sluice.watch.watch import Watched
 MOST_PARTITIONS = 200
 
 
-def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> Iterator[MetricSample]:
-    """Yields every gauge of one run."""
-    observation, name = seen.observation, pipeline.name
+def watched(pipeline: Pipeline, outcome: Watched, lake_url: str, now: datetime) -> Iterator[MetricSample]:
+    """Yields every gauge of one run of the watch, of which `outcome` is the result."""
+    observation, name = outcome.observation, pipeline.name
     yield sample("watch_runs", 1, pipeline=name)
-    yield from _hours(pipeline, observation, seen.log_starts, now)
+    yield from _hours(pipeline, observation, outcome.log_starts, now)
     yield from _partitions(name, observation)
-    yield from _wrong(name, seen, now)
+    yield from _wrong(name, outcome, now)
     yield from _server(pipeline, observation)
     yield from newest_slices(pipeline, observation)
     yield sample("causes_open", len(causes_of(observation.verdict.anomalies)), pipeline=name)
@@ -45,81 +45,83 @@ def watched(pipeline: Pipeline, seen: Watched, lake_url: str, now: datetime) -> 
 def _hours(
     pipeline: Pipeline, observation: Observation, earlier: Mapping[str, LogStart], now: datetime
 ) -> Iterator[MetricSample]:
-    name, found = pipeline.name, observation.found
-    states = Counter(str(status.state) for status in found)
+    name, statuses = pipeline.name, observation.statuses
+    states = Counter(str(status.state) for status in statuses)
     for state in UnitState:
         yield sample("units_in_state", states[str(state)], pipeline=name, state=state)
     lost = sum(state is UnitState.EXPIRED for state in observation.older.states.values())
     yield sample("units_expired", states[str(UnitState.EXPIRED)] + lost, pipeline=name)
     yield sample("boundary_entries", observation.boundaries.entries, pipeline=name)
-    left = [threat.at for threat in threats((*observation.oldest, *found), observation.topics, earlier, now)]
-    if left:
-        yield sample("retention_seconds_left", (min(left) - now).total_seconds(), pipeline=name)
+    deletions = [
+        threat.at for threat in threats((*observation.oldest, *statuses), observation.topics, earlier, now)
+    ]
+    if deletions:
+        yield sample("retention_seconds_left", (min(deletions) - now).total_seconds(), pipeline=name)
     if observation.server is not None:
-        yield from _complete(pipeline, found, observation.older, now)
-    landed_ones = [status for status in found if status.manifest is not None]
-    if landed_ones:
-        newest = max(s.unit.slice.end for s in landed_ones)
+        yield from _complete(pipeline, statuses, observation.older, now)
+    landed = [status for status in statuses if status.manifest is not None]
+    if landed:
+        newest = max(s.unit.slice.end for s in landed)
         yield sample("newest_landed_timestamp", newest.timestamp(), pipeline=name)
-    for status in _newest(landed_ones):
+    for status in _newest(landed):
         rows = sum(status.manifest.rows_by_type().values()) if status.manifest else 0
         yield sample("rows_per_slice", rows, pipeline=name, cluster=status.unit.cluster)
 
 
 def _complete(
-    pipeline: Pipeline, found: Sequence[UnitStatus], older: Backlog, now: datetime
+    pipeline: Pipeline, statuses: Sequence[UnitStatus], older: Backlog, now: datetime
 ) -> Iterator[MetricSample]:
     """Yields the gauges that need the ledger."""
     name = pipeline.name
-    open_slices = {s.unit.slice for s in found if not s.state.done and s.state is not UnitState.NOT_OVER}
+    open_slices = {s.unit.slice for s in statuses if not s.state.done and s.state is not UnitState.NOT_OVER}
     yield sample("hours_behind", len(open_slices) + len(older.slices), pipeline=name)
-    done = [s.unit.slice.end for s in found if s.state.done]
+    done = [s.unit.slice.end for s in statuses if s.state.done]
     if done:
         yield sample("newest_complete_timestamp", max(done).timestamp(), pipeline=name)
         yield sample("lag_seconds", (now - max(done)).total_seconds(), pipeline=name)
     targets = targets_of(pipeline)
-    landed = [s for s in found if s.manifest is not None and not s.state.done]
+    landed = [s for s in statuses if s.manifest is not None and not s.state.done]
     behind = Counter(table for status in landed for table in lacking(pipeline, targets, status))
     for table in targets:
         yield sample("table_units_behind", behind[table], pipeline=name, table=table)
 
 
-def _newest(found: Iterable[UnitStatus]) -> list[UnitStatus]:
-    """Returns the last of each cluster."""
-    return list({status.unit.cluster: status for status in sorted(found, key=lambda s: s.unit)}.values())
+def _newest(statuses: Iterable[UnitStatus]) -> list[UnitStatus]:
+    """Returns the newest unit of each cluster."""
+    return list({status.unit.cluster: status for status in sorted(statuses, key=lambda s: s.unit)}.values())
 
 
 def _partitions(name: str, observation: Observation) -> Iterator[MetricSample]:
-    own = sorted(observation.lag.partitions, key=lambda p: -p.records)
+    partitions = sorted(observation.lag.partitions, key=lambda p: -p.records)
     if not observation.lag.errors:
-        yield sample("lag_records", sum(p.records for p in own), pipeline=name)
-    for cluster, count in Counter(p.cluster for p in own).items():
+        yield sample("lag_records", sum(p.records for p in partitions), pipeline=name)
+    for cluster, count in Counter(p.cluster for p in partitions).items():
         yield sample("partitions", count, pipeline=name, cluster=cluster)
-    for p in own[:MOST_PARTITIONS]:
-        place = {"pipeline": name, "cluster": p.cluster, "topic": p.topic, "partition": p.partition}
-        yield sample("partition_lag_records", p.records, **place)
-        yield sample("partition_rate", p.rate, **place)
-        yield sample("partition_log_start", p.log_start, **place)
-        yield sample("partition_log_end", p.log_end, **place)
+    for p in partitions[:MOST_PARTITIONS]:
+        labels = {"pipeline": name, "cluster": p.cluster, "topic": p.topic, "partition": p.partition}
+        yield sample("partition_lag_records", p.records, **labels)
+        yield sample("partition_rate", p.rate, **labels)
+        yield sample("partition_log_start", p.log_start, **labels)
+        yield sample("partition_log_end", p.log_end, **labels)
         if p.seconds is not None:
-            yield sample("partition_lag_seconds", p.seconds, **place)
+            yield sample("partition_lag_seconds", p.seconds, **labels)
 
 
-def _wrong(name: str, seen: Watched, now: datetime) -> Iterator[MetricSample]:
-    kinds = Counter(str(problem.kind) for problem in seen.problems)
+def _wrong(name: str, outcome: Watched, now: datetime) -> Iterator[MetricSample]:
+    problems_by_kind = Counter(str(problem.kind) for problem in outcome.problems)
     for problem_kind in ProblemKind:
-        yield sample("problems_open", kinds[str(problem_kind)], pipeline=name, kind=problem_kind)
-    yield sample("partitions_still", kinds[str(ProblemKind.STILL)], pipeline=name)
-    open_ones = Counter(one.kind for one in seen.observation.verdict.anomalies)
+        yield sample("problems_open", problems_by_kind[str(problem_kind)], pipeline=name, kind=problem_kind)
+    yield sample("partitions_still", problems_by_kind[str(ProblemKind.STILL)], pipeline=name)
+    anomalies_by_kind = Counter(anomaly.kind for anomaly in outcome.observation.verdict.anomalies)
     for kind in AnomalyKind:
-        yield sample("anomalies_open", open_ones[str(kind)], pipeline=name, kind=kind)
+        yield sample("anomalies_open", anomalies_by_kind[str(kind)], pipeline=name, kind=kind)
     for source in (ProblemSource.KAFKA, ProblemSource.CLICKHOUSE):
-        yield sample("unavailable", int(source in seen.observation.silent), pipeline=name, source=source)
-    yield sample("alarms_sent", len(seen.sent), pipeline=name)
-    yield sample("alarms_raised", sum(new for new, _ in seen.sent.values()), pipeline=name)
-    yield sample("alarms_cleared", sum(over for _, over in seen.sent.values()), pipeline=name)
-    if seen.observation.verdict.verifications:
-        last = utc(datetime.fromisoformat(seen.observation.verdict.verifications[-1].at))
+        yield sample("unavailable", int(source in outcome.observation.silent), pipeline=name, source=source)
+    yield sample("alarms_sent", len(outcome.sent), pipeline=name)
+    yield sample("alarms_raised", sum(raised for raised, _ in outcome.sent.values()), pipeline=name)
+    yield sample("alarms_cleared", sum(over for _, over in outcome.sent.values()), pipeline=name)
+    if outcome.observation.verdict.verifications:
+        last = utc(datetime.fromisoformat(outcome.observation.verdict.verifications[-1].at))
         yield sample("verify_age_seconds", (now - last).total_seconds(), pipeline=name)
 
 

@@ -22,9 +22,9 @@ FirstJudged = Mapping[str, str]
 """By the id of a slice, that of the newest slice when it was judged first."""
 
 
-def first_judged(known: Iterable[Slice], before: FirstJudged) -> dict[str, str]:
+def first_judged(known_slices: Iterable[Slice], before: FirstJudged) -> dict[str, str]:
     """Returns what the next watch gets as `before`; bounded to the slices of CAUGHT_UP."""
-    slices = sorted(known)
+    slices = sorted(known_slices)
     if not slices:
         return dict(before)
     newest = slices[-1]
@@ -33,12 +33,12 @@ def first_judged(known: Iterable[Slice], before: FirstJudged) -> dict[str, str]:
         for number, slice_ in enumerate(reversed(slices))
         if number < JUDGED or newest.start - slice_.start < CAUGHT_UP
     ]
-    return {one.id: before.get(one.id, newest.id if before else one.id) for one in recent}
+    return {slice_.id: before.get(slice_.id, newest.id if before else slice_.id) for slice_ in recent}
 
 
-def to_judge(known: Iterable[Slice], before: FirstJudged) -> list[Slice]:
+def to_judge(known_slices: Iterable[Slice], before: FirstJudged) -> list[Slice]:
     """Returns the newest JUDGED slices, and those that were first judged when one of these was the newest."""
-    slices = sorted(known)
+    slices = sorted(known_slices)
     newest = {slice_.id for slice_ in slices[-JUDGED:]}
     first = first_judged(slices, before)
-    return [one for one in slices if one.id in newest or first.get(one.id) in newest]
+    return [slice_ for slice_ in slices if slice_.id in newest or first.get(slice_.id) in newest]

@@ -27,7 +27,7 @@ def forgets(
 
 def _problem(pipeline: Pipeline, first: FirstForgotten) -> Problem:
     keep = pipeline.keep
-    kept = [
+    lengths = [
         f"{name} {_words(length)}"
         for name, length in (("lake", keep.lake), ("rejected", keep.rejected))
         if length is not None
@@ -37,7 +37,7 @@ def _problem(pipeline: Pipeline, first: FirstForgotten) -> Problem:
         f"older than `keep` says, the first of slice {first.slice.id}; `sluice forget {pipeline.name} "
         "--dry-run` says which, and a longer `keep` keeps them"
     )
-    return Problem(ProblemKind.FORGETS, f"keep: {', '.join(kept)}", message, (ProblemSource.LAKE,))
+    return Problem(ProblemKind.FORGETS, f"keep: {', '.join(lengths)}", message, (ProblemSource.LAKE,))
 
 
 def _words(length: timedelta) -> str:

@@ -29,22 +29,24 @@ class Notice:
         return bool(self.raised or self.cleared)
 
 
-def bounded(now: Iterable[Problem], known: Mapping[str, Alarm]) -> tuple[Problem, ...]:
-    """Returns the known problems, and as many new ones as there is room for; one more says how many others
-    there are. Texts are cut: a place, which identifies a problem, keeps a checksum."""
-    found = [_cut(problem) for problem in now]
-    others = {key for key, alarm in known.items() if alarm.problem.kind is not ProblemKind.MORE}
-    new = [problem for problem in found if problem.key not in others]
-    room = max(MOST - len(others), 0)
-    if len(new) <= room:
-        return tuple(found)
-    left = {problem.key for problem in new[room:]}
-    return (*(problem for problem in found if problem.key not in left), _more(new[room:]))
+def bounded(problems: Iterable[Problem], alarms: Mapping[str, Alarm]) -> tuple[Problem, ...]:
+    """Returns the problems that have an alarm, as many new ones as there is room for, and one that says how
+    many are left out. Texts are cut: a place, which identifies a problem, keeps a checksum."""
+    shortened = [_cut(problem) for problem in problems]
+    known_keys = {key for key, alarm in alarms.items() if alarm.problem.kind is not ProblemKind.MORE}
+    new_problems = [problem for problem in shortened if problem.key not in known_keys]
+    room = max(MOST - len(known_keys), 0)
+    if len(new_problems) <= room:
+        return tuple(shortened)
+    left_out = {problem.key for problem in new_problems[room:]}
+    return (*(problem for problem in shortened if problem.key not in left_out), _more(new_problems[room:]))
 
 
-def _more(left: Collection[Problem]) -> Problem:
-    sources = tuple(sorted({source for problem in left for source in problem.sources}))
-    message = f"{len(left):,} more have no notice of their own: `sluice status` and `sluice verify` show all"
+def _more(left_out: Collection[Problem]) -> Problem:
+    sources = tuple(sorted({source for problem in left_out for source in problem.sources}))
+    message = (
+        f"{len(left_out):,} more have no notice of their own: `sluice status` and `sluice verify` show all"
+    )
     return Problem(ProblemKind.MORE, f"beyond {MOST:,}", message, sources)
 
 
@@ -59,25 +61,25 @@ def _cut(problem: Problem) -> Problem:
 
 
 def decide(
-    now: Iterable[Problem],
-    known: Mapping[str, Alarm],
+    problems: Iterable[Problem],
+    alarms: Mapping[str, Alarm],
     blind: Collection[ProblemSource],
     at: str,
     unseen: Collection[str] = (),
 ) -> dict[str, Alarm]:
-    """Returns the alarms after a run of the watch: new problems are open, those that are gone are over.
+    """Returns the alarms after a run of the watch: new problems are open, alarms without a problem are over.
 
     One whose source is in `blind`, because it did not answer, stays as it is. So does one whose key is in
     `unseen`: it is not over, but part of another problem. An event, whose hour is no longer watched, is
     forgotten.
     """
-    there = {problem.key: problem for problem in now}
-    after = {key: _seen(known.get(key), problem, at) for key, problem in there.items()}
-    kept = kept_open(known, blind, unseen)
-    for key, alarm in known.items():
-        if key in there:
+    problems_by_key = {problem.key: problem for problem in problems}
+    after = {key: _seen(alarms.get(key), problem, at) for key, problem in problems_by_key.items()}
+    kept_keys = kept_open(alarms, blind, unseen)
+    for key, alarm in alarms.items():
+        if key in problems_by_key:
             continue
-        if key in kept:
+        if key in kept_keys:
             after[key] = alarm
         elif alarm.notified and alarm.problem.kind not in EVENTS:
             after[key] = replace(alarm, over=True)
@@ -85,12 +87,12 @@ def decide(
 
 
 def kept_open(
-    known: Mapping[str, Alarm], blind: Collection[ProblemSource], unseen: Collection[str] = ()
+    alarms: Mapping[str, Alarm], blind: Collection[ProblemSource], unseen: Collection[str] = ()
 ) -> frozenset[str]:
     """Returns the keys of open problems of which nobody can say that they are over, as `decide` has it."""
     return frozenset(
         key
-        for key, alarm in known.items()
+        for key, alarm in alarms.items()
         if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind))
     )
 
@@ -115,17 +117,17 @@ def with_notified(alarms: Mapping[str, Alarm], channel: str, notice: Notice) -> 
     for alarm in notice.raised:
         after[alarm.problem.key] = replace(alarm, notified=(*alarm.notified, channel))
     for alarm in notice.cleared:
-        rest = tuple(name for name in alarm.notified if name != channel)
-        after[alarm.problem.key] = replace(alarm, notified=rest)
+        channels = tuple(name for name in alarm.notified if name != channel)
+        after[alarm.problem.key] = replace(alarm, notified=channels)
     return {key: alarm for key, alarm in after.items() if alarm.notified or not alarm.over}
 
 
 def forget(alarms: Mapping[str, Alarm], channels: Collection[str]) -> dict[str, Alarm]:
     """Removes channels that the pipeline file no longer has."""
-    kept = {
+    remaining = {
         key: replace(a, notified=tuple(c for c in a.notified if c in channels)) for key, a in alarms.items()
     }
-    return {key: alarm for key, alarm in kept.items() if alarm.notified or not alarm.over}
+    return {key: alarm for key, alarm in remaining.items() if alarm.notified or not alarm.over}
 
 
 MOST_LINES = 50
@@ -155,8 +157,8 @@ def body(notice: Notice) -> str:
     lines = [f"PROBLEM {_problem(alarms)}" for alarms in together(notice.raised)]
     lines += [f"OVER {_over(alarms)}" for alarms in together(notice.cleared)]
     more = [f"and {len(lines) - MOST_LINES:,} more: `sluice status` and `sluice verify` show all"]
-    shown = [line(text, LINE_CHARACTERS) for text in lines[:MOST_LINES]]
-    return "\n".join(shown + (more if len(lines) > MOST_LINES else []))
+    shown_lines = [line(text, LINE_CHARACTERS) for text in lines[:MOST_LINES]]
+    return "\n".join(shown_lines + (more if len(lines) > MOST_LINES else []))
 
 
 def together(alarms: Iterable[Alarm]) -> list[list[Alarm]]:
@@ -210,4 +212,4 @@ def unaddressed(text: str) -> str:
 
 
 def _inert(text: str) -> str:
-    return _LINK.sub(lambda found: _NO_LINK[found[0]], text.replace("@", _AT))
+    return _LINK.sub(lambda match: _NO_LINK[match[0]], text.replace("@", _AT))

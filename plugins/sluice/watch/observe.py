@@ -49,7 +49,7 @@ T = TypeVar("T")
 class Observation:
     """What one run of the watch has read. `silent`: why a source did not answer, by source.
 
-    Without ClickHouse `found` holds only units that have not landed: the state of the others is unknown.
+    Without ClickHouse `statuses` holds only units that have not landed: the state of the others is unknown.
     `older` is what is not complete of the hours before `slices`, by the summaries alone without ClickHouse.
     `oldest` holds the first units of it that are left in Kafka, which deletes these first, those that it lost
     before, and those of which only the lake says that they have landed. `changes` are those of the fields of
@@ -60,7 +60,7 @@ class Observation:
 
     slices: SliceRange
     boundaries: Boundaries
-    found: tuple[UnitStatus, ...]
+    statuses: tuple[UnitStatus, ...]
     lag: Lag
     topics: FactsByTopic
     verdict: Verdict
@@ -96,31 +96,31 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     """Reads everything that the watch judges, and changes nothing. Raises LakeUnavailable."""
     slices = watched_range(pipeline, now)
     silent: dict[ProblemSource, str] = {}
-    surveyed = _unless_silent(
+    surveyed_backlog = _unless_silent(
         ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)
     )
-    older = backlog_before(pipeline, lake, slices.start) if surveyed is None else surveyed
-    asked = ask_oldest(pipeline, lake, older, slices, now)
-    boundaries, mute = asked.boundaries, asked.mute
+    older = backlog_before(pipeline, lake, slices.start) if surveyed_backlog is None else surveyed_backlog
+    inquiry = ask_oldest(pipeline, lake, older, slices, now)
+    boundaries, mute, lost = inquiry.boundaries, inquiry.mute, inquiry.lost
     silent |= {ProblemSource.KAFKA: "; ".join(mute.values())} if mute else {}
     units = units_of(pipeline, slices, boundaries)
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
     ledgers, server = _clickhouse(pipeline, lake, slices, silent)
     manifests = read_manifests(lake, units)
-    every = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, asked.lost)
-    found = every if ledgers is not None else [status for status in every if status.manifest is None]
-    oldest = statuses(pipeline, (*asked.oldest, *asked.landed), boundaries, asked.landed, {}, now, asked.lost)
-    known = older.seen(status for status in oldest if status.manifest is not None)
-    states, errors = ask_topics(answering) if answering.kafka else ({}, [])
+    all_statuses = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, lost)
+    known_statuses = all_statuses if ledgers is not None else [s for s in all_statuses if s.manifest is None]
+    oldest = statuses(pipeline, (*inquiry.oldest, *inquiry.landed), boundaries, inquiry.landed, {}, now, lost)
+    updated_backlog = older.seen(status for status in oldest if status.manifest is not None)
+    topics_now, errors = ask_topics(answering) if answering.kafka else ({}, [])
     if errors:
         silent[ProblemSource.KAFKA] = errors[0]
     errors += mute.values()
     return Observation(
         slices=slices,
         boundaries=boundaries,
-        found=tuple(found),
-        lag=lag_of(every, states, errors, now, unlanded(known, boundaries)),
-        topics=_topics(answering, [*oldest, *found], silent),
+        statuses=tuple(known_statuses),
+        lag=lag_of(all_statuses, topics_now, errors, now, unlanded(updated_backlog, boundaries)),
+        topics=_topics(answering, [*oldest, *known_statuses], silent),
         verdict=read_verdict(lake),
         server=server,
         older=older.seen(oldest),
@@ -149,37 +149,39 @@ def _clickhouse(
 
 def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
     """Reads one server's errors, queues, parts and disks. Raises what the client raises."""
-    known = {"tables": list(tables)}
+    parameters = {"tables": list(tables)}
     recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
     return ServerFacts(
         address=client.address,
         errors=tuple(ServerErrorCount(*row) for row in client.rows(render("watch/errors"), recent)),
-        queues=tuple(tuple(row) for row in client.rows(render("watch/queue"), known)),
-        parts=tuple(tuple(row) for row in client.rows(render("watch/parts"), known)),
+        queues=tuple(tuple(row) for row in client.rows(render("watch/queue"), parameters)),
+        parts=tuple(tuple(row) for row in client.rows(render("watch/parts"), parameters)),
         disks=tuple(Disk(*row) for row in client.rows(render("watch/disks"))),
         missing=tuple((table, client.address) for table in gone(client, tables)),
     )
 
 
 def _topics(
-    pipeline: Pipeline, found: Sequence[UnitStatus], silent: dict[ProblemSource, str]
+    pipeline: Pipeline, unit_statuses: Sequence[UnitStatus], silent: dict[ProblemSource, str]
 ) -> FactsByTopic:
     """Settings and log of the topics that still have something to land: only those can lose it."""
     waiting = {
         (status.unit.cluster, r.topic)
-        for status in found
+        for status in unit_statuses
         if status.manifest is None
         for r in status.ranges or ()
         if r.offsets
     }
     topics: FactsByTopic = {}
     for cluster in pipeline.kafka:
-        own = [topic for topic in cluster.topics if (cluster.cluster, topic) in waiting]
-        if own:
+        waiting_topics = [topic for topic in cluster.topics if (cluster.cluster, topic) in waiting]
+        if waiting_topics:
 
-            def ask(cluster: Cluster = cluster, own: Sequence[str] = own) -> FactsByTopic:
+            def ask(
+                cluster: Cluster = cluster, waiting_topics: Sequence[str] = waiting_topics
+            ) -> FactsByTopic:
                 with open_inquiry(cluster) as inquiry:
-                    return {(cluster.cluster, topic): inquiry.facts(topic) for topic in own}
+                    return {(cluster.cluster, topic): inquiry.facts(topic) for topic in waiting_topics}
 
             topics = {**topics, **(_unless_silent(ProblemSource.KAFKA, silent, ask) or {})}
     return topics

@@ -124,8 +124,8 @@ def watch_remedy(dag: str, paused: bool, watched: bool) -> str:
 _DECODER = msgspec.json.Decoder(WatchState)
 
 
-def encode(known: WatchState) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(known), indent=1)
+def encode(state: WatchState) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(state), indent=1)
 
 
 def decode(data: bytes, place: str) -> WatchState:

@@ -33,20 +33,20 @@ class Threat:
 
 
 def threats(
-    found: Iterable[UnitStatus], topics: FactsByTopic, earlier: Mapping[str, LogStart], now: datetime
+    statuses: Iterable[UnitStatus], topics: FactsByTopic, earlier: Mapping[str, LogStart], now: datetime
 ) -> Iterator[Threat]:
     """For each resolved and unlanded unit the earliest deletion of one of its offsets."""
-    for status in found:
+    for status in statuses:
         if status.manifest is not None or not status.ranges:
             continue
-        own = [
+        unit_threats = [
             Threat(str(status.unit), f"{status.unit.cluster}/{r.topic}/{r.partition}", at, by)
             for r in status.ranges
             if r.offsets and (status.unit.cluster, r.topic) in topics
             for at, by in _ends(status, r, topics[status.unit.cluster, r.topic], earlier, now)
         ]
-        if own:
-            yield min(own, key=lambda threat: threat.at)
+        if unit_threats:
+            yield min(unit_threats, key=lambda threat: threat.at)
 
 
 def _ends(
@@ -55,8 +55,12 @@ def _ends(
     partition = facts.partitions.get(r.partition)
     if partition is None or partition.start > r.start:
         return  # it has expired already: that is a problem of its own
-    kept = facts.number("retention.ms")
-    if kept is not None and kept >= 0 and (at := _after(status.unit.slice.start, kept / 1000)) is not None:
+    kept_ms = facts.number("retention.ms")
+    if (
+        kept_ms is not None
+        and kept_ms >= 0
+        and (at := _after(status.unit.slice.start, kept_ms / 1000)) is not None
+    ):
         yield at, "retention.ms"
     if (at := _by_size(partition, facts.number("retention.bytes"), r.start, now)) is not None:
         yield at, "retention.bytes"
@@ -108,7 +112,7 @@ def seen_at(earlier: LogStart | None, offset: int, now: datetime) -> LogStart:
 
 def retention(
     pipeline: Pipeline,
-    found: Iterable[UnitStatus],
+    statuses: Iterable[UnitStatus],
     topics: FactsByTopic,
     earlier: Mapping[str, LogStart],
     now: datetime,
@@ -119,7 +123,7 @@ def retention(
     bound = pipeline.alarms.retention
     if bound is None:
         return
-    for threat in threats(found, topics, earlier, now):
+    for threat in threats(statuses, topics, earlier, now):
         problem = _problem(threat, now)
         if threat.at - now <= (_OVER * bound if problem.key in raised else bound):
             yield problem

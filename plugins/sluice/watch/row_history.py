@@ -50,26 +50,28 @@ _DECODER = msgspec.json.Decoder(RowMonth)
 
 @dataclass(frozen=True)
 class RowHistory:
-    """By slice; a slice that is not there has not landed whole, or is not known yet. `new`: what the lake has
-    to get of it, by month."""
+    """By slice; a slice that is not there has not landed from every cluster, or is not known yet. `new`: the
+    slices that are still to be written to the lake, by month."""
 
     slices: Mapping[Slice, SliceRows] = field(default_factory=dict)
     new: Mapping[str, RowMonth] = field(default_factory=dict)
 
     def total(self) -> Counts:
-        return {int(slice_.start.timestamp()): one.rows for slice_, one in self.slices.items()}
+        return {int(slice_.start.timestamp()): slice_rows.rows for slice_, slice_rows in self.slices.items()}
 
     def by_type(self) -> Mapping[str, Counts]:
         """Returns each type's rows. Of a slice that keeps some of its types only, the others are unknown."""
-        starts = {int(slice_.start.timestamp()): one for slice_, one in self.slices.items()}
-        found: dict[str, dict[int, int]] = {name: {} for one in starts.values() for name in one.types}
-        whole = [start for start, one in starts.items() if one.has_all]
-        for rows in found.values():
-            rows.update(dict.fromkeys(whole, 0))
-        for start, one in starts.items():
-            for name, count in one.types.items():
-                found[name][start] = count
-        return found
+        starts = {int(slice_.start.timestamp()): slice_rows for slice_, slice_rows in self.slices.items()}
+        counts_by_type: dict[str, dict[int, int]] = {
+            name: {} for slice_rows in starts.values() for name in slice_rows.types
+        }
+        exact_starts = [start for start, slice_rows in starts.items() if slice_rows.has_all]
+        for rows in counts_by_type.values():
+            rows.update(dict.fromkeys(exact_starts, 0))
+        for start, slice_rows in starts.items():
+            for name, count in slice_rows.types.items():
+                counts_by_type[name][start] = count
+        return counts_by_type
 
 
 def rows_of(manifests: Iterable[Manifest]) -> SliceRows:
@@ -92,64 +94,70 @@ def read_history(
 ) -> RowHistory:
     """Returns the history up to the end of `recent`, whose manifests are `landed`. Raises LakeUnavailable."""
     start = floor(recent.end - timedelta(days=HISTORY_DAYS), pipeline.slice)
-    known = spans(pipeline, boundaries)
-    stored = _stored(lake, months_of(whole := SliceRange(start, recent.end, pipeline.slice)))
-    every = list(whole)
+    cluster_spans = spans(pipeline, boundaries)
+    weeks = SliceRange(start, recent.end, pipeline.slice)
+    stored = _stored(lake, months_of(weeks))
+    every = list(weeks)
     unseen = [slice_ for slice_ in every if slice_.id not in stored and slice_.start < recent.start]
-    older = read_manifests(lake, _units(lake, whole, unseen, known))
-    new = dict(_complete([*unseen, *recent], known, {**older, **landed}))
-    slices = {slice_: stored[slice_.id] for slice_ in every if slice_.id in stored} | new
-    return RowHistory(slices, _changed(new, stored))
+    older = read_manifests(lake, _units(lake, weeks, unseen, cluster_spans))
+    new_rows = dict(_complete([*unseen, *recent], cluster_spans, {**older, **landed}))
+    slices = {slice_: stored[slice_.id] for slice_ in every if slice_.id in stored} | new_rows
+    return RowHistory(slices, _changed(new_rows, stored))
 
 
 def _stored(lake: Lake, months: Sequence[str]) -> RowMonth:
     def read(month: str) -> RowMonth:
-        found = lake.read(key_of(month))
-        return {} if found is None else decode(found.data, f"{lake.url}/{key_of(month)}")
+        stored = lake.read(key_of(month))
+        return {} if stored is None else decode(stored.data, f"{lake.url}/{key_of(month)}")
 
-    return {name: one for month in each_if_slow(read, months) for name, one in month.items()}
+    return {name: slice_rows for month in each_if_slow(read, months) for name, slice_rows in month.items()}
 
 
-def _units(lake: Lake, whole: SliceRange, unseen: Sequence[Slice], known: ClusterSpans) -> Iterator[Unit]:
+def _units(
+    lake: Lake, weeks: SliceRange, unseen: Sequence[Slice], cluster_spans: ClusterSpans
+) -> Iterator[Unit]:
     """Yields the units of the newest slices that the summaries say have landed."""
     if not unseen:
         return
-    noted, count = read_summaries(lake, whole), 0
+    noted, count = read_summaries(lake, weeks), 0
     for slice_ in reversed(unseen):
-        units, seen = known.awaited(slice_), noted.of(slice_.id)
-        if units and all(unit.cluster in seen and seen[unit.cluster].seal for unit in units):
-            yield from (*units, *(unit for unit in known.gone_from(slice_) if unit.cluster in seen))
+        units, summaries = cluster_spans.awaited(slice_), noted.of(slice_.id)
+        if units and all(unit.cluster in summaries and summaries[unit.cluster].seal for unit in units):
+            yield from (
+                *units,
+                *(unit for unit in cluster_spans.gone_from(slice_) if unit.cluster in summaries),
+            )
             count += 1
         if count == _READ_AT_ONCE:
             return
 
 
 def _complete(
-    slices: Iterable[Slice], known: ClusterSpans, manifests: Mapping[Unit, Manifest]
+    slices: Iterable[Slice], cluster_spans: ClusterSpans, manifests: Mapping[Unit, Manifest]
 ) -> Iterator[tuple[Slice, SliceRows]]:
     """Yields the rows of slices of which every cluster has landed."""
     for slice_ in slices:
-        units = known.awaited(slice_)
+        units = cluster_spans.awaited(slice_)
         if units and all(unit in manifests for unit in units):
-            gone = [unit for unit in known.gone_from(slice_) if unit in manifests]
+            gone = [unit for unit in cluster_spans.gone_from(slice_) if unit in manifests]
             yield slice_, rows_of(manifests[unit] for unit in (*units, *gone))
 
 
-def _changed(new: Mapping[Slice, SliceRows], stored: RowMonth) -> dict[str, RowMonth]:
+def _changed(new_rows: Mapping[Slice, SliceRows], stored: RowMonth) -> dict[str, RowMonth]:
     months: dict[str, RowMonth] = {}
-    for slice_, one in new.items():
-        if stored.get(slice_.id) != one:
-            months.setdefault(f"{slice_.start:%Y-%m}", {})[slice_.id] = one
+    for slice_, slice_rows in new_rows.items():
+        if stored.get(slice_.id) != slice_rows:
+            months.setdefault(f"{slice_.start:%Y-%m}", {})[slice_.id] = slice_rows
     return months
 
 
 def keep(lake: Lake, history: RowHistory) -> None:
     """Writes what is new. Raises LakeUnavailable."""
     for month, rows in history.new.items():
-        place = f"{lake.url}/{key_of(month)}"
+        address = f"{lake.url}/{key_of(month)}"
 
-        def change(data: bytes | None, rows: RowMonth = rows, place: str = place) -> bytes:
-            return encode({**({} if data is None else decode(data, place)), **rows})
+        def change(data: bytes | None, rows: RowMonth = rows, address: str = address) -> bytes:
+            return encode({**({} if data is None else decode(data, address)), **rows})
 
         update_object(lake, key_of(month), change)
 
@@ -161,8 +169,8 @@ def key_of(month: str) -> str:
 def encode(month: RowMonth) -> bytes:
     """Returns a line for each slice."""
     lines = (
-        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(one).decode()}"
-        for name, one in sorted(month.items())
+        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(slice_rows).decode()}"
+        for name, slice_rows in sorted(month.items())
     )
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 

@@ -28,11 +28,11 @@ _BOTH = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
 
 
 def overdue(
-    pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime, expired: Collection[str] = ()
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], now: datetime, expired: Collection[str] = ()
 ) -> Iterator[Problem]:
     """Hours that ended longer ago than `settle` and `alarms.overdue`, and are not landed. `expired` are keys
     of problems that stay open while Kafka is silent: such an hour is not overdue besides."""
-    for status in _late(pipeline, found, now):
+    for status in _late(pipeline, statuses, now):
         place = f"slice {status.unit}"
         if status.state is UnitState.EXPIRED:
             lost = sum(loss.until - loss.start for loss in status.losses)
@@ -48,13 +48,13 @@ def overdue(
 
 
 def not_committed(
-    pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime, missing: Collection[str] = ()
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], now: datetime, missing: Collection[str] = ()
 ) -> Iterator[Problem]:
     """Hours that are in the lake and late, by the table that lacks them or holds them as they were. A
     `missing` table is a problem of its own, which no load task repairs."""
     targets = {name: target for name, target in targets_of(pipeline).items() if name not in missing}
     by_table: dict[str, list[UnitStatus]] = {name: [] for name in targets}
-    for status in (one for one in _late(pipeline, found, now) if one.manifest is not None):
+    for status in (one for one in _late(pipeline, statuses, now) if one.manifest is not None):
         for table in lacking(pipeline, targets, status):
             by_table[table].append(status)
     for table, late in ((table, late) for table, late in by_table.items() if late):
@@ -82,24 +82,24 @@ def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
     yield Problem(ProblemKind.OLDER, "before the last `heal`", message, _BOTH)
 
 
-def still_open(backlog: Backlog, asked: Iterable[UnitStatus] = ()) -> frozenset[str]:
-    """Keys of problems that are not over, although their hours are no longer in the watched range. Of `asked`
-    Kafka has said when it deletes them; of others nothing is known."""
+def still_open(backlog: Backlog, oldest: Iterable[UnitStatus] = ()) -> frozenset[str]:
+    """Returns the keys of problems that are not over, although their hours are no longer in the watched
+    range. For the units of `oldest` Kafka was asked when it deletes them; for others that is unknown."""
     kinds = (ProblemKind.OVERDUE, ProblemKind.EXPIRED)
-    known = {status.unit for status in asked}
+    oldest_units = {status.unit for status in oldest}
     waiting = (unit for unit, state in backlog.states.items() if state is UnitState.MISSING)
     return frozenset(f"{kind}|slice {unit}" for unit in backlog.states for kind in kinds) | {
-        f"{ProblemKind.RETENTION}|slice {unit}" for unit in waiting if unit not in known
+        f"{ProblemKind.RETENTION}|slice {unit}" for unit in waiting if unit not in oldest_units
     }
 
 
-def behind(pipeline: Pipeline, found: Sequence[UnitStatus], now: datetime) -> Iterator[Problem]:
+def behind(pipeline: Pipeline, statuses: Sequence[UnitStatus], now: datetime) -> Iterator[Problem]:
     """The newest complete slice is older than its bound."""
     bound = pipeline.alarms.lag
-    if bound is None or not found:
+    if bound is None or not statuses:
         return
-    done = [slice_.end for slice_ in complete_slices(found)]
-    last = max(done, default=found[0].unit.slice.start)
+    done = [slice_.end for slice_ in complete_slices(statuses)]
+    last = max(done, default=statuses[0].unit.slice.start)
     if now - last > bound:
         since = _ago(now, last)
         newest = f"the newest complete slice ended {since} ago"
@@ -117,20 +117,29 @@ def waiting(pipeline: Pipeline, records: int | None) -> Iterator[Problem]:
 
 
 def still(
-    pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries, found: Sequence[UnitStatus], now: datetime
+    pipeline: Pipeline,
+    slices: SliceRange,
+    boundaries: Boundaries,
+    statuses: Sequence[UnitStatus],
+    now: datetime,
 ) -> Iterator[Problem]:
     """Partitions that stand still while their siblings move: verify's own rule."""
-    for one in check_stalled(VerifyFacts(pipeline, slices, now, boundaries, tuple(found))):
-        place, message = one.place.split(", offsets")[0], f"{one.seen}; {one.advice}"
+    for anomaly in check_stalled(VerifyFacts(pipeline, slices, now, boundaries, tuple(statuses))):
+        place, message = anomaly.place.split(", offsets")[0], f"{anomaly.seen}; {anomaly.advice}"
         yield Problem(ProblemKind.STILL, place, message, (ProblemSource.KAFKA, ProblemSource.LAKE))
 
 
-def anomalies(found: Iterable[OpenAnomaly], tables: bool = False) -> Iterator[Problem]:
-    """Yields the causes of what the last verify of each hour left open, apart from hours that are only late.
-    With `tables` the watch itself has seen which are missing."""
-    known = (AnomalyKind.INCOMPLETE, AnomalyKind.STALLED, *([AnomalyKind.TABLE_MISSING] if tables else []))
-    for cause in causes_of(found):
-        if cause.name not in known:
+def anomalies(open_anomalies: Iterable[OpenAnomaly], tables: bool = False) -> Iterator[Problem]:
+    """Yields the causes of the anomalies that the last verify of each hour left open, apart from hours that
+    are only late. With `tables` the watch itself checked for missing tables, which are problems of their
+    own."""
+    skipped_kinds = (
+        AnomalyKind.INCOMPLETE,
+        AnomalyKind.STALLED,
+        *([AnomalyKind.TABLE_MISSING] if tables else []),
+    )
+    for cause in causes_of(open_anomalies):
+        if cause.name not in skipped_kinds:
             missing = cause.name == AnomalyKind.FIELD_MISSING
             kind = ProblemKind.FIELD if missing else ProblemKind.ANOMALY
             place = cause.place if missing else f"{cause.name}, {cause.place}"
@@ -140,11 +149,11 @@ def anomalies(found: Iterable[OpenAnomaly], tables: bool = False) -> Iterator[Pr
 def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Problem]:
     """Fields that have changed, an event for each slice and type."""
     types: dict[tuple[Unit, str], list[UnitChange]] = {}
-    for one in changes:
-        types.setdefault((one.unit, one.change.type), []).append(one)
-    for (unit, name), own in types.items():
-        said = "; ".join(one.change.said for one in own)
-        message = f"{said}; `sluice status {pipeline.name} --changes` shows all"
+    for unit_change in changes:
+        types.setdefault((unit_change.unit, unit_change.change.type), []).append(unit_change)
+    for (unit, name), unit_changes in types.items():
+        text = "; ".join(unit_change.change.said for unit_change in unit_changes)
+        message = f"{text}; `sluice status {pipeline.name} --changes` shows all"
         yield Problem(
             ProblemKind.SCHEMA, f"slice {unit}, type {visible(name)}", message, (ProblemSource.LAKE,)
         )
@@ -153,19 +162,20 @@ def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Probl
 def added(pipeline: Pipeline, additions: Iterable[Addition]) -> Iterator[Problem]:
     """Columns that loads have added, an event for each table and slice."""
     places: dict[tuple[str, str], list[Addition]] = {}
-    for one in additions:
-        places.setdefault((one.table, one.slice), []).append(one)
-    for (table, slice_), own in places.items():
-        said = "; ".join(
-            f"{visible(one.column)} {one.type} in {one.filled:,} of {one.rows:,} rows" for one in own
+    for addition in additions:
+        places.setdefault((addition.table, addition.slice), []).append(addition)
+    for (table, slice_), slice_additions in places.items():
+        text = "; ".join(
+            f"{visible(addition.column)} {addition.type} in {addition.filled:,} of {addition.rows:,} rows"
+            for addition in slice_additions
         )
-        message = f"columns were added: {said}; `sluice status {pipeline.name} --changes` shows all"
+        message = f"columns were added: {text}; `sluice status {pipeline.name} --changes` shows all"
         yield Problem(ProblemKind.SCHEMA, f"table {table}, slice {slice_}", message, (ProblemSource.LAKE,))
 
 
-def _late(pipeline: Pipeline, found: Iterable[UnitStatus], now: datetime) -> Iterator[UnitStatus]:
+def _late(pipeline: Pipeline, statuses: Iterable[UnitStatus], now: datetime) -> Iterator[UnitStatus]:
     allowed = pipeline.settle + pipeline.alarms.overdue
-    for status in found:
+    for status in statuses:
         if not status.state.done and status.unit.slice.end + allowed < now:
             yield status
 

@@ -66,21 +66,23 @@ def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
     parts: dict[str, int] = {}
     queues: dict[str, int] = {}
     errors: dict[int, ServerErrorCount] = {}
-    for _, one in facts:
-        for table, entries in one.queues:
+    for _, shard_facts in facts:
+        for table, entries in shard_facts.queues:
             queues[table] = queues.get(table, 0) + entries
-        for table, most in one.parts:
+        for table, most in shard_facts.parts:
             parts[table] = max(parts.get(table, 0), most)
-        for error in one.errors:
+        for error in shard_facts.errors:
             before = errors[error.code].count if error.code in errors else 0
             errors[error.code] = replace(error, count=before + error.count)
     return ServerFacts(
-        address=", ".join(one.address for _, one in facts),
+        address=", ".join(shard_facts.address for _, shard_facts in facts),
         errors=tuple(errors.values()),
         queues=tuple(queues.items()),
         parts=tuple(parts.items()),
-        disks=tuple(replace(d, name=f"{shard}: {d.name}") for shard, one in facts for d in one.disks),
-        missing=tuple(found for _, one in facts for found in one.missing),
+        disks=tuple(
+            replace(d, name=f"{shard}: {d.name}") for shard, shard_facts in facts for d in shard_facts.disks
+        ),
+        missing=tuple(target for _, shard_facts in facts for target in shard_facts.missing),
     )
 
 

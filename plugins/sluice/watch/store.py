@@ -20,13 +20,14 @@ class AlarmStore:
         return WatchState() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
 
     def change(self, step: Callable[[WatchState], WatchState]) -> WatchState:
-        """Writes `step` of what is there, again when another watch wrote in between, and returns it."""
+        """Writes what `step` makes of the stored state, and returns it. Repeats where another watch wrote
+        in between."""
         while True:
             stored = self.lake.read(KEY)
-            known = WatchState() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
-            data = encode(after := step(known))
+            state = WatchState() if stored is None else decode(stored.data, f"{self.lake.url}/{KEY}")
+            encoded = encode(after := step(state))
             if stored is None:
-                if self.lake.create(KEY, data):
+                if self.lake.create(KEY, encoded):
                     return after
-            elif data == stored.data or self.lake.replace(KEY, data, stored.version):
+            elif encoded == stored.data or self.lake.replace(KEY, encoded, stored.version):
                 return after

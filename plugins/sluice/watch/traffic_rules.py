@@ -39,19 +39,19 @@ class Shortfall:
         return f"slice {self.slice.id} brought {self.seen:,} rows, {share}; at least {low:,.0f} are usual"
 
 
-def shortfalls(known: Counts, judged: Iterable[Slice], least: float) -> list[Shortfall]:
+def shortfalls(counts: Counts, judged: Iterable[Slice], least: float) -> list[Shortfall]:
     """Returns those of `judged` that are below their band, and by a share of `least` or more below what is
     expected; none where the history is too short for a band."""
-    found, slices = [], list(judged)
-    habit = habit_of(known, min(int(slice_.start.timestamp()) for slice_ in slices)) if slices else None
+    short_slices, slices = [], list(judged)
+    habit = habit_of(counts, min(int(slice_.start.timestamp()) for slice_ in slices)) if slices else None
     for slice_ in slices if habit is not None else ():
         at = int(slice_.start.timestamp())
-        usual = expected(at, known, habit)
-        if usual is None or usual.low is None or at not in known:
+        usual = expected(at, counts, habit)
+        if usual is None or usual.low is None or at not in counts:
             continue
-        if known[at] < usual.low and known[at] <= (1 - least) * usual.count:
-            found.append(Shortfall(slice_, known[at], usual))
-    return found
+        if counts[at] < usual.low and counts[at] <= (1 - least) * usual.count:
+            short_slices.append(Shortfall(slice_, counts[at], usual))
+    return short_slices
 
 
 def too_few(pipeline: Pipeline, history: RowHistory, judged: Sequence[Slice]) -> Iterator[Problem]:
@@ -63,26 +63,30 @@ def too_few(pipeline: Pipeline, history: RowHistory, judged: Sequence[Slice]) ->
     if least is None or not judged:
         return
     by_type = history.by_type()
-    short = {name: found for name in sorted(by_type) if (found := shortfalls(by_type[name], judged, least))}
+    short = {
+        name: short_slices
+        for name in sorted(by_type)
+        if (short_slices := shortfalls(by_type[name], judged, least))
+    }
     in_all = shortfalls(history.total(), judged, least)
     if in_all and len(short) != 1:
         names = f"; short are {len(short)} of {len(by_type)} types" if len(by_type) > 1 else ""
         yield _few(pipeline, _ALL, in_all, judged, names)
         return
-    for name, found in short.items():
-        yield _few(pipeline, f"type {visible(name)}", found, judged)
+    for name, short_slices in short.items():
+        yield _few(pipeline, f"type {visible(name)}", short_slices, judged)
 
 
 def _few(
-    pipeline: Pipeline, place: str, found: Sequence[Shortfall], judged: Sequence[Slice], more: str = ""
+    pipeline: Pipeline, place: str, short_slices: Sequence[Shortfall], judged: Sequence[Slice], more: str = ""
 ) -> Problem:
-    others = f"{len(found) - 1} of the {len(judged) - 1} others since slice {judged[0].id}"
-    earlier = f"; so did {others}" if len(found) > 1 else ""
+    others = f"{len(short_slices) - 1} of the {len(judged) - 1} others since slice {judged[0].id}"
+    earlier = f"; so did {others}" if len(short_slices) > 1 else ""
     advice = (
         f"inspect the producers; `sluice status {pipeline.name} --lag` shows partitions that stand still, "
         "and the page of the pipeline the rows of each type"
     )
-    message = f"{found[-1]}{earlier}{more}: {advice}"
+    message = f"{short_slices[-1]}{earlier}{more}: {advice}"
     return Problem(ProblemKind.FEW, place, message, (ProblemSource.LAKE,))
 
 
@@ -101,7 +105,7 @@ class _Rejects:
 def rejects(
     pipeline: Pipeline,
     landed: Mapping[Unit, Manifest],
-    found: Iterable[UnitStatus],
+    statuses: Iterable[UnitStatus],
     judged: Collection[Slice] = (),
 ) -> Iterator[Problem]:
     """Yields a problem where more than `alarms.rejected` of a slice's records are unparsed, or of its rows
@@ -117,20 +121,20 @@ def rejects(
         why = "; ".join(f"{reasons[reason]:,} {reason}" for reason in most)
         places.setdefault(reading, []).append(_Rejects(unit.slice, refused, manifest.landed + refused, why))
     doctor = f"do not fit it; `sluice doctor {pipeline.name}` names columns and reasons"
-    for status in found:
+    for status in statuses:
         for table, row in status.tables.items():
             if table not in status.derived:
-                one = _Rejects(status.unit.slice, row.misfits, row.landed)
-                places.setdefault((f"table {table}", ProblemSource.CLICKHOUSE, doctor), []).append(one)
-    for (place, source, what), own in places.items():
-        newest = {*sorted({one.slice for one in own})[-JUDGED:], *judged}
-        high = [one for one in own if one.slice in newest and _is_high(one, bound)]
+                counted = _Rejects(status.unit.slice, row.misfits, row.landed)
+                places.setdefault((f"table {table}", ProblemSource.CLICKHOUSE, doctor), []).append(counted)
+    for (place, source, what), of_place in places.items():
+        newest = {*sorted({counted.slice for counted in of_place})[-JUDGED:], *judged}
+        high = [counted for counted in of_place if counted.slice in newest and _is_high(counted, bound)]
         if high:
-            yield _rejected(place, max(high, key=lambda one: one.share), bound, what, source)
+            yield _rejected(place, max(high, key=lambda counted: counted.share), bound, what, source)
 
 
-def _is_high(one: _Rejects, bound: float) -> bool:
-    return one.rejected >= FEWEST_REJECTS and one.share > bound
+def _is_high(counted: _Rejects, bound: float) -> bool:
+    return counted.rejected >= FEWEST_REJECTS and counted.share > bound
 
 
 def _rejected(place: str, worst: _Rejects, bound: float, what: str, source: ProblemSource) -> Problem:

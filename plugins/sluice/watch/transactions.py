@@ -19,9 +19,9 @@ def held_up(pipeline: Pipeline, lag: Lag, earlier: Mapping[str, Open], now: date
     Open transactions are usual, and end within seconds. Hours that end meanwhile are complete without them.
     """
     allowed = pipeline.settle + pipeline.alarms.overdue
-    known = seen(lag, earlier, now)
+    open_now = seen(lag, earlier, now)
     for p in (p for p in lag.partitions if p.held):
-        since = timedelta(seconds=int(utc(now).timestamp()) - known[_name(p)].at)
+        since = timedelta(seconds=int(utc(now).timestamp()) - open_now[_name(p)].at)
         if since >= allowed:
             message = (
                 f"{p.held:,} offsets wait behind an open transaction that begins at offset {p.log_end}, for "
@@ -32,16 +32,17 @@ def held_up(pipeline: Pipeline, lag: Lag, earlier: Mapping[str, Open], now: date
 
 
 def seen(lag: Lag, earlier: Mapping[str, Open], now: datetime) -> dict[str, Open]:
-    """Returns what is open now, each since when it was seen first. What a silent cluster had is kept."""
-    known = dict(earlier) if lag.errors else {}
+    """Returns the open transactions, each with the instant at which it was seen first. Those of a cluster
+    that does not answer are kept."""
+    open_now = dict(earlier) if lag.errors else {}
     for p in lag.partitions:
         before = earlier.get(_name(p))
-        known.pop(_name(p), None)
+        open_now.pop(_name(p), None)
         if p.held:
             if before is None or before.offset != p.log_end:
                 before = Open(p.log_end, int(utc(now).timestamp()))
-            known[_name(p)] = before
-    return known
+            open_now[_name(p)] = before
+    return open_now
 
 
 def _name(p: PartitionLag) -> str:

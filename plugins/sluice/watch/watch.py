@@ -60,44 +60,44 @@ def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
         observation = observe(pipeline, lake, now)
         if (lag := observation.lag.sample(now)) is not None:
             note_lag(lake, lag)
-        known = store.read()
-        problems = bounded(problems_of(pipeline, observation, known, now), known.alarms)
+        state = store.read()
+        problems = bounded(problems_of(pipeline, observation, state, now), state.alarms)
         keep(lake, observation.rows)
-        store.change(lambda known: after(pipeline, known, observation, problems, now))
+        store.change(lambda state: after(pipeline, state, observation, problems, now))
         sent = _tell(pipeline, store, send)
-    return Watched(observation, problems, known.log_starts, sent)
+    return Watched(observation, problems, state.log_starts, sent)
 
 
 def problems_of(
-    pipeline: Pipeline, observation: Observation, known: WatchState, now: datetime
+    pipeline: Pipeline, observation: Observation, state: WatchState, now: datetime
 ) -> Iterator[Problem]:
-    """Yields every problem of an observation; `known` is what earlier runs stored. Pure."""
+    """Yields every problem of an observation; `state` is what earlier runs stored. Pure."""
     yield from observation.unavailable()
-    yield from rules.overdue(pipeline, observation.found, now, kept_open(known.alarms, observation.silent))
-    raised = {key for key, alarm in known.alarms.items() if not alarm.over}
-    unlanded = (*observation.oldest, *observation.found)
-    yield from retention(pipeline, unlanded, observation.topics, known.log_starts, now, raised)
-    yield from transactions.held_up(pipeline, observation.lag, known.open, now)
+    yield from rules.overdue(pipeline, observation.statuses, now, kept_open(state.alarms, observation.silent))
+    raised = {key for key, alarm in state.alarms.items() if not alarm.over}
+    unlanded = (*observation.oldest, *observation.statuses)
+    yield from retention(pipeline, unlanded, observation.topics, state.log_starts, now, raised)
+    yield from transactions.held_up(pipeline, observation.lag, state.open, now)
     yield from rules.anomalies(observation.verdict.anomalies, observation.server is not None)
     yield from rules.changed(pipeline, observation.changes)
     yield from rules.added(pipeline, observation.added)
     yield from forgets(pipeline, observation.forgets, raised)
-    judged = to_judge(observation.rows.slices, known.judged)
+    judged = to_judge(observation.rows.slices, state.judged)
     yield from traffic_rules.too_few(pipeline, observation.rows, judged)
-    yield from traffic_rules.rejects(pipeline, observation.landed, observation.found, judged)
-    yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.found, now)
+    yield from traffic_rules.rejects(pipeline, observation.landed, observation.statuses, judged)
+    yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.statuses, now)
     yield from rules.waiting(pipeline, observation.lag_records)
     if observation.server is not None:
         missing = {table for table, _ in observation.server.missing}
         yield from rules.older(pipeline, observation.older)
-        yield from rules.not_committed(pipeline, observation.found, now, missing)
-        yield from rules.behind(pipeline, observation.found, now)
+        yield from rules.not_committed(pipeline, observation.statuses, now, missing)
+        yield from rules.behind(pipeline, observation.statuses, now)
         yield from server_problems(pipeline, observation.server)
 
 
 def after(
     pipeline: Pipeline,
-    known: WatchState,
+    state: WatchState,
     observation: Observation,
     problems: tuple[Problem, ...],
     now: datetime,
@@ -106,18 +106,18 @@ def after(
     channels = [channel.name for channel in pipeline.alarms.notify]
     at = utc(now).isoformat(timespec="seconds")
     unseen = rules.still_open(observation.older, observation.oldest)
-    alarms = decide(problems, forget(known.alarms, channels), observation.silent.keys(), at, unseen)
+    alarms = decide(problems, forget(state.alarms, channels), observation.silent.keys(), at, unseen)
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in observation.lag.partitions}
-    open_now = transactions.seen(observation.lag, known.open, now)
-    begins = log_starts(starts, known.log_starts, now)
-    judged = first_judged(observation.rows.slices, known.judged)
+    open_now = transactions.seen(observation.lag, state.open, now)
+    begins = log_starts(starts, state.log_starts, now)
+    judged = first_judged(observation.rows.slices, state.judged)
     return WatchState(alarms, _own(pipeline, begins), _own(pipeline, open_now), judged)
 
 
-def _own(pipeline: Pipeline, places: Mapping[str, T]) -> dict[str, T]:
-    """Without partitions of topics that the pipeline file no longer has."""
+def _own(pipeline: Pipeline, by_partition: Mapping[str, T]) -> dict[str, T]:
+    """Leaves out partitions of topics that the pipeline file no longer has."""
     topics = {(c.cluster, topic) for c in pipeline.kafka for topic in c.topics}
-    return {name: place for name, place in places.items() if tuple(name.split("/")[:2]) in topics}
+    return {name: value for name, value in by_partition.items() if tuple(name.split("/")[:2]) in topics}
 
 
 def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[int, int]]:
@@ -139,5 +139,5 @@ def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[
     return sent
 
 
-def _noted(known: WatchState, channel: str, notice: Notice) -> WatchState:
-    return replace(known, alarms=with_notified(known.alarms, channel, notice))
+def _noted(state: WatchState, channel: str, notice: Notice) -> WatchState:
+    return replace(state, alarms=with_notified(state.alarms, channel, notice))

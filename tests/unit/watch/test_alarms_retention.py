@@ -40,9 +40,9 @@ class Watcher:
         slices = SliceRange(TEN, TEN.add(hours=1))
         at = PartitionLag("dc1", "bids", 0, None, log_start, 500, 1, None, 0.0)
         topics = facts(PartitionFacts(log_start, 500, ms(TEN)), **settings)
-        known = {"found": (), "lag": Lag("", [at], []), "topics": topics, **more}
+        parts = {"statuses": (), "lag": Lag("", [at], []), "topics": topics, **more}
         observation = Observation(
-            slices=slices, boundaries=Boundaries(), verdict=Verdict(), server=None, **known
+            slices=slices, boundaries=Boundaries(), verdict=Verdict(), server=None, **parts
         )
         problems = bounded(problems_of(self.spec, observation, self.state, now), self.state.alarms)
         self.state = after(self.spec, self.state, observation, problems, now)
@@ -63,7 +63,7 @@ def waiting(hours: Iterable[int]) -> Backlog:
 def begun() -> Watcher:
     """A week ahead, while the hour is among the last `heal`."""
     watcher = Watcher("7d")
-    watcher.sees(TEN.add(hours=20), settings=KEPT_THREE_DAYS, found=(status(0, UnitState.MISSING),))
+    watcher.sees(TEN.add(hours=20), settings=KEPT_THREE_DAYS, statuses=(status(0, UnitState.MISSING),))
     assert watcher.heard == ["begins"]
     return watcher
 
@@ -108,6 +108,6 @@ def test_an_estimate_that_goes_to_and_fro_is_one_problem():
     watcher, endless = Watcher("6h"), {"retention.ms": "-1", "retention.bytes": "-1"}
     for half_hours in range(4 * 7):
         now, moved = TEN.add(hours=2, minutes=30 * half_hours), half_hours // 4
-        found = (status(0, UnitState.MISSING),)
-        watcher.sees(now, log_start=20 * moved, settings=endless, found=found)
+        statuses = (status(0, UnitState.MISSING),)
+        watcher.sees(now, log_start=20 * moved, settings=endless, statuses=statuses)
     assert watcher.heard == ["begins", "over"]
