@@ -69,18 +69,19 @@ _ORDER = (
 def work_of(
     runs: Iterable[DagRunView], starts: Collection[int], length: timedelta
 ) -> dict[int, SliceActivity]:
-    """By slice start (seconds since the epoch), of those in `starts`. The newest run comes first, and has
-    the say over every slice that it touched; a slice where it ended well is left out."""
+    """Returns the activity by slice start (seconds since the epoch), of those in `starts`. The newest of
+    `runs` comes first, and decides about every slice that it touched; a slice where it ended well is left
+    out."""
     seconds = int(length.total_seconds())
-    said: dict[int, SliceActivity | None] = {}
+    newest: dict[int, SliceActivity | None] = {}
     for run in runs:
         for span, phase in _phases(run):
             work = None if phase is None else SliceActivity(phase, run.dag_id, run.run_id)
             for start in _starts(span, starts, seconds):
-                said.setdefault(start, work)
-        if len(said) == len(starts):
+                newest.setdefault(start, work)
+        if len(newest) == len(starts):
             break
-    return {start: work for start, work in said.items() if work is not None}
+    return {start: work for start, work in newest.items() if work is not None}
 
 
 def progress(run: DagRunView, length: timedelta) -> tuple[int, int, str]:
@@ -105,7 +106,7 @@ def _starts(span: RunSpan, starts: Collection[int], seconds: int) -> Iterable[in
 
 
 def _phases(run: DagRunView) -> Iterable[tuple[RunSpan, Phase | None]]:
-    """Returns what the run does to each span of slices; None where it has ended well."""
+    """Yields what the run does to each span of slices; None where it has ended well."""
     if run.batches:
         tasks = _by_batch(run.tasks)
         for number, batch in enumerate(run.batches):
@@ -123,18 +124,18 @@ def _before_batches(run: DagRunView) -> Phase | None:
 
 
 def _by_batch(tasks: Iterable[TaskRun]) -> dict[int, dict[str, str | None]]:
-    found: dict[int, dict[str, str | None]] = {}
+    states_by_batch: dict[int, dict[str, str | None]] = {}
     for task in (task for task in tasks if task.task_id.startswith("batch.")):
-        found.setdefault(task.map_index, {})[task.task_id] = task.state
-    return found
+        states_by_batch.setdefault(task.map_index, {})[task.task_id] = task.state
+    return states_by_batch
 
 
 def _batch_phase(run: DagRunView, states: Mapping[str, str | None]) -> Phase | None:
     if run.state == "success":
         return None
     for prefix, phase in _ORDER:
-        own = [state for task, state in states.items() if task.startswith(prefix)]
-        if any(state in _BUSY for state in own) and run.state != "failed":
+        step_states = [state for task, state in states.items() if task.startswith(prefix)]
+        if any(state in _BUSY for state in step_states) and run.state != "failed":
             return phase
     if any(state in _WRONG for state in states.values()):
         return Phase.FAILED

@@ -12,10 +12,13 @@ from sluice.page.models import AnomalyRow, CauseRow, RepairRow
 MOST_CAUSES, MOST_EXAMPLES, MOST_COMMANDS = 200, 20, 20
 
 
-def cause_rows(found: Iterable[OpenAnomaly], verifications: Sequence[Verification] = ()) -> list[CauseRow]:
-    """Wrong counts before hours that are only not done yet. `verifications` are in order, the newest last."""
-    sound = [one for one in reversed(verifications) if not one.found]
-    return [_row(cause, sound) for cause in causes_of(found)[:MOST_CAUSES]]
+def cause_rows(
+    anomalies: Iterable[OpenAnomaly], verifications: Sequence[Verification] = ()
+) -> list[CauseRow]:
+    """Returns the causes, wrong counts before unfinished hours. `verifications` are in order, the newest
+    last."""
+    sound = [verification for verification in reversed(verifications) if not verification.found]
+    return [_row(cause, sound) for cause in causes_of(anomalies)[:MOST_CAUSES]]
 
 
 def _row(cause: Cause, sound: Sequence[Verification]) -> CauseRow:
@@ -30,19 +33,24 @@ def _row(cause: Cause, sound: Sequence[Verification]) -> CauseRow:
         slices=len(slices),
         first=slices[0] if slices else "",
         last=slices[-1] if slices else "",
-        found_at=max(one.found_at for one in cause.anomalies),
+        found_at=max(anomaly.found_at for anomaly in cause.anomalies),
         held_at=_held_at(slices, sound),
         anomalies=len(cause.anomalies),
-        examples=[_example(one) for one in cause.anomalies[:MOST_EXAMPLES]],
+        examples=[_example(anomaly) for anomaly in cause.anomalies[:MOST_EXAMPLES]],
     )
 
 
 def _held_at(slices: Sequence[str], sound: Sequence[Verification]) -> str:
-    """`sound`, those that found nothing, are the newest first."""
+    """Returns when all of the slices were last verified without an anomaly. `sound` are the verifications
+    without any, the newest first."""
     if not slices:
         return ""
     first, last = _minute(slices[0]), _minute(slices[-1])
-    covering = (one.at for one in sound if one.start[:16] <= first and last < one.until[:16])
+    covering = (
+        verification.at
+        for verification in sound
+        if verification.start[:16] <= first and last < verification.until[:16]
+    )
     return next(covering, "")
 
 
@@ -59,13 +67,13 @@ def _repair(command: str) -> RepairRow:
     return RepairRow(command=command, mode=run.mode, start=run.start, end=run.until)
 
 
-def _example(one: OpenAnomaly) -> AnomalyRow:
+def _example(anomaly: OpenAnomaly) -> AnomalyRow:
     return AnomalyRow(
-        kind=one.kind,
-        place=one.place,
-        message=one.message,
-        command=one.command,
-        advice=one.advice,
-        slices=list(one.slices),
-        found_at=one.found_at,
+        kind=anomaly.kind,
+        place=anomaly.place,
+        message=anomaly.message,
+        command=anomaly.command,
+        advice=anomaly.advice,
+        slices=list(anomaly.slices),
+        found_at=anomaly.found_at,
     )

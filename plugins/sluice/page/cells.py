@@ -80,9 +80,9 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class CellFacts:
-    """All that decides a slice's cell: `states` of its units, whether verify saw what is there now hold,
-    its open anomalies, and the work on it. `expected` is False before the pipeline's first hour; `gone`: a
-    target table is not there."""
+    """All that decides a slice's cell: `states` of its units, whether what is committed now was verified, its
+    open anomalies, and the work on it. `expected` is False before the pipeline's first hour; `gone`: a target
+    table is not there."""
 
     states: tuple[UnitState, ...]
     verified: bool
@@ -93,43 +93,44 @@ class CellFacts:
     gone: bool = False
 
 
-def cell_of(known: CellFacts) -> Cell:
-    states = set(known.states)
-    if known.anomalies and states != {UnitState.NOT_OVER}:
+def cell_of(facts: CellFacts) -> Cell:
+    states = set(facts.states)
+    if facts.anomalies and states != {UnitState.NOT_OVER}:
         return Cell.BROKEN
     if all(state.done for state in states):
         if UnitState.COMPLETE_WITH_LOSS in states:
             return Cell.LOSSY
         if UnitState.FORGOTTEN in states:
             return Cell.FORGOTTEN
-        return Cell.VERIFIED if known.verified else Cell.LOADED
+        return Cell.VERIFIED if facts.verified else Cell.LOADED
     if UnitState.NOT_OVER in states:
         return Cell.OPEN
-    return _unfinished(states, known)
+    return _unfinished(states, facts)
 
 
-def _unfinished(states: set[UnitState], known: CellFacts) -> Cell:
-    if known.work is not None:
-        if known.work.phase is Phase.FAILED:
+def _unfinished(states: set[UnitState], facts: CellFacts) -> Cell:
+    if facts.work is not None:
+        if facts.work.phase is Phase.FAILED:
             return Cell.EXPIRED if UnitState.EXPIRED in states else Cell.FAILED
         if UnitState.MISSING in states or UnitState.EXPIRED in states:
             return Cell.LANDING
     if UnitState.EXPIRED in states:
         return Cell.EXPIRED
-    if not known.expected:
+    if not facts.expected:
         return Cell.BEFORE
-    if known.overdue and not (known.work and known.work.running):
-        return Cell.NO_TABLE if known.gone and states <= _LACKING else Cell.LATE
+    if facts.overdue and not (facts.work and facts.work.running):
+        return Cell.NO_TABLE if facts.gone and states <= _LACKING else Cell.LATE
     if UnitState.MISSING in states:
         return Cell.WAITING
     return Cell.STALE if UnitState.STALE in states else Cell.LANDED
 
 
 def missing_from(states: Iterable[tuple[str, UnitState]]) -> tuple[str, ...]:
-    """Of the (cluster, state) of a slice's units the clusters that have not landed, where another has."""
-    found = list(states)
-    missing = tuple(cluster for cluster, state in found if state in (UnitState.MISSING, UnitState.EXPIRED))
-    return missing if len(missing) < len(found) else ()
+    """Returns the clusters that have not landed, where another has. `states` are the (cluster, state) of a
+    slice's units."""
+    pairs = list(states)
+    missing = tuple(cluster for cluster, state in pairs if state in (UnitState.MISSING, UnitState.EXPIRED))
+    return missing if len(missing) < len(pairs) else ()
 
 
 def due_by(settle: timedelta, length: timedelta, now: datetime) -> datetime:

@@ -52,14 +52,16 @@ def read_changes(
 def compare_fields(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange) -> ComparedFields:
     """Raises what the lake and ClickHouse raise."""
     at = pendulum.now("UTC").isoformat(timespec="seconds")
-    found: list[UnitChange] = []
+    changes: list[UnitChange] = []
     for day in _days(slices):
-        if len(found) < MOST:
+        if len(changes) < MOST:
             around = SliceRange.widen(day.start - COMPARED, day.end, pipeline.slice)
-            known = {s.unit: _only_fields(s.manifest) for s in memory.walk(pipeline, around) if s.manifest}
-            own = [unit for unit in sorted(known) if day.start <= unit.slice.start < day.end]
-            found += changes_of(lake, own, known, log.info)
-    return ComparedFields(at, found[:MOST])
+            manifests = {
+                s.unit: _only_fields(s.manifest) for s in memory.walk(pipeline, around) if s.manifest
+            }
+            units = [unit for unit in sorted(manifests) if day.start <= unit.slice.start < day.end]
+            changes += changes_of(lake, units, manifests, log.info)
+    return ComparedFields(at, changes[:MOST])
 
 
 def _days(slices: SliceRange) -> Iterator[SliceRange]:

@@ -39,7 +39,7 @@ class ChangeFacts:
 
 def changes_of_pipeline(facts: ChangeFacts) -> Changes:
     """Returns the changes of the range, the newest first, at most `MOST`."""
-    found = [
+    changes = [
         *_of_file(facts.versions),
         *(_column(one) for one in facts.additions if one.done),
         *map(_field, facts.fields),
@@ -47,7 +47,7 @@ def changes_of_pipeline(facts: ChangeFacts) -> Changes:
         *(_erasure(number, one) for number, one in enumerate(facts.erasures)),
     ]
     edges = facts.slices.start, facts.slices.end
-    within = [one for one in found if edges[0] <= utc(datetime.fromisoformat(one.at)) < edges[1]]
+    within = [one for one in changes if edges[0] <= utc(datetime.fromisoformat(one.at)) < edges[1]]
     newest = sorted(within, key=lambda one: (one.at, one.kind, one.place), reverse=True)
     return Changes(
         start=edges[0].isoformat(),
@@ -75,41 +75,43 @@ def diff_of(old: str, new: str) -> list[str]:
     """Returns a diff with one line around each change, at most `MOST_LINES` of it."""
     before, now = (text.splitlines()[:_COMPARED_LINES] for text in (old, new))
     lines = list(unified_diff(before, now, n=1, lineterm=""))[2:]  # without the files' names
-    shown = [visible(line, LINE_CHARACTERS) for line in lines[:MOST_LINES]]
-    left = len(lines) - len(shown)
-    return [*shown, f"… {left:,} more lines"] if left > 0 else shown
+    shown_lines = [visible(line, LINE_CHARACTERS) for line in lines[:MOST_LINES]]
+    left_out = len(lines) - len(shown_lines)
+    return [*shown_lines, f"… {left_out:,} more lines"] if left_out > 0 else shown_lines
 
 
-def _column(one: Addition) -> Change:
-    return Change(at=one.at, kind="column", place=one.table, what=one.said, slice=one.slice)
+def _column(addition: Addition) -> Change:
+    return Change(
+        at=addition.at, kind="column", place=addition.table, what=addition.said, slice=addition.slice
+    )
 
 
-def _field(one: UnitChange) -> Change:
-    slice_, change = one.unit.slice, one.change
+def _field(unit_change: UnitChange) -> Change:
+    slice_, change = unit_change.unit.slice, unit_change.change
     return Change(
         at=slice_.start.isoformat(),
         kind="field",
-        place=f"{one.unit.cluster}, type {visible(change.type)}",
+        place=f"{unit_change.unit.cluster}, type {visible(change.type)}",
         what=change.said,
         slice=slice_.id,
     )
 
 
-def _erasure(number: int, one: Erasure) -> Change:
-    paths = sorted({".".join(value.path) for value in one.values})
+def _erasure(number: int, erasure: Erasure) -> Change:
+    paths = sorted({".".join(value.path) for value in erasure.values})
     fields = ", ".join(f"`{visible(path)}`" for path in paths)
-    hours = f"from {one.start} until {one.until}" if one.start else f"until {one.until}"
-    what = f"erasure {number} of records by {fields}, {hours}: {visible(one.reason)}"
+    hours = f"from {erasure.start} until {erasure.until}" if erasure.start else f"until {erasure.until}"
+    what = f"erasure {number} of records by {fields}, {hours}: {visible(erasure.reason)}"
     return Change(
-        at=one.at,
+        at=erasure.at,
         kind="erasure",
-        place=f"type {visible(one.type)}" if one.type else "all types",
-        what=f"{what} (asked for by {visible(one.by)})",
+        place=f"type {visible(erasure.type)}" if erasure.type else "all types",
+        what=f"{what} (asked for by {visible(erasure.by)})",
     )
 
 
 def _of_topics(boundaries: Boundaries) -> Iterator[Change]:
-    """Topic ids that were accepted, and partitions that a boundary knows and those before it did not."""
+    """Yields topic ids that were accepted, and the first boundaries with a new partition."""
     for (cluster, topic), eras in sorted(boundaries.eras.items()):
         place = f"{cluster}/{topic}"
         for old, new in pairwise(eras):
@@ -143,10 +145,10 @@ def _seen(seconds: int, kind: str, place: str, what: str) -> Change:
 
 def _spans(numbers: Sequence[int]) -> str:
     """`4–7, 9`."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
+        if spans and spans[-1][1] == number - 1:
+            spans[-1] = (spans[-1][0], number)
         else:
-            found.append((number, number))
-    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in found)
+            spans.append((number, number))
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in spans)

@@ -20,15 +20,16 @@ class Clients:
     than a snapshot. Threads may ask side by side; at worst both make one."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Connection, Client]] = {}
+        self._cached: dict[str, tuple[Connection, Client]] = {}
 
     def servers(self, pipeline: Pipeline) -> Servers:
-        """A shard that is unavailable has its hours waiting. Raises Unavailable where there is one
-        connection, and it does not answer."""
+        """Returns the server of each shard, or its error: hours of an unavailable shard wait. Raises
+        Unavailable for the only server of an unsharded pipeline."""
         return tuple(self._server(shard) for shard in pipeline.clickhouse.parts)
 
     def of(self, shard: Shard) -> Client:
-        """Of replicas the first that answers. Raises what the first raised (Unavailable) when none does."""
+        """Returns the first replica that answers. Raises what the first raised (Unavailable) when none
+        does."""
         silent: Unavailable | None = None
         for connection in shard.connections:
             try:
@@ -40,12 +41,12 @@ class Clients:
 
     def gone(self, pipeline: Pipeline) -> frozenset[str]:
         """Returns target tables that a server does not have; one that does not answer is left out."""
-        found: set[str] = set()
+        missing: set[str] = set()
         tables = [target.table for target in pipeline.targets]
         with suppress(Unavailable):
             for client in (server.client for server in self.servers(pipeline)):
-                found.update(gone(client, tables) if client else ())
-        return frozenset(found)
+                missing.update(gone(client, tables) if client else ())
+        return frozenset(missing)
 
     def _server(self, shard: Shard) -> Server:
         try:
@@ -57,7 +58,7 @@ class Clients:
 
     def _client(self, name: str) -> Client:
         connection = find(name)
-        known = self._known.get(name)
-        if known is None or known[0] != connection:
-            known = self._known[name] = (connection, open_client(connection))
-        return known[1]
+        cached = self._cached.get(name)
+        if cached is None or cached[0] != connection:
+            cached = self._cached[name] = (connection, open_client(connection))
+        return cached[1]

@@ -42,42 +42,42 @@ CachedDays = dict[str, tuple[tuple[object, ...], dict[str, Day]]]
 
 
 def days_of(
-    slices: SliceRange, noted: Summaries, around: OverviewContext, seen: CachedDays | None = None
+    slices: SliceRange, noted: Summaries, around: OverviewContext, cached: CachedDays | None = None
 ) -> list[Day]:
-    """Returns the range's days. `seen`, of one pipeline, saves working out a day of a month again of which
-    nothing has changed, and decoding the month."""
-    past, whole = Past(noted, around), timedelta(days=1) // slices.length
-    months, found = {month.name: month for month in noted.months}, []
+    """Returns the range's days. With `cached`, the days of one pipeline, an unchanged month is neither
+    decoded nor computed again."""
+    past, slices_per_day = Past(noted, around), timedelta(days=1) // slices.length
+    months, days = {month.name: month for month in noted.months}, []
     for name, ids in groupby(ids_of(slices), key=itemgetter(_MONTH)):
-        known = _known(past, months[name], {} if seen is None else seen)
+        month_days = _cached_days(past, months[name], {} if cached is None else cached)
         for date, group in groupby(ids, key=itemgetter(_DATE)):
             names = list(group)
-            day = known.get(date) if len(names) == whole else None
+            day = month_days.get(date) if len(names) == slices_per_day else None
             if day is None:
                 day = _day(past, noted, date, names)
-            if len(names) == whole:
-                known[date] = day
-            found.append(day)
-    return found
+            if len(names) == slices_per_day:
+                month_days[date] = day
+            days.append(day)
+    return days
 
 
-def _known(past: Past, month: StoredMonth, seen: CachedDays) -> dict[str, Day]:
-    """Returns what is known of the month's days; more may be added to it."""
+def _cached_days(past: Past, month: StoredMonth, cached: CachedDays) -> dict[str, Day]:
+    """Returns the cached days of the month, to which the caller adds others."""
     key = past.constant(month)
     if key is None:
         return {}
-    known = seen.get(month.name)
-    if known is None or known[0] != key:
-        known = seen[month.name] = (key, {})
-        for oldest in list(seen)[:-_REMEMBERED]:
-            seen.pop(oldest, None)
-    return known[1]
+    entry = cached.get(month.name)
+    if entry is None or entry[0] != key:
+        entry = cached[month.name] = (key, {})
+        for oldest in list(cached)[:-_REMEMBERED]:
+            cached.pop(oldest, None)
+    return entry[1]
 
 
 def _day(past: Past, noted: Summaries, date: str, names: list[str]) -> Day:
     by_hour = noted.of_day(names)
     counts = past.cells(names, by_hour)
-    units = [unit for own in by_hour for unit in own.values()]
+    units = [unit for hour_units in by_hour for unit in hour_units.values()]
     return Day(
         date=date,
         cell=worst(counts),

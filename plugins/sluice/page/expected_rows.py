@@ -14,20 +14,20 @@ BACK = timedelta(days=DAYS_NEEDED)
 
 
 def with_history(slices: SliceRange) -> SliceRange:
-    """Returns the range and what is before it that `expected_rows` goes by."""
+    """Returns the range with the weeks before it that `expected_rows` reads."""
     return SliceRange.widen(max(slices.start - BACK, FIRST), slices.end, slices.length)
 
 
 def expected_rows(slices: SliceRange, noted: Summaries) -> list[int | None]:
-    """Returns rows in all tables of each slice, None without an earlier day. A slice that is not complete
-    says nothing of later ones."""
-    whole = with_history(slices)
-    step, first = int(whole.length.total_seconds()), int(whole.start.timestamp())
-    known: dict[int, int] = {}
-    for number, name in enumerate(ids_of(whole)):
+    """Returns the expected rows of each slice, in all tables; None without an earlier day. Slices that are
+    not complete do not count for later ones."""
+    history = with_history(slices)
+    step, first = int(history.length.total_seconds()), int(history.start.timestamp())
+    rows_by_start: dict[int, int] = {}
+    for number, name in enumerate(ids_of(history)):
         units = noted.of(name)
         if units and all(unit.state in DONE for unit in units.values()):
-            known[first + number * step] = sum(unit.rows for unit in units.values())
+            rows_by_start[first + number * step] = sum(unit.rows for unit in units.values())
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), step)
-    found = (expected(at, known) for at in starts)
-    return [None if one is None else round(one.count) for one in found]
+    usual = (expected(at, rows_by_start) for at in starts)
+    return [None if expectation is None else round(expectation.count) for expectation in usual]

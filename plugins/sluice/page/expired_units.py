@@ -21,26 +21,27 @@ _UNLANDED = frozenset({str(UnitState.MISSING), str(UnitState.NOT_OVER)})
 
 def expired_units(alarms: Iterable[Alarm]) -> dict[str, frozenset[str]]:
     """Returns the units with an open alarm that they have expired."""
-    found: dict[str, frozenset[str]] = {}
+    clusters_by_slice: dict[str, frozenset[str]] = {}
     for alarm in alarms:
         problem = alarm.problem
         if problem.kind is ProblemKind.EXPIRED and not alarm.over and problem.place.startswith(_SLICE):
             name, _, cluster = problem.place.removeprefix(_SLICE).partition("/")
-            found[name] = found.get(name, frozenset()) | {cluster}
-    return found
+            clusters_by_slice[name] = clusters_by_slice.get(name, frozenset()) | {cluster}
+    return clusters_by_slice
 
 
-def with_expired(found: Iterable[UnitStatus], expired: ExpiredUnits) -> list[UnitStatus]:
-    """Returns the statuses, and of units that have not landed and are in `expired` that they have."""
+def with_expired(statuses: Iterable[UnitStatus], expired: ExpiredUnits) -> list[UnitStatus]:
+    """Returns the statuses. Those of unlanded units in `expired` say that the unit has expired."""
     return [
         replace(status, state=UnitState.EXPIRED)
         if status.state is UnitState.MISSING and status.unit.cluster in expired.get(status.unit.slice.id, ())
         else status
-        for status in found
+        for status in statuses
     ]
 
 
 def units_with_expired(units: Units, clusters: Iterable[str]) -> Units:
-    """Returns the same of a slice's summaries; a unit that no step has read has none."""
+    """Returns a slice's summaries, with the unlanded units of `clusters` as expired ones. A unit that no step
+    has read has no summary before."""
     unlanded = [c for c in clusters if c not in units or units[c].state in _UNLANDED]
     return {**units, **{cluster: UnitSummary(str(UnitState.EXPIRED)) for cluster in unlanded}}

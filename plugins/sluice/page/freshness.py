@@ -32,22 +32,24 @@ class Freshness(Model):
     tables: list[FreshnessRow]
 
 
-def freshness_of(tables: Iterable[str], found: Iterable[FreshTable], now: datetime) -> Freshness:
+def freshness_of(tables: Iterable[str], fresh_tables: Iterable[FreshTable], now: datetime) -> Freshness:
     """Returns a row for each of `tables`, those of the pipeline file, in their order."""
-    own: dict[str, list[FreshTable]] = {table: [] for table in tables}
-    for one in found:
-        if one.table in own:
-            own[one.table].append(one)
-    return Freshness(tables=[_row(table, ones, now) for table, ones in own.items()])
+    by_table: dict[str, list[FreshTable]] = {table: [] for table in tables}
+    for fresh_table in fresh_tables:
+        if fresh_table.table in by_table:
+            by_table[fresh_table.table].append(fresh_table)
+    return Freshness(tables=[_row(table, own_tables, now) for table, own_tables in by_table.items()])
 
 
-def _row(table: str, found: list[FreshTable], now: datetime) -> FreshnessRow:
-    week = _delays(one for one in found if one.slice.end > now - SPAN)
-    day = _delays(one for one in found if one.slice.end > now - _DAY)
-    newest = max(found, key=lambda one: (one.slice.end, one.verified), default=None)
+def _row(table: str, fresh_tables: list[FreshTable], now: datetime) -> FreshnessRow:
+    week = _delays(fresh_table for fresh_table in fresh_tables if fresh_table.slice.end > now - SPAN)
+    day = _delays(fresh_table for fresh_table in fresh_tables if fresh_table.slice.end > now - _DAY)
+    newest = max(
+        fresh_tables, key=lambda fresh_table: (fresh_table.slice.end, fresh_table.verified), default=None
+    )
     return FreshnessRow(
         table=table,
-        records_day=sum(one.records for one in day),
+        records_day=sum(fresh_table.records for fresh_table in day),
         p50_day=quantile(day, 0.5),
         p99_day=quantile(day, 0.99),
         p50_week=quantile(week, 0.5),
@@ -57,5 +59,5 @@ def _row(table: str, found: list[FreshTable], now: datetime) -> FreshnessRow:
     )
 
 
-def _delays(found: Iterable[FreshTable]) -> list[Delay]:
-    return [delay for one in found for delay in one.delays]
+def _delays(fresh_tables: Iterable[FreshTable]) -> list[Delay]:
+    return [delay for fresh_table in fresh_tables for delay in fresh_table.delays]

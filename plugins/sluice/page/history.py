@@ -57,12 +57,12 @@ class _Edges:
         return cls(unexpected, _id(due, length), _id(now - length, length), clusters, begins)
 
     def around(self, name: str) -> tuple[object, ...]:
-        """Returns the same for hours between the same edges."""
+        """Returns a key that is the same for hours between the same edges."""
         edges = (name > self.unexpected, name > self.overdue, name > self.over)
         return (*edges, *self.clusters_of(name)) if self.begins else edges
 
     def clusters_of(self, name: str) -> Sequence[str]:
-        """Returns those that the slice waits for."""
+        """Returns the clusters that the slice waits for."""
         if not self.begins:
             return self.clusters
         return [cluster for cluster in self.clusters if self.begins.get(cluster, "") <= name]
@@ -98,8 +98,8 @@ class Past:
         return PastHour(name, cell, work, anomalies, units)
 
     def constant(self, month: StoredMonth) -> tuple[object, ...] | None:
-        """As long as it is the same, so are the hours of the month. None for a month that has hours of which
-        more is known than its summaries."""
+        """Returns a key: as long as it is the same, so are the hours of the month. None for a month with
+        hours that depend on more than its summaries."""
         first, last = (self._edges.around(month.name + end) for end in ("-00", "-99"))
         special = any(day.startswith(month.name) for day in self._special)
         return None if first != last or special else (month.version, first, self._gone)
@@ -109,13 +109,13 @@ class Past:
         edges = self._edges.around(names[0])
         if names[0][:10] in self._special or edges != self._edges.around(names[-1]):
             return Counter([self.hour(name).cell for name in names])
-        # Nothing but what the steps have seen tells these hours apart, and mostly that is the same, too.
-        signatures = [_signature(own) for own in units]
-        found: Counter[Cell] = Counter()
+        # These hours differ by their summaries alone, and most summaries are alike.
+        signatures = [_signature(hour_units) for hour_units in units]
+        counts: Counter[Cell] = Counter()
         for signature in set(signatures):
             example = names[signatures.index(signature)]
-            found[self.hour(example).cell] += signatures.count(signature)
-        return found
+            counts[self.hour(example).cell] += signatures.count(signature)
+        return counts
 
     def running(self, names: Sequence[str]) -> int:
         """Hours of one day that a run is at work on."""
@@ -125,7 +125,7 @@ class Past:
 
 
 def _signature(units: Units) -> _Signature:
-    """Returns all of a slice's units that `_facts_of` reads."""
+    """Returns a key of the fields that `_facts_of` reads of a slice's units."""
     if len(units) == 1:  # as nearly always, and a year has thousands
         ((cluster, unit),) = units.items()
         return (cluster, unit.state, unit.seal != "", unit.verified == unit.seal)
@@ -177,25 +177,27 @@ def _facts_of(name: str, units: Units, edges: _Edges) -> _SliceFacts:
         return _OPEN
     overdue, expected = name <= edges.overdue, name > edges.unexpected
     clusters = edges.clusters_of(name)
-    own = [units[cluster] for cluster in clusters if cluster in units]
-    lacking = len(clusters) - len(own)
-    if len(own) < len(units):  # of a cluster that was taken away counts what has landed
-        own += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
-    states = tuple(unit.state for unit in own)
-    if lacking or not own:
+    summaries = [units[cluster] for cluster in clusters if cluster in units]
+    lacking = len(clusters) - len(summaries)
+    if len(summaries) < len(units):  # of a cluster that was taken away counts what has landed
+        summaries += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
+    states = tuple(unit.state for unit in summaries)
+    if lacking or not summaries:
         missing = [UnitState.MISSING] * max(lacking, 1)
         return _SliceFacts((*states, *missing), True, False, overdue, expected and bool(clusters))
-    verified = all(unit.verified == unit.seal != "" for unit in own)
+    verified = all(unit.verified == unit.seal != "" for unit in summaries)
     return _SliceFacts(states, True, verified, overdue, expected)
 
 
 def _cell(facts: _SliceFacts, work: SliceActivity | None, anomalies: int, gone: bool) -> Cell:
-    """Returns the cell. What a step wrote of an hour that was not over then says nothing of it now."""
+    """Returns the cell. An hour that was not over when a step noted it counts as missing now."""
     states = [
         UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state) for state in facts.states
     ]
-    known = tuple(states) if facts.over else (UnitState.NOT_OVER,)
-    return cell_of(CellFacts(known, facts.verified, anomalies, work, facts.overdue, facts.expected, gone))
+    states_now = tuple(states) if facts.over else (UnitState.NOT_OVER,)
+    return cell_of(
+        CellFacts(states_now, facts.verified, anomalies, work, facts.overdue, facts.expected, gone)
+    )
 
 
 @cache

@@ -42,35 +42,36 @@ class _Batch:
 
 def landed_amounts(slices: SliceRange, noted: Summaries) -> dict[int, Amount]:
     """Returns the amounts by the slice's start, of slices that every cluster has landed."""
-    found: dict[int, Amount] = {}
+    amounts: dict[int, Amount] = {}
     first, step = int(slices.start.timestamp()), int(slices.length.total_seconds())
     for number, name in enumerate(ids_of(slices)):
         units = noted.of(name)
         if units and all(unit.seal for unit in units.values()):
-            found[first + number * step] = _amount(units)
-    return found
+            amounts[first + number * step] = _amount(units)
+    return amounts
 
 
 def _amount(units: Units) -> Amount:
-    return Amount(sum(one.read for one in units.values()), sum(one.bytes for one in units.values()))
+    return Amount(sum(unit.read for unit in units.values()), sum(unit.bytes for unit in units.values()))
 
 
-def sizes_of(shown: SliceRange, landed: Mapping[int, Amount], timings: Sequence[Timing]) -> list[HourSize]:
-    """`landed` may begin weeks before `shown`: what is expected comes from there. The newest slice first."""
-    known = {at: one.records for at, one in landed.items()}
-    habit = habit_of(known, int(shown.end.timestamp()))
+def sizes_of(slices: SliceRange, landed: Mapping[int, Amount], timings: Sequence[Timing]) -> list[HourSize]:
+    """Returns the sizes of `slices`, the newest first. `landed` may begin weeks earlier: expected counts are
+    computed from it."""
+    records_by_start = {at: amount.records for at, amount in landed.items()}
+    habit = habit_of(records_by_start, int(slices.end.timestamp()))
     land, load = _batches(timings, "land"), _batches(timings, "load")
-    found = []
-    for slice_ in reversed(list(shown)):
+    sizes = []
+    for slice_ in reversed(list(slices)):
         at = int(slice_.start.timestamp())
-        usual, own = expected(at, known, habit), landed.get(at)
-        found.append(
+        usual, amount = expected(at, records_by_start, habit), landed.get(at)
+        sizes.append(
             HourSize(
                 slice=slice_.id,
-                records=known.get(at),
-                bytes=own.bytes if own else None,
-                yesterday=known.get(at - DAY),
-                week_ago=known.get(at - WEEK),
+                records=records_by_start.get(at),
+                bytes=amount.bytes if amount else None,
+                yesterday=records_by_start.get(at - DAY),
+                week_ago=records_by_start.get(at - WEEK),
                 expected=round(usual.count) if usual else None,
                 low=None if usual is None or usual.low is None else round(usual.low),
                 high=None if usual is None or usual.high is None else round(usual.high),
@@ -78,28 +79,33 @@ def sizes_of(shown: SliceRange, landed: Mapping[int, Amount], timings: Sequence[
                 load_rates=_rates(load, at),
             )
         )
-    return found[:MOST_HOURS]
+    return sizes[:MOST_HOURS]
 
 
 def _rates(batches: Sequence[_Batch], at: int) -> tuple[float | None, float | None, float | None]:
-    """Of the slice, of the one a day before, and of the one a week before."""
+    """Returns the rates of the slice, of the one a day before, and of the one a week before."""
     return _rate(batches, at), _rate(batches, at - DAY), _rate(batches, at - WEEK)
 
 
 def _rate(batches: Sequence[_Batch], at: int) -> float | None:
     """Returns the rate of the last batch that held the slice; `batches` are the newest first."""
-    return next((one.rate for one in batches if one.start <= at < one.until), None)
+    return next((batch.rate for batch in batches if batch.start <= at < batch.until), None)
 
 
 def _batches(timings: Iterable[Timing], step: str) -> list[_Batch]:
     """Returns a step's batches, the newest first; the loads of a run into several tables are one."""
-    found: dict[tuple[str, str, str], _Batch] = {}
-    for one in (timing for timing in timings if timing.step == step):
-        key = (one.start, one.until, one.run)
-        before = found.pop(key, None)
+    batches: dict[tuple[str, str, str], _Batch] = {}
+    for step_timing in (timing for timing in timings if timing.step == step):
+        key = (step_timing.start, step_timing.until, step_timing.run)
+        before = batches.pop(key, None)
         rows, seconds = (before.rows, before.seconds) if before else (0, 0.0)
-        found[key] = _Batch(_at(one.start), _at(one.until), rows + one.rows, seconds + one.seconds)
-    return list(reversed(found.values()))
+        batches[key] = _Batch(
+            _at(step_timing.start),
+            _at(step_timing.until),
+            rows + step_timing.rows,
+            seconds + step_timing.seconds,
+        )
+    return list(reversed(batches.values()))
 
 
 def _at(text: str) -> int:

@@ -30,7 +30,7 @@ def read_keeping(pipeline: Pipeline, lake: Lake, boundaries: Boundaries, now: da
     return Keeping(
         lake_seconds=_seconds(keep.lake),
         rejected_seconds=_seconds(keep.rejected_for),
-        table_seconds={table: int(kept.total_seconds()) for table, kept in keep.tables.items()},
+        table_seconds={table: int(length.total_seconds()) for table, length in keep.tables.items()},
         following=following,
     )
 

@@ -14,12 +14,12 @@ _SECONDS = int(HOUR.total_seconds())
 def trend_of(samples: Sequence[LagSample], slices: SliceRange) -> LagTrend:
     """`samples` are of different hours, the oldest first."""
     first, end = int(slices.start.timestamp()), int(slices.end.timestamp())
-    known = {one.at: one for one in samples if first <= one.at < end}
-    starts = list(range(min(known), max(known) + 1, _SECONDS)) if known else []
-    found = [known.get(at) for at in starts]
+    by_start = {sample.at: sample for sample in samples if first <= sample.at < end}
+    starts = list(range(min(by_start), max(by_start) + 1, _SECONDS)) if by_start else []
+    hourly = [by_start.get(at) for at in starts]
     return LagTrend(
         starts=starts,
-        records=[one.records if one else None for one in found],
-        seconds=[one.seconds if one else None for one in found],
-        held=[one.held if one else None for one in found],
+        records=[sample.records if sample else None for sample in hourly],
+        seconds=[sample.seconds if sample else None for sample in hourly],
+        held=[sample.held if sample else None for sample in hourly],
     )

@@ -17,18 +17,18 @@ bin is of events that came in their own hour, the last has no end."""
 _HOUR_SECONDS = int(HOUR.total_seconds())
 
 
-def late_table(found: Iterable[UnitStatus], most: int = 48) -> LateTable:
-    """Rows whose own hour is before the slice that brought them, by both; at most `most` event hours, the
-    newest: all before them are one, `older`. The histogram counts every row of the landed hours."""
+def late_table(statuses: Iterable[UnitStatus], most: int = 48) -> LateTable:
+    """Returns the rows whose own hour is before the slice that brought them, by both, for the newest `most`
+    event hours: all before them are one, `older`. The histogram counts every row of the landed hours."""
     rows: Counter[tuple[str, str]] = Counter()
     delays: Counter[int] = Counter()
     arrivals: dict[str, None] = {}
-    for status in found:
-        slice_id, own = status.unit.slice.id, floor(status.unit.slice.start, HOUR)
+    for status in statuses:
+        slice_id, arrival = status.unit.slice.id, floor(status.unit.slice.start, HOUR)
         arrivals[slice_id] = None
         for file in status.manifest.files if status.manifest else ():
-            delays[_bin(_hours_late(file.hour, own))] += file.rows
-            if file.hour < f"{own:%Y-%m-%dT%H}":
+            delays[_bin(_hours_late(file.hour, arrival))] += file.rows
+            if file.hour < f"{arrival:%Y-%m-%dT%H}":
                 rows[slice_id, file.hour] += file.rows
     return _table(arrivals, rows, delays, most)
 
@@ -51,10 +51,10 @@ def _table(
     )
 
 
-def _hours_late(hour: str, own: datetime) -> int:
+def _hours_late(hour: str, arrival: datetime) -> int:
     """`hour` is an event hour as a file has it, `2026-11-20T10`. An event before its time is not late."""
     event = datetime.fromisoformat(f"{hour}:00+00:00")  # pendulum would take ten times as long
-    return max(int(own.timestamp() - event.timestamp()) // _HOUR_SECONDS, 0)
+    return max(int(arrival.timestamp() - event.timestamp()) // _HOUR_SECONDS, 0)
 
 
 def _bin(hours: int) -> int:
@@ -62,7 +62,7 @@ def _bin(hours: int) -> int:
 
 
 def _histogram(delays: Counter[int]) -> list[LateDelay]:
-    """Nothing where nothing has landed."""
+    """Returns no bins where nothing has landed."""
     ends = (*DELAYS[1:], None)
     return (
         [

@@ -17,24 +17,24 @@ from sluice.state.shard_ledgers import by_shard, merged
 LedgersByTable = Mapping[str, Ledger]
 PendingLedgers = Callable[[], LedgersByTable]
 """Waits for what is committed, by table. Raises what the lake's settings and ClickHouse raise, each time."""
-_Found = Mapping[str, Mapping[str, Ledger]]
+_LedgersByPipeline = Mapping[str, Mapping[str, Ledger]]
 
 
 def ask_together(
-    clients: Clients, pool: Executor, wanted: Sequence[tuple[Pipeline, SliceRange]]
+    clients: Clients, pool: Executor, ranges: Sequence[tuple[Pipeline, SliceRange]]
 ) -> list[PendingLedgers]:
     """Starts the statements, and returns an answer for each of the different pipelines.
 
     Each server gets one statement for all pipelines: one that does not answer costs one time-out.
     """
-    questions = [_question(pipeline, slices) for pipeline, slices in wanted]
-    together: dict[tuple[str, ...], tuple[Shard, list[LedgerQuestion]]] = {}
+    questions = [_question(pipeline, slices) for pipeline, slices in ranges]
+    by_server: dict[tuple[str, ...], tuple[Shard, list[LedgerQuestion]]] = {}
     for question in questions:
         if isinstance(question, LedgerQuestion):
             for shard in question.pipeline.clickhouse.parts:
-                together.setdefault(shard.connections, (shard, []))[1].append(question)
-    found = {key: pool.submit(_ask, clients, *asking) for key, asking in together.items()}
-    return [_answer(question, found) for question in questions]
+                by_server.setdefault(shard.connections, (shard, []))[1].append(question)
+    pending = {key: pool.submit(_ask, clients, *asking) for key, asking in by_server.items()}
+    return [_answer(question, pending) for question in questions]
 
 
 def _question(pipeline: Pipeline, slices: SliceRange) -> LedgerQuestion | SluiceError:
@@ -44,14 +44,14 @@ def _question(pipeline: Pipeline, slices: SliceRange) -> LedgerQuestion | Sluice
         return error
 
 
-def _ask(clients: Clients, shard: Shard, questions: Sequence[LedgerQuestion]) -> _Found:
-    """By pipeline and table."""
+def _ask(clients: Clients, shard: Shard, questions: Sequence[LedgerQuestion]) -> _LedgersByPipeline:
+    """Returns the ledgers by pipeline and table."""
     names = [question.pipeline.name for question in questions]
     return dict(zip(names, ask_ledger(clients.of(shard), questions), strict=True))
 
 
 def _answer(
-    question: LedgerQuestion | SluiceError, found: Mapping[tuple[str, ...], Future[_Found]]
+    question: LedgerQuestion | SluiceError, pending: Mapping[tuple[str, ...], Future[_LedgersByPipeline]]
 ) -> PendingLedgers:
     def answer() -> LedgersByTable:
         if isinstance(question, SluiceError):
@@ -60,7 +60,7 @@ def _answer(
         shares = by_shard(
             pipeline.clickhouse.parts,
             question,
-            lambda shard: found[shard.connections].result()[pipeline.name],
+            lambda shard: pending[shard.connections].result()[pipeline.name],
         )
         return merged(pipeline, shares)
 

@@ -25,8 +25,8 @@ def masked(text: str) -> str:
     scan, at = _Scan(), 0
     while (token := _TOKEN.match(text, at)) is not None and scan.takes(token):
         at = token.end()
-    left = len(text) - at
-    return "".join(scan.shown) + (f"… ({left:,} characters are hidden)" if left else "")
+    hidden = len(text) - at
+    return "".join(scan.shown) + (f"… ({hidden:,} characters are hidden)" if hidden else "")
 
 
 class _Scan:

@@ -78,24 +78,24 @@ def _resolved(units: Mapping[str, UnitSummary]) -> bool:
 
 
 def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewContext) -> list[Hour]:
-    """Exact hours; the summaries only say under which seal each unit was verified."""
+    """Returns exact hours. The summaries only say under which seal each unit was verified."""
     broken = broken_slices(around.verdict.anomalies)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
     statuses = with_expired(snapshot.statuses, around.expired)
     pairs = zip(statuses, snapshot.summaries, strict=True)
     for slice_, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
-        own = list(group)
-        verified = all(_verified(status, unit, noted.of(slice_.id)) for status, unit in own)
-        states, units = [status.state for status, _ in own], [unit for _, unit in own]
+        slice_pairs = list(group)
+        verified = all(_verified(status, unit, noted.of(slice_.id)) for status, unit in slice_pairs)
+        states, units = [status.state for status, _ in slice_pairs], [unit for _, unit in slice_pairs]
         hour = _hour(slice_, states, verified, units, broken[slice_.id], slice_.end < due, around)
-        missing = missing_from((status.unit.cluster, status.state) for status, _ in own)
+        missing = missing_from((status.unit.cluster, status.state) for status, _ in slice_pairs)
         awaited = missing and hour.cell is not Cell.BEFORE
         hours.append(replace(hour, missing=missing) if awaited else hour)
     return hours
 
 
 def _verified(status: UnitStatus, now: UnitSummary, noted: Mapping[str, UnitSummary]) -> bool:
-    """Returns whether verify has last seen it hold as it is now."""
+    """Returns whether the last verification of the unit found no anomaly in what is committed now."""
     then = noted.get(status.unit.cluster)
     return status.state.done and then is not None and then.verified == now.seal
 
@@ -110,7 +110,7 @@ def _hour(
     around: OverviewContext,
 ) -> Hour:
     work = around.work.get(int(slice_.start.timestamp()))
-    known = CellFacts(
+    facts = CellFacts(
         states=tuple(states),
         verified=verified,
         anomalies=anomalies,
@@ -121,7 +121,7 @@ def _hour(
     )
     return Hour(
         slice=slice_,
-        cell=cell_of(known),
+        cell=cell_of(facts),
         work=work if work is not None and work.running else None,
         anomalies=anomalies,
         read=sum(unit.read for unit in units),

@@ -38,27 +38,28 @@ def unparsed(
     reasons: Container[str] | None = None,
     most: int = MOST,
 ) -> list[RejectedSample]:
-    """Of the first rows of the first files: at most `each` for each reason, or for each of some `reasons`."""
-    shown: Counter[str] = Counter()
+    """Returns samples from the first rows of the first files: at most `each` for each reason, or for each of
+    some `reasons`."""
+    taken: Counter[str] = Counter()
     samples: list[RejectedSample] = []
     columns = _COLUMNS if payloads == "hidden" else [*_COLUMNS, "_payload"]
     for manifest in manifests:
         for file in manifest.held_rejected[:_FILES]:
             for row in _first_rows(lake, file.key, columns):
                 reason = str(row["_reason"])
-                wanted = reasons is None or reason in reasons
-                if wanted and shown[reason] < each and len(samples) < most:
-                    shown[reason] += 1
+                included = reasons is None or reason in reasons
+                if included and taken[reason] < each and len(samples) < most:
+                    taken[reason] += 1
                     samples.append(_unparsed(manifest.cluster, reason, row, payloads))
     return samples
 
 
 def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """Up to `_MOST_BYTES` of them. Nothing where the file has gone: verify names it.
+    """Yields up to `_MOST_BYTES` of rows. Yields none where the file has gone: verify names it.
 
-    A record may be as large as Kafka takes it: where a file's rows are, they are read one by one.
+    A record may be as large as Kafka allows: rows of a file with large row groups are read one by one.
     """
-    rows = seen = 0
+    rows = read_bytes = 0
     try:
         with lake.local(key) as path:
             parquet = pq.ParquetFile(path)
@@ -66,8 +67,8 @@ def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, 
             large = any(group.total_byte_size > _MOST_BYTES for group in groups)
             for batch in parquet.iter_batches(1 if large else _ROWS, columns=columns):
                 yield from batch.to_pylist()
-                rows, seen = rows + batch.num_rows, seen + batch.nbytes
-                if seen > _MOST_BYTES or rows >= _MOST_ROWS:
+                rows, read_bytes = rows + batch.num_rows, read_bytes + batch.nbytes
+                if read_bytes > _MOST_BYTES or rows >= _MOST_ROWS:
                     return
     except FileNotFoundError:
         return
@@ -94,17 +95,18 @@ def shown_of(payload: bytes | str | None, payloads: Payloads) -> str:
     return text_of(payload) if payloads == "shown" else text_of(payload, masked)
 
 
-def text_of(payload: bytes | str | None, made: Callable[[str], str] = str) -> str:
-    """Returns the beginning of a payload as text; bytes that are not UTF-8 are written as \\x…."""
+def text_of(payload: bytes | str | None, convert: Callable[[str], str] = str) -> str:
+    """Returns the beginning of a payload as text, converted by `convert`. Bytes that are not UTF-8 are
+    written as \\x…."""
     if payload is None:
         return ""
-    data = payload.encode() if isinstance(payload, str) else bytes(payload)
-    cut = made(data[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))
-    return cut if len(data) <= SHOWN_BYTES else f"{cut}… ({len(data):,} bytes)"
+    content = payload.encode() if isinstance(payload, str) else bytes(payload)
+    cut = convert(content[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))
+    return cut if len(content) <= SHOWN_BYTES else f"{cut}… ({len(content):,} bytes)"
 
 
 def misfits(client: Client, pipeline: Pipeline, slice_: Slice, payloads: Payloads) -> list[RejectedSample]:
-    """Nothing where ClickHouse has no `sluice.rejected` yet."""
+    """Returns samples of the slice's misfits; none where ClickHouse has no `sluice.rejected` yet."""
     targets = [target.table for target in pipeline.targets]
     hidden = payloads == "hidden"  # then nothing of it leaves the server
     parameters = {"slice": int(slice_.start.timestamp()), "targets": targets, "hidden": hidden}

@@ -31,7 +31,7 @@ def unparsed_counts(manifests: Iterable[Manifest]) -> Counter[str]:
 
 
 def forgotten_counts(manifests: Iterable[Manifest]) -> Counter[str]:
-    """Returns those of which the lake has forgotten the bytes."""
+    """Returns, by reason, the unparsed records of which the lake has forgotten the bytes."""
     counts: Counter[str] = Counter()
     for manifest in manifests:
         counts.update(manifest.forgotten_by_reason())
@@ -57,8 +57,8 @@ def rejects_of(
         for reason, count in unparsed.items()
     ]
     for (table, column, reason), count in _summed(misfits).items():
-        own = by_key.get((MISFIT, f"{table}.{column}", reason), ())
-        group = _group(MISFIT, table, column, reason, count, own)
+        group_samples = by_key.get((MISFIT, f"{table}.{column}", reason), ())
+        group = _group(MISFIT, table, column, reason, count, group_samples)
         groups.append(
             group.model_copy(update={"advice": FORGOTTEN_MISFIT_REMEDY}) if without_files else group
         )
@@ -75,7 +75,7 @@ def _summed(misfits: Iterable[MisfitCount]) -> Counter[tuple[str, str, str]]:
 
 
 def plain(place: str) -> str:
-    """`t.items[3]["k"]`: `t.items[][]`."""
+    """Returns a place without its indexes and keys: `t.items[][]` for `t.items[3]["k"]`."""
     return _ITEM.sub("[]", place)
 
 

@@ -19,21 +19,21 @@ MOST_TOPICS = 50
 
 @dataclass(frozen=True)
 class RetentionFacts:
-    """`found` are the oldest of the `waiting` units that have not landed; `log_starts` those that the watch
-    has seen, `errors` a line for each cluster that did not answer."""
+    """`unlanded` are the oldest of the `waiting` units that have not landed; `log_starts` those that the
+    watch has stored, `errors` a line for each cluster that did not answer."""
 
     waiting: int
-    found: Sequence[UnitStatus]
+    unlanded: Sequence[UnitStatus]
     topics: FactsByTopic
     log_starts: Mapping[str, LogStart]
     errors: Sequence[str]
 
 
 def retention_of(facts: RetentionFacts, now: datetime) -> Retention:
-    """What is gone comes first, then what Kafka deletes next."""
-    ends = {threat.unit: threat for threat in threats(facts.found, facts.topics, facts.log_starts, now)}
+    """Returns the clock: units that have lost records first, then those that Kafka deletes next."""
+    ends = {threat.unit: threat for threat in threats(facts.unlanded, facts.topics, facts.log_starts, now)}
     hours = []
-    for status in facts.found:
+    for status in facts.unlanded:
         end = ends.get(str(status.unit))
         hours.append(
             Deletion(
@@ -51,7 +51,7 @@ def retention_of(facts: RetentionFacts, now: datetime) -> Retention:
         at=_text(now),
         waiting=facts.waiting,
         hours=sorted(hours, key=_urgency),
-        topics=[_topic(one) for _, one in sorted(facts.topics.items())[:MOST_TOPICS]],
+        topics=[_topic(topic_facts) for _, topic_facts in sorted(facts.topics.items())[:MOST_TOPICS]],
         errors=list(facts.errors),
     )
 
@@ -72,27 +72,27 @@ def gone_of(status: UnitStatus, topics: FactsByTopic) -> int:
 
 
 def _topic(facts: TopicFacts) -> TopicRetention:
-    kept, size = _bound(facts, "retention.ms"), _bound(facts, "retention.bytes")
+    kept_ms, size = _bound(facts, "retention.ms"), _bound(facts, "retention.bytes")
     return TopicRetention(
         cluster=facts.cluster,
         topic=facts.topic,
         partitions=len(facts.partitions),
-        kept_seconds=None if kept is None else kept // 1000,
+        kept_seconds=None if kept_ms is None else kept_ms // 1000,
         kept_bytes=size,
-        oldest=_oldest(one.first_stamp for one in facts.partitions.values()),
-        records=sum(one.records for one in facts.partitions.values()),
+        oldest=_oldest(partition.first_stamp for partition in facts.partitions.values()),
+        records=sum(partition.records for partition in facts.partitions.values()),
     )
 
 
 def _bound(facts: TopicFacts, setting: str) -> int | None:
-    """-1 is Kafka's word for none."""
+    """Returns None for a setting without a bound, which is -1 in Kafka."""
     number = facts.number(setting)
     return None if number is None or number < 0 else number
 
 
 def _oldest(stamps: Iterable[int | None]) -> str:
-    known = [stamp for stamp in stamps if stamp is not None]
-    return _text(from_ms(min(known))) if known else ""
+    known_stamps = [stamp for stamp in stamps if stamp is not None]
+    return _text(from_ms(min(known_stamps))) if known_stamps else ""
 
 
 def _text(instant: datetime) -> str:

@@ -28,35 +28,36 @@ MOST_UNITS = 24
 
 
 def read_retention(pipeline: Pipeline, lake: Lake, boundaries: Boundaries, now: datetime) -> RetentionFacts:
-    """`boundaries` are the stored ones; nothing is stored. Raises what the lake raises."""
+    """Reads the facts, and stores nothing; `boundaries` are the stored ones. Raises what the lake raises."""
     until = floor(now, pipeline.slice)
     backlog = backlog_before(pipeline, lake, until, boundaries)
-    asked = ask_oldest(pipeline, lake, backlog, SliceRange(until, until, pipeline.slice), now)
-    silent = dict(asked.mute)
+    inquiry = ask_oldest(pipeline, lake, backlog, SliceRange(until, until, pipeline.slice), now)
+    silent = dict(inquiry.mute)
     topics = _topics(pipeline, silent)
-    found = statuses(pipeline, asked.oldest, asked.boundaries, {}, {}, now, asked.lost)
-    waiting = sum(state is UnitState.MISSING for state in backlog.states.values()) - len(asked.landed)
-    shown = _shown(found, MOST_UNITS * len(pipeline.clusters))
-    return RetentionFacts(waiting, shown, topics, AlarmStore(lake).read().log_starts, list(silent.values()))
+    unlanded = statuses(pipeline, inquiry.oldest, inquiry.boundaries, {}, {}, now, inquiry.lost)
+    waiting = sum(state is UnitState.MISSING for state in backlog.states.values()) - len(inquiry.landed)
+    oldest = _shown(unlanded, MOST_UNITS * len(pipeline.clusters))
+    return RetentionFacts(waiting, oldest, topics, AlarmStore(lake).read().log_starts, list(silent.values()))
 
 
-def _shown(found: Sequence[UnitStatus], most: int) -> list[UnitStatus]:
-    """Returns the first of those that Kafka still has, and of those that are empty or that it has lost."""
+def _shown(unlanded: Sequence[UnitStatus], most: int) -> list[UnitStatus]:
+    """Returns the first `most` units that are empty or expired, then the first `most` that Kafka still
+    has."""
     parts: dict[bool, list[UnitStatus]] = {True: [], False: []}
-    for status in found:
+    for status in unlanded:
         parts[status.state is not UnitState.EXPIRED and status.offsets > 0].append(status)
     return [*parts[False][:most], *parts[True][:most]]
 
 
 def _topics(pipeline: Pipeline, silent: dict[str, str]) -> FactsByTopic:
-    """Notes in `silent` the error of each cluster that does not answer now."""
-    found: FactsByTopic = {}
+    """Reads the topics. Notes in `silent` the error of each cluster that does not answer now."""
+    topics: FactsByTopic = {}
     for cluster in (one for one in pipeline.kafka if one.cluster not in silent):
         try:
-            found = {**found, **_topics_of(cluster, MOST_TOPICS - len(found))}
+            topics = {**topics, **_topics_of(cluster, MOST_TOPICS - len(topics))}
         except SluiceError as error:
             silent[cluster.cluster] = str(error)
-    return found
+    return topics
 
 
 def _topics_of(cluster: Cluster, most: int) -> FactsByTopic:

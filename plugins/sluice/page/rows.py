@@ -62,8 +62,8 @@ class RequestedRange:
             since = max(until - min(hours, LONGEST), FIRST)
         else:
             since = parse_instant(start, now)
-        whole = bounded(SliceRange.widen(since, until))
-        return cls(whole.start, whole.end, now)
+        widened = bounded(SliceRange.widen(since, until))
+        return cls(widened.start, widened.end, now)
 
     @property
     def zoom(self) -> str:
@@ -73,10 +73,10 @@ class RequestedRange:
         return SliceRange.widen(self.start, self.end, length)
 
     def halves(self, length: timedelta) -> tuple[SliceRange, SliceRange]:
-        """Divides hours into those read from summaries, which may be none, and the newest, read exactly."""
-        whole = self.slices(length)
-        newest = SliceRange.widen(max(whole.start, whole.end - EXACT), whole.end, length)
-        return SliceRange(whole.start, newest.start, length), newest
+        """Divides hours into those read from summaries, which may be empty, and the newest, read exactly."""
+        slices = self.slices(length)
+        newest = SliceRange.widen(max(slices.start, slices.end - EXACT), slices.end, length)
+        return SliceRange(slices.start, newest.start, length), newest
 
 
 def bounded(slices: SliceRange) -> SliceRange:
@@ -93,59 +93,61 @@ def legend() -> list[Legend]:
 def rows_of(
     memory: StatusCache,
     pipelines: Sequence[Pipeline],
-    asked: RequestedRange,
+    requested: RequestedRange,
     runs: Mapping[str, Sequence[DagRunView]],
 ) -> list[OverviewRow]:
     """Returns a row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
 
     def row(pipeline: Pipeline, ledgers: PendingLedgers) -> OverviewRow:
-        """Where the lake or ClickHouse does not answer, the row says so and has no cells."""
+        """Returns a row without cells where the lake or ClickHouse does not answer; it has the error."""
         try:
-            return _row(memory, pipeline, asked, runs.get(pipeline.name, ()), ledgers)
+            return _row(memory, pipeline, requested, runs.get(pipeline.name, ()), ledgers)
         except SluiceError as error:
             return _as_row(pipeline, [], None, 0, error=str(error))
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        wanted = [(p, asked.halves(p.slice)[1]) for p in pipelines if asked.zoom == "hours"]
-        answers = ask_together(memory.clients, pool, wanted) or [dict] * len(pipelines)
+        exact_ranges = [(p, requested.halves(p.slice)[1]) for p in pipelines if requested.zoom == "hours"]
+        answers = ask_together(memory.clients, pool, exact_ranges) or [dict] * len(pipelines)
         return list(pool.map(row, pipelines, answers))
 
 
 def _row(
     memory: StatusCache,
     pipeline: Pipeline,
-    asked: RequestedRange,
+    requested: RequestedRange,
     runs: Sequence[DagRunView],
     ledgers: PendingLedgers,
 ) -> OverviewRow:
-    slices, cache = asked.slices(pipeline.slice), memory.of(pipeline)
+    slices, cache = requested.slices(pipeline.slice), memory.of(pipeline)
     lake = open_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
     broken = sum(cause.breaks for cause in causes_of(verdict.anomalies))
-    hourly = asked.zoom == "hours"
+    hourly = requested.zoom == "hours"
     noted = read_summaries(lake, with_history(slices) if hourly else slices, cache.months)
-    seen = open_problems(lake)
-    more = {"problems": seen.counts, "expected": expected_rows(slices, noted) if hourly else []}
+    watched = open_problems(lake)
+    more = {"problems": watched.counts, "expected": expected_rows(slices, noted) if hourly else []}
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
     if not hourly:
         log = None if pipeline.start is not None else cache.boundaries(lake)
         first = first_instant(pipeline, log, noted)
         begins = cache.begins(lake)
-        around = OverviewContext(pipeline, work, verdict, first, asked.now, begins, expired=seen.expired)
-        days = _with_missing_tables(memory, around, lambda it: days_of(slices, noted, it, cache.days))
+        around = OverviewContext(
+            pipeline, work, verdict, first, requested.now, begins, expired=watched.expired
+        )
+        days = _with_missing_tables(memory, around, lambda facts: days_of(slices, noted, facts, cache.days))
         cells, lost = [_day_cell(day) for day in days], sum(day.lost for day in days)
-        return _as_row(pipeline, cells, _behind(slices, noted, asked), broken, lost=lost, **more)
-    past, newest = asked.halves(pipeline.slice)
+        return _as_row(pipeline, cells, _behind(slices, noted, requested), broken, lost=lost, **more)
+    past, newest = requested.halves(pipeline.slice)
     snapshot = cache.snapshot(newest, ledgers)
     begins = cache.begins(lake) if len(past) else {}
     first = first_instant(pipeline, snapshot.boundaries)
-    around = OverviewContext(pipeline, work, verdict, first, asked.now, begins, expired=seen.expired)
+    around = OverviewContext(pipeline, work, verdict, first, requested.now, begins, expired=watched.expired)
     hours = _with_missing_tables(
-        memory, around, lambda it: hours_past(past, noted, it) + hours_of(snapshot, noted, it)
+        memory, around, lambda facts: hours_past(past, noted, facts) + hours_of(snapshot, noted, facts)
     )
     done = complete_slices(snapshot.statuses)
-    behind = int((asked.now - done[-1].end).total_seconds()) if done else _behind(past, noted, asked)
+    behind = int((requested.now - done[-1].end).total_seconds()) if done else _behind(past, noted, requested)
     lost = sum(hour.lost for hour in hours)
     return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken, lost=lost, **more)
 
@@ -156,25 +158,25 @@ def _with_missing_tables(
     """Returns what `make` makes of the hours. Where some are late, asks whether a target table is missing,
     and caches the answer, so that days need not be computed twice."""
     cache = memory.of(around.pipeline)
-    found = make(replace(around, gone=cache.gone))
-    if not {Cell.LATE, Cell.NO_TABLE} & {cell for one in found for cell in one.cells}:
-        return found
+    hours_or_days = make(replace(around, gone=cache.gone))
+    if not {Cell.LATE, Cell.NO_TABLE} & {cell for one in hours_or_days for cell in one.cells}:
+        return hours_or_days
     gone = bool(memory.clients.gone(around.pipeline))
     if gone != cache.gone:
         cache.gone = gone
-        found = make(replace(around, gone=gone))
-    return found
+        hours_or_days = make(replace(around, gone=gone))
+    return hours_or_days
 
 
 def _seconds(pipeline: Pipeline) -> int:
     return int(pipeline.slice.total_seconds())
 
 
-def _behind(slices: SliceRange, noted: Summaries, asked: RequestedRange) -> int | None:
+def _behind(slices: SliceRange, noted: Summaries, requested: RequestedRange) -> int | None:
     for back, name in enumerate(reversed(list(ids_of(slices)))):
         units = noted.of(name)
         if units and all(unit.state in DONE for unit in units.values()):
-            return int((asked.now - (slices.end - back * slices.length)).total_seconds())
+            return int((requested.now - (slices.end - back * slices.length)).total_seconds())
     return None
 
 

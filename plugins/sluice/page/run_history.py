@@ -41,25 +41,26 @@ class AirflowRun:
 
 def records_of_runs(runs: Sequence[AirflowRun], timings: Sequence[Timing]) -> list[RunRecord]:
     """Returns the runs and the commands that have left timings, the newest first."""
-    own = _by_run(runs, timings)
-    found = [_record(run, own.get(run.run_id, [])) for run in runs]
-    known = {run.run_id for run in runs}
-    commands = [_command(name, steps) for name, steps in own.items() if name not in known]
-    return sorted([*found, *commands], key=lambda one: one.started or "~", reverse=True)[:MOST_RUNS]
+    timings_by_run = _by_run(runs, timings)
+    records = [_record(run, timings_by_run.get(run.run_id, [])) for run in runs]
+    run_ids = {run.run_id for run in runs}
+    commands = [_command(name, steps) for name, steps in timings_by_run.items() if name not in run_ids]
+    return sorted([*records, *commands], key=lambda record: record.started or "~", reverse=True)[:MOST_RUNS]
 
 
 def _by_run(runs: Sequence[AirflowRun], timings: Iterable[Timing]) -> dict[str, list[Timing]]:
-    known = {run.run_id for run in runs}
-    found: dict[str, list[Timing]] = {}
+    run_ids = {run.run_id for run in runs}
+    timings_by_run: dict[str, list[Timing]] = {}
     for timing in timings:
         name = timing.run or _under_way(runs, timing)
-        if name in known or _COMMAND.fullmatch(name):
-            found.setdefault(name, []).append(timing)
-    return found
+        if name in run_ids or _COMMAND.fullmatch(name):
+            timings_by_run.setdefault(name, []).append(timing)
+    return timings_by_run
 
 
 def _under_way(runs: Iterable[AirflowRun], timing: Timing) -> str:
-    """Returns the one run that was at work when the step began; none where there were two, or no such run."""
+    """Returns the id of the only run that was at work when the step began; empty where there were two or
+    none."""
     at = _instant(timing.started)
     names = [
         run.run_id
@@ -91,7 +92,7 @@ def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
 
 
 def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
-    """A `sluice run` is known by its steps alone."""
+    """Returns the record of a `sluice run`, which has left nothing but its steps."""
     started = min(_instant(step.started) for step in steps)
     ended = max(_instant(step.started) + timedelta(seconds=step.seconds) for step in steps)
     loads = [step for step in steps if step.step == "load"]
@@ -129,20 +130,20 @@ def _of(steps: Iterable[Timing], name: str) -> list[Timing]:
 
 
 def amounts_of(steps: Iterable[Timing]) -> list[StepAmount]:
-    """Returns what was done, by step and table, in the order in which they first ended."""
-    found: dict[tuple[str, str], list[Timing]] = {}
+    """Returns the amounts of each step and table, in the order in which they first ended."""
+    timings_by_step: dict[tuple[str, str], list[Timing]] = {}
     for step in steps:
-        found.setdefault((step.step, step.table), []).append(step)
+        timings_by_step.setdefault((step.step, step.table), []).append(step)
     return [
         StepAmount(
             step=name,
             table=table,
-            units=sum(one.units for one in own),
-            rows=sum(one.rows for one in own),
-            bytes=sum(one.bytes for one in own),
-            seconds=round(sum(one.seconds for one in own), 1),
+            units=sum(timing.units for timing in timings),
+            rows=sum(timing.rows for timing in timings),
+            bytes=sum(timing.bytes for timing in timings),
+            seconds=round(sum(timing.seconds for timing in timings), 1),
         )
-        for (name, table), own in found.items()
+        for (name, table), timings in timings_by_step.items()
     ]
 
 
@@ -150,11 +151,11 @@ def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> 
     """Returns rows a second of landings and of loads, by the hour in which they began."""
     sums: dict[tuple[int, str], tuple[int, float]] = {}
     hour = int(HOUR.total_seconds())
-    for one in timings:
-        at = int(_instant(one.started).timestamp())
-        if one.step in ("land", "load") and start.timestamp() <= at < end.timestamp():
-            rows, seconds = sums.get((at - at % hour, one.step), (0, 0.0))
-            sums[at - at % hour, one.step] = rows + one.rows, seconds + one.seconds
+    for timing in timings:
+        at = int(_instant(timing.started).timestamp())
+        if timing.step in ("land", "load") and start.timestamp() <= at < end.timestamp():
+            rows, seconds = sums.get((at - at % hour, timing.step), (0, 0.0))
+            sums[at - at % hour, timing.step] = rows + timing.rows, seconds + timing.seconds
     starts = sorted({at for at, _ in sums})
     rates = {key: round(rows / seconds, 1) if seconds > 0 else None for key, (rows, seconds) in sums.items()}
     land, load = ([rates.get((at, step)) for at in starts] for step in ("land", "load"))

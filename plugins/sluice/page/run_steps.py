@@ -30,15 +30,16 @@ class StepCount:
 
 
 def step_counts(run: DagRunView, steps: Iterable[str]) -> list[StepCount]:
-    """`steps` are the names of the tasks of a batch, without the group's, in the order of the DAG."""
+    """Returns the counts of each step, in the order of the DAG. `steps` are the names of a batch's tasks,
+    without the group's."""
     batches = len(run.batches or ())
-    found = []
+    counts = []
     for step in sorted(steps, key=_place):
         states = [task.state for task in run.tasks if task.task_id == _GROUP + step and task.map_index >= 0]
         done = batches if run.state == "success" else sum(state in _WELL for state in states)
-        running, failed = (sum(state in some for state in states) for some in (_BUSY, _WRONG))
-        found.append(StepCount(step.replace("load.", "load ", 1), done, running, failed, batches))
-    return found
+        running, failed = (sum(state in step_states for state in states) for step_states in (_BUSY, _WRONG))
+        counts.append(StepCount(step.replace("load.", "load ", 1), done, running, failed, batches))
+    return counts
 
 
 def share_done(run: DagRunView, counts: Iterable[StepCount]) -> float:
@@ -47,11 +48,11 @@ def share_done(run: DagRunView, counts: Iterable[StepCount]) -> float:
     if run.state == "success":
         return 1.0
     counts = list(counts)
-    whole = sum(one.batches for one in counts)
-    if not whole:
+    total = sum(step.batches for step in counts)
+    if not total:
         return 0.0
-    done = sum(one.done + _BEGUN * one.running for one in counts)
-    return round(min(_CUT + (1 - _CUT) * done / whole, _NEARLY), 3)
+    done = sum(step.done + _BEGUN * step.running for step in counts)
+    return round(min(_CUT + (1 - _CUT) * done / total, _NEARLY), 3)
 
 
 def _place(step: str) -> tuple[int, str]:

@@ -20,11 +20,12 @@ _KEPT = 1000  # as many as a pipeline has folders for, unless it says otherwise
 _COUNTS = ("read", "rows", "unparsed", "misfits", "late")
 
 
-def series_of(found: Iterable[UnitStatus]) -> Series:
-    """Of a short range: exact, with rows landed by type. `found` is taken once, and kept nowhere."""
+def series_of(statuses: Iterable[UnitStatus]) -> Series:
+    """Returns the exact series of a short range, with rows landed by type. Reads `statuses` once, and keeps
+    none."""
     pairs: list[tuple[int, list[UnitSummary]]] = []
     by_slice: list[Counter[str]] = []
-    for slice_, group in groupby(found, key=lambda s: s.unit.slice):
+    for slice_, group in groupby(statuses, key=lambda s: s.unit.slice):
         units: list[UnitSummary] = []
         rows: Counter[str] = Counter()
         for status in group:
@@ -36,15 +37,15 @@ def series_of(found: Iterable[UnitStatus]) -> Series:
 
 
 def _most(rows: Counter[str]) -> Counter[str]:
-    """Returns those of one slice's types that may be among the largest of the range; a slice may have any
-    number."""
-    kept = Counter(dict(rows.most_common(_KEPT)))
-    return kept + Counter({OTHERS: rows.total() - kept.total()})
+    """Returns the types of one slice that may be among the largest of the range, and the others together. A
+    slice may have any number of types."""
+    largest = Counter(dict(rows.most_common(_KEPT)))
+    return largest + Counter({OTHERS: rows.total() - largest.total()})
 
 
 def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
-    """Of a long range: what the steps have noted; slices without a summary are left out. Of more slices
-    than a year has hours the sums of days. One month is in memory at a time."""
+    """Returns the series of a long range from the summaries; slices without one are left out. For more slices
+    than a year has hours it has sums of days. One month is in memory at a time."""
     by_day = len(slices) > MOST_POINTS
     months = {month.name: month for month in noted.months}
     starts: list[int] = []
@@ -53,9 +54,9 @@ def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
     for name, group in groupby(numbered, key=lambda one: one[1][:_MONTH]):
         units = decode(months[name].data, months[name].place)
         for number, slice_id in group:
-            if own := units.get(slice_id):
+            if slice_units := units.get(slice_id):
                 start = int(slices.start.timestamp()) + number * int(slices.length.total_seconds())
-                _add(starts, sums, start - start % _DAY if by_day else start, own.values())
+                _add(starts, sums, start - start % _DAY if by_day else start, slice_units.values())
     return Series.model_validate({**sums, "starts": starts, "types": {}, "by_day": by_day})
 
 
@@ -81,8 +82,8 @@ def _by_type(slices: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
     for rows in slices:
         total.update(rows)
     del total[OTHERS]
-    shown = [name for name, _ in total.most_common(TYPES)]
-    found = {name: [rows.get(name, 0) for rows in slices] for name in shown}
+    largest = [name for name, _ in total.most_common(TYPES)]
+    rows_by_type = {name: [rows.get(name, 0) for rows in slices] for name in largest}
     if len(total) > TYPES:
-        found[OTHERS] = [sum(n for t, n in rows.items() if t not in found) for rows in slices]
-    return found
+        rows_by_type[OTHERS] = [sum(n for t, n in rows.items() if t not in rows_by_type) for rows in slices]
+    return rows_by_type

@@ -31,9 +31,9 @@ class HourTotals:
         return self.rows.misfits
 
 
-def totals_of(pipeline: Pipeline, found: Sequence[UnitStatus]) -> HourTotals | None:
+def totals_of(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> HourTotals | None:
     """Returns None for an hour of which nothing has landed."""
-    landed = [(status, status.manifest) for status in found if status.manifest is not None]
+    landed = [(status, status.manifest) for status in statuses if status.manifest is not None]
     if not landed:
         return None
     return HourTotals(
@@ -48,13 +48,13 @@ def totals_of(pipeline: Pipeline, found: Sequence[UnitStatus]) -> HourTotals | N
 
 
 def _tables(pipeline: Pipeline, landed: Sequence[UnitStatus]) -> dict[str, tuple[int, int, int]]:
-    found = {}
+    counts = {}
     for target in pipeline.targets:
         rows = [status.tables[target.table] for status in landed if target.table in status.tables]
         derived = target.counted or target.rollup is not None
         came = sum(row.landed for row in rows) if derived else _came(pipeline, target.table, landed)
-        found[target.table] = came, sum(row.rows for row in rows), sum(row.misfits for row in rows)
-    return found
+        counts[target.table] = came, sum(row.rows for row in rows), sum(row.misfits for row in rows)
+    return counts
 
 
 def _came(pipeline: Pipeline, table: str, landed: Sequence[UnitStatus]) -> int:

@@ -48,7 +48,7 @@ def tone_of(cell: Cell) -> str:
 
 
 def said(facts: SliceFacts) -> str:
-    """Returns what holds of what: which tables have it, and whether the counts hold."""
+    """Returns the sentence on the hour: which tables have it, and whether its counts hold."""
     done = bool(facts.statuses) and all(status.state.done for status in facts.statuses)
     where = "Every table has it" if done else _where(facts)
     if facts.cell is Cell.BROKEN:
@@ -66,7 +66,7 @@ def said(facts: SliceFacts) -> str:
 
 
 def _forgotten(facts: SliceFacts) -> str:
-    """Returns the day of the first of its units."""
+    """Returns the day on which the lake forgot files of the hour, the first of its units' days."""
     return min((s.forgotten_on[:10] for s in facts.statuses if s.forgotten_on), default="an unknown day")
 
 
@@ -84,7 +84,7 @@ def _where(facts: SliceFacts) -> str:
 
 
 def _lacking(facts: SliceFacts) -> list[str]:
-    """The tables that lack a unit that has landed, or hold it as it was."""
+    """Returns the tables that lack a landed unit, or hold its rows of an earlier landing."""
     targets = targets_of(facts.pipeline)
     landed = [s for s in facts.statuses if s.manifest is not None and not s.state.done]
     behind = frozenset().union(*(lacking(facts.pipeline, targets, status) for status in landed))
@@ -102,10 +102,10 @@ def _named(names: Sequence[str]) -> str:
 
 
 def findings(facts: SliceFacts) -> list[Finding]:
-    """Returns what keeps the hour from being complete, and why; then what is left out of a complete one."""
+    """Returns what keeps the hour from being complete, and why; then what landed units lack."""
     waits = any(not s.state.done and s.state is not UnitState.NOT_OVER for s in facts.statuses)
-    found = [*_unfinished(facts), *_why(facts)] if waits and facts.cell is not Cell.BEFORE else []
-    return [*found, *_left_out(facts)]
+    unfinished = [*_unfinished(facts), *_why(facts)] if waits and facts.cell is not Cell.BEFORE else []
+    return [*unfinished, *_left_out(facts)]
 
 
 def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
@@ -134,19 +134,20 @@ def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
 
 
 def _expired(facts: SliceFacts, status: UnitStatus) -> Finding:
-    """Of a unit that no run has resolved, only the watch knows how much has expired."""
-    seen = next((alarm for alarm in facts.alarms if _is_expiry(alarm, {str(status.unit)})), None)
+    """Returns the finding on an expired unit. Of one that no run has resolved only the watch knows how much
+    has expired."""
+    expiry = next((alarm for alarm in facts.alarms if _is_expiry(alarm, {str(status.unit)})), None)
     lost = sum(loss.until - loss.start for loss in status.losses)
     counted = Finding(
         tone=_BAD,
         title=f"Cluster {status.unit.cluster}: expired in Kafka",
         message=f"Up to {lost:,} of its offsets are gone, and the hour has not landed.",
-        since=seen.since if seen else "",
+        since=expiry.since if expiry else "",
         advice="`on_expired: land_rest` in its file lands what is left and records the loss.",
     )
-    if status.losses or seen is None:
+    if status.losses or expiry is None:
         return counted
-    return counted.model_copy(update={"message": seen.problem.message, "advice": ""})
+    return counted.model_copy(update={"message": expiry.problem.message, "advice": ""})
 
 
 def _is_expiry(alarm: Alarm, units: Collection[str]) -> bool:
@@ -161,7 +162,8 @@ def _is_of_tables(alarm: Alarm, tables: Collection[str]) -> bool:
 
 
 def _why(facts: SliceFacts) -> Iterator[Finding]:
-    """The newest run over it, what the watch has seen, and whether anything will take it."""
+    """Yields failed tasks of the newest run, problems of the watch, and whether any run will take the
+    hour."""
     for run in facts.runs[:1]:
         for task in [task for task in run.tasks if task.state in ("failed", "up_for_retry")]:
             yield _failed(run, task)
@@ -206,7 +208,7 @@ def _failed(run: RunRow, task: TaskRow) -> Finding:
 
 def _left_out(facts: SliceFacts) -> Iterator[Finding]:
     for status in facts.statuses:
-        manifest, place = status.manifest, f"Cluster {status.unit.cluster}"
+        manifest, cluster = status.manifest, f"Cluster {status.unit.cluster}"
         if manifest is None:
             continue
         if status.lacking:
@@ -214,16 +216,16 @@ def _left_out(facts: SliceFacts) -> Iterator[Finding]:
                 f"It landed without {_named([visible(name) for name in status.lacking])}, read since then."
             )
             yield Finding(
-                tone=_WARN, title=f"{place}: topics", message=message, repair=_repair(facts, "reland")
+                tone=_WARN, title=f"{cluster}: topics", message=message, repair=_repair(facts, "reland")
             )
         if lost := sum(loss.until - loss.start for loss in manifest.lost):
             message = f"{lost:,} offsets had expired in Kafka when it landed: nothing brings them back."
-            yield Finding(tone=_WARN, title=f"{place}: loss", message=message)
+            yield Finding(tone=_WARN, title=f"{cluster}: loss", message=message)
         if without := without_table(facts.pipeline, manifest):
-            yield _without(place, without, status.forgotten_on)
+            yield _without(cluster, without, status.forgotten_on)
 
 
-def _without(place: str, without: Mapping[str, int], forgotten_on: str) -> Finding:
+def _without(cluster: str, without: Mapping[str, int], forgotten_on: str) -> Finding:
     """A table that is named later gets nothing of an hour whose files the lake has forgotten."""
     rows = f"{sum(without.values()):,} rows of type {_named([visible(name) for name in without])}"
     message = f"{rows} are in the lake, and no table takes them."
@@ -232,7 +234,7 @@ def _without(place: str, without: Mapping[str, int], forgotten_on: str) -> Findi
         message = f"{rows} had no table, and the lake forgot them on {forgotten_on[:10]}."
         then = "a `reland` then brings them, as long as Kafka has the hour"
     advice = f"name the types under `tables:`, or `*` for all others; {then}"
-    return Finding(tone=_NONE, title=f"{place}: without a table", message=message, advice=advice)
+    return Finding(tone=_NONE, title=f"{cluster}: without a table", message=message, advice=advice)
 
 
 def _repair(facts: SliceFacts, mode: str) -> RepairRow:

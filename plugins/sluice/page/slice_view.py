@@ -38,8 +38,9 @@ MOST_CHANGES = 200
 
 
 def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, now: datetime) -> SliceView:
-    """Returns what state, runs and verdict say; counts and what else has to be read are empty."""
-    found = findings(facts)
+    """Returns the view by state, runs and verdict. Counts, changes and timings, which have to be read, are
+    empty."""
+    hour_findings = findings(facts)
     return SliceView(
         pipeline=facts.pipeline.name,
         can_start=False,
@@ -49,18 +50,18 @@ def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, n
         cell=facts.cell,
         tone=tone_of(facts.cell),
         said=said(facts),
-        findings=found,
+        findings=hour_findings,
         running=hour.work.phase if hour.work else "",
         before=Slice(slice_.start - slice_.length, slice_.length).id,
         after=Slice(slice_.end, slice_.length).id if slice_.end <= now else "",
         units=[_unit_view(facts, status, noted) for status in facts.statuses],
-        causes=unrepeated(facts, found),
+        causes=unrepeated(facts, hour_findings),
         runs=list(facts.runs),
     )
 
 
 def _unit_view(facts: SliceFacts, status: UnitStatus, noted: Summaries) -> UnitView:
-    """Of an hour before the pipeline's first one nothing is missing."""
+    """Returns a unit's view. Before the pipeline's first hour no table lacks it."""
     view = unit_view(facts.pipeline, status, noted, facts.gone)
     if facts.cell is not Cell.BEFORE or status.manifest is not None:
         return view
@@ -107,16 +108,16 @@ def unit_view(
 
 
 def _verified(status: UnitStatus, noted: Summaries) -> bool:
-    found = noted.of(status.unit.slice.id).get(status.unit.cluster)
-    return status.state.done and found is not None and found.verified == seal_of(status)
+    summary = noted.of(status.unit.slice.id).get(status.unit.cluster)
+    return status.state.done and summary is not None and summary.verified == seal_of(status)
 
 
 def _most(rows: Mapping[str, int]) -> dict[str, int]:
     """Returns the types with the most rows, and what the others have together."""
     ordered = sorted(rows.items(), key=lambda item: -item[1])
-    shown = dict(ordered[:MOST_TYPES])
-    rest = ordered[MOST_TYPES:]
-    return {**shown, f"({len(rest)} more types)": sum(n for _, n in rest)} if rest else shown
+    largest = dict(ordered[:MOST_TYPES])
+    others = ordered[MOST_TYPES:]
+    return {**largest, f"({len(others)} more types)": sum(n for _, n in others)} if others else largest
 
 
 def _loss(loss: object) -> LossRow:

@@ -39,7 +39,7 @@ from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
 from sluice.state.units import spans, units_of
 
-# Bytes of manifests, as they are in the lake, that an answer has in its hands at once; one may be larger.
+# Bytes of manifests, as they are in the lake, that an answer has in memory at once; one may be larger.
 _AT_ONCE = 8 << 20
 _NUMBERS = count()
 
@@ -49,7 +49,7 @@ Stamp = tuple[datetime, int]
 
 @dataclass(frozen=True)
 class CachedStatus:
-    """What was said of a unit when the boundary log had so many entries, and its manifest this stamp."""
+    """A unit's status, computed when the boundary log had `entries` entries and its manifest this stamp."""
 
     entries: int
     stamp: Stamp | None
@@ -75,7 +75,7 @@ class RangeFacts:
     now: datetime
 
     def groups(self, units: Sequence[Unit]) -> Iterator[list[Unit]]:
-        """Neighbours whose manifests may be in memory together."""
+        """Yields neighbouring units whose manifests may be in memory together."""
         group: list[Unit] = []
         held = 0
         for unit in units:
@@ -106,24 +106,25 @@ class PipelineCache:
         """Returns the statuses, without manifests. `ledgers` are the same slices'. Raises what they and the
         lake raise."""
         facts = self.facts(slices, ledgers, now)
-        found = {unit: self._known(facts, unit) for unit in facts.units}
-        for group in facts.groups([unit for unit, known in found.items() if known is None]):
-            found.update(self._read(facts, group, self._manifests(facts, group)))
-        known = [one for one in found.values() if one is not None]  # without those of no cluster of the file
+        by_unit = {unit: self._cached(facts, unit) for unit in facts.units}
+        for group in facts.groups([unit for unit, cached in by_unit.items() if cached is None]):
+            by_unit.update(self._read(facts, group, self._manifests(facts, group)))
+        # A unit of a cluster that the pipeline file no longer has may have no status.
+        statuses = [cached for cached in by_unit.values() if cached is not None]
         return OverviewSnapshot(
-            [one.status for one in known], [one.summary for one in known], facts.boundaries
+            [cached.status for cached in statuses], [cached.summary for cached in statuses], facts.boundaries
         )
 
     def walk(self, facts: RangeFacts) -> Iterator[CachedStatus]:
         """Yields each unit with its manifest, in order, and keeps no manifest."""
         for group in facts.groups(facts.units):
             manifests = self._manifests(facts, group)
-            found = {unit: self._known(facts, unit) for unit in group}
-            fresh = [unit for unit, known in found.items() if known is None]
-            found.update(self._read(facts, fresh, manifests))
-            for unit, known in found.items():
-                if known is not None:
-                    yield replace(known, status=replace(known.status, manifest=manifests.get(unit)))
+            by_unit = {unit: self._cached(facts, unit) for unit in group}
+            fresh = [unit for unit, cached in by_unit.items() if cached is None]
+            by_unit.update(self._read(facts, fresh, manifests))
+            for unit, cached in by_unit.items():
+                if cached is not None:
+                    yield replace(cached, status=replace(cached.status, manifest=manifests.get(unit)))
 
     def facts(self, slices: SliceRange, ledgers: PendingLedgers, now: datetime | None = None) -> RangeFacts:
         lake = open_lake(self.pipeline)
@@ -131,54 +132,60 @@ class PipelineCache:
         units = units_of(self.pipeline, slices, boundaries)
         keys = {layout.manifest(unit.slice.id, unit.cluster): unit for unit in units}
         stamps = {keys[item.key]: (item.modified, item.size) for item in lake.present(keys)}
-        said = ledgers()
-        return RangeFacts(lake, boundaries, units, stamps, said, _by_unit(said), now or pendulum.now("UTC"))
+        by_table = ledgers()
+        return RangeFacts(
+            lake, boundaries, units, stamps, by_table, _by_unit(by_table), now or pendulum.now("UTC")
+        )
 
     def boundaries(self, lake: Lake) -> Boundaries:
         key = (self.number, "boundaries")
-        known = self.shelf.get(key)
-        found = BoundaryLog(lake).read(known)
-        if found is not known:
-            self.shelf.put(key, found, size_of_boundaries(found))
-        return found
+        cached = self.shelf.get(key)
+        boundaries = BoundaryLog(lake).read(cached)
+        if boundaries is not cached:
+            self.shelf.put(key, boundaries, size_of_boundaries(boundaries))
+        return boundaries
 
     def begins(self, lake: Lake) -> dict[str, datetime]:
         """Returns where the clusters that were added later begin; with one cluster nothing is read."""
         if len(self.pipeline.clusters) == 1:
             return {}
-        found = spans(self.pipeline, self.boundaries(lake)).begins
-        return {cluster: begin for cluster, begin in found.items() if begin is not None}
+        begin_by_cluster = spans(self.pipeline, self.boundaries(lake)).begins
+        return {cluster: begin for cluster, begin in begin_by_cluster.items() if begin is not None}
 
-    def _known(self, facts: RangeFacts, unit: Unit) -> CachedStatus | None:
-        known: CachedStatus | None = self.shelf.get((self.number, "status", unit))
+    def _cached(self, facts: RangeFacts, unit: Unit) -> CachedStatus | None:
+        cached: CachedStatus | None = self.shelf.get((self.number, "status", unit))
         rows = facts.rows.get(unit, {})
-        if known and known.holds(facts.boundaries.entries, facts.stamps.get(unit), rows):
-            return known
+        if cached and cached.holds(facts.boundaries.entries, facts.stamps.get(unit), rows):
+            return cached
         return None
 
     def _read(
         self, facts: RangeFacts, units: Sequence[Unit], manifests: Mapping[Unit, Manifest]
     ) -> dict[Unit, CachedStatus]:
-        found: dict[Unit, CachedStatus] = {}
+        by_unit: dict[Unit, CachedStatus] = {}
         evidence = (facts.boundaries, manifests, facts.ledgers, facts.now)
         for status in statuses(self.pipeline, units, *evidence):
             # A manifest that has gone since the listing has no stamp.
             stamp = facts.stamps.get(status.unit) if status.manifest is not None else None
             light = replace(status, manifest=None)
-            known = CachedStatus(facts.boundaries.entries, stamp, light, summary_of(status))
-            self.shelf.put((self.number, "status", status.unit), known, size_of_status(light))
-            found[status.unit] = known
-        return found
+            cached = CachedStatus(facts.boundaries.entries, stamp, light, summary_of(status))
+            self.shelf.put((self.number, "status", status.unit), cached, size_of_status(light))
+            by_unit[status.unit] = cached
+        return by_unit
 
     def _manifests(self, facts: RangeFacts, units: Sequence[Unit]) -> dict[Unit, Manifest]:
-        there = {unit: facts.stamps[unit] for unit in units if unit in facts.stamps}
-        held = {unit: self.shelf.get((self.number, "manifest", unit)) for unit in there}
-        known = {unit: one[1] for unit, one in held.items() if one is not None and one[0] == there[unit]}
-        for unit, manifest in read_manifests(facts.lake, [u for u in there if u not in known]).items():
-            known[unit] = manifest
-            size = size_of_manifest(there[unit][1])
-            self.shelf.put((self.number, "manifest", unit), (there[unit], manifest), size)
-        return known
+        stamps = {unit: facts.stamps[unit] for unit in units if unit in facts.stamps}
+        entries = {unit: self.shelf.get((self.number, "manifest", unit)) for unit in stamps}
+        manifests = {
+            unit: entry[1]
+            for unit, entry in entries.items()
+            if entry is not None and entry[0] == stamps[unit]
+        }
+        for unit, manifest in read_manifests(facts.lake, [u for u in stamps if u not in manifests]).items():
+            manifests[unit] = manifest
+            size = size_of_manifest(stamps[unit][1])
+            self.shelf.put((self.number, "manifest", unit), (stamps[unit], manifest), size)
+        return manifests
 
 
 def _by_unit(ledgers: LedgersByTable) -> dict[Unit, dict[str, LedgerRow]]:
@@ -200,18 +207,18 @@ class StatusCache:
 
     def of(self, pipeline: Pipeline) -> PipelineCache:
         with self._lock:
-            found = self._caches.get(pipeline.name)
-            if found is None or found.pipeline != pipeline:
-                found = self._caches[pipeline.name] = PipelineCache(pipeline, self.shelf)
-            return found
+            cache = self._caches.get(pipeline.name)
+            if cache is None or cache.pipeline != pipeline:
+                cache = self._caches[pipeline.name] = PipelineCache(pipeline, self.shelf)
+            return cache
 
     def snapshot(self, pipeline: Pipeline, slices: SliceRange) -> OverviewSnapshot:
         """Reads as `sluice.state.survey.survey` does, with all manifests: for a slice or two. Raises what the
         lake and ClickHouse raise."""
         facts = self._facts(pipeline, slices)
-        found = list(self.of(pipeline).walk(facts))
+        walked = list(self.of(pipeline).walk(facts))
         return OverviewSnapshot(
-            [one.status for one in found], [one.summary for one in found], facts.boundaries
+            [cached.status for cached in walked], [cached.summary for cached in walked], facts.boundaries
         )
 
     def walk(self, pipeline: Pipeline, slices: SliceRange) -> Iterator[UnitStatus]:

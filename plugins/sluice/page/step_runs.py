@@ -26,10 +26,10 @@ _OFTEN = {"verify": 2}
 def step_runs(slice_: Slice, timings: Iterable[Timing]) -> list[StepRun]:
     """Returns the steps of batches that hold the slice: the newest run first, the steps of each in the order
     in which they began. A run that went on after GAP has an entry for each part."""
-    own = sorted((t for t in timings if _holds(t, slice_)), key=lambda timing: timing.started)
+    steps = sorted((t for t in timings if _holds(t, slice_)), key=lambda timing: timing.started)
     parts: list[list[Timing]] = []
-    for number, timing in enumerate(own):
-        run = timing.run or _run_of(own, number)
+    for number, timing in enumerate(steps):
+        run = timing.run or _run_of(steps, number)
         part = _part_of(parts, run, timing)
         if part is None and not timing.run and timing.step != _FIRST:
             run, part = "", _part_of(parts, "", timing)
@@ -41,7 +41,7 @@ def step_runs(slice_: Slice, timings: Iterable[Timing]) -> list[StepRun]:
 
 
 def _part_of(parts: Sequence[list[Timing]], run: str, timing: Timing) -> list[Timing] | None:
-    """Returns the last part of the run where the step may belong to it: one that says its run does."""
+    """Returns the last part of the run where the step may belong to it. A step with a run's id always may."""
     last = next((part for part in reversed(parts) if part[0].run == run), None)
     if last is None or _start(timing) - _end(last) > GAP:
         return None
@@ -49,8 +49,8 @@ def _part_of(parts: Sequence[list[Timing]], run: str, timing: Timing) -> list[Ti
 
 
 def _has_all(part: Sequence[Timing], timing: Timing) -> bool:
-    """Returns whether the run has done the step as often as it does."""
-    done = sum((one.step, one.table) == (timing.step, timing.table) for one in part)
+    """Returns whether the part already has the step as often as a run does it."""
+    done = sum((step.step, step.table) == (timing.step, timing.table) for step in part)
     return done >= (_OFTEN.get(timing.step, 1) if part[0].run else 1)
 
 
@@ -59,17 +59,17 @@ def _holds(timing: Timing, slice_: Slice) -> bool:
     return start <= slice_.start and slice_.end <= until
 
 
-def _run_of(own: Sequence[Timing], number: int) -> str:
-    """Returns the run of the nearest step that says it, after a `resolve`, else before; empty where there is
-    none within GAP of steps."""
-    reached = own[number]
-    for one in own[number + 1 :] if reached.step == _FIRST else reversed(own[:number]):
-        early, late = sorted((reached, one), key=lambda each: each.started)
+def _run_of(steps: Sequence[Timing], number: int) -> str:
+    """Returns the run of the nearest step with a run's id, after a `resolve`, else before; empty where the
+    steps between are more than GAP apart, or none has an id."""
+    reached = steps[number]
+    for neighbour in steps[number + 1 :] if reached.step == _FIRST else reversed(steps[:number]):
+        early, late = sorted((reached, neighbour), key=lambda each: each.started)
         if _start(late) - _end([early]) > GAP:
             return ""
-        if one.run:
-            return one.run
-        reached = one
+        if neighbour.run:
+            return neighbour.run
+        reached = neighbour
     return ""
 
 

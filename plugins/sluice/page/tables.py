@@ -59,12 +59,12 @@ class TableProgress:
 
 
 def progress_of_tables(
-    pipeline: Pipeline, found: Iterable[UnitStatus], first: datetime | None
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], first: datetime | None
 ) -> list[TableProgress]:
-    """`found` is taken once, in the order of its slices; hours before `first`, the pipeline's first instant,
-    are expected of no table."""
+    """Returns the progress of each table. Reads `statuses` once, in the order of their slices; hours before
+    `first`, the pipeline's first instant, are expected of no table."""
     tables = [TableProgress(target) for target in pipeline.targets]
-    for status in (one for one in found if first is not None and one.unit.slice.end > first):
+    for status in (one for one in statuses if first is not None and one.unit.slice.end > first):
         for table in tables:
             table.add(pipeline, status)
     return tables
@@ -73,23 +73,23 @@ def progress_of_tables(
 def table_facts(
     tables: Sequence[TableProgress], now: Mapping[str, TableNow], gone: Collection[str]
 ) -> list[TableFacts]:
-    """`gone` are tables that a server does not have; the other arguments by table."""
-    return [_facts(one, now.get(one.target.table), one.target.table in gone) for one in tables]
+    """Returns the facts of each table. `now` is by table; `gone` are tables that a server does not have."""
+    return [_facts(table, now.get(table.target.table), table.target.table in gone) for table in tables]
 
 
-def _facts(one: TableProgress, now: TableNow | None, gone: bool) -> TableFacts:
-    target, first = one.target, min(one.lacking, default=None)
-    state = "no such table" if gone else "behind" if first else "complete" if one.ends else "nothing yet"
+def _facts(progress: TableProgress, now: TableNow | None, gone: bool) -> TableFacts:
+    target, first = progress.target, min(progress.lacking, default=None)
+    state = "no such table" if gone else "behind" if first else "complete" if progress.ends else "nothing yet"
     return TableFacts(
         table=target.table,
         kind="rollup" if target.rollup else "traffic counts" if target.counted else "events",
         state=state,
         types=[visible(name) for name in (*target.types, *(["*"] if target.catch_all else []))[:MOST_TYPES]],
-        complete_until=one.complete_until,
-        behind=len(one.lacking),
+        complete_until=progress.complete_until,
+        behind=len(progress.lacking),
         first_behind=first.id if first else "",
-        rows=one.rows,
-        misfits=one.misfits,
+        rows=progress.rows,
+        misfits=progress.misfits,
         last_load=now.last_load if now else "",
         parts=now.parts if now else None,
         bytes=now.bytes if now else None,

@@ -17,17 +17,17 @@ def tables_now(
 ) -> dict[str, TableNow]:
     """Returns the sums over the servers, by table; the last load is that of an hour of `slices`. Raises what
     the clients raise."""
-    found: dict[str, TableNow] = {}
+    sums: dict[str, TableNow] = {}
     for client in clients:
         loads = _last_loads(client, pipeline, lake, slices)
         for name, parts, size, rows in client.rows(render("page/table_sizes"), _names(pipeline)):
-            known = found.get(name, TableNow(0, 0, 0))
-            loaded = max(known.last_load, loads.pop(name, ""))
-            found[name] = TableNow(known.parts + parts, known.bytes + size, known.rows + rows, loaded)
+            before = sums.get(name, TableNow(0, 0, 0))
+            loaded = max(before.last_load, loads.pop(name, ""))
+            sums[name] = TableNow(before.parts + parts, before.bytes + size, before.rows + rows, loaded)
         for name, at in loads.items():  # a view, or a Distributed table: it has no parts of its own
-            known = found.get(name, TableNow(0, 0, 0))
-            found[name] = TableNow(known.parts, known.bytes, known.rows, max(known.last_load, at))
-    return found
+            before = sums.get(name, TableNow(0, 0, 0))
+            sums[name] = TableNow(before.parts, before.bytes, before.rows, max(before.last_load, at))
+    return sums
 
 
 def _names(pipeline: Pipeline) -> dict[str, list[str]]:
@@ -37,9 +37,9 @@ def _names(pipeline: Pipeline) -> dict[str, list[str]]:
 
 def _last_loads(client: Client, pipeline: Pipeline, lake: str, slices: SliceRange) -> dict[str, str]:
     edges = {"start": int(slices.start.timestamp()), "end": int(slices.end.timestamp())}
-    asked = {"tables": _names(pipeline)["tables"], "pipeline": pipeline.name, "lake": lake, **edges}
+    parameters = {"tables": _names(pipeline)["tables"], "pipeline": pipeline.name, "lake": lake, **edges}
     try:
-        rows = client.rows(render("page/last_loads"), asked)
+        rows = client.rows(render("page/last_loads"), parameters)
     except ServerError as error:
         if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             return {}  # nothing was ever loaded through this server

@@ -50,8 +50,8 @@ class TimedCache(Generic[T]):
                     entry.value = ask()
                 except SluiceError as error:
                     entry.error = error
-                kept = self._seconds if entry.error is None else self._error_seconds
-                entry.until = self._clock() + kept
+                seconds = self._seconds if entry.error is None else self._error_seconds
+                entry.until = self._clock() + seconds
             if entry.error is not None:
                 raise entry.error.with_traceback(None)
             return cast(T, entry.value)
