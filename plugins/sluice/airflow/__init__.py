@@ -60,6 +60,6 @@ def _path(folder: str | PathLike[str] | None) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def _patterns(given: Sequence[str]) -> Sequence[str]:
-    """A text is one pattern, and not those of its letters."""
-    return (given,) if isinstance(given, str) else tuple(given)
+def _patterns(patterns: Sequence[str]) -> Sequence[str]:
+    """Returns a text as one pattern: as a sequence it would be one for each letter."""
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)

@@ -27,15 +27,15 @@ def table_asset(pipeline: str, table: str) -> Asset:
 
 
 def pipeline_alias(pipeline: str) -> AssetAlias:
-    """What `publish` has as its outlet: only through an alias can one task emit several events of one
-    asset with an `extra` each."""
+    """Returns the outlet of `publish`: only through an alias can one task emit several events of one asset
+    with an `extra` each."""
     return AssetAlias(f"sluice://{pipeline}")
 
 
 def table_events(
     published: Sequence[dict[str, Any]], limit: int = EVENTS_PER_TABLE
 ) -> list[tuple[str, dict[str, Any]]]:
-    """(table, extra) per event, from `steps.publish_range`'s {table, slice, rows, manifests} rows.
+    """Returns (table, extra) per event, from `steps.publish_range`'s {table, slice, rows, manifests} rows.
 
     `extra` is {slice, rows, manifests}, or for more than `limit` slices {slices, rows}: all their ids
     and the sum of their rows.
@@ -47,7 +47,8 @@ def table_events(
 
 
 def emit_events(pipeline: str, published: Sequence[dict[str, Any]], outlet_events: Any) -> None:
-    """`outlet_events` are those of the task's context; the pipeline's alias is its outlet."""
+    """Emits the events of the published slices. `outlet_events` are those of the task's context; the
+    pipeline's alias is its outlet."""
     alias, events = outlet_events[pipeline_alias(pipeline)], table_events(published)
     for table, extra in events:
         alias.add(table_asset(pipeline, table), extra=extra)
@@ -62,7 +63,7 @@ def emit_events(pipeline: str, published: Sequence[dict[str, Any]], outlet_event
 
 
 def _rows(published: Sequence[dict[str, Any]]) -> Counter[str]:
-    """By table."""
+    """Returns the rows by table."""
     rows: Counter[str] = Counter()
     for row in published:
         rows[row["table"]] += row["rows"]

@@ -27,7 +27,8 @@ def refuse_second_copy() -> None:
 
 
 def second_copy(plugins: Path, imported: Path, installed: Path | None) -> Path | None:
-    """The copy that is not `imported`, of those in Airflow's `plugins` folder and in site-packages."""
+    """Returns the copy that is not `imported`, of those in Airflow's `plugins` folder and in
+    site-packages."""
     for other in (plugins / "sluice", installed):
         if other and (other / "__init__.py").is_file() and not other.samefile(imported):
             return other
@@ -35,7 +36,7 @@ def second_copy(plugins: Path, imported: Path, installed: Path | None) -> Path |
 
 
 def _installed() -> Path | None:
-    """Where a wheel has been unpacked; an editable install has nothing there."""
+    """Returns where a wheel is unpacked; the folder of an editable install does not exist."""
     try:
         return Path(str(distribution("sluice").locate_file("sluice")))
     except PackageNotFoundError:

@@ -13,7 +13,7 @@ _DAY = timedelta(days=1)
 
 
 def of_dag(pipeline: Pipeline, *tags: str) -> dict[str, Any]:
-    """What all DAGs of the pipeline have."""
+    """Returns the settings that all DAGs of the pipeline have."""
     settings = pipeline.airflow
     roles = {role: set(rights) for role, rights in settings.access_control.items()}
     return {
@@ -25,19 +25,19 @@ def of_dag(pipeline: Pipeline, *tags: str) -> dict[str, Any]:
 
 
 def of_step(pipeline: Pipeline, step: str) -> dict[str, Any]:
-    """What each task of a step has. Without a queue of its own it gets Airflow's. The step itself extends the
-    timeout that `auto` gives it (timeouts.py)."""
-    own = pipeline.airflow.of(step)
+    """Returns the settings of each task of a step. Without a queue of its own it gets Airflow's. The step
+    itself extends the timeout that `auto` gives it (timeouts.py)."""
+    settings = pipeline.airflow.of(step)
     return {
-        "pool": own.pool,
-        "priority_weight": own.priority,
-        "execution_timeout": _length(own.timeout, BASE),
-        **({"queue": own.queue} if own.queue else {}),
+        "pool": settings.pool,
+        "priority_weight": settings.priority,
+        "execution_timeout": _length(settings.timeout, BASE),
+        **({"queue": settings.queue} if settings.queue else {}),
     }
 
 
 def run_timeout(pipeline: Pipeline) -> timedelta | None:
-    """Of the hourly DAG: a run that stands still does not hold up the next one for good."""
+    """Returns the timeout of the hourly DAG's runs: one that hangs does not hold up the next one for good."""
     return _length(pipeline.airflow.run_timeout, _DAY + pipeline.settle)
 
 

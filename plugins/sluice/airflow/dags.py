@@ -50,20 +50,22 @@ BEFORE_KAFKA = pendulum.datetime(2011, 1, 1)
 
 
 def pipeline_dags(folder: Path | None = None, selection: Selection = ALL) -> dict[str, DAG]:
-    """The DAGs of all sound pipeline files in `folder`, by id; nothing but the files is read.
+    """Returns the DAGs of all sound pipeline files in `folder`, by id; nothing but the files is read.
 
     In a task's process they are those of its own pipeline. Raises WrongUse for a mistake in that, and for a
     folder that is not there.
     """
-    own = get_parsing_context().dag_id
-    found = find_pipelines(folder, replace(selection, among=pipelines_of(own)) if own else selection)
+    parsed_dag_id = get_parsing_context().dag_id
+    files = find_pipelines(
+        folder, replace(selection, among=pipelines_of(parsed_dag_id)) if parsed_dag_id else selection
+    )
     dags: dict[str, DAG] = {}
-    for _, pipeline in found.sound:
+    for _, pipeline in files.sound:
         note_folder(pipeline.name, folder)
         for dag in (hourly_dag(pipeline), backfill_dag(pipeline), watch_dag(pipeline)):
             dags[dag.dag_id] = dag
-    if found.no_folder or (own and own not in dags and found.broken):
-        raise WrongUse(found.broken[0].public)
+    if files.no_folder or (parsed_dag_id and parsed_dag_id not in dags and files.broken):
+        raise WrongUse(files.broken[0].public)
     return dags
 
 
@@ -146,9 +148,9 @@ def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> Any:
             loads[rollup.source] >> loads[table]
         chain([*loads.values()], verified, outlet) if loads else chain(verified, outlet)
 
-    whole = _set(verify_all, pipeline, "verify_all")(pipeline.name, slices)
+    verification = _set(verify_all, pipeline, "verify_all")(pipeline.name, slices)
     steps = batch_steps.expand(batch=batches)
-    steps >> whole
+    steps >> verification
     if len(pipeline.clusters) > 1:
-        whole >> catch_up_of_each(pipeline, slices)
+        verification >> catch_up_of_each(pipeline, slices)
     return steps

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def deadline(pipeline: Pipeline) -> DeadlineAlert | None:
-    """What the hourly DAG has; None without `airflow.deadline`."""
+    """Returns the deadline of the hourly DAG; None without `airflow.deadline`."""
     if pipeline.airflow.deadline is None:
         return None
     from airflow.sdk.definitions.callback import AsyncCallback
@@ -29,8 +29,8 @@ def deadline(pipeline: Pipeline) -> DeadlineAlert | None:
 
 
 async def late(pipeline: str, context: Any = None) -> None:
-    """Raises WrongUse where there is no such pipeline file, and NotSent for the channels that it cannot
-    reach, after all have been tried."""
+    """Notifies the channels of a late run. Raises WrongUse where there is no such pipeline file, and NotSent
+    for the channels that it cannot reach, after all have been tried."""
     await asyncio.to_thread(_notify, pipeline, (context or {}).get("dag_run") or {})
 
 

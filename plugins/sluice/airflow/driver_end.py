@@ -17,8 +17,8 @@ REPLACED = "landing: another try of this task has a driver of its own meanwhile"
 
 
 def end_of_driver(watched: WatchedDriver, state: DriverState, say: Callable[[str], None]) -> int:
-    """Returns 0, after its output is said line by line. Raises AirflowException, which is retried, and
-    AirflowFailException, which is not; and what the lake raises."""
+    """Prints the driver's output line by line, and returns 0. Raises AirflowException, which is retried,
+    AirflowFailException, which is not, and what the lake raises."""
     if state is DriverState.LOST:
         with suppress(Unavailable):  # then the next try attaches, and finds it lost once more
             stop_driver(watched.opened(), watched.key, watched.driver)
@@ -36,7 +36,7 @@ def end_of_driver(watched: WatchedDriver, state: DriverState, say: Callable[[str
 
 
 def raise_for(end: DriverEnd) -> None:
-    """Raises what a driver's end means, nothing where it has landed all."""
+    """Raises the error of a driver's end; returns where it has landed all."""
     if end.cause is EndCause.TIME:
         raise AirflowException("landing: Spark was ended: it took longer than the task's timeout")
     if end.cause is EndCause.STOP:

@@ -46,7 +46,8 @@ class Keeper:
     beat_seconds: float = BEAT_SECONDS
 
     def run(self, command: Sequence[str]) -> EndCause:
-        """Returns what ended the driver, when that is in the lake. Raises what the lake raises for good."""
+        """Starts the driver, waits for its end, and stores that in the lake. Returns what ended it. Raises
+        the lake's permanent errors."""
         if self._beat("") is not None:  # before anything has started
             return EndCause.STOP
         try:
@@ -58,18 +59,18 @@ class Keeper:
         try:
             cause = self._until_end(process, output)
         finally:
-            left = end_all(self.driver)
-        if left:
-            _say(f"processes of this landing that do not end: {left}")
+            survivors = end_all(self.driver)
+        if survivors:
+            _say(f"processes of this landing that do not end: {survivors}")
         self._note(DriverEnd(process.wait(), cause, output.text()))
         return cause
 
     def _until_end(self, process: subprocess.Popen[str], output: OutputTail) -> EndCause:
         until = None if self.seconds is None else time.monotonic() + self.seconds
         while True:
-            left = self.beat_seconds if until is None else max(until - time.monotonic(), 0)
+            seconds_left = self.beat_seconds if until is None else max(until - time.monotonic(), 0)
             try:
-                process.wait(min(left, self.beat_seconds))
+                process.wait(min(seconds_left, self.beat_seconds))
                 return EndCause.OWN
             except subprocess.TimeoutExpired:
                 if until is not None and time.monotonic() >= until:
@@ -77,11 +78,11 @@ class Keeper:
                 if (cause := self._beat(output.said)) is not None:
                     return cause
 
-    def _beat(self, said: str) -> EndCause | None:
-        """Renews the record. Returns STOP where that is no longer wanted."""
+    def _beat(self, newest_line: str) -> EndCause | None:
+        """Renews the record. Returns STOP where the record asks for the end, or is another driver's."""
 
         def renew(record: DriverRecord | None) -> DriverRecord | None:
-            return record.renewed(os.getpid(), said) if self._wanted(record) and record else None
+            return record.renewed(os.getpid(), newest_line) if self._wanted(record) and record else None
 
         try:
             return None if change_driver(self.lake, self.key, renew) else EndCause.STOP
@@ -143,11 +144,11 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(words: Sequence[str]) -> None:
-    given = arguments(words)
-    lake = open_lake_at(given.lake, given.pipeline, settings_of(given.lake_connection))
-    Keeper(lake, given.key, given.driver, given.seconds).run(given.command)
-    if given.log is not None:
-        given.log.unlink(missing_ok=True)
+    options = arguments(words)
+    lake = open_lake_at(options.lake, options.pipeline, settings_of(options.lake_connection))
+    Keeper(lake, options.key, options.driver, options.seconds).run(options.command)
+    if options.log is not None:
+        options.log.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -55,14 +55,14 @@ class DriverStart:
     def watched(self) -> WatchedDriver:
         """Returns the driver to wait for. Raises AirflowException when it does not start, and what the lake
         raises."""
-        lake, key, own = open_lake(self.pipeline), landing_key(self.landing), self._record()
+        lake, key, new_record = open_lake(self.pipeline), landing_key(self.landing), self._record()
         sweep_drivers(lake, pendulum.now("UTC"))
 
         def attach_or_replace(record: DriverRecord | None) -> DriverRecord:
-            return record if record is not None and may_attach(record, own.work) else own
+            return record if record is not None and may_attach(record, new_record.work) else new_record
 
-        record = change_driver(lake, key, attach_or_replace) or own
-        if record.id == own.id:
+        record = change_driver(lake, key, attach_or_replace) or new_record
+        if record.id == new_record.id:
             self._start(lake, key)
             self.say(f"the driver has started: process {self.keeper and self.keeper.pid} keeps it")
         else:
@@ -81,7 +81,7 @@ class DriverStart:
         return end_all(self.driver)
 
     def give_up(self) -> None:
-        """Says in the lake, where that answers, that the driver has ended: the next try starts one."""
+        """Stores in the lake, where that answers, that the driver is to end: the next try starts one."""
         with suppress(SluiceError):
             stop_driver(open_lake(self.pipeline), landing_key(self.landing), self.driver)
 

@@ -53,7 +53,7 @@ class DriverTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.watched)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        lake, watch, said = await asyncio.to_thread(self.watched.opened), None, ""
+        lake, watch, last_logged = await asyncio.to_thread(self.watched.opened), None, ""
         self.log.info("waiting for the driver on %s, started at %s", self.watched.host, self.watched.since)
         while True:
             read_at = time.monotonic()
@@ -66,12 +66,12 @@ class DriverTrigger(BaseTrigger):
             watch = observe(watch, record, time.monotonic())
             state = state_of(record, self.watched.driver, watch, read_at)
             if state is not DriverState.RUNNING:
-                found = {"state": state.value, "driver": asdict(self.watched)}
-                yield TriggerEvent(found)  # type: ignore[no-untyped-call]
+                outcome = {"state": state.value, "driver": asdict(self.watched)}
+                yield TriggerEvent(outcome)  # type: ignore[no-untyped-call]
                 return
-            if record is not None and record.said not in ("", said):
-                said = record.said
-                self.log.info("%s", said)
+            if record is not None and record.said not in ("", last_logged):
+                last_logged = record.said
+                self.log.info("%s", last_logged)
             await asyncio.sleep(BEAT_SECONDS)
 
     async def on_kill(self) -> None:

@@ -16,8 +16,8 @@ from sluice.safe_text import line
 
 
 def callbacks(pipeline: Pipeline) -> list[Callable[[Any], None]] | None:
-    """One for each channel; None without any, so that Airflow asks for no callback."""
-    return [partial(_notify, pipeline.name, one) for one in pipeline.airflow.on_failure] or None
+    """Returns a callback for each channel; None without any, so that Airflow asks for none."""
+    return [partial(_notify, pipeline.name, channel) for channel in pipeline.airflow.on_failure] or None
 
 
 def _notify(pipeline: str, channel: Channel, context: Any) -> None:
@@ -28,7 +28,7 @@ def _notify(pipeline: str, channel: Channel, context: Any) -> None:
 
 
 def failure_text(context: Any) -> str:
-    """The DAG, its run, Airflow's reason, and the task that Airflow names, where it does."""
+    """Formats the DAG, its run, Airflow's reason, and the task that Airflow names, where it does."""
     lines = [
         f"DAG {context['dag'].dag_id}, run {context['run_id']}",
         f"reason: {context.get('reason') or 'unknown'}",

@@ -26,11 +26,11 @@ def forget(name: str) -> dict[str, int]:
 
     pipeline, now = read_pipeline(name), pendulum.now("UTC")
     turn = int(get_current_context()["dag_run"].run_after.timestamp() // pipeline.slice.total_seconds())
-    found = forget_hourly(pipeline, open_lake(pipeline), turn, now, log.info)
-    if found is None:
+    forgotten = forget_hourly(pipeline, open_lake(pipeline), turn, now, log.info)
+    if forgotten is None:
         raise AirflowSkipException("nothing is due")
-    for unit, why in found.waiting.items():
+    for unit, why in forgotten.waiting.items():
         log.warning("keeps its files for now", unit=str(unit), why=why)
-    counts = {"units": len(found.units), "files": found.files, "bytes": found.bytes}
-    log.info("forgotten", **counts, waiting=len(found.waiting))
+    counts = {"units": len(forgotten.units), "files": forgotten.files, "bytes": forgotten.bytes}
+    log.info("forgotten", **counts, waiting=len(forgotten.waiting))
     return counts

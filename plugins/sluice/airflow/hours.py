@@ -33,7 +33,8 @@ def hours_asset(pipeline: str, table: str) -> Asset:
 
 
 def hour_outlets(pipeline: Pipeline) -> list[Asset]:
-    """None where Airflow takes no keys from a task: events without one would be all that it sends."""
+    """Returns the assets of the hours; none where Airflow takes no keys from a task, because it would send
+    only events without one."""
     if not KEYS_AT_RUNTIME:
         return []
     return [hours_asset(pipeline.name, target.table) for target in pipeline.targets]
@@ -60,11 +61,11 @@ def announce_hours(pipeline: Pipeline, published: Sequence[dict[str, Any]], cont
 
 
 def published_range(pipeline: Pipeline, published: Sequence[dict[str, Any]]) -> SliceRange | None:
-    """From the first slice that was published to the last."""
-    found = sorted(Slice.from_id(row["slice"], pipeline.slice) for row in published)
-    return SliceRange(found[0].start, found[-1].end, pipeline.slice) if found else None
+    """Returns the range from the first slice that was published to the last; None where none was."""
+    slices = sorted(Slice.from_id(row["slice"], pipeline.slice) for row in published)
+    return SliceRange(slices[0].start, slices[-1].end, pipeline.slice) if slices else None
 
 
 def _without(task: Any, outlets: Sequence[Asset]) -> None:
-    """Airflow sends an event without a key for each outlet of the try that got none."""
+    """Removes outlets from the task: Airflow sends an event without a key for each one that got none."""
     task.outlets = [outlet for outlet in task.outlets if outlet not in outlets]

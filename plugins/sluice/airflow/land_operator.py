@@ -116,7 +116,7 @@ class LandOperator(SparkSubmitOperator):
         self.defer(trigger=DriverTrigger(**asdict(watched)), method_name="resume", timeout=timeout)
 
     def _land(self, pipeline: Pipeline, slices: SliceRange, context: Any, **only: str) -> int:
-        """`only`: `cluster=…`, where it is not all of them."""
+        """Lands the slices. `only`: `cluster=…`, where it is not all of them."""
         from sluice.flow.steps import land_range
 
         def submit(job: SubmitSpec) -> int:
@@ -130,7 +130,7 @@ class LandOperator(SparkSubmitOperator):
 
     @property
     def _only(self) -> str:
-        """The units that the batch is for; empty: all."""
+        """The units that the batch is for, as text; empty: all."""
         return str(self.batch.get("only", ""))
 
     def _take(self, job: SubmitSpec, pipeline: Pipeline, slices: SliceRange) -> None:
@@ -139,18 +139,18 @@ class LandOperator(SparkSubmitOperator):
         self.application_args, self.name = list(job.application_args), f"sluice {pipeline.name} {slices}"
 
     def _check_connection(self) -> None:
-        """The hook takes a missing connection for YARN, and would put an environment for a driver
-        elsewhere, secrets and all, on the command line."""
+        """Refuses a missing connection, which the hook takes for YARN, and cluster mode, for which it would
+        put the environment, secrets and all, on the command line."""
         from sluice.flow.land.submit import refuse_cluster_mode
 
-        found = airflow_lookup.airflow_connection(self._conn_id)
-        if found is None:
+        connection = airflow_lookup.airflow_connection(self._conn_id)
+        if connection is None:
             raise WrongUse(
                 f"Airflow has no Spark connection {self._conn_id!r}: make one, for example "
                 f'{airflow_lookup.variable(self._conn_id)}={{"conn_type": "spark", "host": "local[*]"}}, '
                 "or correct `spark_connection` in the pipeline file"
             )
-        refuse_cluster_mode(self._conn_id, found.extra_dejson.get("deploy-mode"), {})
+        refuse_cluster_mode(self._conn_id, connection.extra_dejson.get("deploy-mode"), {})
 
     def _submit(self, environment: Mapping[str, str]) -> int:
         """Returns 0: the hook raises for every other exit code. Whatever ends it ends Spark first."""
@@ -181,20 +181,26 @@ class LandOperator(SparkSubmitOperator):
         self._end_spark()
 
     def _end_spark(self) -> None:
-        left = end_all(self._mark) if self._mark else self._driver.end() if self._driver else []
-        if left:
-            self.log.warning("processes of this landing that do not end: %s", left)
+        survivors = end_all(self._mark) if self._mark else self._driver.end() if self._driver else []
+        if survivors:
+            self.log.warning("processes of this landing that do not end: %s", survivors)
 
 
-def process_environment(pipeline: Pipeline, own: Mapping[str, str]) -> dict[str, str]:
-    """spark-submit's environment: the worker's, the application's, and the connections landing needs."""
+def process_environment(pipeline: Pipeline, job_environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns spark-submit's environment: the worker's, the application's, and the connections that landing
+    needs."""
     # PySpark's spark-submit is beside the interpreter, which need not be on a worker's PATH.
     path = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{Path(sys.executable).parent}"
-    return {**os.environ, "PATH": path, **own, **airflow_lookup.as_environment(connections_of(pipeline))}
+    return {
+        **os.environ,
+        "PATH": path,
+        **job_environment,
+        **airflow_lookup.as_environment(connections_of(pipeline)),
+    }
 
 
 def connections_of(pipeline: Pipeline) -> list[str]:
-    """Those that landing needs."""
+    """Returns the ids of the connections that landing needs."""
     registry = pipeline.event.registry
     ids = [cluster.connection for cluster in pipeline.kafka] + [pipeline.lake_connection]
     ids += [registry.connection] if registry else []

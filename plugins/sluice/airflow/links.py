@@ -18,6 +18,6 @@ class HoursLink(BaseOperatorLink):
         from airflow.configuration import conf
 
         base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
-        place = f"{base}/plugin/sluice#/p/{quote(operator.pipeline, safe='')}"
+        address = f"{base}/plugin/sluice#/p/{quote(operator.pipeline, safe='')}"
         # A task that failed before its templates were rendered has no hours yet.
-        return f"{place}?{urlencode(operator.batch)}" if isinstance(operator.batch, dict) else place
+        return f"{address}?{urlencode(operator.batch)}" if isinstance(operator.batch, dict) else address

@@ -33,16 +33,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def to_airflow(one: MetricSample) -> None:
+def to_airflow(sample: MetricSample) -> None:
     """Sends a sample to what `[metrics]` in Airflow's configuration names, if anything."""
-    tags = {n: label(v if n in NAMES else v.replace(" ", "_")) for n, v in one.labels.items()}
-    metric = one.metric.full_name
-    if one.metric.kind is MetricKind.COUNTER:
-        stats.incr(metric, int(one.value), tags=tags)
-    elif one.metric.kind is MetricKind.GAUGE:
-        stats.gauge(metric, one.value, tags=tags)
+    tags = {n: label(v if n in NAMES else v.replace(" ", "_")) for n, v in sample.labels.items()}
+    metric = sample.metric.full_name
+    if sample.metric.kind is MetricKind.COUNTER:
+        stats.incr(metric, int(sample.value), tags=tags)
+    elif sample.metric.kind is MetricKind.GAUGE:
+        stats.gauge(metric, sample.value, tags=tags)
     else:
-        stats.timing(metric, timedelta(seconds=one.value), tags=tags)
+        stats.timing(metric, timedelta(seconds=sample.value), tags=tags)
 
 
 def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -93,7 +93,7 @@ def measuring(pipeline: str, step: str, before: float = 0.0) -> Iterator[None]:
 
 
 def _again(error: BaseException) -> bool:
-    """Whether Airflow does it again: all but what fails for good."""
+    """Returns whether Airflow retries the task: for all but permanent errors."""
     if isinstance(error, SluiceError):
         return error.retryable
     return not isinstance(error, AirflowFailException)

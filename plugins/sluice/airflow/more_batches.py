@@ -18,14 +18,14 @@ log = structlog.get_logger(__name__)
 OLDER_ERROR = "older_error"
 
 
-def older(pipeline: Pipeline, asked: SliceRange, context: Any) -> Sequence[SliceRange]:
-    """What this run does of hours before its own; nothing when it is a run for a past hour."""
+def older(pipeline: Pipeline, slices: SliceRange, context: Any) -> Sequence[SliceRange]:
+    """Returns batches of hours before the run's own `slices`; none when it is a run for a past hour."""
     from sluice.flow.choose_backlog import older_batches
 
-    if not is_newest(pipeline, asked):
+    if not is_newest(pipeline, slices):
         return ()
     try:
-        found = older_batches(pipeline, asked.start, _turn(asked))
+        backlog_work = older_batches(pipeline, slices.start, _turn(slices))
     except SluiceError as error:
         if error.retryable:
             raise
@@ -33,15 +33,16 @@ def older(pipeline: Pipeline, asked: SliceRange, context: Any) -> Sequence[Slice
         log.error("older hours", error=str(error))
         context["ti"].xcom_push(OLDER_ERROR, str(error))
         return ()
-    waiting = {cluster: str(error) for cluster, error in found.waiting.items()}
-    log.info("batches of older hours", batches=list(map(str, found.batches)), waiting=waiting)
-    return found.batches
+    waiting = {cluster: str(error) for cluster, error in backlog_work.waiting.items()}
+    log.info("batches of older hours", batches=list(map(str, backlog_work.batches)), waiting=waiting)
+    return backlog_work.batches
 
 
 def remakes(
-    pipeline: Pipeline, asked: SliceRange, batches: Sequence[SliceRange], context: Any, older: bool
+    pipeline: Pipeline, slices: SliceRange, batches: Sequence[SliceRange], context: Any, older: bool
 ) -> list[dict[str, str]]:
-    """What the run remakes by itself, where the pipeline file says `remake: auto`: batches of these units."""
+    """Returns batches of the units that the run remakes by itself, where the pipeline file says `remake:
+    auto`."""
     from sluice.flow.auto_remakes import hourly_remakes
     from sluice.plan.batches import spells
     from sluice.plan.unit_choice import choice_text
@@ -50,24 +51,24 @@ def remakes(
     if mode_of(params) != "fill" or tables_of(pipeline, params) is not None:
         return []
     try:
-        found = hourly_remakes(pipeline, asked, batches, _turn(asked), older)
+        remade = hourly_remakes(pipeline, slices, batches, _turn(slices), older)
     except SluiceError as error:
         if error.retryable:
             raise
         log.error("remakes", error=str(error))
         context["ti"].xcom_push(OLDER_ERROR, str(error))
         return []
-    if found:
-        log.info("remakes", units=str(found))
-    units = [status.unit for status in found.units]
+    if remade:
+        log.info("remakes", units=str(remade))
+    units = [status.unit for status in remade.units]
     ranges = spells(sorted({unit.slice for unit in units}))
-    return [batch_of_units(one, "remake", choice_text(units, one)) for one in ranges]
+    return [batch_of_units(batch, "remake", choice_text(units, batch)) for batch in ranges]
 
 
-def is_newest(pipeline: Pipeline, asked: SliceRange) -> bool:
-    """Whether it is no run for a past hour."""
-    return asked.end + pipeline.heal >= pendulum.now("UTC")
+def is_newest(pipeline: Pipeline, slices: SliceRange) -> bool:
+    """Returns whether `slices` are the newest ones, not those of a run for a past hour."""
+    return slices.end + pipeline.heal >= pendulum.now("UTC")
 
 
-def _turn(asked: SliceRange) -> int:
-    return asked.end.int_timestamp // int(asked.length.total_seconds())
+def _turn(slices: SliceRange) -> int:
+    return slices.end.int_timestamp // int(slices.length.total_seconds())

@@ -34,20 +34,22 @@ class WebhookNotifier(BaseNotifier):
 
     def notify(self, context: Any) -> None:
         """Raises httpx.HTTPError, and WrongUse for the connection."""
-        found = connections.find(self.connection)
-        headers = {"Authorization": f"Bearer {found.password}"} if found.password else {}
+        connection = connections.find(self.connection)
+        headers = {"Authorization": f"Bearer {connection.password}"} if connection.password else {}
         text = chat(f"{self.subject}\n{self.text}")
         body = {"text": text, "subject": self.subject, "body": self.text}  # the last two are for programs
-        answer = httpx.post(_url(found), json=body, headers=headers, timeout=_SECONDS)
+        answer = httpx.post(_url(connection), json=body, headers=headers, timeout=_SECONDS)
         answer.raise_for_status()
 
 
-def _url(found: Connection) -> str:
-    if not found.host:
-        raise WrongUse(f"connection {found.conn_id!r}: its host is missing, the webhook's address")
-    host = found.host if "://" in found.host else f"{found.schema or 'https'}://{found.host}"
-    port = f":{found.port}" if found.port else ""
-    return f"{host}{port}{found.extra.get('path', '')}"
+def _url(connection: Connection) -> str:
+    if not connection.host:
+        raise WrongUse(f"connection {connection.conn_id!r}: its host is missing, the webhook's address")
+    host = (
+        connection.host if "://" in connection.host else f"{connection.schema or 'https'}://{connection.host}"
+    )
+    port = f":{connection.port}" if connection.port else ""
+    return f"{host}{port}{connection.extra.get('path', '')}"
 
 
 def send(channel: Channel, subject: str, text: str) -> None:
@@ -59,8 +61,8 @@ def send(channel: Channel, subject: str, text: str) -> None:
 
 
 def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
-    """The notifier with its message. `notify` is called on it directly, so that no template in a message,
-    which may quote data, is ever rendered."""
+    """Returns the notifier with its message. `notify` is called on it directly, so that no template in a
+    message, which may quote data, is ever rendered."""
     if channel.email is not None:
         from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
@@ -74,8 +76,8 @@ def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
     if channel.webhook is not None:
         return WebhookNotifier(channel.webhook, subject, text)
     module, _, name = (channel.notifier or "").rpartition(".")
-    own = _filled(channel.arguments, unaddressed(subject), unaddressed(text))
-    notifier: BaseNotifier = getattr(import_module(module), name)(**own)
+    arguments = _filled(channel.arguments, unaddressed(subject), unaddressed(text))
+    notifier: BaseNotifier = getattr(import_module(module), name)(**arguments)
     return notifier
 
 
@@ -86,14 +88,15 @@ def _filled(arguments: Mapping[str, Any], subject: str, text: str) -> dict[str, 
 def _fill(value: Any, subject: str, text: str) -> Any:
     if isinstance(value, str):
         words = {"{subject}": subject, "{text}": text}
-        return _PLACES.sub(lambda found: words[found[0]], value)
+        return _PLACES.sub(lambda match: words[match[0]], value)
     if isinstance(value, Mapping):
         return _filled(value, subject, text)
     return [_fill(item, subject, text) for item in value] if isinstance(value, list) else value
 
 
 def _reason(error: Exception) -> str:
-    """Webhook addresses are secrets, and httpx's messages quote them: only the error's kind is reported."""
+    """Returns the reason of a failure. Webhook addresses are secrets, and httpx's messages quote them: of
+    these only the error's kind is reported."""
     if isinstance(error, httpx.HTTPStatusError):
         return f"HTTP {error.response.status_code}"
     if isinstance(error, httpx.HTTPError | httpx.InvalidURL):

@@ -31,8 +31,8 @@ class Selection:
     among: frozenset[str] | None = None
 
     def takes(self, name: str) -> bool:
-        asked = self.among is None or name in self.among
-        return asked and _any(name, self.include) and not _any(name, self.exclude)
+        is_among = self.among is None or name in self.among
+        return is_among and _any(name, self.include) and not _any(name, self.exclude)
 
 
 def _any(name: str, patterns: Sequence[str]) -> bool:
@@ -60,7 +60,8 @@ def watch_dag_id(pipeline: str) -> str:
 
 
 def pipelines_of(dag_id: str) -> frozenset[str]:
-    """The names that the pipeline of a DAG may have: `ads_watch` is the watch of `ads`, or a pipeline."""
+    """Returns the names that the pipeline of a DAG may have: `ads_watch` is the watch of `ads`, or a
+    pipeline."""
     return frozenset({dag_id, dag_id.removesuffix(BACKFILL), dag_id.removesuffix(WATCH)})
 
 
@@ -87,17 +88,18 @@ def note_folder(name: str, named: Path | None) -> None:
 
 
 def file_of(name: str) -> Path:
-    """The file that a task reads. Raises WrongUse where there is none."""
+    """Returns the path of the file that a task reads. Raises WrongUse where there is none."""
     return find(name, named=_named.get(name))
 
 
 def read_pipeline(name: str) -> Pipeline:
-    """The pipeline of a task, from its own file. Raises WrongUse, and WrongPipeline for a mistake in it."""
+    """Reads the pipeline of a task. Raises WrongUse without a file, and WrongPipeline for a mistake in it."""
     return read(file_of(name))
 
 
 def _read_with_own_name(path: Path) -> Pipeline:
-    """Raises WrongPipeline also for a name that another pipeline's backfill or watch DAG has."""
+    """Reads a file. Raises WrongPipeline also for a name that another pipeline's backfill or watch DAG
+    has."""
     for suffix, kind in ((BACKFILL, "backfill"), (WATCH, "watch")):
         other = path.stem.removesuffix(suffix)
         if other != path.stem and path.with_stem(other).is_file():
@@ -111,5 +113,6 @@ def _read_with_own_name(path: Path) -> Pipeline:
 
 
 def load_task_id(table: str) -> str:
-    """`load.<db.table>`; what Airflow allows in no task id becomes its code: `-20-` for a space."""
-    return "load." + re.sub(r"[^A-Za-z0-9_.]", lambda found: f"-{ord(found[0]):x}-", table)
+    """Returns `load.<db.table>`; a character that no task id may have becomes its code: `-20-` for a
+    space."""
+    return "load." + re.sub(r"[^A-Za-z0-9_.]", lambda match: f"-{ord(match[0]):x}-", table)

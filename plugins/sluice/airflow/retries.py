@@ -25,7 +25,8 @@ R = TypeVar("R")
 
 
 def retries(count: int, delay: timedelta) -> dict[str, Any]:
-    """What tasks have: `count` retries, the first after `delay`, each further one after twice as long."""
+    """Returns the settings of `count` retries, the first after `delay`, each further one after twice as
+    long."""
     return {
         "retries": count,
         "retry_delay": delay,
@@ -58,5 +59,5 @@ def final_reason(exit_code: int | None, output: str) -> str | None:
 
     An exit code alone is not enough: Python and spark-submit end with 1 for whatever they did not expect.
     """
-    said = [text.removeprefix(EXPECTED) for text in output.splitlines() if text.startswith(EXPECTED)]
-    return said[-1] if said and exit_code in FINAL_EXITS else None
+    errors = [text.removeprefix(EXPECTED) for text in output.splitlines() if text.startswith(EXPECTED)]
+    return errors[-1] if errors and exit_code in FINAL_EXITS else None

@@ -21,7 +21,7 @@ from sluice.slices import MOST_SLICES, SliceRange, bounded, floor, parse_instant
 def scheduled_slices(
     start: datetime | None, end: datetime | None, run_after: datetime, length: timedelta
 ) -> SliceRange:
-    """The complete slices of a scheduled DAG's run, at least one.
+    """Returns the complete slices of a scheduled DAG's run, at least one.
 
     Airflow 3.3 gives the data interval in several shapes: `[L, L + 1h)` from the scheduler and `backfill
     create`, `[L - 1h, L)` from `dags test L`, the last full hour before now from `dags trigger -l L`,
@@ -35,16 +35,16 @@ def scheduled_slices(
 
 
 def requested_slices(start: str, end: str, now: datetime, length: timedelta) -> SliceRange:
-    """The whole slices that hold a backfill's `[start, end)`.
+    """Returns the whole slices that hold a backfill's `[start, end)`.
 
-    Raises WrongUse for what is no range, and for one of more slices than a run takes.
+    Raises WrongUse for texts that name no range, and for one of more slices than a run takes.
     """
     first, last = (parse_instant(text, now, length) for text in (start, end))
     return SliceRange.widen(first, last, length).at_most()
 
 
 def refuse_future(slices: SliceRange, now: datetime, started: datetime | None = None) -> SliceRange:
-    """Raises EndInFuture, so that no run waits for an hour that is far from over.
+    """Returns the slices. Raises EndInFuture, so that no run waits for an hour that is far from over.
 
     `started` is when the scheduler started the run, by its own clock: what was over then is over, and this
     machine's clock is behind.
@@ -89,24 +89,24 @@ DEFAULT_MODE = "fill"
 
 
 def mode_of(params: Mapping[str, Any]) -> str:
-    """The backfill's mode; the hourly DAG has no params and always fills."""
+    """Returns the backfill's mode; the hourly DAG has no params and always fills."""
     return str(params.get("mode", DEFAULT_MODE))
 
 
-def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
-    """Raises WrongUse for a param that the DAG does not have: Airflow passes on all that a run's conf says,
-    and who asks for `dry-run` must not get a run that changes everything."""
-    unknown = sorted(set(given) - set(known))
+def refuse_unknown(params: Collection[str], dag_params: Collection[str]) -> None:
+    """Raises WrongUse for a param that the DAG does not have. Airflow passes on every key of a run's conf,
+    and a misspelled `dry-run` must not start a run that changes everything."""
+    unknown = sorted(set(params) - set(dag_params))
     if not unknown:
         return
-    near = get_close_matches(unknown[0], list(known), 1)
+    near = get_close_matches(unknown[0], list(dag_params), 1)
     meant = f", did you mean {near[0]!r}?" if near else ""
-    names, takes = line(", ".join(unknown), 200), ", ".join(known) or "none"
+    names, takes = line(", ".join(unknown), 200), ", ".join(dag_params) or "none"
     raise WrongUse(f"no such param: {names}{meant}; this DAG takes {takes}: nothing was done")
 
 
 def tables_of(pipeline: Pipeline, params: Mapping[str, Any]) -> Tables | None:
-    """The backfill's tables with what goes with them, None for all; the hourly DAG has no params.
+    """Returns the backfill's tables with their rollups, None for all; the hourly DAG has no params.
 
     Raises WrongUse for a table that the pipeline file no longer has, and for a reland or a remake.
     """
@@ -114,7 +114,8 @@ def tables_of(pipeline: Pipeline, params: Mapping[str, Any]) -> Tables | None:
 
 
 def backfill_params(pipeline: Pipeline) -> dict[str, Param]:
-    """Airflow keeps the value that a run resolved in the object, so every DAG has its own."""
+    """Returns new params: Airflow keeps the value that a run resolved in the object, so every DAG has its
+    own."""
     tables = [target.table for target in pipeline.targets]
     return _range_and_mode() | ({"tables": _tables_param(tables)} if tables else {})
 

@@ -11,7 +11,7 @@ _HOUR, _DAY = 60, 1440
 
 
 def cron(length: timedelta, offset: timedelta = timedelta(0)) -> str | None:
-    """The cron expression of a slice length, or None for 45 and 90 minutes, which no expression has.
+    """Returns the cron expression of a slice length, or None for 45 and 90 minutes, which have none.
 
     15m: `*/15 * * * *`. 1h and 5m after it: `5 * * * *`. 6h and 70m: `10 1-23/6 * * *`.
     """
@@ -30,8 +30,8 @@ def _every(step: int, first: int, most: int) -> str:
 def timetable(
     length: timedelta, offset: timedelta = timedelta(0)
 ) -> CronDataIntervalTimetable | DeltaDataIntervalTimetable:
-    """A cron string alone would give data intervals of zero width. Those with an offset are later than the
-    slice by it, and `scheduled_slices` rounds them down.
+    """Returns the timetable: a cron string alone would give data intervals of zero width. Intervals with an
+    offset are later than the slice by it, and `scheduled_slices` rounds them down.
 
     Without catch-up the delta timetable rounds to multiples of its delta since the epoch, as slices do.
     """

@@ -22,16 +22,16 @@ class CommandAtDebug:
     def __init__(self, log: Any) -> None:
         self._log = log
 
-    def info(self, text: str, *given: object, **fields: object) -> None:
+    def info(self, text: str, *arguments: object, **fields: object) -> None:
         say = self._log.debug if text.startswith(_COMMAND) else self._log.info
-        say(text, *given, **fields)
+        say(text, *arguments, **fields)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
 
 def failure(exit_code: int, message: str) -> AirflowException:
-    """Returns what a landing ends with whose Spark did not end with 0; AirflowFailException for a permanent
+    """Returns the exception of a landing whose Spark did not end with 0; AirflowFailException for a permanent
     error. `message` is the text of the hook's exception."""
     reason = final_reason(exit_code, message)
     if reason is not None:
@@ -41,8 +41,8 @@ def failure(exit_code: int, message: str) -> AirflowException:
 
 def spark_end(exit_code: int, message: str) -> str:
     """Returns the text of a retryable failure. `message` is the text of the hook's exception."""
-    said = [text.strip() for text in message.partition(OUTPUT)[2].splitlines() if text.strip()]
-    expected = [text.removeprefix(EXPECTED) for text in said if text.startswith(EXPECTED)]
+    lines = [text.strip() for text in message.partition(OUTPUT)[2].splitlines() if text.strip()]
+    expected = [text.removeprefix(EXPECTED) for text in lines if text.startswith(EXPECTED)]
     if name := _signal(exit_code):
         return (
             f"landing: Spark was killed by {name}: by an operator, or for want of memory, of which "
@@ -50,12 +50,12 @@ def spark_end(exit_code: int, message: str) -> str:
         )
     if expected:
         return f"landing: {line(expected[-1])}"
-    last = f", and said last: {line(said[-1], _MOST)}" if said else ""
+    last = f", and said last: {line(lines[-1], _MOST)}" if lines else ""
     return f"landing: Spark ended with exit code {exit_code}{last}"
 
 
 def _signal(exit_code: int) -> str:
-    """`SIGKILL`; empty for an end of its own accord."""
+    """Returns the signal's name, such as `SIGKILL`; empty where no signal ended the process."""
     number = -exit_code if exit_code < 0 else exit_code - _SHELL
     try:
         return signal.Signals(number).name if number > 0 else ""

@@ -21,19 +21,18 @@ _PROC = Path("/proc")
 
 
 def marked(value: str) -> list[int]:
-    """The processes of this machine whose environment has the mark, as far as it may be read: the user's own.
-
-    Empty where there is no /proc (macOS).
+    """Returns the processes of this machine whose environment has the mark, as far as it may be read: the
+    user's own. Empty where there is no /proc (macOS).
     """
     return [pid for pid in _pids() if _has(pid, value)]
 
 
 def end_all(value: str, seconds: float = _SECONDS) -> list[int]:
-    """Kills the processes with the mark, those that they start meanwhile included, and returns what is left
-    after `seconds`: nothing, but for processes that wait for a disk."""
+    """Kills the processes with the mark, those that they start meanwhile included, and returns the survivors
+    after `seconds`: none, but for processes that wait for a disk."""
     until = time.monotonic() + seconds
-    while left := marked(value):
-        for pid in left:
+    while survivors := marked(value):
+        for pid in survivors:
             _kill(pid, value, until)
         if time.monotonic() > until:
             return marked(value)

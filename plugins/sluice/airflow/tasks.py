@@ -53,15 +53,15 @@ def plan_hour(name: str) -> dict[str, str]:
 
     context, pipeline = get_current_context(), read_pipeline(name)
     refuse_unknown(context["params"], context["dag"].params)
-    own = scheduled_slices(
+    run_slices = scheduled_slices(
         context.get("data_interval_start"),
         context.get("data_interval_end"),
         context["dag_run"].run_after,
         pipeline.slice,
     )
     now, started = pendulum.now("UTC"), context["dag_run"].start_date
-    healed = steps.hourly_range(pipeline, refuse_future(own, now, started))
-    log.info("slices of this run", own=str(own), healed=str(healed), slices=len(healed))
+    healed = steps.hourly_range(pipeline, refuse_future(run_slices, now, started))
+    log.info("slices of this run", own=str(run_slices), healed=str(healed), slices=len(healed))
     return to_xcom(healed)
 
 
@@ -80,9 +80,9 @@ def plan_backfill(name: str) -> dict[str, str] | None:
     refuse_unknown(params, context["dag"].params)
     slices = requested_slices(params["from"], params["to"], now, pipeline.slice)
     refuse_future(slices, now)
-    tables, asked = tables_of(pipeline, params), [params["from"], params["to"]]
+    tables, edges = tables_of(pipeline, params), [params["from"], params["to"]]
     only = sorted(tables) if tables is not None else "all"
-    log.info("slices of the backfill", asked=asked, whole=str(slices), slices=len(slices), tables=only)
+    log.info("slices of the backfill", asked=edges, whole=str(slices), slices=len(slices), tables=only)
     if params["dry_run"]:
         lines = steps.dry_run(pipeline, slices, params["mode"], tables).lines
         for line in lines:
@@ -115,10 +115,10 @@ def resolve(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     """Stores the boundaries of the slices, once and for good, then cuts what has work to do into batches:
     each is landed by one Spark application."""
     pipeline = read_pipeline(name)
-    asked = from_xcom(slices, pipeline.slice)
-    extend(pipeline, "resolve", asked, get_current_context())
-    batches, context = _resolved(pipeline, asked), get_current_context()
-    return [*map(to_xcom, batches), *remakes(pipeline, asked, batches, context, older=False)]
+    run_slices = from_xcom(slices, pipeline.slice)
+    extend(pipeline, "resolve", run_slices, get_current_context())
+    batches, context = _resolved(pipeline, run_slices), get_current_context()
+    return [*map(to_xcom, batches), *remakes(pipeline, run_slices, batches, context, older=False)]
 
 
 @task(task_id="resolve")
@@ -128,26 +128,26 @@ def resolve_hour(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     """Stores the boundaries of the slices, once and for good, and cuts what has work to do into batches.
     Batches of older hours that are not complete follow: a part of them in each run, the oldest first."""
     pipeline = read_pipeline(name)
-    asked = from_xcom(slices, pipeline.slice)
-    extend(pipeline, "resolve", asked, get_current_context())
-    context, newest = get_current_context(), is_newest(pipeline, asked)
-    batches = [*_resolved(pipeline, asked), *older(pipeline, asked, context)]
-    return [*map(to_xcom, batches), *remakes(pipeline, asked, batches, context, older=newest)]
+    run_slices = from_xcom(slices, pipeline.slice)
+    extend(pipeline, "resolve", run_slices, get_current_context())
+    context, newest = get_current_context(), is_newest(pipeline, run_slices)
+    batches = [*_resolved(pipeline, run_slices), *older(pipeline, run_slices, context)]
+    return [*map(to_xcom, batches), *remakes(pipeline, run_slices, batches, context, older=newest)]
 
 
-def _resolved(pipeline: Pipeline, asked: SliceRange) -> list[SliceRange]:
-    """The batches of a range whose boundaries are stored now."""
+def _resolved(pipeline: Pipeline, slices: SliceRange) -> list[SliceRange]:
+    """Stores the boundaries of a range, and returns its batches."""
     from sluice.flow import steps
     from sluice.flow.note_file import note_file
 
     with over_elsewhere():
-        resolved = steps.resolve_range(pipeline, asked)
+        resolved = steps.resolve_range(pipeline, slices)
     note_file(pipeline, file_of(pipeline.name))
     waiting = {cluster: str(error) for cluster, error in resolved["waiting"].items()}
     log.info("resolved", **{**resolved, "waiting": waiting})
     params = get_current_context()["params"]
     mode = mode_of(params)
-    work = steps.work_in(pipeline, asked, mode, tables_of(pipeline, params))
+    work = steps.work_in(pipeline, slices, mode, tables_of(pipeline, params))
     batches = work.batches
     count("batches", len(batches), pipeline=pipeline.name, mode=mode)
     count("batch_slices", sum(map(len, batches)), pipeline=pipeline.name, mode=mode)
@@ -193,8 +193,8 @@ def verify(name: str, batch: dict[str, str]) -> None:
     slices = from_xcom(batch, pipeline.slice)
     context = get_current_context()
     extend(pipeline, "verify", slices, context)
-    found = steps.verify_range(pipeline, slices, tables_of(pipeline, context["params"]))
-    log.info("verified", batch=str(slices), units=len(found), records=steps.records_of(found))
+    statuses = steps.verify_range(pipeline, slices, tables_of(pipeline, context["params"]))
+    log.info("verified", batch=str(slices), units=len(statuses), records=steps.records_of(statuses))
 
 
 @task(map_index_template=BATCH_NAME)
@@ -223,11 +223,11 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
     from sluice.flow import steps
 
     pipeline = read_pipeline(name)
-    asked = from_xcom(slices, pipeline.slice)
-    extend(pipeline, "verify_all", asked, get_current_context())
-    found = steps.verify_range(pipeline, asked, tables_of(pipeline, get_current_context()["params"]))
-    records = steps.records_of(found)
-    log.info("verified the whole range", slices=str(asked), units=len(found), records=records)
+    run_slices = from_xcom(slices, pipeline.slice)
+    extend(pipeline, "verify_all", run_slices, get_current_context())
+    statuses = steps.verify_range(pipeline, run_slices, tables_of(pipeline, get_current_context()["params"]))
+    records = steps.records_of(statuses)
+    log.info("verified the whole range", slices=str(run_slices), units=len(statuses), records=records)
     older = get_current_context()["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)
     if older is not None:
-        raise Refused(f"hours before {asked.start:%Y-%m-%dT%H:%MZ} were left out: {older}")
+        raise Refused(f"hours before {run_slices.start:%Y-%m-%dT%H:%MZ} were left out: {older}")

@@ -22,9 +22,9 @@ def raise_again() -> None:
 
     Without that, a step whose threads hang would wait for them for good after its timeout.
     """
-    left, _ = getitimer(ITIMER_REAL)
-    if left:
-        setitimer(ITIMER_REAL, left, AGAIN_SECONDS)
+    seconds_left, _ = getitimer(ITIMER_REAL)
+    if seconds_left:
+        setitimer(ITIMER_REAL, seconds_left, AGAIN_SECONDS)
 
 
 def extend(pipeline: Pipeline, step: str, slices: SliceRange, context: Any) -> timedelta | None:
@@ -46,7 +46,7 @@ def allowed_seconds(pipeline: Pipeline, step: str, slices: SliceRange, tries: in
     raises."""
     from sluice.flow.step_time import time_for
 
-    own = pipeline.airflow.of(step).timeout
-    if own == "auto":
+    timeout = pipeline.airflow.of(step).timeout
+    if timeout == "auto":
         return time_for(pipeline, step, slices, tries).total_seconds()
-    return own.total_seconds() if isinstance(own, timedelta) else None
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else None

@@ -20,7 +20,8 @@ START = pendulum.datetime(2026, 1, 1)
 
 
 def watch_dag(pipeline: Pipeline) -> DAG:
-    """It starts no Spark and writes nothing but `_alarms/` and `_history/lag.json` in the lake."""
+    """Returns the DAG. It starts no Spark, and writes nothing but `_alarms/` and `_history/lag.json` in the
+    lake."""
     minutes = int(pipeline.alarms.every.total_seconds()) // 60
     with DAG(
         watch_dag_id(pipeline.name),

@@ -50,9 +50,9 @@ def _may(
 
 def readable_pipeline(pipeline: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep) -> Pipeline:
     """Returns the pipeline of that name. 404 also where the user may not read its DAG: names are secret."""
-    for _, found in find_pipelines(selection=Selection(among=frozenset({pipeline}))).sound:
+    for _, sound_pipeline in find_pipelines(selection=Selection(among=frozenset({pipeline}))).sound:
         if may_read(user, pipeline):
-            return found
+            return sound_pipeline
     raise HTTPException(404, f"no pipeline {pipeline!r} that you may read")
 
 
@@ -65,9 +65,9 @@ def startable_pipeline(
 
 
 def payloads_of(pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user: GetUserDep) -> Payloads:
-    """What the caller sees of payloads: at most what the pipeline file says."""
-    said = pipeline.page.payloads
-    return "masked" if said == "shown" and not may_see_payloads(user, pipeline.name) else said
+    """Returns how the caller sees payloads: at most as the pipeline file says."""
+    configured = pipeline.page.payloads
+    return "masked" if configured == "shown" and not may_see_payloads(user, pipeline.name) else configured
 
 
 Readable = Annotated[Pipeline, Depends(readable_pipeline)]

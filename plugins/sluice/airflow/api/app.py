@@ -21,7 +21,7 @@ from starlette.middleware.base import RequestResponseEndpoint
 from starlette.responses import Response
 
 from sluice import page
-from sluice.airflow.api import pipelines as known
+from sluice.airflow.api import pipelines as endpoints
 from sluice.airflow.api.access import may_see_page
 from sluice.airflow.api.card_lag import card_lag
 from sluice.airflow.api.cards import cards
@@ -44,7 +44,8 @@ HEADERS = {
 
 
 def version_of(folder: Path) -> str:
-    """Changes with any of the files: they are served below it, and a browser asks for each only once."""
+    """Returns a checksum of the folder's files. They are served below it, so a browser asks for each only
+    once."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).hexdigest()[
         :12
@@ -89,7 +90,7 @@ def _cached(path: str) -> str:
 
 
 def _explained(request: Request, error: Exception) -> JSONResponse:
-    """Sluice's errors are one line that says what to do."""
+    """Answers the one line of a Sluice error, which says what to do."""
     status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, Unavailable) else 409
     return JSONResponse({"detail": one_line(str(error))}, status)
 
@@ -97,7 +98,7 @@ def _explained(request: Request, error: Exception) -> JSONResponse:
 def _invalid(request: Request, error: Exception) -> JSONResponse:
     """Answers one line of what is wrong with a request, without its values."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows the type
-    wrong = [f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()]
+    wrong = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
     return JSONResponse({"detail": one_line("; ".join(wrong), 300)}, 422)
 
 
@@ -113,9 +114,9 @@ def warm_caches() -> threading.Thread:
 
 
 def _warm_caches() -> None:
-    sound = known.sound()
+    sound = endpoints.sound()
     for since in _VIEWS:
-        rows_of(known.memory, sound, RequestedRange.of(since, "now", pendulum.now("UTC")), {})
+        rows_of(endpoints.memory, sound, RequestedRange.of(since, "now", pendulum.now("UTC")), {})
     # What Airflow's web server has made by now stays as long as it runs. Python would walk through all of it
     # whenever the process has grown by a quarter: 0.3 s, in the middle of an answer.
     gc.collect()

@@ -30,5 +30,6 @@ def lag_now(lag: Lag) -> LagNow:
 
 @card_lag.get("/pipelines/{pipeline}/lag-now")
 def lag_of_card(pipeline: Readable) -> LagNow:
-    """Asks Kafka once in FRESH_SECONDS, whoever looks. Raises what the lake and ClickHouse raise."""
+    """Asks Kafka at most once in FRESH_SECONDS, for all readers. Raises what the lake and ClickHouse
+    raise."""
     return lags.get(pipeline.name, lambda: lag_now(cards.lag(pipeline)))

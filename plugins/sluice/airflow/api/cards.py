@@ -79,9 +79,9 @@ def lag(pipeline: Readable) -> Lag:
     now = pendulum.now("UTC")
     topics, errors = ask_topics(pipeline)
     slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
-    lake, found = open_lake(pipeline), [offsets_only(one) for one in memory.walk(pipeline, slices)]
+    lake, statuses = open_lake(pipeline), [offsets_only(status) for status in memory.walk(pipeline, slices)]
     older = older_unlanded(pipeline, lake, slices.start, memory.of(pipeline).boundaries(lake))
-    return lag_of(found, topics, errors, now, older)
+    return lag_of(statuses, topics, errors, now, older)
 
 
 @cards.get("/pipelines/{pipeline}/series")
@@ -94,7 +94,7 @@ def series(pipeline: Readable, start: Start, end: EndQuery = "now") -> Series:
 
 @cards.get("/pipelines/{pipeline}/late")
 def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> LateTable:
-    """Of the last three days of the range."""
+    """Answers the late events of the last three days of the range."""
     slices = _complete_range(pipeline, start, end)
     first = max(slices.start, slices.end - _LATE_SPAN)
     return late_table(memory.walk(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)))
@@ -116,8 +116,8 @@ def anomalies(pipeline: Readable) -> Anomalies:
 def freshness(pipeline: Readable) -> Freshness:
     now = pendulum.now("UTC")
     slices = SliceRange.widen(now - SPAN, now, pipeline.slice)
-    found = tables_of(slices, read_fresh(open_lake(pipeline), slices))
-    return freshness_of([target.table for target in pipeline.targets], found, now)
+    fresh_tables = tables_of(slices, read_fresh(open_lake(pipeline), slices))
+    return freshness_of([target.table for target in pipeline.targets], fresh_tables, now)
 
 
 @cards.get("/pipelines/{pipeline}/problems")
@@ -127,7 +127,7 @@ def problems(pipeline: Readable, session: SessionDep) -> Problems:
 
 @cards.get("/pipelines/{pipeline}/tables")
 def tables(pipeline: Readable, start: Start, end: EndQuery = "now") -> Tables:
-    """Of at most the last eight days of the range."""
+    """Answers the tables over at most the last eight days of the range."""
     slices = _newest(_range(pipeline, start, end), HOURLY)
     return _tables.get((pipeline.name, slices), lambda: _read_tables(pipeline, slices))
 
@@ -136,25 +136,26 @@ def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
     servers, lake = memory.clients.servers(pipeline), open_lake(pipeline)
     first = first_instant(pipeline, memory.of(pipeline).boundaries(lake))
     progress = progress_of_tables(pipeline, memory.walk(pipeline, slices), first)
-    now = tables_now([one.client for one in servers if one.client], pipeline, lake.url, slices)
+    now = tables_now([server.client for server in servers if server.client], pipeline, lake.url, slices)
     return Tables(
         start=slices.start.isoformat(),
         end=slices.end.isoformat(),
         tables=table_facts(progress, now, memory.clients.gone(pipeline)),
-        errors=[str(one.error) for one in servers if one.error],
+        errors=[str(server.error) for server in servers if server.error],
     )
 
 
 @cards.get("/pipelines/{pipeline}/lag_trend")
 def lag_trend(pipeline: Readable, start: Start, end: EndQuery = "now") -> LagTrend:
-    """Of as many hours as are kept."""
+    """Answers the lag of past hours, as many as the lake keeps."""
     slices = _newest(_range(pipeline, start, end), timedelta(hours=MOST_LAG))
     return trend_of(read_lag(open_lake(pipeline)), slices)
 
 
 @cards.get("/pipelines/{pipeline}/changes")
 def changes(pipeline: Readable) -> Changes:
-    """Of the last seven days. Fields are those of at most five minutes ago, and the answer says of when."""
+    """Answers the changes of the last seven days. Fields were compared at most five minutes ago; the answer
+    says when."""
     end = floor(pendulum.now("UTC"), pipeline.slice) + pipeline.slice
     slices = SliceRange(floor(end - _WEEK, pipeline.slice), end, pipeline.slice)
     lake = open_lake(pipeline)
@@ -174,50 +175,52 @@ def retention(pipeline: Readable) -> Retention:
     def ask() -> Retention:
         now, lake = pendulum.now("UTC"), open_lake(pipeline)
         boundaries = memory.of(pipeline).boundaries(lake)
-        found = retention_of(read_retention(pipeline, lake, boundaries, now), now)
-        return found.model_copy(update={"keep": read_keeping(pipeline, lake, boundaries, now)})
+        clock = retention_of(read_retention(pipeline, lake, boundaries, now), now)
+        return clock.model_copy(update={"keep": read_keeping(pipeline, lake, boundaries, now)})
 
     return _retention.get(pipeline.name, ask)
 
 
 @cards.get("/pipelines/{pipeline}/sizes")
 def sizes(pipeline: Readable) -> Sizes:
-    """Of the last 48 complete slices, by what steps have noted of the last six weeks."""
+    """Answers the sizes of the last 48 complete slices, by the summaries of the last six weeks."""
     end = floor(pendulum.now("UTC"), pipeline.slice)
     return _sizes.get((pipeline.name, end), lambda: _read_sizes(pipeline, end))
 
 
 def _read_sizes(pipeline: Pipeline, end: pendulum.DateTime) -> Sizes:
     lake = open_lake(pipeline)
-    shown = SliceRange(end - MOST_HOURS * pipeline.slice, end, pipeline.slice)
-    learned = SliceRange.widen(shown.start - timedelta(days=HISTORY_DAYS), end, pipeline.slice)
+    newest = SliceRange(end - MOST_HOURS * pipeline.slice, end, pipeline.slice)
+    learned = SliceRange.widen(newest.start - timedelta(days=HISTORY_DAYS), end, pipeline.slice)
     noted = read_summaries(lake, learned, memory.of(pipeline).months)
-    first = (shown.start - _WEEK).date()
+    first = (newest.start - _WEEK).date()
     days = [first + timedelta(days=number) for number in range((end.date() - first).days + 1)]
-    return Sizes(hours=sizes_of(shown, landed_amounts(learned, noted), kept_timings(lake, days)))
+    return Sizes(hours=sizes_of(newest, landed_amounts(learned, noted), kept_timings(lake, days)))
 
 
 @cards.get("/pipelines/{pipeline}/runs")
 def runs(pipeline: Readable, session: SessionDep, start: Start, end: EndQuery = "now") -> Runs:
-    """Of at most the last eight days of the range, the newest first."""
+    """Answers the runs of at most the last eight days of the range, the newest first."""
     return runs_in(session, pipeline, _newest(_range(pipeline, start, end), HOURLY))
 
 
 @cards.get("/pipelines/{pipeline}/backfills")
 def backfills(pipeline: Readable, session: SessionDep) -> Runs:
-    """The newest runs of the backfill DAG, whenever they were."""
+    """Answers the newest runs of the backfill DAG, of any day."""
     return past_backfills(session, pipeline)
 
 
 def _complete_range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
-    """`now` is the end of the last complete slice. Raises WrongUse for what is no range."""
+    """Returns the range; `now` is the end of the last complete slice. Raises WrongUse for texts that name
+    none."""
     now = pendulum.now("UTC")
     first, last = (parse_instant(text, now, pipeline.slice) for text in (start, end))
     return bounded(SliceRange.widen(first, last, pipeline.slice))
 
 
 def _range(pipeline: Pipeline, start: str, end: str) -> SliceRange:
-    """Raises WrongUse for what is no range. `end` may be `now`, `start` an age such as `48h`."""
+    """Returns the range; `end` may be `now`, `start` an age such as `48h`. Raises WrongUse for texts that
+    name none."""
     return bounded(RequestedRange.of(start, end, pendulum.now("UTC")).slices(pipeline.slice))
 
 
@@ -226,10 +229,10 @@ def _newest(slices: SliceRange, most: timedelta) -> SliceRange:
 
 
 def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
-    """The oldest first."""
+    """Returns the open problems, the oldest first."""
     dag_id = watch_dag_id(pipeline.name)
     alarms = AlarmStore(open_lake(pipeline)).read().alarms.values()
-    found = [
+    rows = [
         ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
         for a in alarms
         if not a.over
@@ -237,7 +240,7 @@ def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
     last = session.scalar(select(func.max(DagRun.start_date)).where(DagRun.dag_id == dag_id))
     paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
     return Problems(
-        problems=sorted(found, key=lambda row: (row.since, row.kind, row.place)),
+        problems=sorted(rows, key=lambda row: (row.since, row.kind, row.place)),
         watched=text_of(last),
         paused=paused is not False,
         watch_dag=dag_id,

@@ -19,7 +19,7 @@ MOST_BYTES = 64 << 10
 
 
 class Gate:
-    """One for an app, and so for an event loop."""
+    """The limit of one app, and so of one event loop."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(AT_ONCE)
@@ -41,7 +41,8 @@ class Gate:
 
 
 def _refused(request: Request) -> Response | None:
-    """FastAPI reads the whole body before it asks who sent it."""
+    """Returns the refusal of a request that no endpoint needs. A body is bounded here because FastAPI reads
+    all of it before it checks who sent it."""
     for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
         if times > 1:
             return _answer(400, f"{one_line(name, 40)}: given {times} times, expected once")
@@ -58,7 +59,8 @@ def _answer(status: int, detail: str) -> JSONResponse:
 
 
 def one_line(text: str, most: int = 1000) -> str:
-    """The beginning of it, with spaces for line breaks and escapes for what no font shows."""
+    """Returns the beginning of the text, with spaces for line breaks and escapes for unprintable
+    characters."""
     words = " ".join(text.split())
     cut = words if len(words) <= most else f"{words[:most]}…"
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)

@@ -37,34 +37,34 @@ RunId = Annotated[str, Query(max_length=MOST_NAME)]
 
 
 def sound() -> list[Pipeline]:
-    """The pipelines whose files can be read."""
+    """Returns the pipelines whose files can be read."""
     return [pipeline for _, pipeline in find_pipelines().sound]
 
 
 @pipelines.get("/overview")
 def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery = "now") -> Response:
-    """`models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an end
-    includes the open hour.
+    """Answers `models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an
+    end includes the open hour.
 
     A year has thousands of cells: what is 0 or empty in them is left out, and nothing is validated twice."""
-    found = find_pipelines()
-    asked = RequestedRange.of(start, end, pendulum.now("UTC"))
-    mine = [pipeline for _, pipeline in found.sound if may_read(user, pipeline.name)]
-    runs = {p.name: runs_of(session, p, asked.start) for p in mine}
+    files = find_pipelines()
+    requested = RequestedRange.of(start, end, pendulum.now("UTC"))
+    mine = [pipeline for _, pipeline in files.sound if may_read(user, pipeline.name)]
+    runs = {p.name: runs_of(session, p, requested.start) for p in mine}
     scheduled = _schedules(session, mine)
     rows = [
         attended(row.model_copy(update={**_start_of(user, pipeline), **scheduled.get(row.pipeline, {})}))
-        for row, pipeline in zip(rows_of(memory, mine, asked, runs), mine, strict=True)
+        for row, pipeline in zip(rows_of(memory, mine, requested, runs), mine, strict=True)
     ]
     view = models.Overview(
-        now=asked.now.isoformat(timespec="seconds"),
-        start=asked.start.isoformat(),
-        end=asked.end.isoformat(),
-        zoom=asked.zoom,
+        now=requested.now.isoformat(timespec="seconds"),
+        start=requested.start.isoformat(),
+        end=requested.end.isoformat(),
+        zoom=requested.zoom,
         user=user.get_name(),
         legend=legend(),
         pipelines=by_need(rows),
-        broken_files=[error.public for error in found.broken],
+        broken_files=[error.public for error in files.broken],
     )
     return Response(view.model_dump_json(exclude_defaults=True), media_type="application/json")
 
@@ -76,19 +76,20 @@ def _start_of(user: BaseUser, pipeline: Pipeline) -> dict[str, object]:
 
 
 def paused_dags(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
-    """By pipeline whether its hourly DAG is paused; nothing of one that Airflow does not have."""
+    """Returns by pipeline whether its hourly DAG is paused; without pipelines that Airflow does not have."""
     names = [pipeline.name for pipeline in mine]
     statement = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names))
     return {dag_id: bool(paused) for dag_id, paused in session.execute(statement)}
 
 
 def _schedules(session: Session, mine: list[Pipeline]) -> dict[str, dict[str, object]]:
-    """Whether Airflow makes the hourly runs, when the next, and whether it runs the watch; by pipeline."""
-    names = {dag_id for one in mine for dag_id in (one.name, watch_dag_id(one.name))}
+    """Returns, by pipeline, whether Airflow makes the hourly runs, when the next one, and whether it runs the
+    watch."""
+    names = {dag_id for pipeline in mine for dag_id in (pipeline.name, watch_dag_id(pipeline.name))}
     columns = DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after
-    asked = select(*columns).where(DagModel.dag_id.in_(names))
-    dags = {dag_id: (bool(paused), text_of(after)) for dag_id, paused, after in session.execute(asked)}
-    return {one.name: _schedule(dags, one.name) for one in mine}
+    statement = select(*columns).where(DagModel.dag_id.in_(names))
+    dags = {dag_id: (bool(paused), text_of(after)) for dag_id, paused, after in session.execute(statement)}
+    return {pipeline.name: _schedule(dags, pipeline.name) for pipeline in mine}
 
 
 def _schedule(dags: dict[str, tuple[bool, str]], name: str) -> dict[str, object]:
@@ -101,7 +102,7 @@ def _schedule(dags: dict[str, tuple[bool, str]], name: str) -> dict[str, object]
 
 @pipelines.post("/pipelines/{pipeline}/plan")
 def plan(pipeline: Startable, asked: PlanAsked) -> PlanView:
-    """What a backfill would do, and how long it would take; asks Kafka and changes nothing."""
+    """Answers what a backfill would do, and how long it would take. Asks Kafka and changes nothing."""
     from sluice.flow.steps import dry_run
 
     now = pendulum.now("UTC")
@@ -114,5 +115,5 @@ def plan(pipeline: Startable, asked: PlanAsked) -> PlanView:
 
 @pipelines.get("/pipelines/{pipeline}/progress")
 def progress(pipeline: Readable, session: SessionDep, run: RunId) -> ProgressView:
-    """How far a run of the backfill DAG is. 404 when there is no such run."""
+    """Answers how far a run of the backfill DAG is. 404 when there is no such run."""
     return progress_of(session, pipeline, run)

@@ -26,16 +26,17 @@ _BATCHES = "resolve"
 
 
 def runs_of(session: Session, pipeline: Pipeline, since: datetime) -> list[DagRunView]:
-    """The pipeline's runs that began after `since` or are under way, the newest first, at most `MOST`."""
+    """Returns the pipeline's runs that began after `since` or are under way: at most `MOST`, the newest
+    first."""
     return as_runs(session, pipeline, _dag_runs(session, pipeline, since))
 
 
-def as_runs(session: Session, pipeline: Pipeline, found: Sequence[DagRun]) -> list[DagRunView]:
-    """With what Airflow holds beside them: the batches that each has cut, and the unfinished ones' tasks."""
-    if not found:
+def as_runs(session: Session, pipeline: Pipeline, dag_runs: Sequence[DagRun]) -> list[DagRunView]:
+    """Returns the runs, each with the batches that it has cut and, where it has not succeeded, its tasks."""
+    if not dag_runs:
         return []
-    batches = _batches(session, [run.id for run in found], pipeline)
-    tasks = tasks_of(session, [run for run in found if run.state != "success"])
+    batches = _batches(session, [run.id for run in dag_runs], pipeline)
+    tasks = tasks_of(session, [run for run in dag_runs if run.state != "success"])
     return [
         DagRunView(
             run.dag_id,
@@ -45,7 +46,7 @@ def as_runs(session: Session, pipeline: Pipeline, found: Sequence[DagRun]) -> li
             batches.get(run.id),
             tasks.get((run.dag_id, run.run_id), ()),
         )
-        for run in found
+        for run in dag_runs
     ]
 
 
@@ -61,7 +62,7 @@ def _dag_runs(session: Session, pipeline: Pipeline, since: datetime) -> Sequence
 
 
 def _batches(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> dict[int, tuple[RunSpan, ...]]:
-    """What each run's `resolve` has cut: the batches, in the order of their map indexes."""
+    """Returns the batches that each run's `resolve` has cut, in the order of their map indexes."""
     statement = select(XComModel.dag_run_id, XComModel.value).where(
         XComModel.dag_run_id.in_(run_ids),
         XComModel.task_id == _BATCHES,
@@ -81,7 +82,7 @@ def _span(slices: SliceRange) -> RunSpan:
 
 
 def cancelled(session: Session, runs: Sequence[DagRun]) -> frozenset[tuple[str, str]]:
-    """Returns (DAG, run) of those that Airflow calls a success though a person has ended them.
+    """Returns (DAG, run) of the runs that Airflow calls a success though a person has ended them.
 
     Airflow 3.3.2 skips the tasks of a run that is marked as failed before they are scheduled, and then the
     run succeeds. Of no other run is `verify_all` skipped.
@@ -108,20 +109,20 @@ def tasks_of(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], 
         TaskInstance.run_id.in_([run.run_id for run in runs]),
         TaskInstance.map_index >= 0,
     )
-    found: dict[tuple[str, str], list[TaskRun]] = {}
+    tasks_by_run: dict[tuple[str, str], list[TaskRun]] = {}
     for dag_id, run_id, task_id, index, state in session.execute(statement):
-        found.setdefault((dag_id, run_id), []).append(TaskRun(task_id, index, state))
-    return {name: tuple(tasks) for name, tasks in found.items()}
+        tasks_by_run.setdefault((dag_id, run_id), []).append(TaskRun(task_id, index, state))
+    return {name: tuple(tasks) for name, tasks in tasks_by_run.items()}
 
 
 def asked_by(run: DagRun, pipeline: Pipeline) -> RunSpan | None:
-    """The slices that the run is for; of an hourly one its own, not those that it may heal."""
-    given, edges = run.conf or {}, (run.data_interval_start, run.data_interval_end)
+    """Returns the slices that the run is for; for an hourly one its own, not those that it may heal."""
+    conf, edges = run.conf or {}, (run.data_interval_start, run.data_interval_end)
     try:
         if not run.dag_id.endswith(BACKFILL) or run.dag_id == pipeline.name:
             return _span(scheduled_slices(*edges, run.run_after, pipeline.slice))
-        first, end = str(given["from"]), str(given.get("to", "now"))
+        first, end = str(conf["from"]), str(conf.get("to", "now"))
         slices = requested_slices(first, end, run.run_after, pipeline.slice)
     except (KeyError, WrongUse):
         return None  # somebody's own call: its plan task fails, and says so in its log
-    return None if given.get("dry_run") else _span(slices)
+    return None if conf.get("dry_run") else _span(slices)

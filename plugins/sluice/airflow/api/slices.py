@@ -54,8 +54,9 @@ NameQuery = Annotated[str, Path(max_length=MOST_NAME)]
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}")
 def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, session: SessionDep) -> SliceView:
-    """What holds of one slice and what is wrong; then counts, offsets, tables, files, timings and runs."""
-    slice_, now = _piece(pipeline, slice_id), pendulum.now("UTC")
+    """Answers the state of one slice and what is wrong; then counts, offsets, tables, files, timings and
+    runs."""
+    slice_, now = _slice_of(pipeline, slice_id), pendulum.now("UTC")
     only, lake = _only(slice_), open_lake(pipeline)
     snapshot, noted = memory.snapshot(pipeline, only), read_summaries(lake, only)
     verdict = within(read_verdict(lake), only)
@@ -68,7 +69,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
     rows = run_rows(session, runs, int(slice_.start.timestamp()))
-    known = SliceFacts(
+    facts = SliceFacts(
         pipeline,
         hour.cell,
         with_expired(snapshot.statuses, expired),
@@ -79,7 +80,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
         paused_dags(session, [pipeline]).get(pipeline.name),
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
-    view = slice_view(known, slice_, hour, noted, now).model_copy(update=_counts(pipeline, slice_, snapshot))
+    view = slice_view(facts, slice_, hour, noted, now).model_copy(update=_counts(pipeline, slice_, snapshot))
     return view.model_copy(
         update={
             "can_start": may_start(user, pipeline.name),
@@ -92,19 +93,19 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     )
 
 
-def _alarms(lake: Lake, found: Iterable[UnitStatus]) -> tuple[Alarm, ...]:
-    """What the watch has seen, for an hour that is not done."""
-    return () if all(s.state.done for s in found) else tuple(AlarmStore(lake).read().alarms.values())
+def _alarms(lake: Lake, statuses: Iterable[UnitStatus]) -> tuple[Alarm, ...]:
+    """Returns the stored alarms of the watch; none for an hour that is done."""
+    return () if all(s.state.done for s in statuses) else tuple(AlarmStore(lake).read().alarms.values())
 
 
-def _gone(pipeline: Pipeline, found: Iterable[UnitStatus]) -> frozenset[str]:
-    waiting = any(status.state is UnitState.LANDED for status in found)
+def _gone(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> frozenset[str]:
+    waiting = any(status.state is UnitState.LANDED for status in statuses)
     return frozenset(memory.clients.gone(pipeline)) if waiting else frozenset()
 
 
 def _counts(pipeline: Pipeline, slice_: Slice, snapshot: OverviewSnapshot) -> dict[str, object]:
-    """The hour's numbers beside those of the same hour a day and a week before; nothing before it has
-    landed."""
+    """Returns the hour's numbers beside those of the same hour a day and a week before; nothing for an
+    unlanded hour."""
     now = totals_of(pipeline, snapshot.statuses)
     if now is None:
         return {}
@@ -125,11 +126,11 @@ def _earlier(pipeline: Pipeline, slice_: Slice, days: int) -> HourTotals | None:
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
 def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads) -> Rejects:
-    """What was rejected, by reason and column, with a few samples of each: unparsed records from the lake,
-    misfits from ClickHouse; of their payloads what the caller may see."""
-    slice_ = _piece(pipeline, slice_id)
-    found = memory.snapshot(pipeline, _only(slice_)).statuses
-    manifests = [status.manifest for status in found if status.manifest]
+    """Answers what was rejected, by reason and column, with a few samples of each: unparsed records from the
+    lake, misfits from ClickHouse; of their payloads what the caller may see."""
+    slice_ = _slice_of(pipeline, slice_id)
+    statuses = memory.snapshot(pipeline, _only(slice_)).statuses
+    manifests = [status.manifest for status in statuses if status.manifest]
     misfits, counts = [], []
     with connect_shards(pipeline) as servers:
         for client in [server.client for server in servers if server.client]:
@@ -144,8 +145,9 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")
 def manifest(pipeline: Readable, slice_id: SliceIdPath, cluster: NameQuery) -> Response:
-    """The manifest as it is in the lake. 404 where the unit has not landed, 409 for one that is too large."""
-    lake, key = open_lake(pipeline), layout.manifest(_piece(pipeline, slice_id).id, cluster)
+    """Answers the manifest as it is in the lake. 404 where the unit has not landed, 409 for one that is too
+    large."""
+    lake, key = open_lake(pipeline), layout.manifest(_slice_of(pipeline, slice_id).id, cluster)
     size = lake.size(key) if cluster in _clusters(pipeline, lake) else None
     if size is not None and size > MOST_BYTES:
         raise HTTPException(409, f"the manifest has {size:,} bytes: it is {lake.url}/{key}")
@@ -156,12 +158,13 @@ def manifest(pipeline: Readable, slice_id: SliceIdPath, cluster: NameQuery) -> R
 
 
 def _clusters(pipeline: Pipeline, lake: Lake) -> frozenset[str]:
-    """Also those that the pipeline file no longer has."""
+    """Returns the clusters of the pipeline file, and those that it no longer has."""
     return memory.of(pipeline).boundaries(lake).clusters | frozenset(pipeline.clusters)
 
 
-def _piece(pipeline: Pipeline, slice_id: str) -> Slice:
-    """Raises WrongUse for what is no id, or of a year that no range can name."""
+def _slice_of(pipeline: Pipeline, slice_id: str) -> Slice:
+    """Returns the slice of an id. Raises WrongUse for an invalid id, or one of a year that no range can
+    name."""
     slice_ = Slice.from_id(slice_id, pipeline.slice)
     parse_instant(slice_id, slice_.start, pipeline.slice)
     return slice_
@@ -171,10 +174,11 @@ def _only(slice_: Slice) -> SliceRange:
     return SliceRange(slice_.start, slice_.end, slice_.length)
 
 
-def _days(found: Iterable[UnitStatus], rows: Iterable[RunRow]) -> list[date]:
-    """The days on which steps over the slice may have begun: its landing's, and its newest runs'."""
-    known = [s.manifest.landed_at for s in found if s.manifest] + [row.started for row in rows]
-    days = {utc(datetime.fromisoformat(text)).date() for text in known if text}
+def _days(statuses: Iterable[UnitStatus], rows: Iterable[RunRow]) -> list[date]:
+    """Returns the days on which steps over the slice may have begun: its landing's and its newest runs', with
+    the days beside."""
+    instants = [s.manifest.landed_at for s in statuses if s.manifest] + [row.started for row in rows]
+    days = {utc(datetime.fromisoformat(text)).date() for text in instants if text}
     return sorted({day + timedelta(days=more) for day in days for more in (-1, 0, 1)})
 
 

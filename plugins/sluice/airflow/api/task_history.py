@@ -18,7 +18,8 @@ MOST_RUNS = 8
 
 
 def run_rows(session: Session, runs: Sequence[DagRunView], start: int) -> list[RunRow]:
-    """The newest runs that touched the slice that begins at `start`, with the tasks that did."""
+    """Returns the newest runs that touched the slice that begins at `start`, with the tasks that touched
+    it."""
     mine = [run for run in runs if _touches(run, start)][:MOST_RUNS]
     return [_run_row(session, run, _batch_of(run, start)) for run in mine]
 
@@ -29,8 +30,8 @@ def _touches(run: DagRunView, start: int) -> bool:
 
 
 def _batch_of(run: DagRunView, start: int) -> int:
-    found = (n for n, span in enumerate(run.batches or ()) if span[0] <= start < span[1])
-    return next(found, -1)
+    numbers = (n for n, span in enumerate(run.batches or ()) if span[0] <= start < span[1])
+    return next(numbers, -1)
 
 
 def _run_row(session: Session, run: DagRunView, batch: int) -> RunRow:
