@@ -70,9 +70,9 @@ class Access:
 
 def access(environment: Mapping[str, str] = os.environ) -> Access:
     """Raises WrongUse where nothing says where Airflow is, or what says it cannot be used."""
-    found = named_access(environment)
-    if found is not None:
-        return found
+    named = named_access(environment)
+    if named is not None:
+        return named
     base = airflow_base_url(environment).rstrip("/")
     if base:
         return Access(_checked(base, BASE_URL), BASE_URL)
@@ -85,9 +85,9 @@ def access(environment: Mapping[str, str] = os.environ) -> Access:
 def named_access(environment: Mapping[str, str] = os.environ) -> Access | None:
     """Returns what the connection names, else the embedded stack's Airflow, unless Airflow's configuration
     has another address. Raises WrongUse for a connection that cannot be used."""
-    found = known(CONNECTION, environment)
-    if found is not None:
-        return access_of(found, "" if found.host else airflow_base_url(environment))
+    connection = known(CONNECTION, environment)
+    if connection is not None:
+        return access_of(connection, "" if connection.host else airflow_base_url(environment))
     embedded = _embedded(environment)
     base = "" if embedded is None else airflow_base_url(environment).rstrip("/")
     return embedded if embedded is not None and base in ("", embedded.url) else None
@@ -140,11 +140,11 @@ def _url(connection: Connection, source: str) -> str:
     host = str(connection.host)
     scheme, _, rest = host.rpartition("://")
     scheme = scheme or connection.schema or ("http" if rest.split(":")[0] in _LOOPBACK else "https")
-    place, _, path = rest.partition("/")
-    if ":" in place and not place.startswith("[") and place.count(":") > 1:
-        place = f"[{place}]"  # Airflow's URI form leaves the brackets out
+    address, _, path = rest.partition("/")
+    if ":" in address and not address.startswith("[") and address.count(":") > 1:
+        address = f"[{address}]"  # Airflow's URI form leaves the brackets out
     port = f":{connection.port}" if connection.port else ""
-    return _checked(f"{scheme}://{place}{port}/{path}", source)
+    return _checked(f"{scheme}://{address}{port}/{path}", source)
 
 
 def _checked(url: str, source: str) -> str:
@@ -174,5 +174,5 @@ def _embedded(environment: Mapping[str, str]) -> Access | None:
             f"{path} is another user's: set AIRFLOW_CONN_{CONNECTION.upper()} (JSON or URI)"
         ) from None
     url = f"http://127.0.0.1:{embedded_port(environment, 'SLUICE_AIRFLOW_PORT', 8080)}"
-    made = (Access(url, "the embedded stack", *login, embedded=True) for login in passwords.items())
-    return next(made, None)
+    accesses = (Access(url, "the embedded stack", *login, embedded=True) for login in passwords.items())
+    return next(accesses, None)

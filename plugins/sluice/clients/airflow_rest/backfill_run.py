@@ -58,13 +58,13 @@ def trigger(session: Session, asked: BackfillAsked, say: Tell) -> BackfillRun:
     """
     dag_id = f"{asked.pipeline}_backfill"
     path = f"/dags/{quote(dag_id, safe='')}"
-    found = session.read(path)
-    if found is None:
+    dag = session.read(path)
+    if dag is None:
         raise WrongUse(
             f"Airflow at {session.access.url} has no DAG {dag_id}, or the login may not see it: the pipeline "
             "file makes it, and `airflow dags list-import-errors` shows why one is missing"
         )
-    if found["is_paused"]:
+    if dag["is_paused"]:
         _unpause(session, path, dag_id)
         say(f"{dag_id} was paused: it is not any more; `airflow dags pause {dag_id}` pauses it again")
     run_id = _queue(session, path, asked)

@@ -11,5 +11,5 @@ from sluice.clients.airflow_rest.session import Session
 def existing(session: Session, names: Iterable[str]) -> dict[str, bool]:
     """Returns, of those of `names` that are pools of Airflow, whether they count deferred tasks. Raises
     Unavailable and WrongUse."""
-    found = {name: session.read(f"/pools/{quote(name, safe='')}") for name in names}
-    return {name: pool.get("include_deferred") is True for name, pool in found.items() if pool is not None}
+    pools = {name: session.read(f"/pools/{quote(name, safe='')}") for name in names}
+    return {name: pool.get("include_deferred") is True for name, pool in pools.items() if pool is not None}

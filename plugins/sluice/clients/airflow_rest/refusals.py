@@ -30,10 +30,10 @@ class Answer:
     def content(self) -> dict[str, Any] | None:
         """Returns the JSON object, or None where it is none."""
         try:
-            found = json.loads(self.text or "{}")
+            content = json.loads(self.text or "{}")
         except (ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) else None
+        return content if isinstance(content, dict) else None
 
     @property
     def not_there(self) -> bool:
@@ -76,8 +76,8 @@ def no_login(answer: Answer) -> bool:
 
 def no_api(access: Access, answer: Answer) -> SluiceError | None:
     """Judges as `refused` does, for the version of the API, which needs no login."""
-    found = answer.content() or {}
-    if answer.status == 404 or (answer.status == 200 and "version" not in found):
+    content = answer.content() or {}
+    if answer.status == 404 or (answer.status == 200 and "version" not in content):
         return WrongUse(
             f"no REST API of Airflow 3 (/api/v2) is below {access.url} ({answer.request}: {answer.status}): "
             f"give its base path, too; {access.remedy}"
@@ -105,7 +105,7 @@ def no_token(access: Access, answer: Answer) -> SluiceError | None:
 
 
 def no_answer(access: Access, error: Exception) -> SluiceError:
-    """Returns a server that could not be reached, or is not whom it should be."""
+    """Returns the error of a server that could not be reached, or whose certificate is refused."""
     at, cause = f"Airflow at {access.url}", _root(error)
     if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in _OTHER_NAME:
         why = line(cause.verify_message, _MOST)
@@ -127,10 +127,12 @@ def no_answer(access: Access, error: Exception) -> SluiceError:
 
 def detail(answer: Answer) -> str:
     """Returns what Airflow says; of a list of mistakes their messages, and not what was sent."""
-    said = (answer.content() or {}).get("detail", "")
-    if isinstance(said, list):
-        said = "; ".join(str(one.get("msg", "")) for one in said if isinstance(one, dict))
-    return line(str(said), _MOST) or "it does not say why"
+    explanation = (answer.content() or {}).get("detail", "")
+    if isinstance(explanation, list):
+        explanation = "; ".join(
+            str(mistake.get("msg", "")) for mistake in explanation if isinstance(mistake, dict)
+        )
+    return line(str(explanation), _MOST) or "it does not say why"
 
 
 def _login_remedy(access: Access) -> str:
@@ -142,12 +144,14 @@ def _login_remedy(access: Access) -> str:
 
 
 def _redirected(access: Access, location: str) -> str:
-    """Without the query, in which login pages keep secrets."""
-    own, other = urlsplit(access.url), urlsplit(location)
-    place = line(f"{other.scheme}://{other.netloc}{other.path}" if other.netloc else other.path, _MOST)
-    if (own.scheme, other.scheme) == ("http", "https") and own.hostname == other.hostname:
-        return f"to {place}: write https:// in {access.source}"
-    return f"to {place}, a login page or a proxy: name an address in {access.source} that takes tokens"
+    """Says where a redirect leads, without the query, in which login pages keep secrets."""
+    asked, target = urlsplit(access.url), urlsplit(location)
+    destination = line(
+        f"{target.scheme}://{target.netloc}{target.path}" if target.netloc else target.path, _MOST
+    )
+    if (asked.scheme, target.scheme) == ("http", "https") and asked.hostname == target.hostname:
+        return f"to {destination}: write https:// in {access.source}"
+    return f"to {destination}, a login page or a proxy: name an address in {access.source} that takes tokens"
 
 
 def _root(error: BaseException) -> BaseException:

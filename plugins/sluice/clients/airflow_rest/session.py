@@ -68,11 +68,11 @@ class Session:
 
     def _send(self, method: str, path: str, body: Any = None, judge: Judge = lambda *_: None) -> Answer:
         try:
-            got = self._client.request(method, path, json=body)
+            response = self._client.request(method, path, json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise no_answer(self.access, error) from error
-        place = f"{method} {path.partition('?')[0]}"
-        answer = Answer(place, got.status_code, got.text, got.headers.get("location", ""))
+        request = f"{method} {path.partition('?')[0]}"
+        answer = Answer(request, response.status_code, response.text, response.headers.get("location", ""))
         if refusal := judge(self.access, answer):
             raise refusal
         return answer

@@ -62,8 +62,8 @@ def snapshots(entries: Iterable[Mapping[str, Any]]) -> dict[str, TaskSnapshot]:
 def changed(before: Mapping[str, TaskSnapshot], now: Mapping[str, TaskSnapshot]) -> Iterator[TaskSnapshot]:
     """Yields the tasks whose lines changed. A sensor that is asked again and again stays one that waits."""
     for name, task in now.items():
-        known = before.get(name)
-        if known is None or known.text != task.text:
+        previous = before.get(name)
+        if previous is None or previous.text != task.text:
             yield task
 
 
@@ -75,6 +75,6 @@ def reason(log: Mapping[str, Any]) -> str:
     ends = [entry for entry in failed if str(entry.get("event")).startswith(_END)]
     for entry in (ends or failed)[-1:]:
         error = entry["error_detail"][0]  # and then its causes
-        kind, said = str(error.get("exc_type")), str(error.get("exc_value") or "")
-        return "timeout" if kind == _TIMEOUT else line(said or kind, _MOST)
+        kind, message = str(error.get("exc_type")), str(error.get("exc_value") or "")
+        return "timeout" if kind == _TIMEOUT else line(message or kind, _MOST)
     return ""

@@ -55,9 +55,9 @@ class Wait:
 
     def failed(self) -> list[str]:
         """Returns the first tasks of the run that failed, and how many more did."""
-        found = self.session.call("GET", f"{self._instances}&state=failed&order_by=start_date")
-        names = [TaskSnapshot.of(entry).name for entry in found["task_instances"][:_NAMED]]
-        more = int(found.get("total_entries") or len(names)) - len(names)
+        page = self.session.call("GET", f"{self._instances}&state=failed&order_by=start_date")
+        names = [TaskSnapshot.of(entry).name for entry in page["task_instances"][:_NAMED]]
+        more = int(page.get("total_entries") or len(names)) - len(names)
         return [*names, *([f"{more} more"] if more > 0 else [])]
 
     @property
@@ -82,23 +82,23 @@ class Wait:
         self._state, self._tasks = state, tasks
 
     def _read(self) -> tuple[str, dict[str, TaskSnapshot]]:
-        found = self.session.read(self.run.path)
-        if found is None:
+        run = self.session.read(self.run.path)
+        if run is None:
             return DELETED, {}
         states = "".join(f"&state={state}" for state in SHOWN)
         # The newest first: those that failed long ago were reported.
         listed: dict[str, Any] | None = self.session.read(f"{self._instances}{states}&order_by=-start_date")
-        return str(found["state"]), snapshots(reversed((listed or {}).get("task_instances", [])))
+        return str(run["state"]), snapshots(reversed((listed or {}).get("task_instances", [])))
 
     def _why(self, task: TaskSnapshot) -> str:
         """Returns why a try failed, where its log is there and may be read."""
         if not task.has_failed:
             return ""
         try:
-            found = reason(self.session.read(self.run.path + task.log) or {})
+            cause = reason(self.session.read(self.run.path + task.log) or {})
         except (Unavailable, WrongUse):
             return ""
-        return f": {found}" if found else ""
+        return f": {cause}" if cause else ""
 
     def _wait_for_server(self, error: Unavailable) -> None:
         now = self.clock()
@@ -119,7 +119,7 @@ class Wait:
 
     def _paused(self) -> Iterator[str]:
         """Yields a line where the DAG was paused while its run is under way."""
-        found = self.session.read(self.run.path.rpartition("/dagRuns/")[0])
-        if found is not None and found["is_paused"]:
+        dag = self.session.read(self.run.path.rpartition("/dagRuns/")[0])
+        if dag is not None and dag["is_paused"]:
             name = self.run.dag_id
             yield f"{name} is paused, and starts no task: `airflow dags unpause {name}` lets it go on"

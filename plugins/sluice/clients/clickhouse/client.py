@@ -86,9 +86,9 @@ class Client:
             raise ClickHouseUnavailable(self.address, shorten(str(error), 120)) from error
 
 
-def _whole(said: str | None) -> int:
-    """0 where the server, or what stands before it, says no whole number: a load does not fail for it."""
-    return int(said) if said is not None and said.isdecimal() else 0
+def _whole(text: str | None) -> int:
+    """Returns a whole number; 0 for any other text, also of a proxy: a load does not fail for it."""
+    return int(text) if text is not None and text.isdecimal() else 0
 
 
 @contextmanager

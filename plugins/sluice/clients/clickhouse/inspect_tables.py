@@ -13,20 +13,20 @@ from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, V
 def read_table(client: Client, database: str, name: str) -> TargetTable | None:
     """Returns the table with its views, or None when there is none."""
     target = (database, name)
-    found = _inspect(client, [target]).get(target)
-    if found is None:
+    inspected = _inspect(client, [target]).get(target)
+    if inspected is None:
         return None
-    view_tables, unseen = _views(client, target, found)
+    view_tables, unseen = _views(client, target, inspected)
     return TargetTable(
         table=f"{database}.{name}",
-        uuid=found.uuid,
-        engine=found.engine,
-        engine_full=found.engine_full,
-        columns=found.columns,
-        projections=found.projections,
+        uuid=inspected.uuid,
+        engine=inspected.engine,
+        engine_full=inspected.engine_full,
+        columns=inspected.columns,
+        projections=inspected.projections,
         view_tables=tuple(view_tables),
         unseen=tuple(unseen),
-        keys=f"{found.partition_key} {found.sorting_key}",
+        keys=f"{inspected.partition_key} {inspected.sorting_key}",
     )
 
 
@@ -52,7 +52,7 @@ _UNSEEN = _Inspected()
 
 
 def _inspect(client: Client, places: Collection[_Place]) -> dict[_Place, _Inspected]:
-    """Returns all of them in one statement, without those that are not there."""
+    """Reads all places by one statement; those that do not exist are left out."""
     if not places:
         return {}
     databases, names = (sorted(set(part)) for part in zip(*places, strict=True))
@@ -68,11 +68,13 @@ def _columns(rows: Iterable[Sequence[Any]]) -> tuple[Column, ...]:
     return tuple(Column(*row) for _, *row in rows)
 
 
-def _views(client: Client, target: _Place, found: _Inspected) -> tuple[list[ViewTable], list[OtherReader]]:
+def _views(
+    client: Client, target: _Place, inspected: _Inspected
+) -> tuple[list[ViewTable], list[OtherReader]]:
     """Returns every view that an INSERT into the target feeds, directly or through another's table, once."""
     view_tables: list[ViewTable] = []
     unseen: list[OtherReader] = []
-    known, level = {target}, {target: found}
+    visited, level = {target}, {target: inspected}
     while feeds := [(source, view) for source, table in level.items() for view in table.dependencies]:
         views = _inspect(client, {view for _, view in feeds})
         written = {
@@ -80,26 +82,30 @@ def _views(client: Client, target: _Place, found: _Inspected) -> tuple[list[View
             for view, seen in views.items()
             if seen.engine == "MaterializedView"
         }
-        tables = _inspect(client, {place for place in written.values() if place is not None})
+        tables = _inspect(
+            client, {destination for destination in written.values() if destination is not None}
+        )
         level = {}
         for source, view in feeds:
             if view not in written:
                 engine = views.get(view, _UNSEEN).engine
                 unseen.append(OtherReader(".".join(source), ".".join(view), engine))
-            elif (place := written[view]) is not None:
-                view_tables.append(_view_table(source, view, views[view], place, tables.get(place, _UNSEEN)))
-                if place in tables and place not in known:
-                    known.add(place)
-                    level[place] = tables[place]
+            elif (destination := written[view]) is not None:
+                view_tables.append(
+                    _view_table(source, view, views[view], destination, tables.get(destination, _UNSEEN))
+                )
+                if destination in tables and destination not in visited:
+                    visited.add(destination)
+                    level[destination] = tables[destination]
     return view_tables, unseen
 
 
 def _view_table(
-    source: _Place, view: _Place, seen: _Inspected, place: _Place, written: _Inspected
+    source: _Place, view: _Place, seen: _Inspected, destination: _Place, written: _Inspected
 ) -> ViewTable:
     return ViewTable(
         view=".".join(view),
-        table=".".join(place),
+        table=".".join(destination),
         engine=written.engine,
         sorting_key=written.sorting_key,
         columns=written.columns,

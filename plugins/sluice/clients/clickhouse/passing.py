@@ -34,7 +34,7 @@ class Passing:
 
 def read_passing(client: Client, tables: Sequence[str]) -> list[Passing]:
     """Returns what stands over one of the tables, or over what does, as far as the user sees it."""
-    found: list[Passing] = []
+    passing: list[Passing] = []
     bases = {name: name for name in tables}
     below = list(bases)
     while below:
@@ -42,14 +42,14 @@ def read_passing(client: Client, tables: Sequence[str]) -> list[Passing]:
         rows = client.rows(render("clickhouse/passing_tables"), {"texts": texts})
         above = []
         for database, name, engine, text, views in rows:
-            place = f"{database}.{name}"
-            over = next((one for one in below if _stands_over(client, engine, database, text, one)), None)
-            if over is not None and place not in bases:
-                bases[place] = bases[over]
-                above.append(place)
-                found.append(Passing(place, engine, bases[over], tuple(views)))
+            table = f"{database}.{name}"
+            over = next((base for base in below if _stands_over(client, engine, database, text, base)), None)
+            if over is not None and table not in bases:
+                bases[table] = bases[over]
+                above.append(table)
+                passing.append(Passing(table, engine, bases[over], tuple(views)))
         below = above
-    return found
+    return passing
 
 
 def _stands_over(client: Client, engine: str, database: str, text: str, table: str) -> bool:
@@ -60,20 +60,22 @@ def _stands_over(client: Client, engine: str, database: str, text: str, table: s
 
 def _reads(text: str, table: str) -> bool:
     """Returns whether a SELECT, or a function's argument, names the table (database.table)."""
-    tokens, wanted = _tokens(text), _name(table)
-    return any(tokens[at : at + 3] == wanted for at in range(len(tokens)))
+    tokens, name_tokens = _tokens(text), _name(table)
+    return any(tokens[at : at + 3] == name_tokens for at in range(len(tokens)))
 
 
 def _passes_to(text: str, database: str, table: str) -> bool:
     """Returns whether arguments of an engine or a function of a table in `database` name the table. Without a
     database it may be in any: which one each server of a cluster takes is a setting of that server."""
-    tokens, (own, _, name) = _tokens(text), _name(table)
+    tokens, (table_database, _, name) = _tokens(text), _name(table)
     if table in tokens:  # a string may be the whole name
         return True
-    if tokens[:3] == ["Alias", "(", name] and database == own:
+    if tokens[:3] == ["Alias", "(", name] and database == table_database:
         return True
     pairs = zip(tokens, tokens[1:], tokens[2:], strict=False)
-    return any(after == name and comma == "," and place in (own, "") for place, comma, after in pairs)
+    return any(
+        after == name and comma == "," and before in (table_database, "") for before, comma, after in pairs
+    )
 
 
 def _name(table: str) -> list[str]:
@@ -82,7 +84,7 @@ def _name(table: str) -> list[str]:
 
 
 def _tokens(text: str) -> list[str]:
-    """Each name, string or sign as what it says."""
+    """Returns each name and string without its quotes and escapes, and each sign as it is."""
     return [
         re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL) if token[0] in _QUOTES else token
         for token in _TOKEN.findall(text)
@@ -91,15 +93,15 @@ def _tokens(text: str) -> list[str]:
 
 def _merges(client: Client, text: str, table: str) -> bool:
     """Returns whether the pattern occurs anywhere in the name, as the server matches it."""
-    found = _MERGE.match(text)
-    if found is None:
+    match = _MERGE.match(text)
+    if match is None:
         return False
-    own, _, name = table.partition(".")
-    if found["pattern"]:
-        fits = _matches(client, own, found["database"])
+    database, _, name = table.partition(".")
+    if match["pattern"]:
+        fits = _matches(client, database, match["database"])
     else:
-        fits = [own] == _tokens(found["database"])
-    return fits and _matches(client, name, found["name"])
+        fits = [database] == _tokens(match["database"])
+    return fits and _matches(client, name, match["name"])
 
 
 def _matches(client: Client, text: str, pattern: str) -> bool:

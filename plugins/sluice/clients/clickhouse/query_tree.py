@@ -38,13 +38,13 @@ class QueryNode:
 
     @property
     def kind(self) -> str:
-        found = _NODE.match(self.text)
-        return found["kind"] if found else ""
+        match = _NODE.match(self.text)
+        return match["kind"] if match else ""
 
     @property
     def id(self) -> str:
-        found = _NODE.match(self.text)
-        return found["id"] if found else ""
+        match = _NODE.match(self.text)
+        return match["id"] if match else ""
 
     def section(self, title: str) -> list[QueryNode]:
         """Returns the children of the child with this title."""
@@ -82,8 +82,8 @@ def queries(union: QueryNode) -> list[QueryNode]:
 
 def reads(node: QueryNode, source: str) -> int:
     """Returns how often `source` (database.table) is read, in subqueries of expressions, too."""
-    found = (_TABLE.fullmatch(inner.text) for inner in node.walk())
-    return sum(1 for match in found if match and match["name"] == source)
+    matches = (_TABLE.fullmatch(inner.text) for inner in node.walk())
+    return sum(1 for match in matches if match and match["name"] == source)
 
 
 def reads_once(node: QueryNode, source: str) -> bool:
@@ -96,23 +96,25 @@ def reads_once(node: QueryNode, source: str) -> bool:
         return all(reads_once(query, source) for query in queries(node) if reads(query, source))
     froms = [child for child in node.children if child.text == "JOIN TREE"]
     elsewhere = sum(reads(child, source) for child in node.children if child not in froms)
-    places = [place for child in froms for place in _expressions(child) if reads(place, source)]
-    return not elsewhere and len(places) == 1 and reads_once(places[0], source)
+    expressions = [
+        expression for child in froms for expression in _expressions(child) if reads(expression, source)
+    ]
+    return not elsewhere and len(expressions) == 1 and reads_once(expressions[0], source)
 
 
 def _expressions(node: QueryNode) -> list[QueryNode]:
     """Returns the outermost tables and subqueries below a node."""
-    found: list[QueryNode] = []
+    expressions: list[QueryNode] = []
     for child in node.children:
-        found += [child] if child.kind in _EXPRESSIONS else _expressions(child)
-    return found
+        expressions += [child] if child.kind in _EXPRESSIONS else _expressions(child)
+    return expressions
 
 
 def passes(root: QueryNode, name: str, source: str) -> bool:
     """Returns whether the SELECT gives the column `name` of `source` as it is, under the same name."""
-    places = [index for index, given in enumerate(names(root)) if given == name]
-    known = {node.id: node for node in root.walk() if node.kind in _EXPRESSIONS}
-    return len(places) == 1 and _same(root, places[0], name, source, known)
+    places = [index for index, column in enumerate(names(root)) if column == name]
+    origins = {node.id: node for node in root.walk() if node.kind in _EXPRESSIONS}
+    return len(places) == 1 and _same(root, places[0], name, source, origins)
 
 
 def names(query: QueryNode) -> list[str]:
@@ -122,48 +124,51 @@ def names(query: QueryNode) -> list[str]:
 
 def types(query: QueryNode) -> dict[str, str]:
     """Returns the types of a SELECT's columns by name."""
-    found = {name: _TYPE.fullmatch(expression.text) for name, expression in projection(query)}
-    return {name: kind["type"].replace("\\'", "'") for name, kind in found.items() if kind}
+    matches = {name: _TYPE.fullmatch(expression.text) for name, expression in projection(query)}
+    return {name: match["type"].replace("\\'", "'") for name, match in matches.items() if match}
 
 
 def projection(query: QueryNode) -> list[tuple[str, QueryNode]]:
     """Returns (name, expression) of each column. A line is a name and a type, as the expression has it."""
     expressions = [child for item in query.section("PROJECTION") for child in item.children]
     lines = [child.text for child in query.section("PROJECTION COLUMNS")]
-    found = []
+    columns = []
     for line, expression in zip(lines, expressions, strict=True):
         kind = _TYPE.fullmatch(expression.text)
-        found.append((line.removesuffix(f" {kind['type']}") if kind else line, expression))
-    return found
+        columns.append((line.removesuffix(f" {kind['type']}") if kind else line, expression))
+    return columns
 
 
-def _same(node: QueryNode, place: int, name: str, source: str, known: dict[str, QueryNode]) -> bool:
+def _same(node: QueryNode, position: int, name: str, source: str, origins: dict[str, QueryNode]) -> bool:
     if node.kind == "UNION":
-        return all(_same(query, place, name, source, known) for query in queries(node))
-    column = _COLUMN.fullmatch(projection(node)[place][1].text)
-    origin = known.get(column["source"]) if column else None
+        return all(_same(query, position, name, source, origins) for query in queries(node))
+    column = _COLUMN.fullmatch(projection(node)[position][1].text)
+    origin = origins.get(column["source"]) if column else None
     if column is None or origin is None:
         return False
     if origin.kind == "TABLE":
         return reads(origin, source) == 1 and column["name"] == name
-    names = [given for given, _ in projection(queries(origin)[0] if origin.kind == "UNION" else origin)]
-    inner = [index for index, given in enumerate(names) if given == column["name"]]
+    names = [
+        inner_name for inner_name, _ in projection(queries(origin)[0] if origin.kind == "UNION" else origin)
+    ]
+    inner = [index for index, inner_name in enumerate(names) if inner_name == column["name"]]
     return (
-        origin.kind != "TABLE_FUNCTION" and len(inner) == 1 and _same(origin, inner[0], name, source, known)
+        origin.kind != "TABLE_FUNCTION" and len(inner) == 1 and _same(origin, inner[0], name, source, origins)
     )
 
 
-def same_reading(one: Sequence[str], source: str, other: Sequence[str], place: str) -> bool:
-    """Returns whether two trees are the same, but that the second reads `place` wherever the first reads
-    `source`."""
-    return list(_normal(one, source)) == list(_normal(other, place))
+def same_reading(lines: Sequence[str], source: str, other_lines: Sequence[str], other_source: str) -> bool:
+    """Returns whether two trees are the same, but that the second reads `other_source` wherever the first
+    reads `source`."""
+    return list(_normal(lines, source)) == list(_normal(other_lines, other_source))
 
 
 def _normal(lines: Sequence[str], source: str) -> Iterator[str]:
-    """Without the values of what the server has evaluated: those of now() differ from moment to moment."""
+    """Yields the lines without values that the server has evaluated: those of now() differ from moment to
+    moment."""
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        found = _TABLE.fullmatch(line.lstrip(" "))
-        if found and found["name"] == source:
+        match = _TABLE.fullmatch(line.lstrip(" "))
+        if match and match["name"] == source:
             yield f"{line.removesuffix(source)}the source"
         elif following.lstrip(" ") == "EXPRESSION" and "constant_value: " in line:
             yield line.partition("constant_value: ")[0]

@@ -48,8 +48,8 @@ def connect_shards(pipeline: Pipeline, of_replicas: Settings | None = None) -> I
     Raises Unavailable when none answers, and ServerError when one refuses the user.
     """
     # Airflow's own look-up is for the thread that its task runs in.
-    found = [(shard, tuple(map(find, shard.connections))) for shard in pipeline.clickhouse.parts]
-    servers = tuple(each(lambda place: _server(*place, of_replicas or {}), found))
+    shard_connections = [(shard, tuple(map(find, shard.connections))) for shard in pipeline.clickhouse.parts]
+    servers = tuple(each(lambda pair: _server(*pair, of_replicas or {}), shard_connections))
     with ExitStack() as stack:
         for server in servers:
             if server.client is not None:
@@ -83,12 +83,12 @@ def _server(shard: Shard, connections: Sequence[Connection], of_replicas: Settin
     for number, connection in enumerate(connections):
         try:
             client = open_client(connection)
-        except Unavailable as found:
-            error = error or found
+        except Unavailable as failure:
+            error = error or failure
             continue
         if shard.replicas and of_replicas:
-            known = {number: client}
-            replicas = ReadReplicas(lambda n: open_client(connections[n]), len(connections), number, known)
+            opened = {number: client}
+            replicas = ReadReplicas(lambda n: open_client(connections[n]), len(connections), number, opened)
             client = AnyReplica(replicas, of_replicas)
         return Server(shard, client)
     return Server(shard, error=error)

@@ -83,13 +83,13 @@ def render(name: str, **parts: Sql) -> Sql:
     """Returns the statement of `include/sql/<name>.sql`. Raises KeyError or TypeError when the parts do not
     fit."""
     text = _read(name)
-    wanted = set(_PLACEHOLDER.findall(text))
-    if wanted != set(parts):
-        raise KeyError(f"{name}.sql takes {sorted(wanted)}, not {sorted(parts)}")
+    placeholders = set(_PLACEHOLDER.findall(text))
+    if placeholders != set(parts):
+        raise KeyError(f"{name}.sql takes {sorted(placeholders)}, not {sorted(parts)}")
     for key, part in parts.items():
         if not isinstance(part, Sql):
             raise TypeError(f"{name}.sql: {key} is {part!r}, which is not quoted")
-    return Sql(_PLACEHOLDER.sub(lambda found: parts[found[1]], text))
+    return Sql(_PLACEHOLDER.sub(lambda match: parts[match[1]], text))
 
 
 @cache

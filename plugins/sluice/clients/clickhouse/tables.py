@@ -121,17 +121,17 @@ def called(name: str, view: str) -> str:
 def view_target(database: str, uuid: str, text: str) -> tuple[str, str] | None:
     """Returns (database, table) that a view of this definition writes to; None for one that refreshes by
     itself."""
-    found = _VIEW.match(text)
-    return None if found is not None and found["refresh"] else written_by(database, uuid, text)
+    match = _VIEW.match(text)
+    return None if match is not None and match["refresh"] else written_by(database, uuid, text)
 
 
 def written_by(database: str, uuid: str, text: str) -> tuple[str, str]:
     """Returns what `view_target` does, also for a view that refreshes by itself."""
-    found = _VIEW.match(text)
-    if found is not None and found["refresh"]:
-        found = _REFRESHING.search(text, found.start("refresh"))
-    if found is not None and found["table"]:
-        return _unquoted(found["database"]), _unquoted(found["table"])
+    match = _VIEW.match(text)
+    if match is not None and match["refresh"]:
+        match = _REFRESHING.search(text, match.start("refresh"))
+    if match is not None and match["table"]:
+        return _unquoted(match["database"]), _unquoted(match["table"])
     return database, f"{_OWN}{uuid}"
 
 
@@ -196,7 +196,7 @@ class Column:
 
     @property
     def definition(self) -> Sql:
-        added = "".join(f"{one}, " for one in self.added)
+        added = "".join(f"{column}, " for column in self.added)
         return Sql(f"{added}{self._own}")
 
     @property
@@ -212,7 +212,7 @@ class Column:
         """What makes a table like the target one that the rows can be inserted into."""
         if not self.computed:
             return ()
-        return (*(Sql(f"ADD COLUMN {one}") for one in self.added), Sql(f"MODIFY COLUMN {self._own}"))
+        return (*(Sql(f"ADD COLUMN {column}") for column in self.added), Sql(f"MODIFY COLUMN {self._own}"))
 
     @property
     def _evaluated(self) -> str:
@@ -240,7 +240,7 @@ _NO_MERGES = (
 
 def staged_engine(table: TargetTable | ViewTable) -> Sql:
     """Returns the engine of a table of this server alone that keeps its rows, and whose parts fit `table`."""
-    engine = _REPLICATED.sub(lambda found: found[1] + ("(" if found[2] else ""), table.engine_full, count=1)
+    engine = _REPLICATED.sub(lambda match: match[1] + ("(" if match[2] else ""), table.engine_full, count=1)
     if " TTL " not in engine:
         return Sql(engine)
     return Sql(f"{engine}{',' if _SETTINGS.search(engine) else ' SETTINGS'} {_NO_MERGES}")

@@ -42,8 +42,8 @@ class Type:
     @property
     def spelled_names(self) -> list[str]:
         """The names of a named Tuple's elements, as the server spells them; none of an unnamed one."""
-        found = [_NAMED.fullmatch(text) for text in self.arguments]
-        return [one[1] for one in found if one is not None]
+        matches = [_NAMED.fullmatch(text) for text in self.arguments]
+        return [match[1] for match in matches if match is not None]
 
     @property
     def plain(self) -> Type:
@@ -80,15 +80,15 @@ def parse(text: str) -> Type:
 
 def named(text: str) -> tuple[str, Type]:
     """Returns (name, type) of one of these arguments."""
-    found = _NAMED.fullmatch(text)
-    if found is None:
+    match = _NAMED.fullmatch(text)
+    if match is None:
         return "", parse(text)
-    name = _unescaped(found[1][1:-1]) if found[1].startswith("`") else found[1]
-    return name, parse(found[2])
+    name = _unescaped(match[1][1:-1]) if match[1].startswith("`") else match[1]
+    return name, parse(match[2])
 
 
 def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text, flags=re.DOTALL)
 
 
 def _arguments(text: str) -> list[str]:

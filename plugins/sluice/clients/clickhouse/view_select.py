@@ -16,15 +16,15 @@ _TOKEN = re.compile(
 )
 
 
-def candidates(select: str, source: str, place: Sql) -> Iterator[Sql]:
-    """`select` with `place` for `source` (database.table). The second gives it the source's name as an alias:
-    columns may be qualified by that alone."""
+def candidates(select: str, source: str, replacement: Sql) -> Iterator[Sql]:
+    """Yields `select` with `replacement` in place of `source` (database.table). The second candidate gives it
+    the source's name as an alias: columns may be qualified by that alone."""
     tokens = _TOKEN.findall(select)
     places = _places(tokens, *source.split(".", 1))
-    yield _written(tokens, dict.fromkeys(places, place))
+    yield _written(tokens, dict.fromkeys(places, replacement))
     alias = identifier(source.split(".", 1)[1])
     named = {
-        start: alias if qualifies else place if aliased else Sql(f"{place} AS {alias}")
+        start: alias if qualifies else replacement if aliased else Sql(f"{replacement} AS {alias}")
         for start, (qualifies, aliased) in places.items()
     }
     yield _written(tokens, named)
@@ -41,8 +41,9 @@ def is_union(select: str) -> bool:
 
 
 def _places(tokens: list[str], database: str, name: str) -> dict[int, tuple[bool, bool]]:
-    """By index of `database`, `.`, `name`: whether a column follows, and whether an alias does."""
-    found = {}
+    """Returns by the index at which `database`, `.`, `name` begin, whether a column follows, and whether an
+    alias does."""
+    places = {}
     for start in range(len(tokens) - 2):
         here = tokens[start : start + 3]
         if (_plain(here[0]), here[1], _plain(here[2])) != (database, ".", name):
@@ -50,8 +51,8 @@ def _places(tokens: list[str], database: str, name: str) -> dict[int, tuple[bool
         if start and tokens[start - 1] == ".":
             continue
         rest = [token for token in tokens[start + 3 : start + 6] if not token.isspace()]
-        found[start] = (rest[:1] == ["."], rest[:1] == ["AS"])
-    return found
+        places[start] = (rest[:1] == ["."], rest[:1] == ["AS"])
+    return places
 
 
 def _plain(token: str) -> str:

@@ -27,18 +27,18 @@ def lookup(conn_id: str) -> Connection | None:
     if not _airflow_is_set_up():
         return None
     with _logging_to_stderr():
-        found = airflow_connection(conn_id)
-    if found is None:
+        stored = airflow_connection(conn_id)
+    if stored is None:
         return None
     return Connection(
         conn_id,
-        conn_type=found.conn_type or "",
-        host=found.host,
-        port=found.port,
-        login=found.login,
-        password=found.password,
-        schema=found.schema,
-        extra=found.extra_dejson,
+        conn_type=stored.conn_type or "",
+        host=stored.host,
+        port=stored.port,
+        login=stored.login,
+        password=stored.password,
+        schema=stored.schema,
+        extra=stored.extra_dejson,
     )
 
 
@@ -108,11 +108,11 @@ def _logging_to_stderr() -> Iterator[None]:
         yield
     import structlog
 
-    made = structlog.get_config()["logger_factory"]
+    logger_factory = structlog.get_config()["logger_factory"]
 
     def make(*arguments: Any) -> Any:
         with redirect_stdout(sys.stderr):
-            return made(*arguments)
+            return logger_factory(*arguments)
 
     structlog.configure(logger_factory=make)
 

@@ -40,14 +40,14 @@ def parse(conn_id: str, text: str) -> Connection:
 
 def _from_json(conn_id: str, text: str) -> Connection:
     content = json.loads(text)
-    known = ("host", "login", "password", "schema")
+    keys = ("host", "login", "password", "schema")
     port = content.get("port")
     return Connection(
         conn_id,
         conn_type=_conn_type(content.get("conn_type") or ""),
         port=int(port) if port else None,
         extra=_extra(content.get("extra")),
-        **{name: content.get(name) for name in known},
+        **{name: content.get(name) for name in keys},
     )
 
 

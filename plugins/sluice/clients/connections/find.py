@@ -20,9 +20,9 @@ from sluice.runtime import PROJECT
 
 def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection:
     """Returns the connection of that id. Raises WrongUse when it is unknown, or its text is malformed."""
-    found = known(conn_id, environment)
-    if found is not None:
-        return found
+    connection = known(conn_id, environment)
+    if connection is not None:
+        return connection
     default = _EMBEDDED.get(conn_id)
     if default is not None:
         return default(environment)
@@ -42,9 +42,9 @@ def known(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connecti
 
 def airflow_base_url(environment: Mapping[str, str] = os.environ) -> str:
     """Returns `[api] base_url` of Airflow's configuration; empty where that says none."""
-    given = environment.get("AIRFLOW__API__BASE_URL")
-    if given is not None:
-        return given
+    url = environment.get("AIRFLOW__API__BASE_URL")
+    if url is not None:
+        return url
     airflow = _airflow()
     return "" if airflow is None else str(airflow.base_url())
 

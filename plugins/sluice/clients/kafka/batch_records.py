@@ -33,11 +33,11 @@ def parts_of(batch: StoredBatch, max_record: int) -> Iterator[Part]:
         if batch.magic < 2:
             yield from old_parts(batch, max_record)
             return
-        for found in _walk(batch, max_record):
-            if isinstance(found, _Skipped):
-                yield Part([found.offset], [found.stamp], [None], [None], [None], found.size)
+        for records in _walk(batch, max_record):
+            if isinstance(records, _Skipped):
+                yield Part([records.offset], [records.stamp], [None], [None], [None], records.size)
             else:
-                yield _part(batch, *found)
+                yield _part(batch, *records)
 
 
 def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -53,23 +53,23 @@ def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
                 offsets, stamps = np.array(some, np.int64).T
                 yield offsets, stamps
             return
-        for found in _walk(batch, _HOLD_NONE):
-            if isinstance(found, _Skipped):
-                yield np.array([found.offset]), np.array([found.stamp])
-            elif len(found.starts) < _FEW:
-                yield _few(batch, found)
+        for records in _walk(batch, _HOLD_NONE):
+            if isinstance(records, _Skipped):
+                yield np.array([records.offset]), np.array([records.stamp])
+            elif len(records.starts) < _FEW:
+                yield _few(batch, records)
             else:
-                offsets, stamps, at = _places(batch, np.frombuffer(found.data, np.uint8), found.starts)
-                if (at > found.ends).any():
+                offsets, stamps, at = _places(batch, np.frombuffer(records.data, np.uint8), records.starts)
+                if (at > records.ends).any():
                     raise IndexError
                 yield offsets, stamps
 
 
-def _few(batch: StoredBatch, found: _Whole) -> tuple[np.ndarray, np.ndarray]:
+def _few(batch: StoredBatch, records: _Whole) -> tuple[np.ndarray, np.ndarray]:
     offsets, stamps = [], []
-    for start, end in zip(found.starts, found.ends, strict=True):
-        delta, at = _number(found.data, start + 1)
-        offset, at = _number(found.data, at)
+    for start, end in zip(records.starts, records.ends, strict=True):
+        delta, at = _number(records.data, start + 1)
+        offset, at = _number(records.data, at)
         if at > end:
             raise IndexError
         offsets.append(batch.start + offset)
@@ -100,7 +100,7 @@ def _ends() -> Iterator[None]:
 
 
 def _walk(batch: StoredBatch, most: int) -> Iterator[_Whole | _Skipped]:
-    """All records, in their order: those of more than `most` bytes that no piece holds whole are skipped."""
+    """Yields all records in order. Those of more than `most` bytes that no piece holds whole are skipped."""
     source, left = ByteSource(pieces(batch.codec, batch.body or memoryview(b""))), batch.records
     while left > 0:
         starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
@@ -114,7 +114,7 @@ def _walk(batch: StoredBatch, most: int) -> Iterator[_Whole | _Skipped]:
 
 
 def _next(batch: StoredBatch, source: ByteSource, most: int) -> _Skipped | None:
-    """Gathers the whole of the next record, or skips one that is too large and tells its place."""
+    """Gathers the whole next record, or skips one that is too large and returns its place and size."""
     source.gather(_FRONT)
     size, at = _number(source.data, 0)
     if size <= most:
@@ -129,7 +129,7 @@ def _next(batch: StoredBatch, source: ByteSource, most: int) -> _Skipped | None:
 
 
 def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
-    """Returns where the records that are there as a whole begin, behind their lengths, and end."""
+    """Returns where the records that `data` holds whole begin, behind their lengths, and where they end."""
     starts: list[int] = []
     ends: list[int] = []
     at, end = 0, len(data)
@@ -181,20 +181,20 @@ def _texts(
     after = at + np.maximum(sizes, 0)
     if (after > ends).any():
         raise IndexError
-    found: list[bytes | None] = [data[s:e] for s, e in zip(at.tolist(), after.tolist(), strict=True)]
+    texts: list[bytes | None] = [data[s:e] for s, e in zip(at.tolist(), after.tolist(), strict=True)]
     for number in np.flatnonzero(sizes < 0):
-        found[number] = None
-    return found, after
+        texts[number] = None
+    return texts, after
 
 
 def _headers(data: bytes, count: int, at: int) -> tuple[StoredHeaders, int]:
     """Names as Java reads them: U+FFFD for what is not UTF-8."""
-    found: StoredHeaders = []
+    headers: StoredHeaders = []
     for _ in range(count):
         name, at = _text(data, at)
         value, at = _text(data, at)
-        found.append(((name or b"").decode(errors="replace"), value))
-    return found, at
+        headers.append(((name or b"").decode(errors="replace"), value))
+    return headers, at
 
 
 def _text(data: bytes, at: int) -> tuple[bytes | None, int]:
@@ -216,7 +216,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _numbers(text: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`_number` at many places."""
+    """Does as `_number` at many places at once."""
     bytes_ = text[at]
     numbers, at, shift = (bytes_ & 0x7F).astype(np.uint64), at + 1, 7
     longer = np.flatnonzero(bytes_ & 0x80)

@@ -32,8 +32,8 @@ class DamagedBatch(KafkaError):
 
 def error_of(code: int) -> type[KafkaError]:
     """Returns the class of a broker's error code; NoError for 0."""
-    found: type[KafkaError] = for_code(code)  # type: ignore[no-untyped-call]  # its stub has no types
-    return found
+    error_class: type[KafkaError] = for_code(code)  # type: ignore[no-untyped-call]  # its stub has no types
+    return error_class
 
 
 @contextmanager

@@ -47,12 +47,12 @@ def ensure_topic(settings: KafkaSettings, topic: str, partitions: int) -> TopicL
 class _TopicAdmin(KafkaAdminClient):
     def ensure(self, topic: str, partitions: int) -> TopicLimits:
         if topic not in self.list_topics():
-            wanted = {topic: {"num_partitions": partitions, "configs": _NEW_TOPIC}}
+            new_topics = {topic: {"num_partitions": partitions, "configs": _NEW_TOPIC}}
             try:
-                self.create_topics(wanted, wait_for_metadata=True)
+                self.create_topics(new_topics, wait_for_metadata=True)
             except TopicAlreadyExistsError:
                 self.wait_for_topics([topic])
-        (found,) = self.describe_topics([topic])
+        (description,) = self.describe_topics([topic])
         resource = ConfigResource(
             ConfigResourceType.TOPIC, topic, dict.fromkeys((_BEFORE, _AFTER, _SIZE), "")
         )
@@ -60,9 +60,9 @@ class _TopicAdmin(KafkaAdminClient):
         # Brokers before 3.6 have neither setting of time: they take any.
         values = {name: int(settings[name]["value"]) for name in (_BEFORE, _AFTER, _SIZE) if name in settings}
         return TopicLimits(
-            len(found["partitions"]),
+            len(description["partitions"]),
             values.get(_BEFORE, 2**62),
             values.get(_AFTER, 2**62),
-            str(found["topic_id"]),
+            str(description["topic_id"]),
             values.get(_SIZE, _DEFAULT_SIZE),
         )

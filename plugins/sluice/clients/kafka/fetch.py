@@ -92,25 +92,24 @@ class FetchAdmin(KafkaAdminClient):
     ) -> Iterator[StoredBatch]:
         """Yields all batches that hold the offsets `[start, until)`, also those that no consumer shows."""
         while start < until:
-            found = self.fetch(place, start, isolation)
-            if not found.batches:
-                if self.emptied(place.topic, found, until):
+            fetched = self.fetch(place, start, isolation)
+            if not fetched.batches:
+                if self.emptied(place.topic, fetched, until):
                     return
                 raise KafkaTimeoutError(f"{place.topic}/{place.partition} brings no more records")
-            yield from found.batches
-            start = found.batches[-1].until
+            yield from fetched.batches
+            start = fetched.batches[-1].until
 
-    def emptied(self, topic: str, found: Fetched, until: int) -> bool:
-        """Returns whether an answer without batches says that none is left before `until`: the broker gives
-        the next one that it holds, and compaction may have removed all. Another topic's records are waited
-        for."""
-        return not found.batches and found.end >= until and self.compacted(topic)
+    def emptied(self, topic: str, fetched: Fetched, until: int) -> bool:
+        """Returns whether an answer without batches means that compaction has removed all records before
+        `until`. Where the topic is not compacted, its records are still to come."""
+        return not fetched.batches and fetched.end >= until and self.compacted(topic)
 
     def compacted(self, topic: str) -> bool:
-        """False, too, without the right to see the topic's settings: Kafka then names none."""
+        """Returns whether the topic is compacted; False, too, without the right to see its settings."""
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": ""})
-        found = self.describe_configs([resource], config_filter="all")
-        policy = found.get("topic", {}).get(topic, {}).get("cleanup.policy", {})
+        configs = self.describe_configs([resource], config_filter="all")
+        policy = configs.get("topic", {}).get(topic, {}).get("cleanup.policy", {})
         return "compact" in (policy.get("value") or "")
 
     def _fetch(self, place: TopicPartition, offset: int, level: IsolationLevel, most: int) -> Fetched:
@@ -118,13 +117,14 @@ class FetchAdmin(KafkaAdminClient):
             self._led_by[place] = self._leader(place)
         request = _request(place, offset, level, most)
         response: Any = self._manager.run(self._sent, request, self._led_by[place])
-        found = response.responses[0].partitions[0]
-        error = error_of(found.error_code)
+        partition = response.responses[0].partitions[0]
+        error = error_of(partition.error_code)
         if error is not NoError:
             raise error(f"{place.topic}/{place.partition} at offset {offset}")
-        batches = _sound(place, offset, list(stored_batches(found.records or b"", offset)))
-        aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
-        end = found.last_stable_offset if level is IsolationLevel.READ_COMMITTED else found.high_watermark
+        batches = _sound(place, offset, list(stored_batches(partition.records or b"", offset)))
+        aborted = [(t.first_offset, t.producer_id) for t in partition.aborted_transactions or ()]
+        committed = level is IsolationLevel.READ_COMMITTED
+        end = partition.last_stable_offset if committed else partition.high_watermark
         return Fetched(batches, hidden_of(batches, aborted), end)
 
     def _leader(self, place: TopicPartition) -> int:
@@ -140,29 +140,29 @@ class FetchAdmin(KafkaAdminClient):
 
 
 def _sound(place: TopicPartition, offset: int, batches: Sequence[StoredBatch]) -> tuple[StoredBatch, ...]:
-    """Returns those from the one on that holds `offset`, up to the first that is damaged. That one is in
-    nobody's way who does not ask for it."""
+    """Returns the batches from the one on that holds `offset`, up to the first damaged one. Raises
+    DamagedBatch where the damaged one is the next."""
     sound = list(takewhile(attrgetter("sound"), batches))
-    wanted = tuple(batch for batch in sound if batch.until > offset)
-    if not wanted and len(sound) < len(batches):
+    asked = tuple(batch for batch in sound if batch.until > offset)
+    if not asked and len(sound) < len(batches):
         raise DamagedBatch(place, batches[len(sound)].start, "its checksum is not that of its bytes")
-    return wanted
+    return asked
 
 
 def hidden_of(batches: Sequence[StoredBatch], aborted: Sequence[tuple[int, int]]) -> frozenset[int]:
     """Returns the places of markers and of aborted batches. `aborted` transactions have their first offset
     and their producer; one ends with its producer's marker."""
-    waiting, open_now, found = sorted(aborted), set(), set()
+    waiting, open_now, hidden = sorted(aborted), set(), set()
     for number, batch in enumerate(batches):
         while waiting and waiting[0][0] < batch.until:
             open_now.add(waiting.pop(0)[1])
         if batch.control:
-            found.add(number)
+            hidden.add(number)
             if ends_abortion(batch):
                 open_now.discard(batch.producer)
         elif batch.transactional and batch.producer in open_now:
-            found.add(number)
-    return frozenset(found)
+            hidden.add(number)
+    return frozenset(hidden)
 
 
 @contextmanager

@@ -33,11 +33,11 @@ def not_hidden(fetch: Callable[[int, int], Fetched], holes: Sequence[Hole]) -> l
     number, most = 0, _JUMP_BYTES
     while number < len(holes):
         at = holes[number][0]
-        found = fetch(at, most)
-        if not found.batches:  # the end of what can be read
+        fetched = fetch(at, most)
+        if not fetched.batches:  # the end of what can be read
             return joined([*left, *holes[number:]])
-        reach = found.batches[-1].until
-        hidden = [(batch.start, batch.until) for batch in found.hidden_batches]
+        reach = fetched.batches[-1].until
+        hidden = [(batch.start, batch.until) for batch in fetched.hidden_batches]
         while number < len(holes) and holes[number][1] <= reach:
             left += without(holes[number], hidden)
             number += 1
@@ -64,12 +64,13 @@ def without(hole: Hole, hidden: Sequence[Hole]) -> Iterator[Hole]:
 
 
 def joined(holes: Iterable[Hole]) -> list[Hole]:
-    found: list[Hole] = []
+    """Merges holes that follow each other without a gap."""
+    merged: list[Hole] = []
     for start, until in holes:
-        if found and found[-1][1] == start:
-            start = found.pop()[0]
-        found.append((start, until))
-    return found
+        if merged and merged[-1][1] == start:
+            start = merged.pop()[0]
+        merged.append((start, until))
+    return merged
 
 
 class BatchAdmin(FetchAdmin):

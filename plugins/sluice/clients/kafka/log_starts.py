@@ -24,14 +24,14 @@ def kept_ms(settings: Mapping[str, str]) -> int | None:
     is known where segments go by size, where a topic is compacted, and where nothing goes by age: then
     something else has moved the log start.
     """
-    known = {name: settings.get(name) for name in ("cleanup.policy", "retention.bytes", "retention.ms")}
+    cleanup = {name: settings.get(name) for name in ("cleanup.policy", "retention.bytes", "retention.ms")}
     if (
-        known["cleanup.policy"] != "delete"
-        or known["retention.bytes"] != "-1"
-        or known["retention.ms"] is None
+        cleanup["cleanup.policy"] != "delete"
+        or cleanup["retention.bytes"] != "-1"
+        or cleanup["retention.ms"] is None
     ):
         return None
-    kept = int(known["retention.ms"])
+    kept = int(cleanup["retention.ms"])
     return kept if kept >= 0 else None
 
 
@@ -44,9 +44,9 @@ def log_starts(reader: TopicReader, cluster: str, ranges: Iterable[OffsetRange])
     """Reads the log start of every range's partition. Raises what `Topics.describe` raises, PartitionMissing
     for a partition that is not listed, TopicRecreated for a topic with another id than the range's."""
     starts: dict[tuple[str, int], int] = {}
-    wanted = {(r.topic, r.uuid, r.partition) for r in ranges}
-    states = {topic: reader.describe(topic) for topic in sorted({topic for topic, _, _ in wanted})}
-    for topic, uuid, partition in sorted(wanted):
+    partitions = {(r.topic, r.uuid, r.partition) for r in ranges}
+    states = {topic: reader.describe(topic) for topic in sorted({topic for topic, _, _ in partitions})}
+    for topic, uuid, partition in sorted(partitions):
         if states[topic].uuid != uuid:
             raise TopicRecreated(cluster, topic, uuid, states[topic].uuid)
         if partition not in states[topic].log_starts:

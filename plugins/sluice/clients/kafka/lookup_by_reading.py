@@ -36,12 +36,12 @@ def by_reading(
     what is known to lie in a batch at which it fails. `batches` gives all batches from the one on that holds
     an offset. Raises Unreadable.
     """
-    found: list[OffsetAndTime] = []
+    answers: list[OffsetAndTime] = []
     held: StoredBatch | None = None  # in which the last answer was found by reading
     for instant in instants:
-        last = found[-1] if found else None
+        last = answers[-1] if answers else None
         if last is not None and (last[0] == NONE or instant <= last[1]):
-            found.append(last)
+            answers.append(last)
             continue
         answer: OffsetAndTime | None = None
         if last is not None and held is not None and instant <= held.max_stamp:
@@ -53,8 +53,8 @@ def by_reading(
         if answer is None:
             start = _start(ask, log_start, instant, last, held)
             answer, held = ((NONE, -1), None) if start == NONE else first_at(batches(start), start, instant)
-        found.append(answer)
-    return found
+        answers.append(answer)
+    return answers
 
 
 def first_at(
@@ -78,9 +78,9 @@ def _start(
     held: StoredBatch | None,
 ) -> int:
     """Returns an offset that the answer does not lie before; NONE where there is no record that late."""
-    known = held.max_stamp if held is not None else None
+    held_stamp = held.max_stamp if held is not None else None
     for before in EARLIER_MS:
-        if last is not None and known is not None and instant - before <= known:
+        if last is not None and held_stamp is not None and instant - before <= held_stamp:
             return last[0]
         answer = ask(max(instant - before, 0))
         if answer is not None:

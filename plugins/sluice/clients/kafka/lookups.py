@@ -55,10 +55,10 @@ class PartitionLookUp:
         """Takes the next records in the partition's order."""
         latest = np.maximum.accumulate(timestamps)
         while (row := len(self.offsets)) < len(instants):
-            place = int(np.searchsorted(latest, instants[row]))
-            if place == len(latest):
+            index = int(np.searchsorted(latest, instants[row]))
+            if index == len(latest):
                 return
-            self.take(row, (int(offsets[place]), int(timestamps[place])), instants)
+            self.take(row, (int(offsets[index]), int(timestamps[index])), instants)
 
 
 def divided(instants: Sequence[int], partitions: int) -> list[Sequence[int]]:
@@ -70,12 +70,12 @@ def divided(instants: Sequence[int], partitions: int) -> list[Sequence[int]]:
 
 def joined(shares: Sequence[Mapping[int, PartitionLookUp]]) -> dict[int, PartitionLookUp]:
     """Returns the answers to ranges of instants that follow each other."""
-    found = dict(shares[0])
+    answers = dict(shares[0])
     for share in shares[1:]:
         for partition, rows in share.items():
-            found[partition].offsets.extend(rows.offsets)
-            found[partition].timestamps.extend(rows.timestamps)
-    return found
+            answers[partition].offsets.extend(rows.offsets)
+            answers[partition].timestamps.extend(rows.timestamps)
+    return answers
 
 
 def look_up(
@@ -90,25 +90,25 @@ def look_up(
 
     `read` gives the visible records of spans, in each partition's order.
     """
-    found = {partition: PartitionLookUp() for partition in ends}
+    look_ups = {partition: PartitionLookUp() for partition in ends}
     if len(ends) * len(instants) >= QUESTIONS_PER_CONSUMER:
-        _read_sparse(found, ends, instants, ask, read)
+        _read_sparse(look_ups, ends, instants, ask, read)
     while True:
-        first = {p: len(done.offsets) for p, done in found.items() if len(done.offsets) < len(instants)}
+        first = {p: len(done.offsets) for p, done in look_ups.items() if len(done.offsets) < len(instants)}
         if not first:
-            return found
+            return look_ups
         questions = [
             {p: instants[row + step] for p, row in first.items() if row + step < len(instants)}
             for step in range(width)
         ]
         for step, reply in enumerate(ask([question for question in questions if question])):
             for partition, answer in reply.items():
-                if len(found[partition].offsets) == first[partition] + step:
-                    found[partition].take(first[partition] + step, answer, instants)
+                if len(look_ups[partition].offsets) == first[partition] + step:
+                    look_ups[partition].take(first[partition] + step, answer, instants)
 
 
 def _read_sparse(
-    found: Mapping[int, PartitionLookUp],
+    look_ups: Mapping[int, PartitionLookUp],
     ends: Mapping[int, int],
     instants: Sequence[int],
     ask: Callable[[Sequence[TimeByPartition]], Sequence[Reply]],
@@ -118,15 +118,15 @@ def _read_sparse(
     first, last = ask([dict.fromkeys(ends, instants[0]), dict.fromkeys(ends, instants[-1])])
     spans: dict[int, tuple[int, int]] = {}
     for partition, end in ends.items():
-        found[partition].take(0, first[partition], instants)
+        look_ups[partition].take(0, first[partition], instants)
         start, until = (
             end if reply[partition][0] == NONE else reply[partition][0] for reply in (first, last)
         )
         if until - start <= RECORDS_PER_QUESTION * len(instants):
             spans[partition] = start, until
     for part in read({p: span for p, span in spans.items() if span[0] < span[1]}):
-        found[part.partition].read_on(part.offsets, part.timestamps, instants)
+        look_ups[part.partition].read_on(part.offsets, part.timestamps, instants)
     for partition in spans:
-        row = len(found[partition].offsets)
+        row = len(look_ups[partition].offsets)
         if row < len(instants):
-            found[partition].take(row, last[partition], instants)
+            look_ups[partition].take(row, last[partition], instants)

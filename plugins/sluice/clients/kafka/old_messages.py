@@ -35,7 +35,7 @@ class _Message(NamedTuple):
 
 def old_parts(batch: StoredBatch, max_record: int) -> Iterator[Part]:
     """Yields parts as `batch_records.parts_of` does. Raises Unreadable, IndexError and struct.error."""
-    for too_large, messages in groupby(_messages_of(batch, max_record), lambda one: one.too_large):
+    for too_large, messages in groupby(_messages_of(batch, max_record), lambda message: message.too_large):
         while some := list(islice(messages, _AT_ONCE if too_large is None else 1)):
             offsets, stamps, keys, values, _ = zip(*some, strict=True)
             yield Part(list(offsets), list(stamps), keys, values, [None] * len(some), too_large)
@@ -47,7 +47,8 @@ def old_places(batch: StoredBatch) -> Iterator[tuple[int, int]]:
 
 
 def _messages_of(batch: StoredBatch, most: int) -> Iterator[_Message]:
-    """Yields those of more than `most` bytes, where no piece holds them whole, without their contents."""
+    """Yields all messages; those of more than `most` bytes that no piece holds whole come without their
+    contents."""
     outer = memoryview(batch.body or b"")
     if not batch.codec:
         return _messages(batch, ByteSource(pieces(0, outer)), 0, most)

@@ -60,8 +60,8 @@ class RecordBody(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes that are held, about."""
-        own = sum(len(name) + len(value or b"") for name, value in self.headers or ())
-        return own + len(self.key or b"") + len(self.value or b"")
+        header_bytes = sum(len(name) + len(value or b"") for name, value in self.headers or ())
+        return header_bytes + len(self.key or b"") + len(self.value or b"")
 
 
 class BoundedReader:
@@ -95,23 +95,23 @@ class BoundedReader:
         none."""
         place, at = TopicPartition(*span[:2]), span.start
         while at < span.until:
-            found = self._next(place, at, span.until)
-            if not found.batches:
+            fetched = self._next(place, at, span.until)
+            if not fetched.batches:
                 return
-            yield from (batch for batch in found.visible if batch.start < span.until)
-            at = found.batches[-1].until
+            yield from (batch for batch in fetched.visible if batch.start < span.until)
+            at = fetched.batches[-1].until
 
     def each(self, topic: str, partition: int, offsets: Sequence[int]) -> Iterator[RecordBody]:
         """Yields the records at `offsets`, which ascend. Batches between them are not unpacked."""
         place, number = TopicPartition(topic, partition), 0
         while number < len(offsets):
-            found = self._held_at(place, offsets[number])
-            for batch in found.visible:
+            fetched = self._held_at(place, offsets[number])
+            for batch in fetched.visible:
                 last = bisect_left(offsets, batch.until, number)
                 if number < last:
                     yield from self._chosen(place, batch, offsets[number:last])
                     number = last
-            if number < len(offsets) and offsets[number] < found.batches[-1].until:
+            if number < len(offsets) and offsets[number] < fetched.batches[-1].until:
                 raise self._silent(place, f"no longer has offset {offsets[number]}")
 
     def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
@@ -139,33 +139,33 @@ class BoundedReader:
             if batches[0].start <= offset < batches[-1].until:
                 return self._held[1]
         self._held = None
-        found = self._next(place, offset, offset + 1, _FEW_BYTES)
-        if not found.batches:
+        fetched = self._next(place, offset, offset + 1, _FEW_BYTES)
+        if not fetched.batches:
             raise self._silent(place, f"no longer has offset {offset}")
-        self._held = place, found
-        return found
+        self._held = place, fetched
+        return fetched
 
     def _chosen(
         self, place: TopicPartition, batch: StoredBatch, offsets: Sequence[int]
     ) -> Iterator[RecordBody]:
-        span, wanted = OffsetSpan(*place, offsets[0], offsets[-1] + 1), set(offsets)
+        span, missing = OffsetSpan(*place, offsets[0], offsets[-1] + 1), set(offsets)
         for records in self._batch(span, batch):
             for number, offset in enumerate(records.offsets):
-                if offset in wanted:
-                    wanted.remove(offset)
+                if offset in missing:
+                    missing.remove(offset)
                     contents = (records.keys[number], records.values[number], records.headers[number])
                     yield RecordBody(*contents, records.too_large.get(number))
-        if wanted:
-            raise self._silent(place, f"no longer has offset {min(wanted)}")
+        if missing:
+            raise self._silent(place, f"no longer has offset {min(missing)}")
 
     def _next(self, place: TopicPartition, at: int, until: int, *most: int) -> Fetched:
         """Returns the next batches; none where compaction has left none of `[at, until)`."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with reached(self._settings):
             while time.monotonic() < deadline:
-                found = self._fetched(place, at, *most)
-                if found.batches or self._opened().emptied(place.topic, found, until):
-                    return found
+                fetched = self._fetched(place, at, *most)
+                if fetched.batches or self._opened().emptied(place.topic, fetched, until):
+                    return fetched
         raise self._silent(place, "brings no more records")
 
     def _fetched(self, place: TopicPartition, at: int, *most: int) -> Fetched:
@@ -183,19 +183,19 @@ class BoundedReader:
     def _batch(self, span: OffsetSpan, batch: StoredBatch) -> Iterator[PartitionRecords]:
         with self.readable(span, batch):
             for part in parts_of(batch, self._max_record):
-                own = slice(bisect_left(part.offsets, span.start), bisect_left(part.offsets, span.until))
-                if own.start < own.stop:
-                    yield _records(span, part, own)
+                inside = slice(bisect_left(part.offsets, span.start), bisect_left(part.offsets, span.until))
+                if inside.start < inside.stop:
+                    yield _records(span, part, inside)
 
 
-def _records(span: OffsetSpan, part: Part, own: slice) -> PartitionRecords:
+def _records(span: OffsetSpan, part: Part, inside: slice) -> PartitionRecords:
     return PartitionRecords(
         span.topic,
         span.partition,
-        part.offsets[own],
-        part.timestamps[own],
-        part.keys[own],
-        part.values[own],
-        part.headers[own],
+        part.offsets[inside],
+        part.timestamps[inside],
+        part.keys[inside],
+        part.values[inside],
+        part.headers[inside],
         {} if part.too_large is None else {0: part.too_large},
     )

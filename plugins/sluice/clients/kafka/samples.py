@@ -43,7 +43,7 @@ def newest(cluster: Cluster, topic: str, count: int, max_record: int) -> list[Sa
         if state.log_starts[number] < end
     ]
     with BoundedReader(settings_of(cluster), max_record) as reader:
-        return [one for records in reader.read(spans) for one in _each(records)]
+        return [record for records in reader.read(spans) for record in _each(records)]
 
 
 def spread(
@@ -55,15 +55,15 @@ def spread(
     with open_topics(cluster) as topics:
         state = topics.describe(topic)
     ranges = {number: (state.log_starts[number], end) for number, end in sorted(state.ends.items())}
-    found: list[SampledRecord] = []
+    samples: list[SampledRecord] = []
     size = 0
     with BoundedReader(settings_of(cluster), max_record) as reader:
         for records in reader.read(spread_spans(topic, ranges, count)):
-            found += _each(records)
+            samples += _each(records)
             size += sum(len(value or b"") for value in records.values)
             if size > most_bytes:
                 break
-    return found
+    return samples
 
 
 def spread_spans(topic: str, ranges: Mapping[int, tuple[int, int]], count: int) -> list[OffsetSpan]:
@@ -80,7 +80,7 @@ def spread_spans(topic: str, ranges: Mapping[int, tuple[int, int]], count: int) 
         for number, (start, end) in chosen
         for part, edges in enumerate(_windows(start, end, max(1, count // len(chosen)), parts))
     ]
-    return [span for _, span in sorted(spans, key=lambda one: one[0])]
+    return [span for _, span in sorted(spans, key=lambda numbered: numbered[0])]
 
 
 def _windows(start: int, end: int, count: int, parts: int) -> list[tuple[int, int]]:

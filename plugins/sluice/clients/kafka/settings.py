@@ -145,26 +145,27 @@ def settings_of(cluster: Cluster) -> KafkaSettings:
     return from_connection(cluster.cluster, cluster.isolation, connections.find(cluster.connection or ""))
 
 
-def from_connection(cluster: str, isolation: str, found: Connection) -> KafkaSettings:
-    """Login and password of the connection stand in for `sasl.username` and `sasl.password`."""
-    extra = {key: str(value) for key, value in found.extra.items() if value is not None}
-    _refuse_unknown(found, extra)
-    bootstrap = extra.get("bootstrap.servers") or _host(found)
+def from_connection(cluster: str, isolation: str, connection: Connection) -> KafkaSettings:
+    """Reads a connection. Its login and password are used where the extra has no `sasl.username` and
+    `sasl.password`."""
+    extra = {key: str(value) for key, value in connection.extra.items() if value is not None}
+    _refuse_unknown(connection, extra)
+    bootstrap = extra.get("bootstrap.servers") or _host(connection)
     protocol = extra.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _SECURITY:
-        raise WrongUse(_wrong(found, f"security.protocol {protocol}", ", ".join(sorted(_SECURITY))))
+        raise WrongUse(_wrong(connection, f"security.protocol {protocol}", ", ".join(sorted(_SECURITY))))
     mechanism = extra.get("sasl.mechanism") or extra.get("sasl.mechanisms")
     if protocol.startswith("SASL") and mechanism not in _LOGIN_MODULES:
-        raise WrongUse(_wrong(found, f"sasl.mechanism {mechanism}", ", ".join(_LOGIN_MODULES)))
-    _refuse_old_key(found, extra.get("ssl.key.location"))
+        raise WrongUse(_wrong(connection, f"sasl.mechanism {mechanism}", ", ".join(_LOGIN_MODULES)))
+    _refuse_old_key(connection, extra.get("ssl.key.location"))
     return KafkaSettings(
         cluster,
         bootstrap,
         isolation,
         protocol=protocol,
         mechanism=mechanism,
-        username=extra.get("sasl.username") or found.login,
-        password=extra.get("sasl.password") or found.password,
+        username=extra.get("sasl.username") or connection.login,
+        password=extra.get("sasl.password") or connection.password,
         ca_file=extra.get("ssl.ca.location"),
         certificate_file=extra.get("ssl.certificate.location"),
         key_file=extra.get("ssl.key.location"),
@@ -173,14 +174,14 @@ def from_connection(cluster: str, isolation: str, found: Connection) -> KafkaSet
     )
 
 
-def _refuse_unknown(found: Connection, extra: Mapping[str, str]) -> None:
+def _refuse_unknown(connection: Connection, extra: Mapping[str, str]) -> None:
     """A security setting that is not understood would silently not apply."""
     for key in extra:
         if key.startswith(("sasl.", "ssl.", "enable.ssl.")) and key not in _UNDERSTOOD:
-            raise WrongUse(_wrong(found, key, ", ".join(sorted(_UNDERSTOOD))))
+            raise WrongUse(_wrong(connection, key, ", ".join(sorted(_UNDERSTOOD))))
 
 
-def _refuse_old_key(found: Connection, name: str | None) -> None:
+def _refuse_old_key(connection: Connection, name: str | None) -> None:
     """Refuses PKCS#1 and SEC 1: two of the three clients read them, and Java fails in the middle of a
     landing. A file that cannot be read is reported by the client that needs it.
 
@@ -194,21 +195,21 @@ def _refuse_old_key(found: Connection, name: str | None) -> None:
             form = "PKCS#1" if old[1] == b"RSA" else "an old form"
             files = f"-in {shlex.quote(name)} -out {shlex.quote(name + '.pk8')}"
             raise WrongUse(
-                f"connection {found.conn_id!r}: ssl.key.location {name} is a key in {form}, which Spark's "
-                "client does not read: name one in PKCS#8, which "
+                f"connection {connection.conn_id!r}: ssl.key.location {name} is a key in {form}, which "
+                "Spark's client does not read: name one in PKCS#8, which "
                 f"`umask 077; openssl pkcs8 -topk8 -nocrypt {files}` writes (it asks for a password without "
                 "-nocrypt)"
             )
 
 
-def _host(found: Connection) -> str:
-    if not found.host:
-        raise WrongUse(f"connection {found.conn_id!r}: `bootstrap.servers` is missing in its extra")
-    return f"{found.host}:{found.port or 9092}"
+def _host(connection: Connection) -> str:
+    if not connection.host:
+        raise WrongUse(f"connection {connection.conn_id!r}: `bootstrap.servers` is missing in its extra")
+    return f"{connection.host}:{connection.port or 9092}"
 
 
-def _wrong(found: Connection, what: str, expected: str) -> str:
-    return f"connection {found.conn_id!r}: {what} is not supported: expected one of {expected}"
+def _wrong(connection: Connection, what: str, expected: str) -> str:
+    return f"connection {connection.conn_id!r}: {what} is not supported: expected one of {expected}"
 
 
 def _jaas_text(value: str) -> str:

@@ -36,8 +36,8 @@ def read_stamps(
     with BoundedReader(settings, max_record=0) as reader:
         for partition, (start, until) in sorted(spans.items()):
             for offsets, stamps in _gathered(_parts(reader, OffsetSpan(topic, partition, start, until))):
-                own = slice(*np.searchsorted(offsets, (start, until)))
-                yield Stamps(partition, offsets[own], stamps[own])
+                inside = slice(*np.searchsorted(offsets, (start, until)))
+                yield Stamps(partition, offsets[inside], stamps[inside])
 
 
 def first_stamp(reader: BoundedReader, span: OffsetSpan) -> int | None:

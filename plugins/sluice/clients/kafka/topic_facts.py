@@ -68,14 +68,14 @@ class TopicInquiry:
     def facts(self, topic: str) -> TopicFacts:
         """Reads one record of each partition, which also proves the right to read. Raises UnknownTopic."""
         with reached(self._settings):
-            (found,) = self._client.describe_topics([topic])
-            error = error_of(found["error_code"])
+            (description,) = self._client.describe_topics([topic])
+            error = error_of(description["error_code"])
             if error is UnknownTopicOrPartitionError:
                 raise UnknownTopic(self._settings.cluster, topic)
             if error is not NoError:
                 raise error(f"topic {topic}")
-            partitions = found["partitions"]
-            rights = found.get("authorized_operations")
+            partitions = description["partitions"]
+            rights = description.get("authorized_operations")
             return TopicFacts(
                 cluster=self._settings.cluster,
                 topic=topic,
@@ -88,9 +88,9 @@ class TopicInquiry:
 
     def _configuration(self, topic: str) -> Mapping[str, str]:
         """Kafka answers a topic that one may not describe with no settings at all."""
-        wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
-        found = self._client.describe_configs([wanted], config_filter="all")
-        settings = found.get("topic", {}).get(topic, {})
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        configs = self._client.describe_configs([resource], config_filter="all")
+        settings = configs.get("topic", {}).get(topic, {})
         return {name: item["value"] for name, item in settings.items() if item["value"] is not None}
 
     def _partitions(self, topic: str, numbers: list[int]) -> dict[int, PartitionFacts]:
@@ -114,11 +114,11 @@ class TopicInquiry:
     def _sizes(self, topic: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Needs the right to describe the cluster; without it nothing is known."""
         try:
-            found = self._client.describe_log_dirs({topic: [place.partition for place in places]})
+            brokers = self._client.describe_log_dirs({topic: [place.partition for place in places]})
         except KafkaError:
             return {}
         sizes: dict[TopicPartition, int] = {}
-        folders = (folder for broker in found for folder in broker["log_dirs"])
+        folders = (folder for broker in brokers for folder in broker["log_dirs"])
         for p in (p for folder in folders for name in folder["topics"] for p in name["partitions"]):
             place = TopicPartition(topic, p["partition_index"])
             sizes[place] = max(p["partition_size"], sizes.get(place, 0))

@@ -34,7 +34,7 @@ from sluice.errors import UnknownTopic
 # connection.
 _AT_ONCE = 4
 _WIDTH = 64
-_Found = dict[TopicPartition, tuple[int, int]]
+_Answers = dict[TopicPartition, tuple[int, int]]
 """Offset and timestamp of a partition's answer."""
 
 
@@ -63,16 +63,16 @@ class Topics:
     def describe(self, topic: str) -> TopicState:
         """Raises UnknownTopic."""
         with reached(self._settings):
-            (found,) = self._client.describe_topics([topic])
-            error = error_of(found["error_code"])
+            (description,) = self._client.describe_topics([topic])
+            error = error_of(description["error_code"])
             if error is UnknownTopicOrPartitionError:
                 raise UnknownTopic(self._settings.cluster, topic)
             if error is not NoError:
                 raise error(f"topic {topic}")
-            partitions = [TopicPartition(topic, p["partition_index"]) for p in found["partitions"]]
+            partitions = [TopicPartition(topic, p["partition_index"]) for p in description["partitions"]]
             starts = self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
             ends = self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-            return TopicState(str(found["topic_id"]), starts, ends)
+            return TopicState(str(description["topic_id"]), starts, ends)
 
     def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Reads the ends of the log, also behind open transactions."""
@@ -135,55 +135,55 @@ class Topics:
         return IsolationLevel[self._settings.isolation.upper()]
 
     def _offsets(
-        self, wanted: Mapping[TopicPartition, Any], isolation: IsolationLevel | None = None
+        self, specs: Mapping[TopicPartition, Any], isolation: IsolationLevel | None = None
     ) -> dict[int, int]:
         asked = self._isolation if isolation is None else isolation
-        found = self._client.list_partition_offsets(dict(wanted), isolation_level=asked)
-        return {place.partition: answer.offset for place, answer in sorted(found.items())}
+        answers = self._client.list_partition_offsets(dict(specs), isolation_level=asked)
+        return {place.partition: answer.offset for place, answer in sorted(answers.items())}
 
 
 class _Admin(BatchAdmin):
     def configuration(self, topic: str) -> dict[str, str]:
         """Reads the configuration; empty without the right to see it."""
-        wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
-        found = self.describe_configs([wanted], config_filter="all").get("topic", {}).get(topic, {})
-        return {name: item["value"] for name, item in found.items() if item["value"] is not None}
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        settings = self.describe_configs([resource], config_filter="all").get("topic", {}).get(topic, {})
+        return {name: item["value"] for name, item in settings.items() if item["value"] is not None}
 
     def ask(self, topic: str, isolation: IsolationLevel, questions: Sequence[TimeByPartition]) -> list[Reply]:
-        """Where a broker fails to answer, records are read. A failure costs it all its memory: a partition
-        that has failed is asked no more."""
+        """Asks the broker, and reads records where it fails to answer. A failure costs the broker all its
+        memory: a partition that has failed is asked no more."""
         fails: set[TopicPartition] = set()
         asked = [{TopicPartition(topic, p): at for p, at in question.items()} for question in questions]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = list(pool.map(partial(self._answered, isolation=isolation, fails=fails), asked))
+            replies = list(pool.map(partial(self._answered, isolation=isolation, fails=fails), asked))
         failed: dict[TopicPartition, list[int]] = {}
-        for question, answers in zip(asked, found, strict=True):
+        for question, answers in zip(asked, replies, strict=True):
             for place in question.keys() - answers.keys():
                 failed.setdefault(place, []).append(question[place])
         for place, instants in failed.items():
             read = self._by_reading(place, isolation, sorted(instants))
-            for question, answers in zip(asked, found, strict=True):
+            for question, answers in zip(asked, replies, strict=True):
                 if place not in answers and place in question:
                     answers[place] = read[question[place]]
-        return [{place.partition: answer for place, answer in one.items()} for one in found]
+        return [{place.partition: answer for place, answer in reply.items()} for reply in replies]
 
     def _answered(
         self, question: Mapping[TopicPartition, int], isolation: IsolationLevel, fails: set[TopicPartition]
-    ) -> _Found:
-        """Without the partitions for which the broker fails, which are added to `fails`."""
-        wanted = {place: at for place, at in question.items() if place not in fails}
-        if not wanted:
+    ) -> _Answers:
+        """Asks the broker. Partitions for which it fails are added to `fails` and have no answer."""
+        remaining = {place: at for place, at in question.items() if place not in fails}
+        if not remaining:
             return {}
         try:
-            found = self.list_partition_offsets(wanted, isolation_level=isolation)
+            answers = self.list_partition_offsets(remaining, isolation_level=isolation)
         except UnknownError:
-            if len(wanted) == 1:
-                fails.update(wanted)
+            if len(remaining) == 1:
+                fails.update(remaining)
                 return {}
-            places, middle = list(wanted), len(wanted) // 2
-            halves = ({p: wanted[p] for p in half} for half in (places[:middle], places[middle:]))
+            places, middle = list(remaining), len(remaining) // 2
+            halves = ({p: remaining[p] for p in half} for half in (places[:middle], places[middle:]))
             return {p: at for half in halves for p, at in self._answered(half, isolation, fails).items()}
-        return {place: (at.offset, at.timestamp) for place, at in found.items()}
+        return {place: (at.offset, at.timestamp) for place, at in answers.items()}
 
     def _by_reading(
         self, place: TopicPartition, isolation: IsolationLevel, instants: Sequence[int]
@@ -203,10 +203,10 @@ class _Admin(BatchAdmin):
                 yield batch
 
         try:
-            found = by_reading(ask, batches, ends[OffsetSpec.EARLIEST], instants)
+            answers = by_reading(ask, batches, ends[OffsetSpec.EARLIEST], instants)
         except UnreadableBytes as error:
             raise DamagedBatch(place, last[0].start, str(error)) from error
-        return dict(zip(instants, found, strict=True))
+        return dict(zip(instants, answers, strict=True))
 
 
 @contextmanager

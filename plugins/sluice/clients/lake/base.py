@@ -75,7 +75,7 @@ class Lake(Objects, Files, Parts, Protocol):
 
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
         """Creates each (key, data) in turn, as the answers are taken; each object's bytes are safe
-        before it is visible. What is left when the caller stops is not written."""
+        before it is visible. Objects that the caller has not come to are not written."""
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         """Compare-and-set: writes `data` if the object still has `version`. Lost answers as in `create`."""

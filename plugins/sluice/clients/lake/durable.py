@@ -41,11 +41,11 @@ def explained(url: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        place = f"{url} ({error.filename})" if error.filename else url
+        location = f"{url} ({error.filename})" if error.filename else url
         reason = (error.strerror or str(error)).lower()
         if error.errno in _REMEDIES:
-            raise LakeRefused(place, reason, _REMEDIES[error.errno]) from error
-        raise LakeUnavailable(place, reason) from error
+            raise LakeRefused(location, reason, _REMEDIES[error.errno]) from error
+        raise LakeUnavailable(location, reason) from error
 
 
 def sync(path: str | Path) -> None:

@@ -77,9 +77,9 @@ class FolderLake:
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         with explained(self.url), locked(self._lock(key)):
-            found = self.read(key)
-            if found is None or found.version != version:
-                return found is not None and found.data == data
+            stored = self.read(key)
+            if stored is None or stored.version != version:
+                return stored is not None and stored.data == data
             self.put(key, data)
             return True
 
@@ -110,17 +110,17 @@ class FolderLake:
         with explained(self.url):
             for key in sorted(keys):
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    found = os.stat(self._name(key))
-                    if stat.S_ISREG(found.st_mode):
-                        yield _item(key, found)
+                    file_status = os.stat(self._name(key))
+                    if stat.S_ISREG(file_status.st_mode):
+                        yield _item(key, file_status)
 
     def size(self, key: str) -> int | None:
         with explained(self.url):
             try:
-                found = os.stat(self._name(key))
+                file_status = os.stat(self._name(key))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return found.st_size if stat.S_ISREG(found.st_mode) else None
+            return file_status.st_size if stat.S_ISREG(file_status.st_mode) else None
 
     def begin(self, key: str) -> Path:
         self._name(key)
@@ -197,8 +197,8 @@ class FolderLake:
         try:
             place(lambda: os.link(written, name), written, name, synced)
         except FileExistsError:
-            found = self.read(key)
-            return found is not None and found.data == data
+            stored = self.read(key)
+            return stored is not None and stored.data == data
         return True
 
     def _remove_leavings(self) -> None:
@@ -217,9 +217,9 @@ def _entries(folder: Path | str, start: str = "") -> list[tuple[str, os.DirEntry
     """Returns the folder's entries that begin with `start`, in the order of the keys below them: a folder's
     name counts with its `/`."""
     try:
-        with os.scandir(folder) as found:
+        with os.scandir(folder) as entries:
             return sorted(
-                (e.name + "/" if e.is_dir() else e.name, e) for e in found if e.name.startswith(start)
+                (e.name + "/" if e.is_dir() else e.name, e) for e in entries if e.name.startswith(start)
             )
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -236,5 +236,5 @@ def _walk(folder: Path | str, above: str, start: str = "") -> Iterator[Item]:
             yield _item(above + name, entry.stat())
 
 
-def _item(key: str, found: os.stat_result) -> Item:
-    return Item(key, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+def _item(key: str, file_status: os.stat_result) -> Item:
+    return Item(key, file_status.st_size, datetime.fromtimestamp(file_status.st_mtime, UTC))

@@ -25,10 +25,10 @@ def open_lake_at(url: str, pipeline_name: str, settings: S3Settings | None = Non
 
     Without `settings` an S3 store is found as the environment says (AWS_…).
     """
-    scheme, _, place = url.partition("://")
-    if scheme == "file" and place:
-        return FolderLake(PROJECT / Path(place) / pipeline_name)
-    bucket, _, prefix = place.partition("/")
+    scheme, _, location = url.partition("://")
+    if scheme == "file" and location:
+        return FolderLake(PROJECT / Path(location) / pipeline_name)
+    bucket, _, prefix = location.partition("/")
     if scheme == "s3" and bucket:
         from sluice.clients.lake.s3 import (
             S3Lake,  # boto3 takes a third of a second, which a folder need not pay

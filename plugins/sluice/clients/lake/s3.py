@@ -61,25 +61,25 @@ class S3Lake:
     def read(self, key: str) -> StoredObject | None:
         with explained(self.url):
             try:
-                found = self._client.get_object(**self._at(key))
+                response = self._client.get_object(**self._at(key))
             except ClientError as error:
                 if code(error) in _ABSENT:
                     return None
                 raise
-            return StoredObject(found["Body"].read(), found["ETag"])
+            return StoredObject(response["Body"].read(), response["ETag"])
 
     def create(self, key: str, data: bytes) -> bool:
-        return self._write_if(key, data, lambda found: found is None, IfNoneMatch="*")
+        return self._write_if(key, data, lambda stored: stored is None, IfNoneMatch="*")
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
         return self._write_if(
-            key, data, lambda found: found is not None and found.version == version, IfMatch=version
+            key, data, lambda stored: stored is not None and stored.version == version, IfMatch=version
         )
 
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
         left = iter(objects)
         while part := list(islice(left, _CREATED_TOGETHER)):
-            yield from each(lambda one: self.create(*one), part)
+            yield from each(lambda key_and_data: self.create(*key_and_data), part)
 
     def synced_at_end(self) -> AbstractContextManager[S3Lake]:
         return nullcontext(self)  # what the store has taken is safe
@@ -110,27 +110,27 @@ class S3Lake:
         return self._list(prefix)
 
     def present(self, keys: Iterable[str]) -> Iterator[Item]:
-        wanted = set(keys)
-        if not wanted:
+        asked_keys = set(keys)
+        if not asked_keys:
             return
-        first, last = min(wanted), max(wanted)
+        first, last = min(asked_keys), max(asked_keys)
         # By character, as a store takes it; StartAfter names a key that is itself left out.
         prefix = os.path.commonprefix([first, last])  # noqa: RUF071
         for item in self._list(prefix, StartAfter=self.prefix + first[:-1]):
             if item.key > last:
                 return
-            if item.key in wanted:
+            if item.key in asked_keys:
                 yield item
 
     def _list(self, prefix: str, **more: Unpack[_From]) -> Iterator[Item]:
         pages = self._client.get_paginator("list_objects_v2")
         with explained(self.url):
             for page in pages.paginate(Bucket=self.bucket, Prefix=self.prefix + prefix, **more):
-                for found in page.get("Contents", []):
+                for entry in page.get("Contents", []):
                     # A key that ends in / is a folder's marker, which consoles and file gateways make.
-                    if not found["Key"].endswith("/"):
-                        key = found["Key"].removeprefix(self.prefix)
-                        yield Item(key, found["Size"], utc(found["LastModified"]))
+                    if not entry["Key"].endswith("/"):
+                        key = entry["Key"].removeprefix(self.prefix)
+                        yield Item(key, entry["Size"], utc(entry["LastModified"]))
 
     def size(self, key: str) -> int | None:
         with explained(self.url):
@@ -148,8 +148,11 @@ class S3Lake:
     def finish(self, key: str, path: Path) -> None:
         with explained(self.url), durable.explained(f"file://{path}"):
             if not Upload(self._client, self.bucket, self.prefix + key, path).run():
-                place, remedy = f"{self.url}/{key}", "nothing else may write below this prefix: find who does"
-                raise LakeRefused(place, "another writer's object is there", remedy)
+                location, remedy = (
+                    f"{self.url}/{key}",
+                    "nothing else may write below this prefix: find who does",
+                )
+                raise LakeRefused(location, "another writer's object is there", remedy)
         path.unlink()
 
     def move(self, source: str, destination: str) -> None:
@@ -183,14 +186,14 @@ class S3Lake:
             return b""
         with explained(self.url):
             try:
-                found = self._client.get_object(**self._at(key), Range=f"bytes={start}-{until - 1}")
+                response = self._client.get_object(**self._at(key), Range=f"bytes={start}-{until - 1}")
             except ClientError as error:
                 if code(error) in _ABSENT:
                     raise FileNotFoundError(f"{self.url}/{key}") from error
                 if status(error) == _BEHIND_THE_END:
                     return b""
                 raise
-            return found["Body"].read()
+            return response["Body"].read()
 
     @property
     def _client(self) -> S3Client:
@@ -228,9 +231,9 @@ class S3Lake:
                 except ClientError as error:
                     if status(error) not in (409, 412) and code(error) not in _ABSENT:
                         raise
-            found = self.read(key)
-            if found is not None and found.data == data:
+            stored = self.read(key)
+            if stored is not None and stored.data == data:
                 return True
-            if not still(found):
+            if not still(stored):
                 return False
         raise LakeUnavailable(self.url, f"conditional writes of {key} are refused without a reason")

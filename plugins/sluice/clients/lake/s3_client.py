@@ -98,7 +98,7 @@ def client(settings: S3Settings) -> S3Client:
 @lru_cache(maxsize=8)
 def _client(settings: S3Settings, _process: int) -> S3Client:
     session = boto3.session.Session(profile_name=settings.profile)
-    made = session.client(
+    s3_client = session.client(
         "s3",
         endpoint_url=settings.endpoint_url,
         region_name=settings.region
@@ -109,9 +109,9 @@ def _client(settings: S3Settings, _process: int) -> S3Client:
         verify=settings.verify,
         config=_config(settings.config, _addressing(settings)),
     )
-    made.meta.events.register("before-send.s3", _sent)
-    made.meta.events.register("after-call.s3", _received)
-    return made
+    s3_client.meta.events.register("before-send.s3", _sent)
+    s3_client.meta.events.register("after-call.s3", _received)
+    return s3_client
 
 
 def _sent(request: Any, event_name: str, **_: object) -> None:
@@ -131,20 +131,20 @@ def _length(headers: Mapping[str, Any]) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else 0
 
 
-def _config(given: str, addressing: dict[str, str] | None = None) -> Config:
-    """`given`, as JSON, over what Sluice wants by itself."""
-    more: dict[str, Any] = json.loads(given or "{}")
+def _config(text: str, addressing: dict[str, str] | None = None) -> Config:
+    """Returns the settings in `text`, a JSON object, over Sluice's own defaults."""
+    more: dict[str, Any] = json.loads(text or "{}")
     if more.get("signature_version") == "unsigned":  # as Airflow's own hook reads it
         more["signature_version"] = UNSIGNED
     retries = {"mode": "standard", "total_max_attempts": 4}
-    own = {"connect_timeout": 3, "read_timeout": READ_SECONDS, "retries": retries}
-    return Config(**{**own, **more, "s3": {**(addressing or {}), **more.get("s3", {})} or None})
+    defaults = {"connect_timeout": 3, "read_timeout": READ_SECONDS, "retries": retries}
+    return Config(**{**defaults, **more, "s3": {**(addressing or {}), **more.get("s3", {})} or None})
 
 
-def check_config(given: str) -> None:
-    """Raises WrongUse for what botocore's Config does not take."""
+def check_config(text: str) -> None:
+    """Raises WrongUse for settings that botocore's Config does not take."""
     try:
-        _config(given)
+        _config(text)
     except (TypeError, AttributeError, ValueError, boto.BotoCoreError) as error:
         reason = " ".join(str(error).split())
         raise WrongUse(f"the extra of the lake's connection: config_kwargs: {reason}") from error
@@ -160,8 +160,12 @@ def _addressing(settings: S3Settings) -> dict[str, str] | None:
         return {"addressing_style": settings.addressing}
     profiles = get_session()
     profiles.set_config_variable("profile", settings.profile)
-    known = profiles.get_scoped_config().get("s3", {})
-    return {"addressing_style": "path"} if settings.endpoint_url and "addressing_style" not in known else None
+    profile_settings = profiles.get_scoped_config().get("s3", {})
+    return (
+        {"addressing_style": "path"}
+        if settings.endpoint_url and "addressing_style" not in profile_settings
+        else None
+    )
 
 
 def code(error: boto.ClientError) -> str:

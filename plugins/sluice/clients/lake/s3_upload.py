@@ -50,8 +50,10 @@ class Upload:
         if self.path.stat().st_size <= PART_BYTES:
             return self._created(self._put)
         metadata = {_WRITER: self.writer}
-        made = self.client.create_multipart_upload(**self._at, Metadata=metadata, ChecksumAlgorithm=_CHECKSUM)
-        upload_id = made["UploadId"]
+        upload = self.client.create_multipart_upload(
+            **self._at, Metadata=metadata, ChecksumAlgorithm=_CHECKSUM
+        )
+        upload_id = upload["UploadId"]
         joined = False
         try:
             parts = self._send(upload_id)
@@ -108,10 +110,10 @@ class Upload:
         except ClientError as error:
             if status(error) not in _REFUSED and code(error) != _OVER:
                 raise
-            found = self._writer_there()
-            if found is None:
+            writer = self._writer_there()
+            if writer is None:
                 raise
-            return found == self.writer
+            return writer == self.writer
         return True
 
     def _writer_there(self) -> str | None:

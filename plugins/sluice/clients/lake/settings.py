@@ -69,13 +69,13 @@ class S3Settings:
             raise WrongUse(
                 f"config_kwargs.s3.addressing_style: expected path, virtual or auto, not {addressing}"
             )
-        given = [extra.get(name) or session.get(name) for name in _KEYS]
+        key_values = [extra.get(name) or session.get(name) for name in _KEYS]
         return cls(
             endpoint_url=_service(extra).get("endpoint_url") or extra.get("endpoint_url"),
             region=extra.get("region_name") or session.get("region_name") or config.get("region_name"),
-            key=login or given[0],
-            secret=password or given[1],
-            token=given[2],
+            key=login or key_values[0],
+            secret=password or key_values[1],
+            token=key_values[2],
             profile=extra.get("profile_name") or session.get("profile_name"),
             addressing=addressing,
             verify=_verify(extra.get("verify")),
@@ -84,16 +84,17 @@ class S3Settings:
 
 
 def _refuse_unknown(extra: Mapping[str, Any]) -> None:
-    """What the extra may hold for other services than S3 says nothing of the lake."""
-    given = {name for name, value in extra.items() if value not in (None, "", {}, "{}")} - set(_INNER)
-    if "role_arn" not in given:
-        given -= set(_OF_A_ROLE)
-    unknown = sorted(given - set(_UNDERSTOOD[""]))
-    for place, found in {
+    """Raises WrongUse for a setting without effect. What the extra holds for other services than S3 is left
+    alone."""
+    names = {name for name, value in extra.items() if value not in (None, "", {}, "{}")} - set(_INNER)
+    if "role_arn" not in names:
+        names -= set(_OF_A_ROLE)
+    unknown = sorted(names - set(_UNDERSTOOD[""]))
+    for section, options in {
         "session_kwargs": _inner(extra, "session_kwargs"),
         "service_config.s3": _service(extra),
     }.items():
-        unknown += [f"{place}.{name}" for name in found if name not in _UNDERSTOOD[place]]
+        unknown += [f"{section}.{name}" for name in options if name not in _UNDERSTOOD[section]]
     for name in sorted(unknown, key=lambda name: "role" not in name):
         raise WrongUse(f"the extra of the lake's connection: {name} is not supported: {_remedy(name)}")
 
@@ -102,14 +103,14 @@ def _service(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     return _inner(_inner(extra, "service_config"), "s3")
 
 
-def _config(given: Mapping[str, Any]) -> str:
+def _config(config: Mapping[str, Any]) -> str:
     """Raises WrongUse for what botocore does not take."""
-    if not given:
+    if not config:
         return ""
     from sluice.clients.lake.s3_client import check_config
 
-    s3 = _inner(given, "s3")
-    text = json.dumps({**given, **({"s3": dict(s3)} if s3 else {})}, sort_keys=True)
+    s3 = _inner(config, "s3")
+    text = json.dumps({**config, **({"s3": dict(s3)} if s3 else {})}, sort_keys=True)
     check_config(text)
     return text
 
@@ -120,8 +121,12 @@ def _remedy(name: str) -> str:
             "write the role into a profile of ~/.aws/config (role_arn, source_profile) and name that as "
             "profile_name, which boto3 takes with all that AWS knows"
         )
-    known = [".".join(filter(None, (place, one))) for place, names in _UNDERSTOOD.items() for one in names]
-    return f"expected {', '.join(known)}, or config_kwargs; a profile of ~/.aws/config takes more"
+    understood = [
+        ".".join(filter(None, (section, option)))
+        for section, names in _UNDERSTOOD.items()
+        for option in names
+    ]
+    return f"expected {', '.join(understood)}, or config_kwargs; a profile of ~/.aws/config takes more"
 
 
 def _verify(value: object) -> bool | str | None:
@@ -139,15 +144,15 @@ def _verify(value: object) -> bool | str | None:
 
 
 def _inner(extra: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Airflow keeps an object in `extra` as it is, or as its JSON text."""
-    found = extra.get(name) or {}
+    """Returns an object in `extra`, which Airflow keeps as it is or as its JSON text. Raises WrongUse."""
+    content = extra.get(name) or {}
     try:
-        found = json.loads(found) if isinstance(found, str) else found
+        content = json.loads(content) if isinstance(content, str) else content
     except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, Mapping):
+        content = None
+    if not isinstance(content, Mapping):
         raise WrongUse(f"the extra of the lake's connection: {name}: expected a JSON object")
-    return found
+    return content
 
 
 def settings_for(pipeline: Pipeline) -> S3Settings | None:
@@ -161,5 +166,5 @@ def settings_of(connection: str | None) -> S3Settings | None:
         return None
     from sluice.clients.connections import find as connections
 
-    found = connections.find(connection)
-    return S3Settings.from_connection(found.login, found.password, found.extra)
+    s3_connection = connections.find(connection)
+    return S3Settings.from_connection(s3_connection.login, s3_connection.password, s3_connection.extra)

@@ -60,8 +60,8 @@ def _new_folder() -> Path:
 
 def _sweep(above: Path) -> None:
     """Removes the folders of this user's processes that have ended."""
-    with os.scandir(above) as found:
-        folders = [entry.path for entry in found if entry.name.startswith(_PREFIX) and _is_ours(entry)]
+    with os.scandir(above) as entries:
+        folders = [entry.path for entry in entries if entry.name.startswith(_PREFIX) and _is_ours(entry)]
     for folder in folders:
         with suppress(FileNotFoundError, BlockingIOError):
             descriptor = os.open(Path(folder, _LOCK), os.O_RDWR | os.O_NOFOLLOW)

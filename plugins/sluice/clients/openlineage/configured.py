@@ -22,9 +22,9 @@ def configured(environment: Mapping[str, str] = os.environ) -> bool:
     ]
     if named or environment.get("OPENLINEAGE_URL"):
         return True
-    given = environment.get("OPENLINEAGE_CONFIG")
-    places = [Path(given)] if given else []
-    return any(path.is_file() for path in (*places, Path(_FILE), Path.home() / ".openlineage" / _FILE))
+    config_file = environment.get("OPENLINEAGE_CONFIG")
+    config_files = [Path(config_file)] if config_file else []
+    return any(path.is_file() for path in (*config_files, Path(_FILE), Path.home() / ".openlineage" / _FILE))
 
 
 def namespace(environment: Mapping[str, str] = os.environ) -> str:

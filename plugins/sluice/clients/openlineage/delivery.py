@@ -93,7 +93,7 @@ class Delivery:
         self._sender.send(make())
 
     def _done(self, act: Callable[[], object]) -> bool:
-        """Whether it did not fail: whatever a transport raises, no run ends with it."""
+        """Returns whether `act` succeeded. A transport's error is kept as the reason; it ends no run."""
         try:
             act()
         except Exception as error:
@@ -115,10 +115,10 @@ def quiet() -> Iterator[None]:
     if os.environ.get("OPENLINEAGE_CLIENT_LOGGING"):
         yield
         return
-    own = threading.get_ident()
+    thread = threading.get_ident()
 
     def of_others(record: logging.LogRecord) -> bool:
-        return record.thread != own
+        return record.thread != thread
 
     loggers = [logging.getLogger(name) for name in _CHATTY]
     for logger in loggers:

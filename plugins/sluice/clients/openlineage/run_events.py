@@ -37,8 +37,8 @@ def run_event(event: LineageEvent) -> events.RunEvent:
         eventType=events.RunState[event.state],
         run=events.Run(event.run.run_id, _run_facets(event)),
         job=events.Job(event.run.namespace, event.run.job, {"jobType": _job_type(event)}),
-        inputs=[_input(one) for one in event.datasets.inputs],
-        outputs=[_output(one) for one in event.datasets.outputs],
+        inputs=[_input(dataset) for dataset in event.datasets.inputs],
+        outputs=[_output(dataset) for dataset in event.datasets.outputs],
         producer=PRODUCER,
     )
 
@@ -53,20 +53,20 @@ def _job_type(event: LineageEvent) -> facets.JobFacet:
 
 def _run_facets(event: LineageEvent) -> dict[str, facets.RunFacet]:
     since, until = _instant(event.since), _instant(event.until)
-    found: dict[str, facets.RunFacet] = {
+    facets_by_name: dict[str, facets.RunFacet] = {
         "nominalTime": facets.nominal_time_run.NominalTimeRunFacet(since, until, producer=PRODUCER),
     }
     if event.parent is not None:
-        found["parent"] = _parent(event.parent)
+        facets_by_name["parent"] = _parent(event.parent)
     if event.state is RunState.FAIL:
         failed = facets.error_message_run.ErrorMessageRunFacet(event.error, "PYTHON", producer=PRODUCER)
-        found["errorMessage"] = failed
+        facets_by_name["errorMessage"] = failed
     if event.unread:
         errors = [facets.extraction_error_run.Error(event.unread)]
-        found["extractionError"] = facets.extraction_error_run.ExtractionErrorRunFacet(
+        facets_by_name["extractionError"] = facets.extraction_error_run.ExtractionErrorRunFacet(
             1, 1, errors, producer=PRODUCER
         )
-    return found
+    return facets_by_name
 
 
 def _parent(parent: Parent) -> facets.RunFacet:
@@ -77,41 +77,41 @@ def _parent(parent: Parent) -> facets.RunFacet:
     return parent_run.ParentRunFacet(run, job, root, producer=PRODUCER)
 
 
-def _input(one: Dataset) -> events.InputDataset:
-    found: dict[str, facets.InputDatasetFacet] = {}
-    if one.rows is not None:
+def _input(dataset: Dataset) -> events.InputDataset:
+    facets_by_name: dict[str, facets.InputDatasetFacet] = {}
+    if dataset.rows is not None:
         counts = facets.input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
-            one.rows, one.size, one.files, producer=PRODUCER
+            dataset.rows, dataset.size, dataset.files, producer=PRODUCER
         )
-        found["inputStatistics"] = counts
-    if one.offsets:
-        parts = [{"partition": p.partition, "from": p.start, "until": p.until} for p in one.offsets]
-        found["sluice_offsets"] = SluiceOffsetsInputDatasetFacet(parts, producer=PRODUCER)
-    return events.InputDataset(*one.at, found, facets=_dataset_facets(one))
+        facets_by_name["inputStatistics"] = counts
+    if dataset.offsets:
+        parts = [{"partition": p.partition, "from": p.start, "until": p.until} for p in dataset.offsets]
+        facets_by_name["sluice_offsets"] = SluiceOffsetsInputDatasetFacet(parts, producer=PRODUCER)
+    return events.InputDataset(*dataset.at, facets_by_name, facets=_dataset_facets(dataset))
 
 
-def _output(one: Dataset) -> events.OutputDataset:
-    found: dict[str, facets.OutputDatasetFacet] = {}
-    if one.rows is not None:
+def _output(dataset: Dataset) -> events.OutputDataset:
+    facets_by_name: dict[str, facets.OutputDatasetFacet] = {}
+    if dataset.rows is not None:
         counts = facets.output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
-            one.rows, one.size, one.files, producer=PRODUCER
+            dataset.rows, dataset.size, dataset.files, producer=PRODUCER
         )
-        found["outputStatistics"] = counts
-    return events.OutputDataset(*one.at, found, facets=_dataset_facets(one))
+        facets_by_name["outputStatistics"] = counts
+    return events.OutputDataset(*dataset.at, facets_by_name, facets=_dataset_facets(dataset))
 
 
-def _dataset_facets(one: Dataset) -> dict[str, facets.DatasetFacet]:
-    found: dict[str, facets.DatasetFacet] = {}
-    if one.columns:
+def _dataset_facets(dataset: Dataset) -> dict[str, facets.DatasetFacet]:
+    facets_by_name: dict[str, facets.DatasetFacet] = {}
+    if dataset.columns:
         columns = [
             SchemaDatasetFacetFields(name, kind, ordinal_position=number)
-            for number, (name, kind) in enumerate(one.columns, start=1)
+            for number, (name, kind) in enumerate(dataset.columns, start=1)
         ]
-        found["schema"] = SchemaDatasetFacet(columns, producer=PRODUCER)
-    if one.sources:
-        fields = {name: lineage.Fields([_source(source)]) for name, source in one.sources.items()}
-        found["columnLineage"] = lineage.ColumnLineageDatasetFacet(fields, producer=PRODUCER)
-    return found
+        facets_by_name["schema"] = SchemaDatasetFacet(columns, producer=PRODUCER)
+    if dataset.sources:
+        fields = {name: lineage.Fields([_source(source)]) for name, source in dataset.sources.items()}
+        facets_by_name["columnLineage"] = lineage.ColumnLineageDatasetFacet(fields, producer=PRODUCER)
+    return facets_by_name
 
 
 def _source(source: ColumnSource) -> lineage.InputField:
