@@ -235,7 +235,7 @@ def records_of(statuses: Iterable[UnitStatus]) -> int:
 def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> DryRun:
     """Returns what a run over the range would do, and how long it would take; changes nothing."""
     previewed = preview(pipeline, slices, mode)
-    statuses = narrowed(pipeline, previewed.found, tables)
+    statuses = narrowed(pipeline, previewed.statuses, tables)
     work, mask = work_of(statuses, mode), tuple(mask_lines(pipeline, statuses))
     time, new = estimated_time(pipeline, work), new_columns(pipeline, statuses, mode_of(mode), tables)
     remakes = forecast_remakes(pipeline, statuses, mode, tables)

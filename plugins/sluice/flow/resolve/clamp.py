@@ -31,7 +31,7 @@ class PartitionAnswers:
     log_start: int
     log_start_after: int
     offsets: Sequence[int]
-    found: Sequence[FoundBy]
+    found_by: Sequence[FoundBy]
 
 
 @dataclass(frozen=True)
@@ -55,34 +55,36 @@ class Answers:
         return _NO_CEILING if self.kept_since is None else self.kept_since
 
 
-def boundaries_to_store(known: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
+def boundaries_to_store(stored: TopicBoundaries | None, answers: Answers) -> TopicBoundaries:
     """Returns the boundaries to store for the answers' instants, given what is stored of the same topic id.
 
     Instants that are stored already are left out. Raises PartitionMissing when the log knows a partition
     that the answers lack: storing without it would count it as new, and move it backwards.
     """
-    if known is None:
-        known = TopicBoundaries(answers.cluster, answers.topic, answers.uuid, array("q"), {})
-    for partition in known.columns:
+    if stored is None:
+        stored = TopicBoundaries(answers.cluster, answers.topic, answers.uuid, array("q"), {})
+    for partition in stored.columns:
         if partition not in answers.partitions:
             raise PartitionMissing(answers.cluster, answers.topic, partition)
-    rows = [row for row, instant in enumerate(answers.instants) if known.row(instant) is None]
+    rows = [row for row, instant in enumerate(answers.instants) if stored.row(instant) is None]
     instants = array("q", [answers.instants[row] for row in rows])
-    above = np.searchsorted(np.asarray(known.instants, np.int64), np.asarray(instants, np.int64))
+    above = np.searchsorted(np.asarray(stored.instants, np.int64), np.asarray(instants, np.int64))
     columns = {}
-    for partition, said in sorted(answers.partitions.items()):
+    for partition, partition_answers in sorted(answers.partitions.items()):
         hidden = np.asarray(instants, np.int64) < answers.certain
-        placed = _at_once(known, partition, above, rows, said, hidden)
-        columns[partition] = placed or _place(known, partition, instants, rows, said, answers.certain)
+        column = _at_once(stored, partition, above, rows, partition_answers, hidden)
+        columns[partition] = column or _place(
+            stored, partition, instants, rows, partition_answers, answers.certain
+        )
     return TopicBoundaries(answers.cluster, answers.topic, answers.uuid, instants, columns)
 
 
 def _at_once(
-    known: TopicBoundaries,
+    stored: TopicBoundaries,
     partition: int,
     above: np.ndarray,
     rows: Sequence[int],
-    said: PartitionAnswers,
+    answers: PartitionAnswers,
     hidden: np.ndarray,
 ) -> PartitionColumn | None:
     """Returns what `_place` gives, for all instants at once; None where records may have expired.
@@ -90,52 +92,52 @@ def _at_once(
     `above`: of each instant the first known row at or after it. `hidden`: whether the log start may hide its
     records.
     """
-    first = known.columns[partition].first_start if partition in known.columns else said.log_start
-    stored = np.full(len(known.instants), first, np.int64)
-    if partition in known.columns:
-        offsets = np.asarray(known.columns[partition].offsets, np.int64)
-        stored = np.where(offsets == UNKNOWN, first, offsets)
-    below, ceiling = np.append(0, stored)[above], np.append(stored, _NO_CEILING)[above]
-    answers = np.asarray(said.offsets, np.int64)[list(rows)]
-    if ((below < answers) & (answers <= said.log_start_after) & hidden).any():
+    first = stored.columns[partition].first_start if partition in stored.columns else answers.log_start
+    stored_offsets = np.full(len(stored.instants), first, np.int64)
+    if partition in stored.columns:
+        offsets = np.asarray(stored.columns[partition].offsets, np.int64)
+        stored_offsets = np.where(offsets == UNKNOWN, first, offsets)
+    below, ceiling = np.append(0, stored_offsets)[above], np.append(stored_offsets, _NO_CEILING)[above]
+    answered = np.asarray(answers.offsets, np.int64)[list(rows)]
+    if ((below < answered) & (answered <= answers.log_start_after) & hidden).any():
         return None
-    placed = np.minimum(np.maximum.accumulate(np.maximum(answers, below)), ceiling)
-    codes = np.fromiter((CODE[said.found[row]] for row in rows), np.int8, len(rows))
-    codes[placed != answers] = CODE[FoundBy.CLAMPED]
-    starts = array("q", [said.log_start]) * len(rows)
+    placed = np.minimum(np.maximum.accumulate(np.maximum(answered, below)), ceiling)
+    codes = np.fromiter((CODE[answers.found_by[row]] for row in rows), np.int8, len(rows))
+    codes[placed != answered] = CODE[FoundBy.CLAMPED]
+    starts = array("q", [answers.log_start]) * len(rows)
     return PartitionColumn(
         first, array("q", placed.tobytes()), array("q", placed.tobytes()), starts, array("b", codes.tobytes())
     )
 
 
 def _place(
-    known: TopicBoundaries,
+    stored: TopicBoundaries,
     partition: int,
     instants: Sequence[int],
     rows: Sequence[int],
-    said: PartitionAnswers,
+    answers: PartitionAnswers,
     certain_from: int,
 ) -> PartitionColumn:
-    column = known.columns.get(partition) or PartitionColumn.unknown(said.log_start, len(known.instants))
+    column = stored.columns.get(partition) or PartitionColumn.unknown(answers.log_start, len(stored.instants))
     placed = PartitionColumn(column.first_start, array("q"), array("q"), array("q"), array("b"))
     largest = certain = 0
     for instant, row in zip(instants, rows, strict=True):
-        above = bisect_left(known.instants, instant)
+        above = bisect_left(stored.instants, instant)
         below = column.offset(above - 1) if above else 0
-        ceiling = column.offset(above) if above < len(known.instants) else None
-        answer, found = said.offsets[row], said.found[row]
+        ceiling = column.offset(above) if above < len(stored.instants) else None
+        answer, how = answers.offsets[row], answers.found_by[row]
         prior = max(below, certain)
         largest = max(answer, below, largest)
         offset = largest if ceiling is None else min(largest, ceiling)
-        hidden = instant < certain_from and answer <= said.log_start_after
+        hidden = instant < certain_from and answer <= answers.log_start_after
         expired = hidden and prior < min(answer, offset)
         if expired:
-            found = FoundBy.LOG_START
+            how = FoundBy.LOG_START
         else:
             certain = max(certain, offset)
-            found = found if offset == answer else FoundBy.CLAMPED
+            how = how if offset == answer else FoundBy.CLAMPED
         placed.offsets.append(offset)
         placed.floors.append(prior if expired else offset)
-        placed.log_starts.append(said.log_start)
-        placed.codes.append(CODE[found])
+        placed.log_starts.append(answers.log_start)
+        placed.codes.append(CODE[how])
     return placed

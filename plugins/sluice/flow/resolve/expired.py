@@ -17,18 +17,17 @@ from sluice.state.boundaries.retention import retained
 def retained_losses(
     pipeline: Pipeline, boundaries: Boundaries, units: Iterable[Unit], topics_of: TopicsOf = open_topics
 ) -> dict[Unit, tuple[Loss, ...]]:
-    """Returns what Kafka has been seen now to lack of each resolved unit; units that lost nothing are left
-    out.
+    """Returns the offsets of each resolved unit that Kafka lacks now; units that lost nothing are left out.
 
     Raises KafkaUnavailable, UnknownTopic, PartitionMissing, TopicRecreated.
     """
-    found: dict[Unit, tuple[Loss, ...]] = {}
+    losses_by_unit: dict[Unit, tuple[Loss, ...]] = {}
     by_cluster: dict[str, list[Unit]] = {}
     for unit in units:
         by_cluster.setdefault(unit.cluster, []).append(unit)
-    for cluster, mine in by_cluster.items():
+    for cluster, cluster_units in by_cluster.items():
         topics = pipeline.cluster(cluster).topics
-        ranges = {unit: boundaries.ranges(unit.slice, cluster, topics) or () for unit in mine}
+        ranges = {unit: boundaries.ranges(unit.slice, cluster, topics) or () for unit in cluster_units}
         alive = {r for rs in ranges.values() for r in rs if r.uuid == boundaries.uuid(cluster, r.topic)}
         if not alive:
             continue
@@ -36,8 +35,8 @@ def retained_losses(
             starts = log_starts(reader, cluster, alive)
         for unit, rs in ranges.items():
             gone = (Loss(r.topic, r.partition, r.start, r.until, exact=True) for r in rs if r not in alive)
-            found[unit] = (
+            losses_by_unit[unit] = (
                 *retained([r for r in rs if r in alive], starts),
                 *(loss for loss in gone if loss.start < loss.until),
             )
-    return {unit: losses for unit, losses in found.items() if losses}
+    return {unit: losses for unit, losses in losses_by_unit.items() if losses}

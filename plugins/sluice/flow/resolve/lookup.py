@@ -29,8 +29,8 @@ class FutureStamped:
     timestamp: int
 
     def __str__(self) -> str:
-        place = f"offset {self.offset} of {self.cluster}/{self.topic}/{self.partition}"
-        return f"the record at {place} is stamped {ms_text(self.timestamp)}, in the future: it was read past"
+        where = f"offset {self.offset} of {self.cluster}/{self.topic}/{self.partition}"
+        return f"the record at {where} is stamped {ms_text(self.timestamp)}, in the future: it was read past"
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class WaitingOffsets:
     count: int
 
     def __str__(self) -> str:
-        place = f"{self.cluster}/{self.topic}/{self.partition}"
+        where = f"{self.cluster}/{self.topic}/{self.partition}"
         return (
-            f"{self.count:,} offsets of {place} wait behind an open transaction that begins at offset "
+            f"{self.count:,} offsets of {where} wait behind an open transaction that begins at offset "
             f"{self.offset}: they come with a later hour"
         )
 
@@ -65,24 +65,23 @@ def ask(
     cluster: str,
     topic: str,
     instants: Sequence[int],
-    known: TopicBoundaries | None,
+    stored: TopicBoundaries | None,
     now: datetime,
 ) -> TopicAnswers:
     """Finds where `instants` (seconds since the epoch, ascending) are in every partition of the topic.
 
-    The end is taken before the look-ups, so that a record which arrives between the two is not put before
-    an instant that it lies after. Raises UnknownTopic, KafkaUnavailable, and TopicRecreated when the topic
-    was recreated meanwhile.
+    The end is taken before the look-ups, so that a record which arrives between the two is not put before an
+    instant that it lies after. Raises UnknownTopic, KafkaUnavailable, TopicRecreated.
     """
     before = reader.describe(topic)
     stamps = [instant * 1000 for instant in instants]
-    found = reader.look_up(topic, before.ends, stamps)
+    look_ups = reader.look_up(topic, before.ends, stamps)
     limit = to_ms(now) + FUTURE_MS
     placed: dict[int, tuple[list[int], list[FoundBy]]] = {}
     future: list[FutureStamped] = []
-    for partition, answers in found.items():
+    for partition, answers in look_ups.items():
         future += _reports(cluster, topic, partition, answers, limit)
-        starts = _read_on(known, partition, instants, answers, limit)
+        starts = _read_on(stored, partition, instants, answers, limit)
         end = before.ends[partition]
         records = reader.records(topic, partition, min(starts.values()), end) if starts else ()
         placed[partition] = _placed(answers, starts, stamps, records, end, limit)
@@ -91,7 +90,7 @@ def ask(
     after = reader.describe(topic)
     if after.uuid != before.uuid:
         raise TopicRecreated(cluster, topic, before.uuid, after.uuid)
-    said = {
+    by_partition = {
         number: PartitionAnswers(before.log_starts[number], after.log_starts[number], offsets, how)
         for number, (offsets, how) in placed.items()
     }
@@ -99,7 +98,8 @@ def ask(
     waiting = tuple(WaitingOffsets(cluster, topic, p, after.ends[p], count) for p, count in held)
     started = any(start > 0 for start in after.log_starts.values())
     since = kept_since(to_ms(now), reader.kept_ms(topic)) if started else None
-    return TopicAnswers(Answers(cluster, topic, before.uuid, instants, said, since), tuple(future), waiting)
+    topic_answers = Answers(cluster, topic, before.uuid, instants, by_partition, since)
+    return TopicAnswers(topic_answers, tuple(future), waiting)
 
 
 def _placed(
@@ -114,31 +114,32 @@ def _placed(
     `records`."""
     offsets = [end if offset == NONE else offset for offset in answers.offsets]
     how = [FoundBy.END if offset == NONE else FoundBy.RECORD for offset in answers.offsets]
-    wanted = [(start, stamps[row]) for row, start in starts.items()]
-    for row, offset in zip(starts, cuts(records, wanted, end, limit), strict=True):
+    scans = [(start, stamps[row]) for row, start in starts.items()]
+    for row, offset in zip(starts, cuts(records, scans, end, limit), strict=True):
         offsets[row], how[row] = offset, FoundBy.SCAN
     return offsets, how
 
 
 def cuts(
-    records: Iterable[tuple[int, int]], wanted: Sequence[tuple[int, int]], end: int, limit: int
+    records: Iterable[tuple[int, int]], scans: Sequence[tuple[int, int]], end: int, limit: int
 ) -> list[int]:
-    """One pass over (offset, timestamp) for all of `wanted`, (from, instant in milliseconds), both ascending:
-    for each the first record from there on, at or after it and not stamped after `limit`, or `end`."""
-    found: list[int] = []
+    """Returns for each of `scans`, (offset to start from, instant in ms), the offset of the first record
+    from there on that is stamped from the instant to `limit`; else `end`. Reads `records` once, which are
+    (offset, timestamp); both ascend."""
+    offsets: list[int] = []
     for offset, timestamp in records:
-        while len(found) < len(wanted):
-            start, instant = wanted[len(found)]
+        while len(offsets) < len(scans):
+            start, instant = scans[len(offsets)]
             if offset < start or not instant <= timestamp <= limit:
                 break
-            found.append(offset)
-        if len(found) == len(wanted):
+            offsets.append(offset)
+        if len(offsets) == len(scans):
             break
-    return found + [end] * (len(wanted) - len(found))
+    return offsets + [end] * (len(scans) - len(offsets))
 
 
 def _read_on(
-    known: TopicBoundaries | None,
+    stored: TopicBoundaries | None,
     partition: int,
     instants: Sequence[int],
     answers: PartitionLookUp,
@@ -149,12 +150,12 @@ def _read_on(
     The record is stamped in the future. Or it lies before an earlier boundary, as one does whose time was
     in the future when that was found: it would pin this one to that, and leave the hour between them empty.
     """
-    found: dict[int, int] = {}
+    starts: dict[int, int] = {}
     for row, (offset, at) in enumerate(zip(answers.offsets, answers.timestamps, strict=True)):
-        below = 0 if known is None else known.largest_before(partition, instants[row])
+        below = 0 if stored is None else stored.largest_before(partition, instants[row])
         if offset != NONE and (at > limit or offset < below):
-            found[row] = max(offset, below)
-    return found
+            starts[row] = max(offset, below)
+    return starts
 
 
 def _reports(

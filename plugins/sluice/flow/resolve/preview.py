@@ -24,9 +24,9 @@ from sluice.state.units import units_of
 
 @dataclass(frozen=True)
 class Preview:
-    """`unreachable` says of each cluster of which nothing could be asked now why."""
+    """The units, and by cluster that does not answer now its error."""
 
-    found: list[UnitStatus]
+    statuses: list[UnitStatus]
     unreachable: Mapping[str, SluiceError] = field(default_factory=dict)
 
 
@@ -43,24 +43,26 @@ def preview(pipeline: Pipeline, slices: SliceRange, mode: str = "fill") -> Previ
     units = units_of(pipeline, slices, resolution.boundaries)
     expired: dict[Unit, tuple[Loss, ...]] = {}
     for cluster in (name for name in pipeline.clusters if name not in unreachable):
-        own = [unit for unit in units if unit.cluster == cluster]
+        cluster_units = [unit for unit in units if unit.cluster == cluster]
         try:
-            expired |= retained_losses(pipeline, resolution.boundaries, own)
+            expired |= retained_losses(pipeline, resolution.boundaries, cluster_units)
         except SluiceError as error:
             unreachable[cluster] = error
     if mode not in FROM_LAKE:
         raise_if_all(pipeline, unreachable)
-    found = survey_of(pipeline, slices, lake, resolution.boundaries, expired)
+    statuses = survey_of(pipeline, slices, lake, resolution.boundaries, expired)
     if mode in FROM_LAKE:
-        unreachable = waited_for(found, unreachable)
-        if not any(status.manifest for status in found):
+        unreachable = waited_for(statuses, unreachable)
+        if not any(status.manifest for status in statuses):
             raise_if_all(pipeline, unreachable)
-    return Preview(found, unreachable)
+    return Preview(statuses, unreachable)
 
 
-def waited_for(found: Iterable[UnitStatus], unreachable: Mapping[str, SluiceError]) -> dict[str, SluiceError]:
+def waited_for(
+    statuses: Iterable[UnitStatus], unreachable: Mapping[str, SluiceError]
+) -> dict[str, SluiceError]:
     """Returns those clusters that still have to bring a unit which is over."""
-    unread = {s.unit.cluster for s in found if s.manifest is None and s.state is not UnitState.NOT_OVER}
+    unread = {s.unit.cluster for s in statuses if s.manifest is None and s.state is not UnitState.NOT_OVER}
     return {cluster: error for cluster, error in unreachable.items() if cluster in unread}
 
 

@@ -54,17 +54,17 @@ class Inquiry:
         return tuple(block for block in blocks if len(block.instants))
 
     def asked(self, state: Boundaries) -> dict[str, int]:
-        """Of each cluster that failed, while others answer, the first instant at which it was asked for
-        (seconds since the epoch), where `state` does not know it yet: from there on hours wait for it."""
+        """Returns by cluster that failed, while others answer, the first instant that was asked for (seconds
+        since the epoch), where `state` does not know it yet: from there on hours wait for the cluster."""
         if self.failed.keys() == set(self._pipeline.clusters):
             return {}
-        found = {}
+        first_instants = {}
         for name in self.failed:
             first = min(slice_.start for slice_ in begun(self._pipeline.cluster(name), self._slices))
-            known = state.begin(name)
-            if known is None or first < known:
-                found[name] = int(first.timestamp())
-        return found
+            begin = state.begin(name)
+            if begin is None or first < begin:
+                first_instants[name] = int(first.timestamp())
+        return first_instants
 
     def _missing(self, state: Boundaries, cluster: Cluster) -> dict[str, list[int]]:
         if cluster.cluster in self.failed:
@@ -86,8 +86,8 @@ class Inquiry:
         self, reader: TopicReader, cluster: str, topic: str, instants: Sequence[int], state: Boundaries
     ) -> None:
         try:
-            said = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
-            contradiction = _contradiction(state, said.answers)
+            topic_answers = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
+            contradiction = _contradiction(state, topic_answers.answers)
             if contradiction is not None:
                 raise contradiction
         except KafkaUnavailable:
@@ -95,17 +95,17 @@ class Inquiry:
         except SluiceError as error:  # this topic's own trouble: the cluster's others go on
             self.failed.setdefault(cluster, error)
             return
-        self._said[cluster, topic] = said.answers
-        self.future += said.future
-        self.held += said.held
+        self._said[cluster, topic] = topic_answers.answers
+        self.future += topic_answers.future
+        self.held += topic_answers.held
 
 
 def _contradiction(state: Boundaries, answers: Answers) -> SluiceError | None:
-    """Why the answers cannot be stored after `state`, if so."""
-    known = state.stored(answers.cluster, answers.topic)
-    if known is None:
+    """Returns why the answers cannot be stored after `state`; None where they can."""
+    stored = state.stored(answers.cluster, answers.topic)
+    if stored is None:
         return None
-    if known.uuid != answers.uuid:
-        return TopicRecreated(answers.cluster, answers.topic, known.uuid, answers.uuid)
-    gone = known.columns.keys() - answers.partitions.keys()
+    if stored.uuid != answers.uuid:
+        return TopicRecreated(answers.cluster, answers.topic, stored.uuid, answers.uuid)
+    gone = stored.columns.keys() - answers.partitions.keys()
     return PartitionMissing(answers.cluster, answers.topic, min(gone)) if gone else None

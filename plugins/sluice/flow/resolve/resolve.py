@@ -59,12 +59,12 @@ def resolve(
     have another length, LakeUnavailable. What a cluster's Kafka says no to (KafkaUnavailable, UnknownTopic,
     TopicRecreated, PartitionMissing) is in the answer, so that the other clusters' hours are safe.
     """
-    wanted = list(slices)
-    _refuse_future(wanted, now)
+    listed = list(slices)
+    _refuse_future(listed, now)
     log = BoundaryLog(lake)
     state = log.read()
     crash_points.reached(Resolve.READ)
-    inquiry = Inquiry(pipeline, wanted, now, topics_of)
+    inquiry = Inquiry(pipeline, listed, now, topics_of)
     stored = 0
     while True:
         refuse_other_length(pipeline, state)
@@ -102,15 +102,19 @@ def accept_topic(
     if floor(since, pipeline.slice) != utc(since):
         raise WrongUse(f"{since} is not a slice's edge of pipeline {pipeline.name}")
     with topics_of(pipeline.cluster(cluster)) as reader:
-        found = reader.describe(topic)
+        description = reader.describe(topic)
     while True:
         refuse_other_length(pipeline, state)
-        if state.uuid(cluster, topic) in (None, found.uuid):
+        if state.uuid(cluster, topic) in (None, description.uuid):
             raise WrongUse(f"topic {cluster}/{topic} was not recreated: there is nothing to accept")
         _refuse_landed(pipeline, lake, state, cluster, topic, utc(since))
-        said = {p: PartitionAnswers(at, at, [at], [FoundBy.LOG_START]) for p, at in found.log_starts.items()}
-        block = boundaries_to_store(None, Answers(cluster, topic, found.uuid, array("q", [instant]), said))
-        accepted = {(cluster, topic): Era(found.uuid, instant)}
+        by_partition = {
+            p: PartitionAnswers(at, at, [at], [FoundBy.LOG_START]) for p, at in description.log_starts.items()
+        }
+        block = boundaries_to_store(
+            None, Answers(cluster, topic, description.uuid, array("q", [instant]), by_partition)
+        )
+        accepted = {(cluster, topic): Era(description.uuid, instant)}
         new = log.append(state, LogEntry(pipeline.slice, (block,), accepted), utc(now))
         if new is not None:
             return new
@@ -120,9 +124,9 @@ def accept_topic(
 def _refuse_landed(
     pipeline: Pipeline, lake: Lake, state: Boundaries, cluster: str, topic: str, since: pendulum.DateTime
 ) -> None:
-    """A landed slice is not read again: what the new topic has of it would be in no slice."""
-    known = state.stored(cluster, topic)
-    last = pendulum.from_timestamp(known.instants[-1]) if known and len(known.instants) else since
+    """Raises WrongUse for a landed slice: it is not read again, and would lack the new topic's records."""
+    stored = state.stored(cluster, topic)
+    last = pendulum.from_timestamp(stored.instants[-1]) if stored and len(stored.instants) else since
     slices = SliceRange(since, max(since, last), pipeline.slice)
     landed = read_manifests(lake, [Unit(slice_, cluster) for slice_ in slices])
     if landed:

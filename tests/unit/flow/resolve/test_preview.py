@@ -47,7 +47,7 @@ def test_hours_that_have_landed_need_no_kafka(mode: str):
     seen = preview.preview(pipeline(kafka=BOTH[:1]), hours(1), mode)
     assert seen.unreachable == {}
     does = {"remake": "make again out of the lake and load", "reload": "load again"}[mode]
-    assert [action(one, mode) for one in seen.found if one.unit.cluster == "dc1"] == [does]
+    assert [action(one, mode) for one in seen.statuses if one.unit.cluster == "dc1"] == [does]
 
 
 @pytest.mark.parametrize("until", [2, 3], ids=["resolved", "not resolved"])
@@ -55,7 +55,7 @@ def test_hours_that_have_landed_need_no_kafka(mode: str):
 def test_an_hour_that_has_not_landed_waits_and_the_others_are_shown(until: int):
     seen = preview.preview(pipeline(kafka=BOTH), hours(until), "remake")
     assert list(seen.unreachable) == ["dc1", "dc2"]
-    assert sum(status.manifest is not None for status in seen.found) == 2
+    assert sum(status.manifest is not None for status in seen.statuses) == 2
 
 
 def test_one_cluster_waits_for_its_own_hours_alone(world: World):
