@@ -32,8 +32,8 @@ class Ambiguous(dict[str, Any]):
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else Ambiguous(pairs)
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else Ambiguous(pairs)
 
 
 _DECODER = json.JSONDecoder(
@@ -57,8 +57,8 @@ def read_event(payload: bytes) -> dict[str, Any]:
 
 
 def field(event: dict[str, Any], path: Sequence[str]) -> Any:
-    """Returns the value at `path`; None where it is null or missing. Raises Unreadable where there are
-    two."""
+    """Returns the value at `path`; None where it is null or missing. Raises UnreadablePayload where
+    there are two."""
     value: Any = event
     for name in path:
         if not isinstance(value, dict):
@@ -71,15 +71,15 @@ def field(event: dict[str, Any], path: Sequence[str]) -> Any:
 
 def all_fields(event: dict[str, Any], path: Sequence[str]) -> list[Any]:
     """Returns each value at `path`, in their order: more than one where a name on it is there twice."""
-    found: list[Any] = [event]
+    values: list[Any] = [event]
     for name in path:
-        found = [inner for value in found if isinstance(value, dict) for inner in _members_of(value, name)]
-    return found
+        values = [inner for value in values if isinstance(value, dict) for inner in _members_of(value, name)]
+    return values
 
 
 def _members_of(value: dict[str, Any], name: str) -> list[Any]:
     if isinstance(value, Ambiguous):
-        return [inner for own, inner in value.pairs if own == name]
+        return [inner for member, inner in value.pairs if member == name]
     return [value[name]] if name in value else []
 
 

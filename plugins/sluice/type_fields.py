@@ -62,31 +62,31 @@ def merged(parts: Iterable[TypeFields]) -> tuple[TypeFields, ...]:
     by_type: dict[str, list[TypeFields]] = {}
     for part in parts:
         by_type.setdefault(part.type, []).append(part)
-    return tuple(_merged(own) for _, own in sorted(by_type.items()))
+    return tuple(_merged(type_parts) for _, type_parts in sorted(by_type.items()))
 
 
 def _merged(parts: Sequence[TypeFields]) -> TypeFields:
     if len(parts) == 1:
         return parts[0]
-    found: dict[str, list[FieldSeen]] = {}
+    seen_by_field: dict[str, list[FieldSeen]] = {}
     for part in parts:
         for name, seen in part.fields.items():
-            found.setdefault(name, []).append(seen)
+            seen_by_field.setdefault(name, []).append(seen)
     return TypeFields(
         type=parts[0].type,
         rows=sum(part.rows for part in parts),
         exact=all(part.exact for part in parts),
-        fields={name: _added(found[name]) for name in sorted(found)},
+        fields={name: _added(seen_by_field[name]) for name in sorted(seen_by_field)},
         others=sum(part.others for part in parts),
     )
 
 
 def _added(seen: Sequence[FieldSeen]) -> FieldSeen:
-    kinds = {kind: sum(one.kinds.get(kind, 0) for one in seen) for kind in KINDS}
+    kinds = {kind: sum(part.kinds.get(kind, 0) for part in seen) for kind in KINDS}
     return FieldSeen(
-        rows=sum(one.rows for one in seen),
+        rows=sum(part.rows for part in seen),
         kinds={kind: rows for kind, rows in kinds.items() if rows},
-        places=sum(one.places for one in seen),
+        places=sum(part.places for part in seen),
     )
 
 
@@ -98,16 +98,16 @@ def bounded(
 ) -> tuple[TypeFields, ...]:
     """Returns the types with most rows, and of each the fields in most rows, sorted by name; `most_in_all`
     bounds the fields of all types together, and a type is left out rather than cut by that."""
-    ranked = sorted(types, key=lambda one: (-one.rows, one.type))[:most_types]
+    ranked = sorted(types, key=lambda type_fields: (-type_fields.rows, type_fields.type))[:most_types]
     kept: list[TypeFields] = []
-    for one in (_shortened(one, most_fields) for one in ranked):
-        if len(one.fields) <= most_in_all:
-            most_in_all -= len(one.fields)
-            kept.append(one)
-    return tuple(sorted(kept, key=lambda one: one.type))
+    for type_fields in (_shortened(type_fields, most_fields) for type_fields in ranked):
+        if len(type_fields.fields) <= most_in_all:
+            most_in_all -= len(type_fields.fields)
+            kept.append(type_fields)
+    return tuple(sorted(kept, key=lambda type_fields: type_fields.type))
 
 
-def _shortened(one: TypeFields, most: int) -> TypeFields:
-    ranked = sorted(one.fields.items(), key=lambda item: (-item[1].rows, item[0]))
-    others = one.others + sum(seen.rows for _, seen in ranked[most:])
-    return replace(one, fields=dict(sorted(ranked[:most])), others=others)
+def _shortened(type_fields: TypeFields, most: int) -> TypeFields:
+    ranked = sorted(type_fields.fields.items(), key=lambda item: (-item[1].rows, item[0]))
+    others = type_fields.others + sum(seen.rows for _, seen in ranked[most:])
+    return replace(type_fields, fields=dict(sorted(ranked[:most])), others=others)

@@ -76,16 +76,16 @@ class EventMask:
                 if all(map(text.__contains__, leaf.names)):
                     return None
                 continue
-            own, colon = bytes(value), _COLON.match(text, at + len(leaf.name))
-            if text.find(leaf.name, at + 1) >= 0 or colon is None or own[:1] == b"[":
+            written, colon = bytes(value), _COLON.match(text, at + len(leaf.name))
+            if text.find(leaf.name, at + 1) >= 0 or colon is None or written[:1] == b"[":
                 return None
-            start, end = colon.end(), colon.end() + len(own)
-            if text[start:end] != own:
+            start, end = colon.end(), colon.end() + len(written)
+            if text[start:end] != written:
                 return None
             if leaf.rewrite is DROP:
                 start, end, new = *_dropped(text, at, end), b""
             else:
-                new = leaf.rewrite(own)
+                new = leaf.rewrite(written)
             text = text[:start] + new + text[end:]
         return text
 

@@ -120,10 +120,10 @@ class _Scan:
 
 
 def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
-    found = pattern.match(text, at)
-    if found is None:
+    match = pattern.match(text, at)
+    if match is None:
         raise ValueError("no JSON")
-    return found.end()
+    return match.end()
 
 
 def _name(text: bytes) -> str | None:

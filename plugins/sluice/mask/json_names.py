@@ -17,8 +17,8 @@ def quoted(name: str) -> bytes:
 def escapes_of(names: Iterable[str]) -> re.Pattern[bytes]:
     """Returns what finds an escaped character that one of the names has: a text without a match spells each
     of them as `quoted` does, or has none."""
-    found = sorted({_escape(char) for name in names for char in name})
-    return re.compile("|".join(found).encode(), re.IGNORECASE)
+    alternatives = sorted({_escape(char) for name in names for char in name})
+    return re.compile("|".join(alternatives).encode(), re.IGNORECASE)
 
 
 def _escape(char: str) -> str:

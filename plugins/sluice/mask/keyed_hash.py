@@ -58,12 +58,12 @@ class MaskKey:
         inner, outer = (state.copy() for state in self._states)
         inner.update(data)
         outer.update(inner.digest())
-        found: str = outer.hexdigest()
-        return found
+        digits: str = outer.hexdigest()
+        return digits
 
 
 def is_token(data: bytes, of: Collection[str]) -> bool:
     """Returns whether `data` is what one of the keys with these ids has made. Anybody can write such a text:
     it means something only where the caller knows that nothing else can stand there."""
-    found = FORM.fullmatch(data) if of else None
-    return found is not None and found[1].decode() in of
+    match = FORM.fullmatch(data) if of else None
+    return match is not None and match[1].decode() in of

@@ -48,14 +48,14 @@ class MaskRules:
     def applied(self) -> Masked:
         """Returns what a manifest says of it."""
         rules = {**self.fields, **self.parts}
-        hashed = [name for name, one in rules.items() if one.keys]
+        hashed = [name for name, keyed in rules.items() if keyed.keys]
         dropped = [UNPARSED] if self.parts[UNPARSED].rule.drop else []
-        keys = dict.fromkeys(one.keys[0].id for one in rules.values() if one.keys)
+        keys = dict.fromkeys(keyed.keys[0].id for keyed in rules.values() if keyed.keys)
         return Masked(said(rules_of(self)), tuple(sorted([*hashed, *dropped])), tuple(sorted(keys)))
 
 
 def rules_of(mask: MaskRules) -> dict[str, MaskRule]:
-    return {name: one.rule for name, one in {**mask.fields, **mask.parts}.items()}
+    return {name: keyed.rule for name, keyed in {**mask.fields, **mask.parts}.items()}
 
 
 def said(rules: Mapping[str, MaskRule]) -> dict[str, str]:
@@ -80,7 +80,7 @@ def mask_rules(pipeline: Pipeline, find: FindConnection = connections.find) -> M
     }
     sources = (pipeline.event.type, pipeline.event.batch)
     return MaskRules(
-        fields={name: one for name, one in keyed.items() if name not in PARTS},
+        fields={name: rule for name, rule in keyed.items() if name not in PARTS},
         parts={name: keyed[name] for name in (KEY, HEADERS, UNPARSED)},
         read_headers=frozenset(source.header for source in sources if source and source.header),
     )

@@ -18,15 +18,15 @@ HIDDEN = "***"
 
 
 class Hashed:
-    """Hashes with the key. `made`: ids of keys whose hashes may stand there already, because the same field
-    was hashed when the record became bytes of the lake; they stay."""
+    """Hashes with the key. `key_ids`: keys whose hashes may stand there already, because the same field was
+    hashed when the record became bytes of the lake; they stay."""
 
-    def __init__(self, key: MaskKey, made: frozenset[str] = frozenset()) -> None:
-        self._key, self._made = key, made
+    def __init__(self, key: MaskKey, key_ids: frozenset[str] = frozenset()) -> None:
+        self._key, self._key_ids = key, key_ids
         self._cached = lru_cache(_CACHED)(self._token)
 
     def __call__(self, text: bytes) -> bytes:
-        if text == _NULL or (self._made and text[:1] == b'"' and is_token(text[1:-1], self._made)):
+        if text == _NULL or (self._key_ids and text[:1] == b'"' and is_token(text[1:-1], self._key_ids)):
             return text
         return self._cached(text) if len(text) <= _SHORT else self._token(text)
 
@@ -44,19 +44,19 @@ class FirstKept:
     def __call__(self, text: bytes) -> bytes:
         if text == _NULL:
             return text
-        own = _text(text)
-        if own is None:
+        string = _text(text)
+        if string is None:
             return _quoted(HIDDEN)
-        if own.endswith(HIDDEN) and len(own) <= self.characters + len(HIDDEN):
+        if string.endswith(HIDDEN) and len(string) <= self.characters + len(HIDDEN):
             return text
-        return _quoted(own[: self.characters] + HIDDEN)
+        return _quoted(string[: self.characters] + HIDDEN)
 
 
 def token_of(key: MaskKey, text: bytes) -> bytes:
     """Returns the hash of a JSON value's text. A string counts as the text that it says, however it is
     escaped."""
-    own = _text(text)
-    return key.token_of_json(text) if own is None else key.token(own.encode())
+    string = _text(text)
+    return key.token_of_json(text) if string is None else key.token(string.encode())
 
 
 def _quoted(text: str) -> bytes:
@@ -70,8 +70,8 @@ def _text(text: bytes) -> str | None:
     if b"\\" not in text:
         return text[1:-1].decode()
     try:
-        own: str = _STRINGS.decode(text.decode())
-        own.encode()
+        string: str = _STRINGS.decode(text.decode())
+        string.encode()
     except ValueError:
         return None
-    return own
+    return string

@@ -17,11 +17,11 @@ def hashes_of(rules: MaskRules | None, name: str, value: bytes) -> list[bytes]:
 def hidden_by(rules: MaskRules | None, name: str) -> str:
     """Returns the action that leaves nothing to look for in a field; else nothing. A field around it is
     masked as a whole, also where it is hashed."""
-    known = {} if rules is None else {**rules.fields, **rules.parts}
-    if (own := known.get(name)) is not None:
-        return "" if own.keys or own.rule.keep else own.rule.action
+    keyed_rules = {} if rules is None else {**rules.fields, **rules.parts}
+    if (keyed := keyed_rules.get(name)) is not None:
+        return "" if keyed.keys or keyed.rule.keep else keyed.rule.action
     around = (name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1))
-    return next((known[one].rule.action for one in around if one in known), "")
+    return next((keyed_rules[outer].rule.action for outer in around if outer in keyed_rules), "")
 
 
 def _each(rule: KeyedRule, value: bytes) -> Iterator[bytes]:

@@ -34,7 +34,9 @@ class UnitMask:
 
     def event_of(self, kind: str) -> Callable[[bytes], bytes]:
         """Returns what masks the events of a type, which are JSON objects."""
-        return self._events({name: one for name, one in self._rules.fields.items() if one.rule.applies(kind)})
+        return self._events(
+            {name: keyed for name, keyed in self._rules.fields.items() if keyed.rule.applies(kind)}
+        )
 
     def rejected(self, text: bytes | None, too_deep: Callable[[bytes], bool]) -> bytes | None:
         """Returns the bytes that are kept of what was rejected: an object, or an array of objects, is masked
@@ -56,35 +58,37 @@ class UnitMask:
     @property
     def keeps(self) -> frozenset[str]:
         """Returns which parts of a record stay as they are."""
-        return frozenset(name for name, one in self._rules.parts.items() if one.rule.keep)
+        return frozenset(name for name, keyed in self._rules.parts.items() if keyed.rule.keep)
 
     @cached_property
     def _whole(self) -> Callable[[bytes], bytes]:
-        rules = {tuple(name.split(".")): self._rewrite(name, one) for name, one in self._rules.fields.items()}
+        rules = {
+            tuple(name.split(".")): self._rewrite(name, keyed) for name, keyed in self._rules.fields.items()
+        }
         return EventMask(rules).masked_slowly
 
     def _events(self, rules: Mapping[str, KeyedRule]) -> Callable[[bytes], bytes]:
         return EventMask(
-            {tuple(name.split(".")): self._rewrite(name, one) for name, one in rules.items()}
+            {tuple(name.split(".")): self._rewrite(name, keyed) for name, keyed in rules.items()}
         ).masked
 
-    def _rewrite(self, name: str, one: KeyedRule) -> Rewrite | Drop:
-        if one.keys:
-            return Hashed(one.keys[0], self._made(name))
-        return DROP if one.rule.drop else FirstKept(one.rule.keep_first or 1)
+    def _rewrite(self, name: str, keyed: KeyedRule) -> Rewrite | Drop:
+        if keyed.keys:
+            return Hashed(keyed.keys[0], self._key_ids(name))
+        return DROP if keyed.rule.drop else FirstKept(keyed.rule.keep_first or 1)
 
-    def _made(self, name: str) -> frozenset[str]:
+    def _key_ids(self, name: str) -> frozenset[str]:
         """Returns the ids of the keys whose hashes may stand in a field already."""
         before = self._before
         return frozenset(before.keys) if before is not None and name in before.hashed else frozenset()
 
     def _part(self, name: str, data: bytes) -> bytes | None:
-        one = self._rules.parts[name]
-        if one.rule.keep or is_token(data, self._made(name)):
+        keyed = self._rules.parts[name]
+        if keyed.rule.keep or is_token(data, self._key_ids(name)):
             return data
-        if not one.keys:
+        if not keyed.keys:
             return DROPPED if name == UNPARSED else None
-        token = one.keys[0].token(data)
+        token = keyed.keys[0].token(data)
         return b'"' + token + b'"' if name == UNPARSED else token
 
 
@@ -92,8 +96,8 @@ def is_held(text: bytes, masked: Masked | None) -> bool:
     """Returns whether all that a file has of a rejected record is its hash, or that it was dropped."""
     if masked is None or UNPARSED not in masked.hashed:
         return False
-    found = _QUOTED.fullmatch(text)
-    return text == DROPPED or (found is not None and is_token(found[1], masked.keys))
+    match = _QUOTED.fullmatch(text)
+    return text == DROPPED or (match is not None and is_token(match[1], masked.keys))
 
 
 def _is_event(text: bytes, too_deep: Callable[[bytes], bool]) -> bool:
@@ -101,7 +105,7 @@ def _is_event(text: bytes, too_deep: Callable[[bytes], bool]) -> bool:
         text.decode()
         if too_deep(text):
             return False
-        found: Any = _OBJECTS.decode(text)
+        value: Any = _OBJECTS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
-    return bool(found) or text.strip()[:1] == b"{"
+    return bool(value) or text.strip()[:1] == b"{"
