@@ -74,14 +74,14 @@ def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> Inferr
     a Map and a JSON that are missing are empty.
     """
     present = [value for value in values if value is not None]
-    found, refused = _fitting(present, name, rules)
-    kind = found.kind if len(present) == total else may_lack(found.kind)
+    finding, refused = _fitting(present, name, rules)
+    kind = finding.kind if len(present) == total else may_lack(finding.kind)
     if kind is None:
-        found = whole(present, rules, "objects that some events lack, with containers inside")
-        kind, refused = nullable(found.kind), _refused(found.kind, present)
+        finding = whole(present, rules, "objects that some events lack, with containers inside")
+        kind, refused = nullable(finding.kind), _refused(finding.kind, present)
     examples = list(dict.fromkeys(shown(value) for value in present[:_LOOKED_AT]))[:_EXAMPLES]
     return InferredColumn(
-        kind, found.why, len(present), total, tuple(examples), len(refused), tuple(refused[:_EXAMPLES])
+        kind, finding.why, len(present), total, tuple(examples), len(refused), tuple(refused[:_EXAMPLES])
     )
 
 
@@ -93,17 +93,17 @@ def optional_column(name: str, values: Sequence[Any], rules: Rules) -> InferredC
 def _fitting(values: Sequence[Any], name: str, rules: Rules) -> tuple[Finding, list[Misfit]]:
     """Returns a type that refuses no more values than the rules allow; what lies inside adds up, and is
     widened."""
-    found = infer(values, name, rules)
-    refused = _refused(found.kind, values)
+    finding = infer(values, name, rules)
+    refused = _refused(finding.kind, values)
     if len(refused) > rules.may_refuse(len(values)):
-        found = infer(values, name, replace(rules, misfits=0.0))
-        refused = _refused(found.kind, values)
-    return found, refused
+        finding = infer(values, name, replace(rules, misfits=0.0))
+        refused = _refused(finding.kind, values)
+    return finding, refused
 
 
 def _refused(kind: Inferred, values: Sequence[Any]) -> list[Misfit]:
-    places = (misfit(kind, value) for value in values)
-    return [Misfit(*place) for place in places if place is not None]
+    refusals = (misfit(kind, value) for value in values)
+    return [Misfit(*refusal) for refusal in refusals if refusal is not None]
 
 
 def shown(value: Any) -> str:
@@ -129,6 +129,6 @@ def _brief(value: Mapping[str, Any] | list[Any]) -> str:
     return "[" + ", ".join([*(text for _, text in texts), *more]) + "]"
 
 
-def _percent(part: int, whole: int) -> str:
-    """Never 100 % of less than all."""
-    return f"{min(99.9, 100 * part / whole):.1f} %"
+def _percent(part: int, total: int) -> str:
+    """Formats a share of less than all; it is never 100 %."""
+    return f"{min(99.9, 100 * part / total):.1f} %"

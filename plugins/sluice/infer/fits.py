@@ -72,20 +72,20 @@ def refuses_more(kind: Leaf, texts: Iterable[str], most: int) -> bool:
 
 
 def _leaf(kind: Leaf, value: Any) -> bool:
-    found = kind_of(value)
+    value_kind = kind_of(value)
     if kind.name == "String":
-        return found is not Kind.UNREADABLE and readable(value)
+        return value_kind is not Kind.UNREADABLE and readable(value)
     if kind.name == "JSON":
-        return found is Kind.OBJECT and becomes_json(value) and readable(value)
+        return value_kind is Kind.OBJECT and becomes_json(value) and readable(value)
     if kind.name == "Bool":
-        return found is Kind.BOOL
+        return value_kind is Kind.BOOL
     if kind.name == "DateTime64":
-        return _instant(kind.digits[0], found, value)
+        return _instant(kind.digits[0], value_kind, value)
     if kind.name in _TEXTS:
-        return found is Kind.TEXT and _TEXTS[kind.name](value)
-    if kind.name == "Decimal" and found is Kind.TEXT:
+        return value_kind is Kind.TEXT and _TEXTS[kind.name](value)
+    if kind.name == "Decimal" and value_kind is Kind.TEXT:
         return _amount(kind, value)
-    return found is Kind.NUMBER and _number(kind, value)
+    return value_kind is Kind.NUMBER and _number(kind, value)
 
 
 def _amount(kind: Leaf, value: str) -> bool:
@@ -105,7 +105,7 @@ def _number(kind: Leaf, value: Any) -> bool:
     return digits is not None and digits <= places and abs(number) < Decimal(10) ** (precision - places)
 
 
-def _instant(digits: int, found: Kind, value: Any) -> bool:
-    if found is Kind.NUMBER:
+def _instant(digits: int, value_kind: Kind, value: Any) -> bool:
+    if value_kind is Kind.NUMBER:
         return spellings.epoch_digits(value) is not None
-    return found is Kind.TEXT and (spellings.is_instant(value, digits))
+    return value_kind is Kind.TEXT and (spellings.is_instant(value, digits))

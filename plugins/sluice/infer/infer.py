@@ -25,7 +25,7 @@ def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Fin
     chief, chosen = next(iter(groups.items()))
     count = sum(map(len, groups.values()))
     if chief is Kind.UNREADABLE or count - len(chosen) > rules.may_refuse(count):
-        return Finding(STRING, "; ".join(f"{len(found):,} {kind}" for kind, found in groups.items()))
+        return Finding(STRING, "; ".join(f"{len(group):,} {kind}" for kind, group in groups.items()))
     if chief is Kind.BOOL:
         return Finding(Leaf("Bool"), "true or false")
     if chief is Kind.NUMBER:
@@ -46,21 +46,21 @@ def _arrays(arrays: Sequence[Sequence[Any]], name: str, rules: Rules, level: int
         if is_container(kind):
             return Finding(STRING, f"arrays with null beside {why}")
         kind = nullable(kind)
-    found = ArrayOf(kind)
-    return Finding(found if rules.fills(found.text) else STRING, f"arrays of {why}")
+    array_type = ArrayOf(kind)
+    return Finding(array_type if rules.fills(array_type.text) else STRING, f"arrays of {why}")
 
 
 def _objects(objects: Sequence[Mapping[str, Any]], name: str, rules: Rules, level: int) -> Finding:
     keys = keys_of(objects)
     if looks_like_map(keys, len(objects), rules):
-        found = _map(keys, len(objects), name, rules, level)
-        if found is not None:
-            return found
+        finding = _map(keys, len(objects), name, rules, level)
+        if finding is not None:
+            return finding
     reason = why_no_tuple(keys, len(objects), rules)
     if not reason:
-        found, reason = _tuple(keys, len(objects), rules, level)
-        if found is not None:
-            return found
+        finding, reason = _tuple(keys, len(objects), rules, level)
+        if finding is not None:
+            return finding
     return whole(objects, rules, reason)
 
 
@@ -68,7 +68,7 @@ def _map(
     keys: Mapping[str, Sequence[Any]], count: int, name: str, rules: Rules, level: int
 ) -> Finding | None:
     """Returns None where the values are of several types."""
-    values = [value for found in keys.values() for value in found]
+    values = [value for key_values in keys.values() for value in key_values]
     if len(divided([value for value in values if value is not None])) != 1:
         return None
     kind, why = infer(values, name, rules, level + 1)
@@ -76,9 +76,9 @@ def _map(
         if is_container(kind):
             return None
         kind = nullable(kind)
-    found = MapOf(kind)
+    map_type = MapOf(kind)
     reason = f"{count:,} objects with {len(keys):,} different keys and values of one type: {why}"
-    return Finding(found, reason) if rules.fills(found.text) else None
+    return Finding(map_type, reason) if rules.fills(map_type.text) else None
 
 
 def _tuple(
@@ -98,10 +98,10 @@ def _tuple(
                 return None, _unsure(name, present, count)
             kind = nullable(kind)
         elements.append((name, kind))
-    found = TupleOf(tuple(elements))
-    if not rules.fills(found.text):
+    tuple_type = TupleOf(tuple(elements))
+    if not rules.fills(tuple_type.text):
         return None, "objects with stable keys, and a load fills no such Tuple"
-    return Finding(found, f"objects with {len(keys):,} stable keys"), ""
+    return Finding(tuple_type, f"objects with {len(keys):,} stable keys"), ""
 
 
 def _unsure(name: str, present: int, count: int) -> str:
@@ -110,6 +110,6 @@ def _unsure(name: str, present: int, count: int) -> str:
 
 
 def whole(values: Sequence[Any], rules: Rules, why: str) -> Finding:
-    """A JSON where objects become one, else their text."""
+    """Returns JSON for objects that a JSON column holds, else String."""
     document = all(isinstance(value, Mapping) and becomes_json(value) and readable(value) for value in values)
     return Finding(JSON if document and rules.fills(JSON.text) else STRING, why)

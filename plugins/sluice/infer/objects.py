@@ -19,20 +19,20 @@ Keys = Mapping[str, Sequence[Any]]
 
 def keys_of(objects: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Returns the values of each key, null among them."""
-    found: dict[str, list[Any]] = defaultdict(list)
-    for one in objects:
-        for name, value in one.items():
-            found[name].append(value)
-    return dict(found)
+    values_by_key: dict[str, list[Any]] = defaultdict(list)
+    for members in objects:
+        for name, value in members.items():
+            values_by_key[name].append(value)
+    return dict(values_by_key)
 
 
 def looks_like_map(keys: Keys, objects: int, rules: Rules) -> bool:
-    """Many different keys, of which each object has few: they are values, such as days or users."""
+    """Returns whether the keys are many, and each object has few of them: such keys are values."""
     return len(keys) > rules.map_keys and _share(keys, objects) < _STABLE
 
 
 def why_no_tuple(keys: Keys, objects: int, rules: Rules) -> str:
-    """Empty where the keys may be a Tuple's."""
+    """Returns why the keys make no Tuple; empty where they may."""
     if not keys:
         return "empty objects"
     if len(keys) > rules.tuple_keys:

@@ -50,12 +50,12 @@ def _integer(values: Sequence[int]) -> Finding:
 
 
 def _fraction(values: Sequence[Any], name: str) -> Finding:
-    """Few digits in all of them make a Decimal, as amounts of money have; else a double."""
+    """Returns Decimal for numbers of few digits, as amounts of money are; else Float64."""
     scales = [scale(value) for value in values]
-    known = [digits for digits in scales if digits is not None]
-    most, fractions = max(known, default=0), sum(digits > 0 for digits in known)
+    exact = [digits for digits in scales if digits is not None]
+    most, fractions = max(exact, default=0), sum(digits > 0 for digits in exact)
     named = _MONEY.search(name) is not None and most <= _MONEY_SCALE
-    if len(known) == len(scales) and (named or (fractions >= _FRACTIONS and most <= 2)):
+    if len(exact) == len(scales) and (named or (fractions >= _FRACTIONS and most <= 2)):
         places = 2 if most <= 2 else _MONEY_SCALE
         why = f"numbers with at most {places} digits after the point"
         return Finding(Leaf("Decimal", (_precision(values, places), places)), why)
@@ -81,7 +81,7 @@ def text(values: Sequence[str], name: str, rules: Rules) -> Finding:
 
 def _amounts(values: Sequence[str], name: str) -> list[tuple[Leaf, str]]:
     """Texts of digits are amounts only where the field is named like money: `"1.10"` may be a version."""
-    digits = [found for value in values if (found := spellings.decimal_digits(value)) is not None]
+    digits = [counted for value in values if (counted := spellings.decimal_digits(value)) is not None]
     if _MONEY.search(name) is None or not digits or max(after for _, after in digits) > _MONEY_SCALE:
         return []
     places = 2 if max(after for _, after in digits) <= 2 else _MONEY_SCALE
@@ -107,7 +107,7 @@ def _spelled(values: Sequence[str]) -> list[tuple[Leaf, str]]:
     ]
 
 
-def _second_digits(found: Sequence[int]) -> int:
+def _second_digits(fractions: Sequence[int]) -> int:
     """Of 3, 6 and 9 the fewest that hold all."""
-    most = max(found, default=0)
+    most = max(fractions, default=0)
     return next((digits for digits in (3, 6) if digits >= most), 9)

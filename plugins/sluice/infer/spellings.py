@@ -35,8 +35,8 @@ _DECIMAL = re.compile(r"-?(?P<before>0|[1-9]\d*)(\.(?P<after>\d+))?", re.ASCII)
 
 def decimal_digits(text: str) -> tuple[int, int] | None:
     """Returns the digits before and after the point of a plain number; None for any other text."""
-    found = _DECIMAL.fullmatch(text)
-    return None if found is None else (len(found["before"]), len(found["after"] or ""))
+    match = _DECIMAL.fullmatch(text)
+    return None if match is None else (len(match["before"]), len(match["after"] or ""))
 
 
 def day(text: str) -> date | None:
@@ -49,37 +49,37 @@ def day(text: str) -> date | None:
 
 
 def is_date(text: str) -> bool:
-    found = day(text)
-    return found is not None and 0 <= (found - _EPOCH).days < 1 << 16
+    parsed = day(text)
+    return parsed is not None and 0 <= (parsed - _EPOCH).days < 1 << 16
 
 
 def is_date32(text: str) -> bool:
-    found = day(text)
-    return found is not None and 1900 <= found.year < 2300
+    parsed = day(text)
+    return parsed is not None and 1900 <= parsed.year < 2300
 
 
 def is_instant(text: str, digits: int = 3) -> bool:
     """Returns whether a DateTime64 of so many digits holds it."""
-    found = _INSTANT.fullmatch(text)
-    on = None if found is None else day(found["day"])
-    if found is None or on is None:
+    match = _INSTANT.fullmatch(text)
+    on = None if match is None else day(match["day"])
+    if match is None or on is None:
         return False
-    hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
-    hours, minutes = int(found["hours"] or 0), int(found["minutes"] or 0)
+    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
+    hours, minutes = int(match["hours"] or 0), int(match["minutes"] or 0)
     if hour > 23 or minute > 59 or second > 59 or minutes > 59:
         return False
     zone = timedelta(hours=hours, minutes=minutes)
     if zone > _MOST_OFFSET:
         return False
     seconds = (on - _EPOCH).days * 86_400 + hour * 3_600 + minute * 60 + second
-    seconds -= int(zone.total_seconds()) * (-1 if found["sign"] == "-" else 1)
+    seconds -= int(zone.total_seconds()) * (-1 if match["sign"] == "-" else 1)
     return _FIRST <= seconds < (min(_END, _NANOSECONDS_END) if digits > _MICROSECONDS else _END)
 
 
 def fraction_digits(text: str) -> int:
     """Returns how many digits of a second's fraction are written."""
-    found = _INSTANT.fullmatch(text)
-    return len(found["fraction"] or "") if found else 0
+    match = _INSTANT.fullmatch(text)
+    return len(match["fraction"] or "") if match else 0
 
 
 def epoch_digits(value: Any) -> int | None:

@@ -74,8 +74,8 @@ def may_lack(kind: Inferred) -> Inferred | None:
     if not isinstance(kind, TupleOf):
         return nullable(kind)
     elements = [(name, None if _is_array(inner) else may_lack(inner)) for name, inner in kind.elements]
-    known = tuple((name, inner) for name, inner in elements if inner is not None)
-    return TupleOf(known) if len(known) == len(elements) else None
+    possible = tuple((name, inner) for name, inner in elements if inner is not None)
+    return TupleOf(possible) if len(possible) == len(elements) else None
 
 
 def _is_array(kind: Inferred) -> bool:

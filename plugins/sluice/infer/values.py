@@ -56,10 +56,10 @@ def kind_of(value: Any) -> Kind:
 
 def divided(values: Sequence[Any]) -> dict[Kind, list[Any]]:
     """Returns the values by kind, the most frequent one first."""
-    found: dict[Kind, list[Any]] = defaultdict(list)
+    by_kind: dict[Kind, list[Any]] = defaultdict(list)
     for value in values:
-        found[kind_of(value)].append(value)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+        by_kind[kind_of(value)].append(value)
+    return dict(sorted(by_kind.items(), key=lambda item: -len(item[1])))
 
 
 def readable(value: Any) -> bool:
