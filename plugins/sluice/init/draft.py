@@ -47,7 +47,7 @@ def pipeline_text(
             else [f"clickhouse: {{connection: {scalar(request.clickhouse)}}}"]
         ),
         "tables:",
-        *(one.entry for one in tables),
+        *(table.entry for table in tables),
     ]
     return "\n".join(lines) + "\n"
 
@@ -70,7 +70,7 @@ def _flow(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Returns a text with colons and braces, which a reader expects in quotes."""
+    """Quotes a text with colons and braces, which a reader expects in quotes."""
     plain = text.isprintable() and '"' not in text and "\\" not in text
     return f'"{text}"' if plain else scalar(text)
 
@@ -78,14 +78,14 @@ def _quoted(text: str) -> str:
 def statements_text(database: str, tables: Iterable[PlannedTable], source: str) -> str:
     """Returns the statements, each with what a reader has to know of it."""
     parts = [f"-- Made by `sluice init` from {line(source)}.", f"{create_database(database)};"]
-    for one in tables:
-        types = "every other type" if one.type == "*" else f"type {visible(one.type)}"
-        parts.append(f"\n-- {one.table}: {one.events:,} events of the sample, {types}")
-        if one.existing:
+    for table in tables:
+        types = "every other type" if table.type == "*" else f"type {visible(table.type)}"
+        parts.append(f"\n-- {table.table}: {table.events:,} events of the sample, {types}")
+        if table.existing:
             parts.append("-- The table is there, and stays as it is.")
             continue
-        parts += [f"-- {line(note)}" for note in one.columns.notes()[:_NOTES]]
-        parts.append(f"{one.statement};")
+        parts += [f"-- {line(note)}" for note in table.columns.notes()[:_NOTES]]
+        parts.append(f"{table.statement};")
     return "\n".join(parts) + "\n"
 
 

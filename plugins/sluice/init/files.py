@@ -11,13 +11,15 @@ from sluice.errors import WrongUse
 
 def refuse_existing(paths: Iterable[Path], force: bool) -> None:
     """Raises WrongUse for a file that is there."""
-    there = [str(path) for path in paths if path.exists() or path.is_symlink()]
-    if there and not force:
-        raise WrongUse(f"{' and '.join(there)}: there already; `--force` overwrites, another name does not")
+    existing = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    if existing and not force:
+        raise WrongUse(
+            f"{' and '.join(existing)}: there already; `--force` overwrites, another name does not"
+        )
 
 
 def write_all(texts: Mapping[Path, str], force: bool) -> None:
-    """Every file, or as before: an error or an interruption takes back what it did. A file appears whole.
+    """Writes every file or none: an error or an interruption restores what was there. A file appears whole.
 
     Raises WrongUse for a file that is there, and for a folder that cannot be written.
     """
@@ -56,7 +58,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _install(path: Path, draft: Path, kept: Path | None) -> None:
-    """By a link: it fails where a file is there, that another made meanwhile."""
+    """Installs by a link, which fails where somebody else has made the file meanwhile."""
     if kept is not None and path.exists():
         os.replace(path, kept)
     os.link(draft, path)

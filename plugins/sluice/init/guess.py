@@ -38,7 +38,7 @@ class EventGuess:
 
 
 def events_of(values: Sequence[Any]) -> tuple[list[Mapping[str, Any]], bool]:
-    """The events in JSON values, and whether these are arrays of them."""
+    """Returns the events in JSON values, and whether these are arrays of events."""
     arrays = [value for value in values if isinstance(value, list)]
     objects = [value for value in values if isinstance(value, Mapping)]
     items = [item for array in arrays for item in array if isinstance(item, Mapping)]
@@ -48,28 +48,30 @@ def events_of(values: Sequence[Any]) -> tuple[list[Mapping[str, Any]], bool]:
 def guess(events: Sequence[Mapping[str, Any]], arrays: bool) -> EventGuess:
     """A field counts that nearly all events have. A type has one of the usual names, and few values; a time
     is spelled as one, and one of a usual name goes first."""
-    found = fields_of(events)
+    values_by_path = fields_of(events)
     least = _LEAST * len(events)
-    types = [path for path, values in found.items() if _may_be_type(path, values, least)]
+    types = [path for path, values in values_by_path.items() if _may_be_type(path, values, least)]
     times = [
         TimeField(path, written)
-        for path, values in found.items()
+        for path, values in values_by_path.items()
         if (written := _time_format(path, values, least)) is not None
     ]
     return EventGuess(
         tuple(sorted(types, key=_rank(_TYPES))),
-        tuple(sorted(times, key=lambda one: (*_rank(_TIMES)(one.field), not names_time(_last(one.field))))),
+        tuple(
+            sorted(times, key=lambda time: (*_rank(_TIMES)(time.field), not names_time(_last(time.field))))
+        ),
         arrays,
     )
 
 
 def fields_of(events: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Returns the values of fields down to a level, by dotted path; of names that a path cannot say none."""
-    found: dict[str, list[Any]] = {}
+    values_by_path: dict[str, list[Any]] = {}
     for event in events:
         for path, value in _walk(event, ()):
-            found.setdefault(path, []).append(value)
-    return found
+            values_by_path.setdefault(path, []).append(value)
+    return values_by_path
 
 
 def _walk(event: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -112,7 +114,7 @@ def _last(path: str) -> str:
 
 
 def _rank(names: Sequence[str]) -> Callable[[str], tuple[int, int]]:
-    """Outer fields first, then those of the likeliest name."""
+    """Returns a sort key: outer fields first, then those of the likeliest name."""
 
     def rank(path: str) -> tuple[int, int]:
         name = _last(path).lower()

@@ -51,20 +51,20 @@ def init(request: InitRequest, answer: Callable[[Question], str], now: datetime)
     refuse_existing(files, request.force)
     topic = request.topic or answers.name
     sample = sample.of_topic(topic)
-    found = read_events(sample, event_model(request, answers, guessed.arrays))
+    parsed = read_events(sample, event_model(request, answers, guessed.arrays))
     with ExitStack() as stack:
         client, note = _connect(request, stack)
 
         def existing(tables: Sequence[str]) -> Existing:
             return existing_columns(client, tables) if client else {}
 
-        made = propose(request, answers, topic, sample, found, guessed.arrays, existing)
-        write_all(dict(zip(files, (made.pipeline, made.statements), strict=True)), request.force)
+        proposal = propose(request, answers, topic, sample, parsed, guessed.arrays, existing)
+        write_all(dict(zip(files, (proposal.pipeline, proposal.statements), strict=True)), request.force)
         if request.apply and client:
-            run_statements(client, statements_in(made.statements))
-    lines = (*_summary(sample, answers, made), *([note] if note else []))
-    following = tuple(commands(_made(request, answers), made.stamps, now))
-    return Report(lines, files, following, waiting_line(made.stamps, now))
+            run_statements(client, statements_in(proposal.statements))
+    lines = (*_summary(sample, answers, proposal), *([note] if note else []))
+    following = tuple(commands(_outcome(request, answers), proposal.stamps, now))
+    return Report(lines, files, following, waiting_line(proposal.stamps, now))
 
 
 def apply_statements(request: InitRequest, name: str) -> Report:
@@ -105,27 +105,27 @@ def _connect(request: InitRequest, stack: ExitStack) -> tuple[Client | None, str
         return None, f"ClickHouse was not asked which tables are there: {error}"
 
 
-def _summary(sample: Sample, answers: InitChoices, made: PipelineProposal) -> list[str]:
-    types = made.sample.types()
+def _summary(sample: Sample, answers: InitChoices, proposal: PipelineProposal) -> list[str]:
+    types = proposal.sample.types()
     lines = [f"sampled {sample.source}: {sum(types.values()):,} events of {len(types):,} types"]
-    lines += [f"unparsed: {count:,} {reason}" for reason, count in sorted(made.sample.refused.items())]
+    lines += [f"unparsed: {count:,} {reason}" for reason, count in sorted(proposal.sample.refused.items())]
     time = answers.time
     lines.append(
         f"type: {f'field {answers.type}' if answers.type else 'the topic'}; time: "
         + (f"field {time.field} ({time.format})" if time else "the record's own")
     )
-    for one in made.tables:
-        name = "other types" if one.type == CATCH_ALL else one.type
-        what = "there already" if one.existing else f"{len(one.columns.columns):,} columns"
-        if one.type == CATCH_ALL:
+    for table in proposal.tables:
+        name = "other types" if table.type == CATCH_ALL else table.type
+        what = "there already" if table.existing else f"{len(table.columns.columns):,} columns"
+        if table.type == CATCH_ALL:
             what = f"types of less than {LEAST_SHARE:.0%}, with their payload"
-        lines.append(f"{name} -> {one.table}: {one.events:,} events; {what}")
-        lines += [f"{one.table}: {one.lacking}"] if one.lacking else []
-        lines += [f"{one.table}: {note}" for note in one.columns.notes()]
+        lines.append(f"{name} -> {table.table}: {table.events:,} events; {what}")
+        lines += [f"{table.table}: {table.lacking}"] if table.lacking else []
+        lines += [f"{table.table}: {note}" for note in table.columns.notes()]
     return lines
 
 
-def _made(request: InitRequest, answers: InitChoices) -> Made:
+def _outcome(request: InitRequest, answers: InitChoices) -> Made:
     path, _ = _files(request, answers.name)
     here = request.folder.resolve() == pipelines_folder().resolve()
     config, folder = (None, None) if here else (path, str(request.folder))

@@ -1,4 +1,4 @@
-"""What the sampled messages say: JSON as it is, Avro and Protobuf by a schema file or a registry."""
+"""Reads the sampled messages: JSON as it is, Avro and Protobuf by a schema file or a registry."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _WIRE_FORMAT = b"\0"  # Confluent's wire format begins with it, and no JSON does
 
 
 def form_keys(form: MessageForm, folder: Path) -> dict[str, Any]:
-    """Returns the keys of the pipeline file's `event` that say it; none for JSON. A schema file's path counts
-    from `folder`."""
+    """Returns the keys of the pipeline file's `event` for the form; none for JSON. A schema file's path
+    is relative to `folder`."""
     if form.kind == JSON:
         return {}
-    found: dict[str, Any] = {"format": form.kind}
+    keys: dict[str, Any] = {"format": form.kind}
     if form.schema is not None:
         file = os.path.relpath(form.schema.resolve(), folder.resolve())
         message = {"message": form.message or ""}
-        found["format"] = {form.kind: {"file": file, **message} if form.kind == PROTOBUF else file}
+        keys["format"] = {form.kind: {"file": file, **message} if form.kind == PROTOBUF else file}
     if form.registry is not None:
-        found["registry"] = {"connection": form.registry}
-    return found
+        keys["registry"] = {"connection": form.registry}
+    return keys
 
 
 def check_form(form: MessageForm, file: str | None) -> None:
     """Raises WrongUse for options that do not go together."""
     if form.kind == JSON:
-        given = {"--schema": form.schema, "--message": form.message, "--registry": form.registry}
-        wrong = next((option for option, value in given.items() if value is not None), None)
+        options = {"--schema": form.schema, "--message": form.message, "--registry": form.registry}
+        wrong = next((option for option, value in options.items() if value is not None), None)
         if wrong is not None:
             raise WrongUse(f"`{wrong}` is for messages in Avro or Protobuf: add `--format {WITH_SCHEMA[0]}`")
         return
@@ -68,7 +68,7 @@ def read_event(content: Mapping[str, Any], form: MessageForm, folder: Path) -> E
 
 
 def json_values(sample: Sample) -> list[Any]:
-    """The records that are JSON; what is no event, the landing's own parser counts."""
+    """Returns the records that are JSON; the landing's own parser counts what is no event."""
     values = []
     with deeper():
         for record in sample.records:
@@ -78,14 +78,14 @@ def json_values(sample: Sample) -> list[Any]:
 
 
 def decoded_values(sample: Sample, form: MessageForm, folder: Path) -> list[Any]:
-    """Returns the events of messages that a schema tells. Raises WrongUse where none can be decoded, and what
+    """Returns the events of messages that a schema decodes. Raises WrongUse where none can be, and what
     a schema or its registry raises."""
     event = read_event({"type": {"topic": True}, "time": {"record": True}}, form, folder)
-    found = parse(event, sample.records, decoding_of(event))
-    if not found.events:
-        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in found.refused.items())
+    parsed = parse(event, sample.records, decoding_of(event))
+    if not parsed.events:
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in parsed.refused.items())
         raise WrongUse(f"none of {sample.source} is {form.kind} of this schema: {reasons}")
-    return [item.event for item in found.events]
+    return [item.event for item in parsed.events]
 
 
 def expected_messages(sample: Sample) -> str:

@@ -28,24 +28,24 @@ class Made:
     applied: bool
 
 
-def commands(made: Made, stamps: Sequence[int], now: datetime) -> list[str]:
+def commands(outcome: Made, stamps: Sequence[int], now: datetime) -> list[str]:
     """`stamps` are the times of records in ms, as far as they are known."""
-    place = [made.name] + (["--config", str(made.config)] if made.config else [])
+    pipeline = [outcome.name] + (["--config", str(outcome.config)] if outcome.config else [])
     start, end = span(stamps, now)
-    found = [] if made.applied else [_init(made)]
-    if made.file is not None:
-        source = made.file if made.file == "-" else str(made.file)
-        found.append(["publish", *place[:1], source, *place[1:]])
-    elif made.applied:
-        found.append(["plan", *place, "--from", start, "--to", end])
-    found.append(["run", *place, "--from", start, "--to", end])
-    found.append(["verify", *place, "--contents"])
-    return [shlex.join(["sluice", *words]) for words in found[:COMMANDS]]
+    arguments = [] if outcome.applied else [_init(outcome)]
+    if outcome.file is not None:
+        source = outcome.file if outcome.file == "-" else str(outcome.file)
+        arguments.append(["publish", *pipeline[:1], source, *pipeline[1:]])
+    elif outcome.applied:
+        arguments.append(["plan", *pipeline, "--from", start, "--to", end])
+    arguments.append(["run", *pipeline, "--from", start, "--to", end])
+    arguments.append(["verify", *pipeline, "--contents"])
+    return [shlex.join(["sluice", *words]) for words in arguments[:COMMANDS]]
 
 
-def _init(made: Made) -> list[str]:
-    folder = ["--into", made.folder] if made.folder else []
-    return ["init", made.name, *folder, "--apply"]
+def _init(outcome: Made) -> list[str]:
+    folder = ["--into", outcome.folder] if outcome.folder else []
+    return ["init", outcome.name, *folder, "--apply"]
 
 
 def span(stamps: Sequence[int], now: datetime) -> tuple[str, str]:

@@ -50,11 +50,11 @@ def guess_event(sample: Sample, form: MessageForm, folder: Path) -> EventGuess:
 def read_events(sample: Sample, event: Event) -> EventSample:
     """Returns the events of the sample as the landing reads them. Raises WrongUse where there are none, and
     what a schema or its registry raises."""
-    found = parse(event, sample.records, decoding_of(event))
-    if not found.events:
-        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in found.refused.items())
+    parsed = parse(event, sample.records, decoding_of(event))
+    if not parsed.events:
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in parsed.refused.items())
         raise WrongUse(f"none of {sample.source} can be landed: {reasons}: name `--type` and `--time`")
-    return found
+    return parsed
 
 
 def event_model(request: InitRequest, answers: InitChoices, arrays: bool) -> Event:
@@ -75,16 +75,16 @@ def propose(
     answers: InitChoices,
     topic: str,
     sample: Sample,
-    found: EventSample,
+    parsed: EventSample,
     arrays: bool,
     ask_existing: Callable[[Sequence[str]], Existing],
 ) -> PipelineProposal:
     """`ask_existing` gives those of the tables that are there. Raises WrongPipeline for an answer that no
     pipeline file may have."""
     events: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for item in found.events:
+    for item in parsed.events:
         events[item.type].append(item.event)
-    names = named_tables(found.types(), answers.database)
+    names = named_tables(parsed.types(), answers.database)
     rules = replace(RULES, misfits=request.misfits)
     tables = tuple(plan_tables(events, names, ask_existing(list(names.values())), rules, arrays))
     pipeline = pipeline_text(request, answers, topic, arrays, tables, sample.source)
@@ -94,7 +94,7 @@ def propose(
         stamps = [record.timestamp for record in sample.records]
     else:
         stamps = _event_times(answers.time, [event for some in events.values() for event in some])
-    return PipelineProposal(pipeline, statements, tables, found, tuple(stamps))
+    return PipelineProposal(pipeline, statements, tables, parsed, tuple(stamps))
 
 
 def check_pipeline(name: str, text: str, target: Path) -> None:
@@ -114,5 +114,5 @@ def _event_times(time: TimeField | None, events: Sequence[Mapping[str, Any]]) ->
         return []
     values = fields_of(events)[time.field]
     numbers = values if time.format == "iso8601" else [float(value) for value in values]
-    found, refused = READERS[time.format](numbers)
-    return [int(ms) for number, ms in enumerate(found) if number not in refused]
+    times, refused = READERS[time.format](numbers)
+    return [int(ms) for number, ms in enumerate(times) if number not in refused]

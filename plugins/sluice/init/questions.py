@@ -39,10 +39,9 @@ class InitChoices:
 
 
 def questions(request: InitRequest, guessed: EventGuess) -> list[Question]:
-    """Returns those that no option has answered; the database's default is the name, whatever that
-    becomes."""
+    """Returns the questions that no option has answered; the database's default is the answer to the name."""
     name = default_name(request)
-    types, times = [*guessed.types, NONE], [*(one.field for one in guessed.times), NONE]
+    types, times = [*guessed.types, NONE], [*(time.field for time in guessed.times), NONE]
     asked = [
         Question("name", "name of the pipeline", name),
         Question(
@@ -54,17 +53,17 @@ def questions(request: InitRequest, guessed: EventGuess) -> list[Question]:
         Question("database", "database of the tables", ""),
         Question("lake", "the lake: file://folder or s3://bucket/prefix", LAKE),
     ]
-    return [one for one in asked if getattr(request, one.key) is None]
+    return [question for question in asked if getattr(request, question.key) is None]
 
 
 def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], str]) -> InitChoices:
     """Asks what is not answered. Raises WrongUse for a name that a pipeline cannot have, and for a time field
     that holds no times."""
-    for one in questions(request, guessed):
-        if one.key == "database":
-            one = replace(one, default=database_of(request.name or default_name(request)))
-        given = answer(one).strip() or one.default
-        request = replace(request, **{one.key: given})  # type: ignore[arg-type]
+    for question in questions(request, guessed):
+        if question.key == "database":
+            question = replace(question, default=database_of(request.name or default_name(request)))
+        reply = answer(question).strip() or question.default
+        request = replace(request, **{question.key: reply})  # type: ignore[arg-type]
     name = checked_name(request.name or default_name(request))
     kind = None if request.type in (None, "", NONE) else request.type
     return InitChoices(
@@ -75,11 +74,11 @@ def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], 
 def _time(field: str | None, guessed: EventGuess) -> TimeField | None:
     if field in (None, "", NONE):
         return None
-    known = {one.field: one for one in guessed.times}
-    if field not in known:
-        names = ", ".join(known) or "none"
+    times = {time.field: time for time in guessed.times}
+    if field not in times:
+        names = ", ".join(times) or "none"
         raise WrongUse(f"field {field!r} does not hold a time in nearly every event; these do: {names}")
-    return known[field]
+    return times[field]
 
 
 def checked_name(name: str) -> str:
@@ -92,8 +91,8 @@ def checked_name(name: str) -> str:
 
 def default_name(request: InitRequest) -> str:
     """Returns the topic's, else the file's, in the characters that a pipeline's name may have."""
-    given = request.topic or re.sub(r"\..*", "", (request.file or "").rpartition("/")[2])
-    plain = re.sub(r"[^A-Za-z0-9_]+", "_", given).strip("_")[:_NAME]
+    source = request.topic or re.sub(r"\..*", "", (request.file or "").rpartition("/")[2])
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", source).strip("_")[:_NAME]
     return plain or "events"
 
 

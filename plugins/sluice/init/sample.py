@@ -65,8 +65,8 @@ def _stream(name: str) -> Iterator[BufferedIOBase]:
             yield stream
 
 
-def chosen_lines(found: Iterable[Chunk], count: int, most_bytes: int) -> tuple[list[tuple[int, bytes]], int]:
-    """At most `count` (number, line), and how many lines were read, in `most_bytes`.
+def chosen_lines(chunks: Iterable[Chunk], count: int, most_bytes: int) -> tuple[list[tuple[int, bytes]], int]:
+    """Returns at most `count` (number, line), and how many lines were read within `most_bytes`.
 
     Each line is chosen with the same chance (Algorithm R, J. Vitter 1985), and of the same lines always the
     same: a fixed distance would meet only some types of a producer that writes them in turn.
@@ -74,13 +74,13 @@ def chosen_lines(found: Iterable[Chunk], count: int, most_bytes: int) -> tuple[l
     chance = Random(0)  # noqa: S311 (nothing is secret)
     held: list[tuple[int, bytes]] = []
     seen, size = 0, 0
-    for chunk in found:
+    for chunk in chunks:
         for number, line in zip(chunk.numbers, chunk.events, strict=True):
             seen += 1
             if len(held) < count:
                 held.append((number, line))
-            elif (place := chance.randrange(seen)) < count:
-                held[place] = (number, line)
+            elif (position := chance.randrange(seen)) < count:
+                held[position] = (number, line)
         size += sum(map(len, chunk.events))
         if size >= most_bytes:
             break

@@ -20,12 +20,12 @@ def connected(connection: str) -> Iterator[Client]:
 
 def existing_columns(client: Client, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Returns the columns of those tables (database.table) that are there."""
-    found = {}
+    columns_by_table = {}
     for name in tables:
         table = read_table(client, *name.split(".", 1))
         if table is not None:
-            found[name] = tuple(column.name for column in table.columns if column.taken)
-    return found
+            columns_by_table[name] = tuple(column.name for column in table.columns if column.taken)
+    return columns_by_table
 
 
 def run_statements(client: Client, statements: Iterable[str]) -> int:

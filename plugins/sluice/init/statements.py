@@ -13,10 +13,10 @@ _PARTS = re.compile(
 def statements_in(text: str) -> list[str]:
     """Returns the statements without comments: a semicolon in a quoted text, a name or a comment ends
     none."""
-    found = [""]
+    statements = [""]
     for part in _PARTS.finditer(text):
         if part["end"]:
-            found.append("")
+            statements.append("")
         elif not part["comment"]:
-            found[-1] += part[0]
-    return [statement.strip() for statement in found if statement.strip()]
+            statements[-1] += part[0]
+    return [statement.strip() for statement in statements if statement.strip()]

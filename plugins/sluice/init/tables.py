@@ -52,16 +52,16 @@ def named_tables(types: Mapping[str, int], database: str) -> dict[str, str]:
     total = sum(types.values())
     ranked = sorted(types.items(), key=lambda item: (-item[1], item[0]))
     frequent = [kind for kind, count in ranked if count >= LEAST_SHARE * total and kind != CATCH_ALL]
-    found: dict[str, str] = {}
+    tables: dict[str, str] = {}
     for kind in frequent[:MOST_TABLES]:
-        found[kind] = _unique(f"{database}.{table_name(kind)}", found)
-    found[CATCH_ALL] = _unique(f"{database}.{_CATCH_ALL_NAME}", found)
-    return found
+        tables[kind] = _unique(f"{database}.{table_name(kind)}", tables)
+    tables[CATCH_ALL] = _unique(f"{database}.{_CATCH_ALL_NAME}", tables)
+    return tables
 
 
-def _unique(name: str, found: Mapping[str, str]) -> str:
-    numbered = (name if number == 1 else f"{name}_{number}" for number in range(1, len(found) + 2))
-    return next(one for one in numbered if one not in found.values())
+def _unique(name: str, tables: Mapping[str, str]) -> str:
+    numbered = (name if number == 1 else f"{name}_{number}" for number in range(1, len(tables) + 2))
+    return next(candidate for candidate in numbered if candidate not in tables.values())
 
 
 def plan_tables(
@@ -74,9 +74,9 @@ def plan_tables(
     """`events` by type; the catch-all keeps the payloads of all types without a table."""
     for kind, name in names.items():
         if kind == CATCH_ALL:
-            count = sum(len(found) for other, found in events.items() if other not in names)
-            there, lacks = name in existing, _lacking(name, existing)
-            yield PlannedTable(kind, name, count, existing=there, arrays=arrays, lacking=lacks)
+            count = sum(len(type_events) for other, type_events in events.items() if other not in names)
+            exists, lacks = name in existing, _lacking(name, existing)
+            yield PlannedTable(kind, name, count, existing=exists, arrays=arrays, lacking=lacks)
         elif name in existing:
             paths = paths_into(existing[name], events[kind])
             columns = ProposedColumns({}, paths)
@@ -87,8 +87,8 @@ def plan_tables(
 
 
 def _lacking(name: str, existing: Existing) -> str:
-    found = lacking(name, existing[name]) if name in existing else None
-    return "; ".join(found) if found else ""
+    needs = lacking(name, existing[name]) if name in existing else None
+    return "; ".join(needs) if needs else ""
 
 
 def paths_into(columns: Sequence[str], events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
