@@ -85,15 +85,15 @@ class SparkEngine:
     def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         again = [(run, task) for run, task in reads if task.files is not None]
         new = [(run, task) for run, task in reads if task.files is None]
-        own = [(run, task) for run, task in new if run.together]
-        rest = [(run, task) for run, task in new if not run.together]
+        together = [(run, task) for run, task in new if run.together]
+        apart = [(run, task) for run, task in new if not run.together]
         lake = self._read_from_lake(again)
-        return TaskReport.of([*lake, *self._read_by_tasks(own), *self._read_by_spark(rest)])
+        return TaskReport.of([*lake, *self._read_by_tasks(together), *self._read_by_spark(apart)])
 
     def _read_from_lake(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
-        """In this process where the records are one task's: that is faster than starting Spark."""
+        """Reads in this process where the records are one task's: that is faster than starting Spark."""
         rows = sum(run.offsets for run, _ in reads)
-        tasks = [task for run, whole in reads for task in lake_read.shares(whole, run.together)]
+        tasks = [task for run, undivided in reads for task in lake_read.shares(undivided, run.together)]
 
         def land(task: Task, name: str) -> bytes:
             return encode(task.land(lake_read.batches(task), name))
@@ -170,7 +170,7 @@ class SparkEngine:
         return rows.mapInArrow(_landing(task, settings), "report binary")
 
     def _bound_batches(self) -> None:
-        """Texts are cut: so batches are bounded by their number, and no record has to be measured."""
+        """Bounds batches by their number of records: texts are cut, so no record has to be measured."""
         self.session().conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _CUT_RECORDS)
         self.session().conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _NO_BOUND)
 
@@ -190,15 +190,15 @@ def _landing(
         workers.without_pandas()
         collect_seldom()
         with BoundedReader(settings, task.pipeline.max_record) as reader:
-            found = whole(task, odd_stamps.checked(batches), reader)
-            report = task.land(found, _task_name(), reader.left)
+            uncut = whole(task, odd_stamps.checked(batches), reader)
+            report = task.land(uncut, _task_name(), reader.left)
         yield pa.RecordBatch.from_pydict({"report": [encode(report)]})
 
     return land
 
 
 def _task_name() -> str:
-    """Unique in the application: a task that is tried again, or twice at once, writes other files."""
+    """Returns a name that is unique in the application: each try of a task writes files of its own."""
     context = TaskContext.get()
     if context is None:
         raise SparkFailed("this is no task of Spark's")
@@ -211,9 +211,9 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        own = _OWN_ERROR.findall(str(error))
-        if own:
-            name, message = own[-1]
+        sluice_errors = _OWN_ERROR.findall(str(error))
+        if sluice_errors:
+            name, message = sluice_errors[-1]
             raise TaskFailed(message, getattr(errors, name, SluiceError)) from error
         raise SparkFailed(_reason(str(error))) from error
 

@@ -34,7 +34,7 @@ def records(session: SparkSession, pipeline: Pipeline, run: ReadGroup) -> DataFr
 
 
 def straight(frame: DataFrame) -> DataFrame:
-    """`frame`, read from Kafka as a batch, without the detour that Spark makes of each record.
+    """Returns `frame`, a batch read of Kafka, without the detour that Spark takes with each record.
 
     The source makes rows in Spark's own form, which the interface of batch sources (`TableScan`, of
     `RDD[Row]`) turns into Java objects and back: more than a third of what the JVM does in a read. So the
@@ -48,12 +48,12 @@ def straight(frame: DataFrame) -> DataFrame:
             if rdd.dependencies().isEmpty():
                 return frame
             rdd = rdd.dependencies().head().rdd()
-        found = session._jsparkSession.internalCreateDataFrame(rdd, frame._jdf.schema(), False)
+        java_frame = session._jsparkSession.internalCreateDataFrame(rdd, frame._jdf.schema(), False)
     except Py4JJavaError:  # of the source itself, which has asked Kafka
         raise
     except Py4JError:  # one of these methods is not there
         return frame
-    return DataFrame(found, session)
+    return DataFrame(java_frame, session)
 
 
 def not_handed_over(error: BaseException) -> str | None:
@@ -77,7 +77,7 @@ def read_options(pipeline: Pipeline, run: ReadGroup) -> dict[str, str]:
         if edges[0] < edges[-1]:
             starts.setdefault(topic, {})[str(partition)] = int(edges[0])
             ends.setdefault(topic, {})[str(partition)] = int(edges[-1])
-    assigned = {topic: [int(partition) for partition in found] for topic, found in starts.items()}
+    assigned = {topic: [int(partition) for partition in partitions] for topic, partitions in starts.items()}
     return {
         **_CONSUMER,
         **settings_of(pipeline.cluster(run.cluster)).for_spark(),

@@ -53,20 +53,20 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def run(given: argparse.Namespace) -> dict[str, object]:
+def run(options: argparse.Namespace) -> dict[str, object]:
     """Lands the range and returns the summary. Raises SluiceError."""
     started = time.monotonic()
-    pipeline = _only(read(given.config), given.cluster)
+    pipeline = _only(read(options.config), options.cluster)
     now = pendulum.now("UTC")
-    start, end = (parse_instant(text, now, pipeline.slice) for text in (given.start, given.to))
+    start, end = (parse_instant(text, now, pipeline.slice) for text in (options.start, options.to))
     slices = SliceRange.widen(start, end, pipeline.slice)
-    lake, token = open_lake(pipeline), given.token or uuid.uuid4().hex
-    only = read_choice(given.only, slices) if given.only else None
-    with timed(lake, "land", slices, mode=given.mode, run=token) as count:
-        metered = handing_over(lake, slices, ",".join(given.cluster or ()))
+    lake, token = open_lake(pipeline), options.token or uuid.uuid4().hex
+    only = read_choice(options.only, slices) if options.only else None
+    with timed(lake, "land", slices, mode=options.mode, run=token) as count:
+        metered = handing_over(lake, slices, ",".join(options.cluster or ()))
         with metered, SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
-            found = land(pipeline, lake, slices, given.mode, token, engine, _say, only=only)
-        summary = found.summary()
+            landing = land(pipeline, lake, slices, options.mode, token, engine, _say, only=only)
+        summary = landing.summary()
         count({"units": summary["landed"], "rows": summary["records"], "bytes": summary["bytes"]})
     seconds = time.monotonic() - started
     _say(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 AGREED_MS = -2_208_988_800_000
-# 4.2 says it in words of its own; before, the multiplication did.
+# 4.2 has a message of its own; before, the multiplication raised.
 _SAID = re.compile(r"has timestamp value -?\d+ that|ArithmeticException: long overflow")
 
 

@@ -19,18 +19,18 @@ def read_stages(context: SparkContext) -> list[SparkStage]:
     core.listenerBus().waitUntilEmpty(_PATIENCE_MS)
     gateway: Any = context._gateway
     no_quantiles = gateway.new_array(gateway.jvm.double, 0)
-    found = core.statusStore().stageList(None, False, False, no_quantiles, None)
-    stages = [found.apply(number) for number in range(min(found.size(), MOST))]
-    return [_stage(one) for one in stages if one.completionTime().isDefined()]
+    listed = core.statusStore().stageList(None, False, False, no_quantiles, None)
+    stages = [listed.apply(number) for number in range(min(listed.size(), MOST))]
+    return [_stage(stage) for stage in stages if stage.completionTime().isDefined()]
 
 
-def _stage(one: Any) -> SparkStage:
-    ended, began = one.completionTime().get().getTime(), one.submissionTime().get().getTime()
+def _stage(stage: Any) -> SparkStage:
+    ended, began = stage.completionTime().get().getTime(), stage.submissionTime().get().getTime()
     return SparkStage(
-        tasks=one.numCompleteTasks() + one.numFailedTasks(),
-        failed=one.numFailedTasks(),
+        tasks=stage.numCompleteTasks() + stage.numFailedTasks(),
+        failed=stage.numFailedTasks(),
         seconds=(ended - began) / 1_000,
-        task_seconds=one.executorRunTime() / 1_000,
-        shuffled=one.shuffleWriteBytes(),
-        spilled=one.diskBytesSpilled(),
+        task_seconds=stage.executorRunTime() / 1_000,
+        shuffled=stage.shuffleWriteBytes(),
+        spilled=stage.diskBytesSpilled(),
     )

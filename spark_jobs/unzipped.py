@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """`path`, and at its end the folders of the packages whose archives were in it."""
+    """Returns `path` with archives of installed packages replaced by the packages' folders, at its end."""
     archives = {entry for entry in path if _is_of_package(Path(entry))}
     folders = {str(Path(entry).parents[3]) for entry in archives}
     return [entry for entry in path if entry not in archives] + sorted(folders - set(path))
