@@ -91,7 +91,8 @@ RULES: tuple[Rule, ...] = (
          says="response code: 403"),
     Rule(499, "S3_ERROR", Outcome.FINAL, "`sluice verify` says which file is missing",
          says="response code: 404"),
-    Rule(499, "S3_ERROR", Outcome.UNKNOWN),
+    Rule(499, "S3_ERROR", Outcome.UNKNOWN,
+         "try again later; where it stays, correct the named collection's URL, or set `read: push`"),
     # the driver's own, and it met no error of the server
     Rule(NO_CODE, "NO_ROW", Outcome.FINAL,
          "take `offset`, `limit` and `additional_result_filter` out of the profile of the connection's user",

@@ -39,7 +39,8 @@ class Reading:
 def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -> Reading:
     """Probes, for `auto`, whether the server reads the very manifest of `unit` that the lake has.
 
-    Raises Refused when the pipeline file says `read: pull` and the server cannot.
+    Raises Refused when the pipeline file says `read: pull` and the server cannot, and a retryable
+    ServerError, which says nothing of whether it can.
     """
     wish = pipeline.clickhouse.read
     if wish == "push":
@@ -65,7 +66,8 @@ def _sees(client: Client, lake: Lake, pull_source: PullSource, unit: Unit) -> bo
         return False
     try:
         rows = client.rows(pull_source.content(key))
-    except ServerError:
-        # Whatever keeps the server from the file, pushing needs nothing of it.
-        return False
+    except ServerError as error:
+        if error.retryable:
+            raise
+        return False  # whatever keeps the server from the file, pushing needs nothing of it
     return [row[0] for row in rows] == [stored.data.decode()]

@@ -1,0 +1,62 @@
+"""Whether the server pulls the lake's files: its answer of one manifest decides, and no retryable error."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.lake import layout
+from sluice.config.clickhouse import ClickHouse
+from sluice.errors import Refused
+from sluice.flow.load.source.pull import FolderSource
+from sluice.flow.load.source.pull_or_push import Reading, choose_reading
+from tests.support.fakes import MemoryLake
+from tests.unit.flow.load.test_load_decide import pipeline, unit
+
+MANIFEST = b'{"id": "m1"}'
+BUSY = (202, "TOO_MANY_SIMULTANEOUS_QUERIES", "Too many simultaneous queries. Maximum: 100")
+STORE = (499, "S3_ERROR", "HTTP response code: 503")
+MISSING = (499, "S3_ERROR", "HTTP response code: 404")
+NO_RIGHT = (497, "ACCESS_DENIED", "Not enough privileges")
+
+
+def chosen(read: str, answer: bytes | tuple[int, str, str]) -> tuple[MemoryLake, Reading]:
+    lake = MemoryLake("file:///lake/demo")
+    lake.put(layout.manifest(unit().slice.id, unit().cluster), MANIFEST)
+
+    def rows(sql: str) -> list[tuple[str]]:
+        if isinstance(answer, tuple):
+            raise ServerError("server:8123", answer[0], answer[1], "SELECT", answer[2])
+        return [(answer.decode(),)]
+
+    spec = pipeline(click="clicks").model_copy(update={"clickhouse": ClickHouse(read=read)})
+    return lake, choose_reading(SimpleNamespace(rows=rows, address="server:8123"), spec, lake, unit())
+
+
+@pytest.mark.parametrize("read", ["auto", "pull"])
+def test_the_server_reads_the_same_bytes(read):
+    lake, reading = chosen(read, MANIFEST)
+    assert reading == Reading(lake, FolderSource("/lake/demo"))
+
+
+@pytest.mark.parametrize("read", ["auto", "pull"])
+@pytest.mark.parametrize("failure", [BUSY, STORE])
+def test_a_retryable_error_stays_one(read, failure):
+    with pytest.raises(ServerError, match=failure[1]) as raised:
+        chosen(read, failure)
+    assert raised.value.retryable
+
+
+@pytest.mark.parametrize("answer", [b"other bytes", MISSING, NO_RIGHT])
+def test_a_server_that_does_not_see_the_lake(answer):
+    lake, reading = chosen("auto", answer)
+    assert reading == Reading(lake, None)
+    with pytest.raises(Refused, match="cannot read the lake file:///lake/demo: give it the folder"):
+        chosen("pull", answer)
+
+
+def test_push_asks_nothing():
+    lake, reading = chosen("push", BUSY)
+    assert reading == Reading(lake, None)
