@@ -90,6 +90,16 @@ class SliceLengthFixed(WrongUse):
 
 
 @dataclass(eq=False)
+class UnknownCluster(WrongUse):
+    pipeline: str
+    cluster: str
+    message = (
+        "pipeline {pipeline} has no Kafka cluster {cluster!r}, so it is not asked: put it back under `kafka` "
+        "in the pipeline file"
+    )
+
+
+@dataclass(eq=False)
 class EndInFuture(WrongUse):
     instant: str
     now: str

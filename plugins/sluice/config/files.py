@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from sluice.config.defaults import DEFAULTS, FolderDefaults, defaults_file, load_defaults, merged
 from sluice.config.mistakes import first_mistake
-from sluice.config.pipeline import ON_COMMAND_LINE, Pipeline
-from sluice.config.secrets import names_secret
+from sluice.config.pipeline import Pipeline
+from sluice.config.secrets import ON_COMMAND_LINE, names_secret
 from sluice.config.yaml_text import NotYaml, line_and_column, load, nodes
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT

@@ -19,23 +19,18 @@ from sluice.config.keep import Keep
 from sluice.config.mask import MaskRule, check_mask
 from sluice.config.page import PageSettings
 from sluice.config.rollups import Rollup
-from sluice.config.secrets import assigns_secret, names_secret
+from sluice.config.secrets import ON_COMMAND_LINE, assigns_secret, names_secret
 from sluice.config.section import Section, WrongKey
 from sluice.config.target import TARGET_KEYS
 from sluice.config.target import Target as Target
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
+from sluice.errors import UnknownCluster
 from sluice.slices import HOUR, floor
 
 CATCH_ALL = "*"
 _DAY = timedelta(days=1)
 NO_CRON = (timedelta(minutes=45), timedelta(minutes=90))
 """Lengths of slices that no cron expression has; their timetable takes no offset."""
-
-
-ON_COMMAND_LINE = (
-    "would stand on Spark's command line, which `ps` shows to everybody on the machine: put it into "
-    "spark-defaults.conf, in the folder that SPARK_CONF_DIR names, where only its owner can read it"
-)
 
 
 class Pipeline(Section):
@@ -204,7 +199,11 @@ class Pipeline(Section):
         return tuple(cluster.cluster for cluster in self.kafka)
 
     def cluster(self, name: str) -> Cluster:
-        return next(cluster for cluster in self.kafka if cluster.cluster == name)
+        """Raises UnknownCluster."""
+        for cluster in self.kafka:
+            if cluster.cluster == name:
+                return cluster
+        raise UnknownCluster(self.name, name)
 
     @property
     def success_grace(self) -> timedelta:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+ON_COMMAND_LINE = (
+    "would stand on Spark's command line, which `ps` shows to everybody on the machine: put it into "
+    "spark-defaults.conf, in the folder that SPARK_CONF_DIR names, where only its owner can read it"
+)
 _SECRET = re.compile(
     r"password|passwd|passphrase|secret|token|credential|(access|account|private|api)[._-]?key"
     r"|(^|[._-])(key|sas)([._-]|$)",

@@ -52,7 +52,8 @@ def places_of(found_units: Mapping[str, FoundUnit]) -> dict[str, list[FoundPlace
 
 
 def left_in_kafka(pipeline: Pipeline, found_units: Mapping[str, FoundUnit]) -> list[LeftInKafka]:
-    """Returns what each cluster still has; of one that does not answer, the error."""
+    """Returns what each cluster still has; of one that does not answer, or that the pipeline file no longer
+    has, the error."""
     answers: list[LeftInKafka] = []
     for cluster, places in places_of(found_units).items():
         try:

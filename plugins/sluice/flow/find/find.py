@@ -124,11 +124,8 @@ class RecordFinder:
             yield self._landed(place, _seat_of(unit.slice, manifest, place), unit, manifest, record_rows)
 
     def _kafka(self, place: RecordPlace) -> PartitionEdges:
-        cluster = next((c for c in self.pipeline.kafka if c.cluster == place.cluster), None)
-        if cluster is None:
-            return PartitionEdges(error=f"cluster {place.cluster} is no longer in the pipeline file")
         try:
-            return _edges(self.topics_of, cluster, place)
+            return _edges(self.topics_of, self.pipeline.cluster(place.cluster), place)
         except SluiceError as error:
             return PartitionEdges(error=str(error))
 

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.flow.erase.left_files import LeftAttempt, Removed, remove_left
-from sluice.flow.erase.left_in_kafka import judged, places_of
+from sluice.flow.erase.left_in_kafka import LeftInKafka, judged, left_in_kafka, places_of
 from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts, ServerParts
 from sluice.flow.erase.search import unsearched_lines
 from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines
@@ -87,6 +87,19 @@ def test_places_of_several_hours_are_one_of_each_partition():
         "dc1": [FoundPlace("bids", 0, 5, 15, 100), FoundPlace("wins", 1, 1, 1, 1)],
         "dc2": [FoundPlace("bids", 0, 2, 2, 3)],
     }
+
+
+def test_what_a_cluster_holds_that_the_file_no_longer_has_is_not_known():
+    found = {"2026-01-01T00Z/dc9": FoundUnit("1-a", 1, 0, 0, 0, (), (PLACE,))}
+    why = (
+        "pipeline demo has no Kafka cluster 'dc9', so it is not asked: put it back under `kafka` in the "
+        "pipeline file"
+    )
+    left = left_in_kafka(pipeline(), found)
+    assert left == [LeftInKafka("dc9", "bids", 0, 10, 90, None, why=why)]
+    assert note_lines(left, [], force=False) == [
+        f"Kafka dc9/bids/0: whether it still has offsets [10, 90] is not known: {why}"
+    ]
 
 
 def test_dead_attempts_and_superseded_files_go_and_live_ones_stay(monkeypatch):
