@@ -20,6 +20,8 @@ from sluice.clients.lake.base import Lake
 from sluice.errors import Busy, Fenced, Unavailable
 from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
 
+_TAKEN = "another attempt has taken it over"
+
 
 class Lease:
     """A lease that this attempt holds, until it is released or another takes it over."""
@@ -152,8 +154,11 @@ class Lease:
         stored = self._lake.read(self._key)
         # After a lost answer the last state written may be there, or the one before it.
         matching = [s for s in (self._written, self._confirmed) if stored and stored.data == encode(s)]
-        if stored is None or not matching or not self._write(step(matching[0]), stored.version):
-            raise self._lose("another attempt has taken it over")
+        if stored is None or not matching:
+            raise self._lose(_TAKEN)
+        self._confirmed = matching[0]  # the lake has it, whatever becomes of the next write
+        if not self._write(step(matching[0]), stored.version):
+            raise self._lose(_TAKEN)
         self._confirmed_at = asked_at
 
     def _write(self, state: LeaseState, version: str | None) -> bool:

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from threading import Event
 
@@ -313,6 +314,47 @@ class TestInterrupted:
 
         lake.create = slow_create
         assert acquire(lake, "a1").generation == 2
+
+
+class FailingLake(MemoryLake):
+    """Of the next writes each one is done and its answer lost, or fails before it is done."""
+
+    arrives: tuple[bool, ...] = ()
+
+    def replace(self, key: str, data: bytes, version: str) -> bool:
+        if self.arrives:
+            arrives, *rest = self.arrives
+            self.arrives = tuple(rest)
+            self.lost_answers, self.outages = int(arrives), int(not arrives)
+        return super().replace(key, data, version)
+
+
+FAILURES = [tuple(writes) for count in (1, 2, 3) for writes in product([True, False], repeat=count)]
+
+
+class TestFailedWrites:
+    @pytest.mark.parametrize("arrives", FAILURES)
+    def test_a_lease_that_nobody_took_is_kept(self, arrives: tuple[bool, ...]) -> None:
+        lake = FailingLake()
+        lease = acquire(lake, "a1")
+        lake.arrives = arrives
+        lease.renew()
+        assert lake.arrives == ()
+        assert (stored(lake).holder, stored(lake).serial) == ("a1", 1 + sum(arrives))
+        lease.renew()
+        lease.release()
+        assert stored(lake).released
+
+    @pytest.mark.parametrize("arrives", FAILURES)
+    def test_one_that_another_took_between_is_lost(self, arrives: tuple[bool, ...]) -> None:
+        lake = FailingLake()
+        clock = FakeClock(then=lambda _: lake.arrives or acquire(lake, "a2"))
+        lease = acquire(lake, "a1", clock)
+        lake.arrives = arrives
+        with pytest.raises(Fenced, match="another attempt has taken it over"):
+            lease.renew()
+        lease.release()
+        assert (stored(lake).holder, stored(lake).generation, stored(lake).serial) == ("a2", 2, 0)
 
 
 def fail_after(act: Callable[[], object]) -> None:
