@@ -6,7 +6,7 @@ when it was first verified in each table. It is a copy for people, never evidenc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -145,19 +145,20 @@ def note_fresh(lake: Lake, new: FreshMonth) -> FreshMonth:
     """Stores what is verified for the first time, and returns it. Raises LakeUnavailable."""
     first: FreshMonth = {}
     for month in sorted({name[:7] for name in new}):
-        month_units = {name: units for name, units in new.items() if name.startswith(month)}
-
-        def change(
-            data: bytes | None,
-            month_units: Mapping[str, dict[str, FreshUnit]] = month_units,
-            month: str = month,
-        ) -> bytes:
-            old = {} if data is None else decode(data, f"{lake.url}/{key_of(month)}")
-            first.update(first_ones(old, dict(month_units)))
-            return encode(merged(old, dict(month_units)))
-
-        update_object(lake, key_of(month), change)
+        first |= _note_month(lake, month, {name: units for name, units in new.items() if name[:7] == month})
     return first
+
+
+def _note_month(lake: Lake, month: str, new: FreshMonth) -> FreshMonth:
+    old: FreshMonth = {}
+
+    def change(data: bytes | None) -> bytes:
+        nonlocal old
+        old = {} if data is None else decode(data, f"{lake.url}/{key_of(month)}")
+        return encode(merged(old, new))
+
+    update_object(lake, key_of(month), change)
+    return first_ones(old, new)
 
 
 def key_of(month: str) -> str:

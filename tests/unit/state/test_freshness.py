@@ -17,6 +17,7 @@ from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.freshness import (
     Delay,
+    FreshMonth,
     FreshTable,
     FreshUnit,
     delays_of,
@@ -114,6 +115,28 @@ def test_the_first_verification_counts_in_the_month_of_each_slice(tmp_path: Path
     }
     (only,) = tables_of([Slice(TEN.add(hours=2))], kept)
     assert (only.table, only.verified, sum(one.records for one in only.delays)) == ("e.a", soon, 100)
+
+
+class InterruptedLake(FolderLake):
+    """Another run stores its units between the read and the first write."""
+
+    def __init__(self, root: Path, other: FreshMonth) -> None:
+        super().__init__(root)
+        self.other: FreshMonth | None = other
+
+    def create(self, key: str, data: bytes) -> bool:
+        other, self.other = self.other, None
+        if other is not None:
+            note_fresh(self, other)
+        return super().create(key, data)
+
+
+def test_of_two_runs_at_once_one_is_the_first(tmp_path: Path):
+    verified = fresh_of([status(0, a="1-a"), status(1, a="1-a")], set(), TEN, TEN.add(hours=3))
+    other = fresh_of([status(0, a="1-a")], set(), TEN, TEN.add(hours=2))
+    lake = InterruptedLake(tmp_path, other)
+    assert note_fresh(lake, verified) == {"2026-11-30T23Z": verified["2026-11-30T23Z"]}
+    assert read_fresh(lake, SliceRange(TEN, TEN.add(hours=2))) == {**verified, **other}
 
 
 def test_a_damaged_month_says_what_to_do(tmp_path: Path):
