@@ -100,9 +100,11 @@ class DefaultSuspects:
             [(self.rows,)] = self.writer.rows(render("clickhouse/count_table", table=self._table))
 
     def find(self) -> list[Failing]:
-        """Finds failing rows; empty where no DEFAULT is at fault. Raises DefaultFails where more than MOST
-        rows fail."""
+        """Finds failing rows; empty where no DEFAULT is at fault, for the rows fail also with none computed.
+        Raises DefaultFails where more than MOST rows fail."""
         failing: list[Failing] = []
+        if not self._computed or self._error(0, self.rows, 0) is not None:
+            return failing
         ranges = [(0, self.rows)]
         while ranges:
             first, end = ranges.pop()
