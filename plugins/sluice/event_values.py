@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -67,6 +67,22 @@ def field(event: dict[str, Any], path: Sequence[str]) -> Any:
             raise UnreadablePayload(f"{'.'.join(path)} is there twice")
         value = value.get(name)
     return value
+
+
+def first_field(event: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """Returns the value at `path` as a load takes it: of a name that is there twice the first. None where it
+    is null or missing."""
+    value: Any = event
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = first_members(value).get(name)
+    return value
+
+
+def first_members(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns an object's members, of those with the same name the first."""
+    return dict(reversed(value.pairs)) if isinstance(value, Ambiguous) else value
 
 
 def all_fields(event: dict[str, Any], path: Sequence[str]) -> list[Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.event_values import field
+from sluice.event_values import first_field, first_members
 from sluice.type_fields import FieldPath
 
 MOST_ROWS = 500  # of a type that are read in a unit
@@ -45,19 +45,20 @@ class MissingField:
 
 
 def sample_of(events: Iterable[Mapping[str, Any]], wanted: Iterable[FieldPath]) -> FieldSample:
-    """`wanted` paths are counted at any depth, all others at a few levels."""
+    """`wanted` paths are counted at any depth, all others at a few levels. Of a name that stands twice in an
+    object the first counts, as in a load."""
     counts: Counter[FieldPath] = Counter()
     wanted_paths, rows = set(wanted), 0
     for event in events:
         rows += 1
         paths = set(_paths(event, ())) if len(counts) < _MOST_PATHS else set()
-        paths |= {path for path in wanted_paths if field(dict(event), path) is not None}
+        paths |= {path for path in wanted_paths if first_field(event, path) is not None}
         counts.update(paths)
     return FieldSample(rows, counts)
 
 
 def _paths(value: Mapping[str, Any], prefix: FieldPath) -> Iterable[FieldPath]:
-    for name, inner in value.items():
+    for name, inner in first_members(value).items():
         if inner is None:
             continue
         yield (*prefix, name)

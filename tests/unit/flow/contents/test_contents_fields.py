@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from sluice.event_values import read_event
 from sluice.flow.contents.payload_fields import FieldSample, MissingField, gone, sample_of
 
 TOTAL, NESTED = ("total",), ("geo", "country")
@@ -67,3 +70,28 @@ def test_few_events_say_nothing():
     assert gone(events(60), [few], [TOTAL]) == []
     assert gone(events(60), [], [TOTAL]) == []
     assert [one.path for one in gone(events(60), [few, full], [TOTAL])] == [TOTAL]
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ('{"geo": {"country": "a", "country": "b"}}', {("geo",), NESTED}),
+        ('{"geo": {"country": "a", "country": null}}', {("geo",), NESTED}),
+        ('{"geo": {"country": null, "country": "b"}}', {("geo",)}),
+        ('{"geo": {"country": "a"}, "geo": {"land": "b"}}', {("geo",), NESTED}),
+        ('{"geo": {"land": "b"}, "geo": {"country": "a"}}', {("geo",), ("geo", "land")}),
+        ('{"geo": 1, "geo": {"country": "a"}}', {("geo",)}),
+        ('{"geo": null, "geo": {"country": "a"}}', set()),
+        ('{"total": 1, "total": null}', {TOTAL}),
+        ('{"total": null, "total": 1}', set()),
+    ],
+)
+def test_of_a_field_that_is_there_twice_the_first_counts_as_in_a_load(text: str, paths: set[tuple]):
+    sampled = sample_of([read_event(text.encode())] * 60, [TOTAL, NESTED])
+    assert sampled == FieldSample(60, dict.fromkeys(paths, 60))
+
+
+def test_a_deep_field_that_is_there_twice():
+    deep = ("a", "b", "c", "d")
+    text = json.dumps({"a": {"b": {"c": {"d": 1, "again": 2}}}}).replace("again", "d")
+    assert sample_of([read_event(text.encode())], [deep]).paths[deep] == 1
