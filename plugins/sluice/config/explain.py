@@ -17,12 +17,10 @@ from sluice.config.files import VARIABLE, expand
 from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.mistakes import KeyPlace
 from sluice.config.pipeline import Pipeline
-from sluice.config.secrets import names_secret
+from sluice.config.secrets import names_secret, takes_secret
 from sluice.config.types import OptionalDuration, Size
 from sluice.config.yaml_text import line_and_column, load, nodes
 
-# What a notifier takes may be a token, and a mask hashes with a key: variables are shown by their names.
-_MAY_BE_SECRET = ("arguments", "hash")
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
@@ -86,7 +84,8 @@ class _Explained:
         variables = sorted({variable for variable, _ in VARIABLE.findall(str(content))})
         source = ", ".join([self._line(place), *variables])
         value = expand(content, self.environment, self.path, name)
-        secret = place[-1] in _MAY_BE_SECRET or any(map(names_secret, variables))
+        # A notifier's argument may be a token, and a mask has a key: variables are shown by their names.
+        secret = takes_secret(key.hint) or any(map(names_secret, variables))
         return SettingInForce(name, _flow(content if secret else value), source)
 
     def _line(self, place: KeyPlace) -> str:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
+from pydantic import BaseModel
 
 from sluice.config.defaults import defaults_file, load_defaults, merged
-from sluice.config.secrets import assigns_secret, names_secret
-from sluice.config.yaml_text import load
+from sluice.config.keys import keys
+from sluice.config.pipeline import Pipeline
+from sluice.config.secrets import assigns_secret, names_secret, takes_secret
+from sluice.config.yaml_text import NotYaml, load, parse
 
 HIDDEN = "(hidden)"
-_ARGUMENTS = "arguments"
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -23,27 +30,55 @@ def file_text(path: Path) -> str:
     return text_of(merged(load_defaults(defaults_file(path)), load(path)))
 
 
+@lru_cache(maxsize=64)
+def without_secrets(text: str) -> str:
+    """Returns a text that an older version has kept without what may be a secret; nothing of one that cannot
+    be read, as where its end is cut off. Pure."""
+    try:
+        return text_of(parse(text))
+    except NotYaml:
+        return f"{HIDDEN}\n"
+
+
 def text_of(content: Any) -> str:
     """Returns the content as YAML without what may be a secret. Pure."""
     text: str = yaml.safe_dump(
-        _without_secrets(content), sort_keys=False, allow_unicode=True, width=100, default_flow_style=False
+        _shown(content, Pipeline), sort_keys=False, allow_unicode=True, width=100, default_flow_style=False
     )
     return text
 
 
-def _without_secrets(value: Any, place: tuple[str, ...] = ()) -> Any:
+def _shown(value: Any, hint: Any, place: tuple[str, ...] = ()) -> Any:
+    """Returns the value that stands where the model has `hint`."""
     if isinstance(value, dict):
-        return {k: _without_secrets(v, (*place, str(k))) for k, v in value.items()}
+        return {k: _shown(v, _below(hint, str(k)), (*place, str(k))) for k, v in value.items()}
     if isinstance(value, list):
-        return [_without_secrets(item, place) for item in value]
-    if _may_be_secret(place, value):
+        return [_shown(item, _below(hint, None), place) for item in value]
+    if (isinstance(value, str | bytes) and takes_secret(hint)) or _of_spark(place, value):
         return HIDDEN
     return _LOGIN.sub(f"{HIDDEN}@", value) if isinstance(value, str) else value
 
 
-def _may_be_secret(place: tuple[str, ...], value: Any) -> bool:
-    """A notifier takes any argument, an address with a token in it, too. Settings of Spark go by their names,
-    as they do where the file is read."""
-    if _ARGUMENTS in place and isinstance(value, str):
-        return True
+def _below(hint: Any, name: str | None) -> Any:
+    """Returns what the model has under a key of the mapping, or in the list (None), that stands at `hint`:
+    `Any` for a key that it does not know. What it reads in a form of its own, such as `format`, stays."""
+    arguments = [argument for argument in get_args(hint) if argument not in (NoneType, ...)]
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _below(arguments[0], name)
+    if origin in (Union, UnionType):
+        return next((below for one in arguments if (below := _below(one, name)) is not one), hint)
+    if inspect.isclass(origin) and arguments:
+        single = name is not None and not issubclass(origin, Mapping)  # one instead of a list of them
+        return _below(arguments[-1], name) if single else arguments[-1]
+    if name is None or not inspect.isclass(hint):
+        return hint
+    if is_dataclass(hint):
+        return get_type_hints(hint, include_extras=True).get(name, Any)
+    known = {key.name: key.hint for key in keys(hint)} if issubclass(hint, BaseModel) else {}
+    return known.get(name, Any) if known else hint
+
+
+def _of_spark(place: tuple[str, ...], value: Any) -> bool:
+    """Settings of Spark go by their names, as they do where the file is read."""
     return place[:1] == ("spark",) and (names_secret(place[-1]) or assigns_secret(str(value)))

@@ -1,8 +1,13 @@
-"""Recognizes settings that hold a secret, by their names. Pure."""
+"""Recognizes what holds a secret: keys by what the model says, settings of others by their names. Pure."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from pydantic import SecretBytes, SecretStr
 
 ON_COMMAND_LINE = (
     "would stand on Spark's command line, which `ps` shows to everybody on the machine: put it into "
@@ -20,6 +25,18 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(r"([\w.-]+)\s*=")
+
+
+def takes_secret(hint: Any) -> bool:
+    """Returns whether a text that stands where the model has `hint` may be a secret: it says so
+    (`SecretStr`), or takes anything (`Any`). A model says it of each of its own keys."""
+    if hint is Any:
+        return True
+    if not inspect.isclass(hint):
+        return any(map(takes_secret, get_args(hint)))
+    if is_dataclass(hint):
+        return any(map(takes_secret, get_type_hints(hint, include_extras=True).values()))
+    return issubclass(hint, SecretStr | SecretBytes)
 
 
 def names_secret(name: str) -> bool:

@@ -53,8 +53,13 @@ def load(path: Path) -> Any:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise NotYaml(f"more than {MOST_BYTES >> 20} MiB: expected a pipeline file")
+    return parse(content)
+
+
+def parse(content: bytes | str) -> Any:
+    """Returns what the text says. Raises NotYaml."""
     try:
-        return _content(content.decode())
+        return _content(content.decode() if isinstance(content, bytes) else content)
     except RecursionError:
         raise NotYaml("nested too deeply") from None
     except NotYaml:

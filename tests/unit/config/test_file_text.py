@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.config.file_text import file_text, text_of
+from sluice.config.file_text import file_text, text_of, without_secrets
+from sluice.config.yaml_text import load, parse
+from sluice.runtime import PROJECT
 
 FILE = """\
 # who wrote this: not kept
 kafka: [{cluster: dc1, bootstrap: "${KAFKA:-kafka:9092}", topics: [t]}]   # nor this
 event: {type: {field: type}, time: {record: true}}
 lake: s3://me:hush@bucket/prefix
-tables: {token: "e.tokens"}
+tables: {token: "e.tokens", click: {table: e.clicks, columns: {a: b.c}}}
+counts: [{table: e.traffic, by: [country]}]
+mask:
+  ip: drop
+  user.id: {hash: hush-hush-hush-hush, types: [click]}
+  user.name: {hash: [{connection: mask_key}, hush-hush-hush-hush]}
+  user.mail: {hash: {connection: mask_key}}
+  phone: {hash: "${PEPPER:-hush-hush-hush-hush}"}
+  name: {keep_first: 2}
 spark: {spark.hadoop.fs.s3a.secret.key: hush, spark.executor.memory: 4g, x: "-Dp.password=hush"}
 alarms:
-  notify: [{notifier: a.B, arguments: {url: "https://hooks/T0/hush", retries: 3}}]
+  notify: [{notifier: a.B, arguments: {url: "https://hooks/T0/hush", retries: 3, headers: {a: [hush]}}}]
 """
 
 
@@ -38,6 +48,31 @@ def test_a_file_without_comments_and_secrets(tmp_path: Path):
         "lake: s3://(hidden)@bucket/prefix",
         "tables:",
         "  token: e.tokens",
+        "  click:",
+        "    table: e.clicks",
+        "    columns:",
+        "      a: b.c",
+        "counts:",
+        "- table: e.traffic",
+        "  by:",
+        "  - country",
+        "mask:",
+        "  ip: drop",
+        "  user.id:",
+        "    hash: (hidden)",
+        "    types:",
+        "    - click",
+        "  user.name:",
+        "    hash:",
+        "    - connection: mask_key",
+        "    - (hidden)",
+        "  user.mail:",
+        "    hash:",
+        "      connection: mask_key",
+        "  phone:",
+        "    hash: (hidden)",
+        "  name:",
+        "    keep_first: 2",
         "spark:",
         "  spark.hadoop.fs.s3a.secret.key: (hidden)",
         "  spark.executor.memory: 4g",
@@ -48,11 +83,40 @@ def test_a_file_without_comments_and_secrets(tmp_path: Path):
         "    arguments:",
         "      url: (hidden)",
         "      retries: 3",
+        "      headers:",
+        "        a:",
+        "        - (hidden)",
         "airflow:",
         "  owner: platform",
     ]
 
 
 def test_how_a_file_is_written_does_not_matter():
-    assert text_of({"a": [1], "b": "c"}) == text_of({"a": [1], "b": "c"})
-    assert text_of({"a": "x\u202ey"}) != text_of({"a": "xy"})
+    assert text_of({"max_types": 1, "lake": "c"}) == text_of({"max_types": 1, "lake": "c"})
+    assert text_of({"lake": "x\u202ey"}) != text_of({"lake": "xy"})
+
+
+def test_what_the_model_does_not_know_is_hidden():
+    content = {"lake": "l", "new_key": {"a": ["hush"]}, "mask": {"ip": {"salt": "hush"}}}
+    assert "hush" not in text_of(content)
+    assert "lake: l" in text_of(content)
+
+
+def test_what_holds_no_secret_stays():
+    """Forms that the model reads by itself, too: `event.format`, `shard_by`, `keep.tables`."""
+    content = load(PROJECT / "include" / "pipelines" / "adx.yaml")
+    forms = {
+        "event": {**content["event"], "format": {"protobuf": {"file": "a.proto", "message": "A"}}},
+        "clickhouse": {"shards": [{"name": "s1", "replicas": ["a", "b"]}], "shard_by": {"e.t": "n"}},
+        "keep": {"lake": "400d", "tables": {"e.t": "30d"}},
+        "airflow": {"steps": {"land": {"pool": "p"}}, "access_control": {"Ads": ["can_read"]}},
+        "rollups": {"e.u": {"from": "e.t", "sql": "u.sql"}},
+    }
+    assert parse(text_of(content | forms)) == content | forms
+
+
+def test_a_kept_text_is_the_same_once_its_secrets_are_gone(tmp_path: Path):
+    (tmp_path / "p.yaml").write_text(FILE)
+    assert without_secrets(FILE) == file_text(tmp_path / "p.yaml")
+    assert without_secrets(without_secrets(FILE)) == without_secrets(FILE)
+    assert without_secrets("lake: 'hush\nmask: {a: hush") == "(hidden)\n"
