@@ -67,7 +67,7 @@ def not_handed_over(error: BaseException) -> str | None:
 
 
 def read_options(pipeline: Pipeline, run: ReadGroup) -> dict[str, str]:
-    """`assign` with explicit offsets, divided into pieces of at most `rows_per_read` offsets.
+    """Returns `assign` with explicit offsets, divided into pieces of at most `rows_per_read` offsets.
 
     Source: Spark 4.2, "Structured Streaming + Kafka Integration Guide", batch queries.
     """

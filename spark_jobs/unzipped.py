@@ -19,7 +19,7 @@ def without_archives(path: list[str]) -> list[str]:
 
 
 def _is_of_package(archive: Path) -> bool:
-    """`<site-packages>/pyspark/python/lib/<name>.zip`, as pip installs it."""
+    """Returns whether it is `<site-packages>/pyspark/python/lib/<name>.zip`, as pip installs it."""
     return archive.suffix == ".zip" and archive.match("pyspark/python/lib/*.zip") and _installed(archive)
 
 

@@ -12,6 +12,6 @@ class _NoPandas:
 
 
 def without_pandas() -> None:
-    """pyarrow imports pandas when it first meets a list: a second in each worker, for nothing here."""
+    """Keeps pyarrow from importing pandas when it first meets a list, which takes each worker a second."""
     if not any(isinstance(finder, _NoPandas) for finder in sys.meta_path):
         sys.meta_path.insert(0, _NoPandas())

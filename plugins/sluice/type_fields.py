@@ -51,7 +51,7 @@ class TypeFields:
 
     @cached_property
     def kinds(self) -> frozenset[tuple[str, str]]:
-        """Each field with each kind that it has beside null."""
+        """Returns each field with each kind that it has beside null."""
         return frozenset(
             (name, kind) for name, seen in self.fields.items() for kind in seen.kinds if kind != "null"
         )

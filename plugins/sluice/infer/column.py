@@ -50,7 +50,7 @@ class InferredColumn:
 
     @property
     def comment(self) -> str:
-        """In how many events, examples, and why this type; bounded, and to be quoted."""
+        """Says in how many events it is, with examples, and why this type; bounded, and to be quoted."""
         share = "all" if self.present == self.total else f"{_percent(self.present, self.total)} of"
         parts = [f"in {share} {self.total:,} events", self.why]
         parts += [f"such as {', '.join(self.examples)}"] if self.examples else []
@@ -59,7 +59,7 @@ class InferredColumn:
 
     @property
     def warning(self) -> str:
-        """What would be misfits; empty where every sampled value fits."""
+        """Says what would be misfits; empty where every sampled value fits."""
         if not self.refused:
             return ""
         named = ", ".join(map(str, self.misfits))

@@ -33,7 +33,7 @@ def misfit(kind: Inferred, value: Any) -> ValuePlace | None:
 
 
 def misfits(kind: Inferred, value: Any, place: str = "") -> Iterator[ValuePlace]:
-    """`value` is not None."""
+    """Yields each place of `value`, which is not None, that does not fit."""
     if isinstance(kind, Leaf):
         if not _leaf(kind, value):
             yield place, value

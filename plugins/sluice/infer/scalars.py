@@ -108,6 +108,6 @@ def _spelled(values: Sequence[str]) -> list[tuple[Leaf, str]]:
 
 
 def _second_digits(fractions: Sequence[int]) -> int:
-    """Of 3, 6 and 9 the fewest that hold all."""
+    """Returns the fewest of 3, 6 and 9 digits that hold all fractions."""
     most = max(fractions, default=0)
     return next((digits for digits in (3, 6) if digits >= most), 9)

@@ -116,5 +116,5 @@ _is_ipv6 = _reads(ipaddress.IPv6Address)
 
 
 def is_ipv6(text: str) -> bool:
-    """An IPv4 address counts as its mapping."""
+    """Returns whether it is an IPv6 address; an IPv4 one counts as its mapping."""
     return "%" not in text and (_is_ipv6(text) or is_ipv4(text))

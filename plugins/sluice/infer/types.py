@@ -64,7 +64,7 @@ def holds_null(kind: Inferred) -> bool:
 
 
 def is_container(kind: Inferred) -> bool:
-    """ClickHouse has no Nullable of these; a JSON counts as one, for its empty value says enough."""
+    """Returns whether ClickHouse has no Nullable of it. A JSON counts as one: its empty value says enough."""
     return not isinstance(kind, Leaf) or kind.name == "JSON"
 
 

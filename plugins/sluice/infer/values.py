@@ -44,7 +44,7 @@ def _number(text: str) -> int | Decimal:
 
 
 def kind_of(value: Any) -> Kind:
-    """Of anything but None."""
+    """Returns the kind of any value but None."""
     if isinstance(value, bool):
         return Kind.BOOL
     if isinstance(value, int | float | Decimal):

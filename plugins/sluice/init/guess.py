@@ -46,8 +46,8 @@ def events_of(values: Sequence[Any]) -> tuple[list[Mapping[str, Any]], bool]:
 
 
 def guess(events: Sequence[Mapping[str, Any]], arrays: bool) -> EventGuess:
-    """A field counts that nearly all events have. A type has one of the usual names, and few values; a time
-    is spelled as one, and one of a usual name goes first."""
+    """Guesses type and time among the fields that nearly all events have. A type has one of the usual names,
+    and few values; a time is spelled as one, and one of a usual name goes first."""
     values_by_path = fields_of(events)
     least = _LEAST * len(events)
     types = [path for path, values in values_by_path.items() if _may_be_type(path, values, least)]

@@ -96,7 +96,7 @@ def _sample(request: InitRequest) -> Sample:
 
 
 def _connect(request: InitRequest, stack: ExitStack) -> tuple[Client | None, str]:
-    """Without `apply` a server that does not answer is a note: the files are written all the same."""
+    """Returns a client, or without `apply` a note that none answers: the files are written all the same."""
     try:
         return stack.enter_context(connected(request.clickhouse)), ""
     except (Unavailable, ServerError, WrongUse) as error:

@@ -29,7 +29,7 @@ class Made:
 
 
 def commands(outcome: Made, stamps: Sequence[int], now: datetime) -> list[str]:
-    """`stamps` are the times of records in ms, as far as they are known."""
+    """Returns the commands that follow. `stamps` are the times of records in ms, as far as they are known."""
     pipeline = [outcome.name] + (["--config", str(outcome.config)] if outcome.config else [])
     start, end = span(stamps, now)
     arguments = [] if outcome.applied else [_init(outcome)]

@@ -79,8 +79,8 @@ def propose(
     arrays: bool,
     ask_existing: Callable[[Sequence[str]], Existing],
 ) -> PipelineProposal:
-    """`ask_existing` gives those of the tables that are there. Raises WrongPipeline for an answer that no
-    pipeline file may have."""
+    """Proposes the pipeline. `ask_existing` gives those of the tables that exist. Raises WrongPipeline for an
+    answer that no pipeline file may have."""
     events: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for item in parsed.events:
         events[item.type].append(item.event)

@@ -40,7 +40,7 @@ class PlannedTable:
 
     @property
     def statement(self) -> Sql:
-        """It can be run again: of statements that were cut short the rest is run so."""
+        """Creates the table unless it exists: so statements that were cut short can be run again."""
         return create_table(
             self.table, self.columns.columns, self.arrays, self.type == CATCH_ALL, unless_there=True
         )
@@ -71,7 +71,7 @@ def plan_tables(
     rules: Rules,
     arrays: bool = False,
 ) -> Iterator[PlannedTable]:
-    """`events` by type; the catch-all keeps the payloads of all types without a table."""
+    """Plans tables for `events` by type; the catch-all keeps the payloads of all types without a table."""
     for kind, name in names.items():
         if kind == CATCH_ALL:
             count = sum(len(type_events) for other, type_events in events.items() if other not in names)

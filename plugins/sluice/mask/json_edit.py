@@ -97,7 +97,7 @@ class _Scan:
         return at + 1
 
     def _drop(self, start: int, end: int, kept: int) -> None:
-        """`kept`: the end of the last member that stays, where none follows."""
+        """Leaves out a member. `kept`: the end of the last member that stays, where none follows."""
         start = start if kept < 0 else kept
         while self._edits and self._edits[-1][0] >= start:
             self._edits.pop()

@@ -49,7 +49,7 @@ class MaskKey:
 
     @cached_property
     def _states(self) -> tuple[Any, Any]:
-        """RFC 2104's two hashes behind their first block: a copy takes a third of hmac.digest's time."""
+        """Hashes the first block of RFC 2104's two hashes: a copy takes a third of hmac.digest's time."""
         short = self.secret if len(self.secret) <= _BLOCK else sha256(self.secret).digest()
         padded = short.ljust(_BLOCK, b"\0")
         return sha256(bytes(byte ^ 0x36 for byte in padded)), sha256(bytes(byte ^ 0x5C for byte in padded))

@@ -113,7 +113,7 @@ def _blocks(sums: CountRows) -> Iterator[list[tuple[bytes, int]]]:
 
 
 def _by_type(rows: Iterable[tuple[bytes, int]]) -> Counter[str]:
-    """Out of the rows as they are written: what the landing compares with the rows that landed."""
+    """Sums up the written rows by type; the landing compares the sums with the rows that landed."""
     counted: Counter[str] = Counter()
     for key, count in rows:
         counted[_TYPE_OF.decode(key + b"}").type] += count

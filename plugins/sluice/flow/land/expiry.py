@@ -39,7 +39,7 @@ def unit_reads(
     old: Mapping[Unit, Manifest],
     topics_of: TopicsOf = open_topics,
 ) -> Reads:
-    """Kafka is asked only where there are offsets between the boundaries.
+    """Returns what to read of each unit. Kafka is asked only where there are offsets between the boundaries.
 
     `failed` holds NotResolved, TopicRecreated, UnknownTopic, PartitionMissing, KafkaUnavailable.
     """
@@ -70,7 +70,7 @@ def _cluster_reads(
     old: Mapping[Unit, Manifest],
     topics_of: TopicsOf,
 ) -> tuple[list[UnitRead], list[RecordsExpired]]:
-    """Of the resolved units of one cluster."""
+    """Returns the reads of the resolved units of one cluster, and the errors of those that have expired."""
     reads: list[UnitRead] = []
     refused: list[RecordsExpired] = []
     topics = pipeline.cluster(cluster).topics

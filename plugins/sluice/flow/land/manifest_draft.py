@@ -92,7 +92,7 @@ def summed_times(seen: Sequence[SeenTimes]) -> tuple[int, ...]:
 
 
 def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
-    """By topic and partition, over the tasks that shared one."""
+    """Adds up by topic and partition what several tasks saw of one."""
     by_partition: dict[tuple[str, int], list[SeenOffsets]] = {}
     for part in seen:
         by_partition.setdefault((part.topic, part.partition), []).append(part)

@@ -105,7 +105,7 @@ def _empty(unit: Unit, old: Manifest, records: Mapping[TopicPartitionKey, int]) 
 
 
 def _compare(unit: Unit, old: Manifest, records: Mapping[TopicPartitionKey, int]) -> None:
-    """Older manifests do not count by partition."""
+    """Raises Conservation where the manifest counts others. Older ones do not count by partition."""
     counted = {(c.topic, c.partition): _in_files_of(old, c) for c in old.counts}
     expected = {key: read for key, read in counted.items() if read}
     if old.counts and expected != dict(records):

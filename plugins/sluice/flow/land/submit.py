@@ -103,7 +103,7 @@ def refuse_cluster_mode(conn_id: str, deploy_mode: object, conf: Mapping[str, st
 
 
 def _master(connection: Connection) -> str:
-    """As Airflow's SparkSubmitHook makes it of a `spark` connection."""
+    """Returns the master as Airflow's SparkSubmitHook makes it of a `spark` connection."""
     if not connection.host:
         raise WrongUse(f"Spark connection {connection.conn_id!r}: its host is missing, for example local[*]")
     return f"{connection.host}:{connection.port}" if connection.port else connection.host
@@ -167,7 +167,7 @@ def run_locally(spec: SubmitSpec, on_line: Say, running: Running | None = None) 
 
 
 def _binary() -> str:
-    """Spark's own program. Raises WrongUse where there is none."""
+    """Returns the path of spark-submit. Raises WrongUse where there is none."""
     beside = Path(sys.executable).with_name("spark-submit")
     program = str(beside) if beside.exists() else shutil.which("spark-submit")
     if program is None:
@@ -182,7 +182,7 @@ def _pass_on(lines: Iterable[str]) -> None:
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Spark and its Python workers, all of their process group, if they still run."""
+    """Stops Spark and its Python workers, which are its process group, if they still run."""
     for kind in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             os.killpg(process.pid, kind)

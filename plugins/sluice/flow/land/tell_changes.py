@@ -16,8 +16,8 @@ MOST_LINES = 20
 def tell_changes(
     lake: Lake, units: Iterable[Unit], landed: Sequence[Manifest], old: Mapping[Unit, Manifest], say: Say
 ) -> None:
-    """A line for each change, of `landed` manifests against those before them; `old` are those that `units`
-    had before. Raises LakeUnavailable."""
+    """Says a line for each change from earlier manifests to those `landed`; `old` are those that `units` had
+    before. Raises LakeUnavailable."""
     by_name = {(unit.slice.id, unit.cluster): unit for unit in units}
     new = {by_name[manifest.slice, manifest.cluster]: manifest for manifest in landed}
     changes = changes_of(lake, sorted(new), {**old, **new}, say)

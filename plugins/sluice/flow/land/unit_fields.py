@@ -11,7 +11,7 @@ from sluice.type_fields import TypeFields, bounded, merged
 
 
 def unit_fields(parts: Sequence[SeenFields], configured: Collection[str]) -> tuple[TypeFields, ...]:
-    """`parts` are those of one unit. Where one task kept fewer fields, only these are complete."""
+    """Merges the `parts` of one unit. Where a task kept fewer fields, only those are complete, and kept."""
     thinned = max((part.thinned for part in parts), default=0)
     types = [
         _thinned(type_fields, thinned)

@@ -59,8 +59,7 @@ class Deadline:
                 self._socket = None
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """The hook of httpx's extension `trace`. TLS takes the socket away: another one of the same
-        connection is kept.
+        """Is the hook of httpx's extension `trace`. TLS takes the socket away: a duplicate of it is kept.
 
         Source: https://www.python-httpx.org/advanced/extensions/#trace
         """

@@ -147,8 +147,8 @@ class SchemaRegistry:
         self._of_id(1)
 
     def _of_id(self, number: int) -> _Schema | None:
-        """A 404 without the registry's own error code is another server's, or of another path of its own:
-        it says nothing of the schema."""
+        """Returns None where the registry has no such id. A 404 without its error code may be another
+        server's, or another path's: it says nothing of the schema."""
         answer = self._get(f"/schemas/ids/{number}")
         if answer.status_code == httpx.codes.NOT_FOUND and _error_code(answer) == _NO_SCHEMA:
             return None

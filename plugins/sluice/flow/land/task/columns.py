@@ -133,8 +133,9 @@ def rows(kept: pa.Table, types: pa.Array[Any]) -> pa.Table:
 def opened(
     taken: pa.Table, positions: np.ndarray, payloads: pa.Array[Any], numbers: np.ndarray | None
 ) -> pa.Table:
-    """`taken` records as the rows that came out of them: the record of each row, its payload and, of a
-    message that was an array, its number. A whole array beside each of its rows would take its square."""
+    """Returns the rows that came out of `taken` records: `positions` has the record of each, `numbers` its
+    number in a message that was an array. Such a message is left out: beside each row it would take its
+    square."""
     if numbers is None:
         rows = taken.take(pa.array(positions, pa.int64()))
         return rows.append_column("_raw", rows["_payload"]).set_column(0, "_payload", payloads)

@@ -208,7 +208,7 @@ def _unescaped(text: bytes) -> bytes | None:
 
 
 def _bytes(value: str) -> bytes:
-    """Half a surrogate pair is no character: nobody can ask for it."""
+    """Encodes a text. Half a surrogate pair is replaced: it is no character, and nobody can ask for it."""
     return value.encode(errors="replace")
 
 

@@ -31,7 +31,7 @@ class FarHours:
         self._admitted: dict[int, set[int]] = {}
 
     def bounded(self, parsed: ParsedRecords, slices: np.ndarray) -> ParsedRecords:
-        """`slices` are those of all records that were parsed."""
+        """Refuses rows of too many far hours. `slices` are those of all records that were parsed."""
         row_slices = slices[parsed.rows]
         far = (parsed.times < self._first[row_slices]) | (parsed.times > self._last[row_slices])
         if not far.any():

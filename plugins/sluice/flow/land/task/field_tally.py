@@ -187,7 +187,7 @@ class FieldTally:
 
 
 def _texts(payloads: pa.ChunkedArray[Any], rows: np.ndarray) -> list[Any]:
-    """A few are fetched one by one: a call of Arrow's takes as long as many of them."""
+    """Returns the payloads of rows. A few are read one by one: Arrow's call takes as long as many."""
     if len(rows) <= _FEW:
         return [payloads[row].as_py() for row in rows.tolist()]
     return payloads.take(pa.array(rows)).to_pylist()

@@ -27,7 +27,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def from_json(texts: pa.Array[Any]) -> pa.Array[Any]:
-    """Lists of (key, value); null where a record has no headers."""
+    """Returns lists of (key, value); null where a record has no headers."""
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), HEADERS)
     rows = [() if text is None else _LIST.decode(text) for text in texts.to_pylist()]
@@ -44,7 +44,7 @@ def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:
 
 
 def last_values(headers: pa.Array[Any], name: str) -> pa.Array[Any]:
-    """Of each record the value of its last header `name`, as Kafka's own `lastHeader`; null without one."""
+    """Returns of each record its last header `name`, as Kafka's own `lastHeader` does; null without one."""
     pairs: pa.Array[Any] = pc.list_flatten(headers)
     matches = pc.equal(pc.struct_field(pairs, "key"), pa.scalar(name))
     rows = pc.list_parent_indices(headers).filter(matches).to_numpy()

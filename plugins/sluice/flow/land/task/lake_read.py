@@ -137,7 +137,7 @@ def _read(path: Path, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterato
 
 
 def _value_of(names: set[str]) -> str:
-    """A message that was decoded is kept beside the event."""
+    """Returns the column of the messages. Where they were decoded, that is beside the event's."""
     return "_raw" if "_raw" in names else "_payload"
 
 

@@ -28,7 +28,7 @@ def may_be_long(payloads: pa.ChunkedArray[Any]) -> bool:
 
 
 def has_run(text: np.ndarray) -> bool:
-    """A run of 16 bytes has three aligned words of four in it. Few places have; their neighbours decide."""
+    """Finds RUN digits in a row: a run has three aligned words of four bytes; their neighbours decide."""
     mask = np.zeros((-(-len(text) // _WORD) + 2) * _WORD, np.uint8)
     np.less(text - np.uint8(_FIRST), _COUNT, out=mask[_WORD : _WORD + len(text)].view(np.bool_))
     full = mask.view(np.uint32) == _FULL

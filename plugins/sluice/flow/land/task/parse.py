@@ -169,12 +169,12 @@ def _is_utf8(values: pa.Array[Any]) -> bool:
 
 
 def _any_too_deep(values: pa.Array[Any], texts: Sequence[bytes | None]) -> bool:
-    """Mostly no event is long enough to ask."""
+    """Returns whether any event is nested too deeply; mostly none is long enough to be."""
     long = columns.lengths(values) > MOST_LEVELS
     return bool(long.any()) and any(text is not None and too_deep(text) for text in texts)
 
 
 def _add(refused: Reasons, rows: np.ndarray, reasons: Mapping[int, str]) -> None:
-    """`found` counts within `rows`; a record's first reason stays."""
+    """Adds `reasons`, whose positions count within `rows`. A record's first reason stays."""
     for position, reason in reasons.items():
         refused.setdefault(int(rows[position]), reason)

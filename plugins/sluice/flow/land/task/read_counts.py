@@ -102,7 +102,7 @@ class SeenRecords:
     def report(
         self, cluster: str, slices: Sequence[Slice], explain: Explain | None = None
     ) -> tuple[SeenOffsets, ...]:
-        """With `explain`, the offsets that it explains are `hidden`, and no gaps."""
+        """Returns what was seen. Offsets that `explain` explains are `hidden`, and no gaps."""
         return tuple(
             _seen(cluster, slices[number].id, topic, partition, count, explain)
             for (number, topic, partition), count in self._counts.items()

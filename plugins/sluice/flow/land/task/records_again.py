@@ -61,7 +61,7 @@ def _whole(task: Task, rows: pa.Table) -> pa.Table:
 
 
 def _refuse_differing(task: Task, rows: pa.Table, place_in_record: np.ndarray) -> None:
-    """Rows of one message carry the same time, key and headers."""
+    """Raises CannotRemake where rows of one message differ in time, key or headers."""
     later = np.flatnonzero(place_in_record > 0)
     for name in ("timestamp", "key", "headers"):
         values = rows[name].to_pylist()
@@ -71,7 +71,7 @@ def _refuse_differing(task: Task, rows: pa.Table, place_in_record: np.ndarray) -
 
 
 def _refuse_held(task: Task, rows: pa.Table) -> None:
-    """Of a record that was too large the lake has the size alone."""
+    """Raises CannotRemake for a record that was too large and is no longer: the lake has its size alone."""
     sizes = rows["size"]
     if sizes.null_count == rows.num_rows:
         return

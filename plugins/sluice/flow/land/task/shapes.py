@@ -31,7 +31,7 @@ _ANY = json.JSONDecoder(parse_int=lambda _: 0, parse_float=lambda _: 0.0)
 
 
 def shape_of(payload: bytes) -> EventShape:
-    """Of a JSON object that has landed."""
+    """Returns the shape of a JSON object that has landed."""
     try:
         event: dict[str, Any] = _decode(payload)
     except (msgspec.MsgspecError, ValueError):

@@ -152,7 +152,7 @@ class TypeCodes:
 
 
 def _verdict(name: str) -> str | None:
-    """Why `name` cannot be a folder's name, or None."""
+    """Returns why `name` cannot be a folder's name, or None."""
     if not name:
         return reject_reasons.NO_TYPE
     return reject_reasons.TYPE_TOO_LONG if len(hive_escape(name).encode()) > FOLDER_BYTES else None

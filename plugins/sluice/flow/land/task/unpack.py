@@ -134,7 +134,7 @@ def elements_of(text: bytes | None) -> Sequence[msgspec.Raw]:
 
 
 def _verdict(text: bytes) -> str:
-    """Why `text` is no array of elements: as with a single event, the first reason counts."""
+    """Returns why `text` is no array of elements: as with a single event, the first reason."""
     try:
         text.decode()
         _RAW.decode(text)
