@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pendulum
 
@@ -24,6 +24,9 @@ _MOST_SHOWN = 60  # characters of what is no instant
 FIRST, _END = pendulum.datetime(1970, 1, 1), pendulum.datetime(2106, 1, 1)
 _BOUNDS = "expected an instant from 1970-01-01 to 2106-01-01, which Kafka and a table's `_slice` can hold"
 _ID = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)(\d\d)?Z", re.ASCII)
+_DATE = r"\d{4}(-?\d\d(-?\d\d)?|-?\d{3}|-?W\d\d(-?\d)?)?"
+_TIME = r"\d\d(:?\d\d(:?\d\d([.,]\d+)?)?)?(Z|[+-]\d\d(:?\d\d)?)?"
+_ISO_8601 = re.compile(f"{_DATE}([T ]{_TIME})?", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
@@ -113,21 +116,21 @@ def parse_instant(text: str, now: datetime, length: timedelta = HOUR) -> pendulu
     if text == "now":
         return floor(utc(now), length)
     try:
-        instant = _start_of(text) or _parsed(text)
-    except (ValueError, OverflowError):
-        instant = None
-    if instant is None:
-        raise WrongUse(f"{_shown(text)} is not an instant such as 2026-11-20T10:00Z, nor `now`")
+        instant = _start_of(text) or parse_iso8601(text)
+    except ValueError:
+        raise WrongUse(f"{_shown(text)} is not an instant such as 2026-11-20T10:00Z, nor `now`") from None
     return bounded(instant, text)
 
 
-def _parsed(text: str) -> datetime | None:
-    """ISO 8601 with a date; None for other things that pendulum reads. Raises ValueError, OverflowError."""
-    parsed = pendulum.parse(text, tz="UTC", exact=True)
-    if isinstance(parsed, pendulum.DateTime):
-        parsed.utcoffset()  # raises ValueError for a zone that is none
-        return parsed
-    return datetime(*parsed.timetuple()[:3], tzinfo=UTC) if isinstance(parsed, pendulum.Date) else None
+def parse_iso8601(text: str) -> pendulum.DateTime:
+    """Returns the instant of ISO 8601 with a date, UTC where it names no zone. Raises ValueError for anything
+    else."""
+    # Beside it pendulum reads durations, ranges and more, and raises errors of any kind for some.
+    parsed = pendulum.parse(text) if _ISO_8601.fullmatch(text) else None
+    if not isinstance(parsed, pendulum.DateTime):
+        raise ValueError(f"{_shown(text)} is no instant")
+    parsed.utcoffset()  # raises ValueError for a zone that is none
+    return parsed
 
 
 def _shown(text: str) -> str:

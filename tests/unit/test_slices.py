@@ -20,6 +20,7 @@ from sluice.slices import (
     from_ms,
     ms_text,
     parse_instant,
+    parse_iso8601,
     to_ms,
     utc,
 )
@@ -152,6 +153,11 @@ class TestInstants:
             ("2026-11-20T10:00+02:00", "2026-11-20T08:00Z"),
             ("2026-11-20", "2026-11-20T00:00Z"),
             ("2026-11", "2026-11-01T00:00Z"),
+            ("2026", "2026-01-01T00:00Z"),
+            ("2026-W47-5", "2026-11-20T00:00Z"),
+            ("2026-324T10", "2026-11-20T10:00Z"),
+            ("20261120T103000,5+0530", "2026-11-20T05:00:00.5Z"),
+            ("2026-11-20 10:00:30.123456-01", "2026-11-20T11:00:30.123456Z"),
             ("2026-11-20T10Z", "2026-11-20T10:00Z"),
             ("2026-11-20T1015Z", "2026-11-20T10:15Z"),
             ("now", "2026-11-20T10:00Z"),
@@ -166,11 +172,18 @@ class TestInstants:
         [
             *("", "20", "-1h", "NOW", "yesterday", "10:00", "P1D", "1763632800", "2026-11-20/2026-11-21"),
             *("2026-13-01", "2026-02-30", "2026-11-20T25:00Z", "2026-11-20T10:00Z or so"),
+            *("24:", "P1D/T21", "20261120/T1000Z", "T11/01:00", "PT1H/P1D", "P1D2026112000W"),
+            *("2026:11:20", "202611:30", "٢٠٢٦1120", "2026-11-20T10:00 Z", "2026-11-20T10:00Z\n"),
         ],
     )
     def test_command_line_mistakes(self, text: str) -> None:
         with pytest.raises(WrongUse, match="is not an instant"):
             parse_instant(text, NOW)
+
+    def test_what_is_no_instant_is_quoted(self) -> None:
+        for text in ("24:", "P1D", "2026-11-20/2026-11-21", "x" * 61):
+            with pytest.raises(ValueError, match=rf"^'{text[:60]}'…? is no instant$"):
+                parse_iso8601(text)
 
     def test_now_is_the_end_of_the_last_complete_slice(self) -> None:
         assert parse_instant("now", NOW, timedelta(minutes=15)) == at("2026-11-20T10:30Z")

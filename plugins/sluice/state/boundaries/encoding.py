@@ -13,6 +13,7 @@ import numpy as np
 import pendulum
 
 from sluice.errors import SluiceError
+from sluice.slices import parse_iso8601
 from sluice.state.boundaries.boundary import CODE, CODES, FoundBy
 from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
@@ -134,10 +135,7 @@ def _asked(document: _Document) -> dict[str, int]:
 
 def _seconds(text: str) -> int:
     """Seconds since the epoch. Raises ValueError for what is no instant."""
-    instant = pendulum.parse(text)
-    if not isinstance(instant, pendulum.DateTime):
-        raise ValueError(f"{text!r} is no instant")
-    return int(instant.timestamp())
+    return int(parse_iso8601(text).timestamp())
 
 
 def _document(data: bytes, place: str) -> _Document:

@@ -151,7 +151,7 @@ def test_what_cannot_be_read_is_told_with_its_place(decode, data, message):
         decode(data, "there")
 
 
-@pytest.mark.parametrize("instant", ["soon", "P1D", "2026-11-20/2026-11-21"])
+@pytest.mark.parametrize("instant", ["soon", "P1D", "2026-11-20/2026-11-21", "P1D/T21"])
 @pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
 @pytest.mark.parametrize(
     "part", ["asked", "accepted", "topics"], ids=["of a cluster", "of a topic id", "of boundaries"]
