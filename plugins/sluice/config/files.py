@@ -32,7 +32,8 @@ def pipelines_folder(named: Path | None = None, environment: Mapping[str, str] =
 
 
 def pipeline_names(folder: Path | None = None) -> list[str]:
-    paths = (folder or pipelines_folder()).glob("*.yaml")
+    folder = folder or pipelines_folder()
+    paths = folder.glob("*.yaml") if os.path.isdir(folder) else ()
     return sorted(path.stem for path in paths if path.stem != DEFAULTS)
 
 
@@ -41,7 +42,7 @@ def find(name: str, config: Path | None = None, named: Path | None = None) -> Pa
     a file elsewhere. Raises WrongUse."""
     folder = pipelines_folder(named)
     path = config or folder / f"{name}.yaml"
-    if path.is_file():
+    if os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
         return path
     names = ", ".join(pipeline_names(folder)) or "none"
     raise WrongUse(

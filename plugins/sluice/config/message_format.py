@@ -72,7 +72,7 @@ class MessageFormat(Section):
         schema_file = dict(schema or {})
         # Normalized, not resolved: the folder may come later.
         file = Path(os.path.normpath(folder / schema_file["file"])) if schema_file else None
-        if file is not None and not file.is_file():
+        if file is not None and not os.path.isfile(file):
             raise ValueError(f"there is no schema file {file}")
         return {"kind": kind, "schema_file": file, "message": schema_file.get("message")}
 

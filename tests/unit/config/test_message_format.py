@@ -72,6 +72,7 @@ def test_a_registry_needs_no_file(folder, kind):
         ({"format": {"protobuf": "schemas/click.proto"}}, "event.format", FORMS),
         ({"format": {"protobuf": {"file": "schemas/click.proto"}}}, "event.format", FORMS),
         ({"format": {"avro": "gone.avsc"}}, "event.format", "there is no schema file /.*/gone.avsc"),
+        ({"format": {"avro": "x" * 300}}, "event.format", "there is no schema file /.*/xxx"),
         ({"format": "avro"}, "event", "`format: avro` needs a schema file or a `registry`"),
         (REGISTRY, "event", "`registry` is for `format: avro` and `format: protobuf`"),
         ({"format": "avro", "rows": "array", **REGISTRY}, "event", "`rows: array` is for messages in JSON"),

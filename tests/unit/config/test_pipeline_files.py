@@ -46,6 +46,15 @@ def test_find(folder: Path) -> None:
         files.find("nothing", folder / "nothing.yaml")
 
 
+def test_there_is_no_file_of_a_name_that_no_file_can_have(folder: Path, monkeypatch) -> None:
+    for name, config in (("x" * 300, None), ("github", folder / ("x" * 300)), ("a\0b", None)):
+        with pytest.raises(WrongUse, match=r"no pipeline file .*; there are: github"):
+            files.find(name, config, folder)
+    monkeypatch.setenv("SLUICE_PIPELINES", "x" * 300)
+    with pytest.raises(WrongUse, match=r"no pipeline file .*x/github\.yaml; there are: none"):
+        files.find("github")
+
+
 def test_a_name_is_looked_up_where_the_environment_says_else_where_a_dag_file_does(folder, monkeypatch):
     usual, own = files.PROJECT / "include/pipelines", folder / "github.yaml"
     for given in ("", None):
