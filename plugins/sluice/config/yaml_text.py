@@ -10,6 +10,7 @@ import yaml
 
 MOST_BYTES = 1 << 20
 MOST_VALUES = 100_000  # with each alias counted as what it stands for
+MOST_DIGITS = 1000  # of a whole number, in whatever base; Python reads and prints 4,300 decimal ones
 
 
 class NotYaml(ValueError):
@@ -45,6 +46,15 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             names.add(str(key.value))
         return super().construct_mapping(node, deep)
+
+    def construct_bounded(self, node: yaml.ScalarNode) -> int:
+        if len(node.value) > MOST_DIGITS:
+            mark = node.start_mark
+            raise NotYaml(f"a number of more than {MOST_DIGITS:,} digits", mark.line + 1, mark.column + 1)
+        return super().construct_yaml_int(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_bounded)
 
 
 def load(path: Path) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.config import files
-from sluice.config.yaml_text import MOST_BYTES, MOST_VALUES, NotYaml, load
+from sluice.config.yaml_text import MOST_BYTES, MOST_DIGITS, MOST_VALUES, NotYaml, load
 from sluice.errors import WrongPipeline
 
 LEVELS = 12
@@ -36,7 +36,11 @@ def merged() -> str:
         ("a: &a {b: *a}", "alias"),
         ("[" * 100_000, "nested too deeply"),
         ("a: " + "[" * 900 + "]" * 900, "nested too deeply"),
-        ("a: " + "1" * 5000, "4300 digits"),
+        ("a: " + "1" * 5000, "p.yaml:1:4.*more than 1,000 digits"),
+        ("settle: 0x" + "f" * 5000, "p.yaml:1:9.*more than 1,000 digits"),
+        ("alarms: {queue: 0b" + "1" * 20_000 + "}", "p.yaml:1:17.*more than 1,000 digits"),
+        ("a: 0" + "7" * 5000, "more than 1,000 digits"),
+        ("a: 1" + ":59" * 5000, "more than 1,000 digits"),
         ("start: 2026-13-45", "month"),
         ("#" * (MOST_BYTES + 1), "more than 1 MiB"),
         ("a: \x00", "not YAML"),
@@ -54,6 +58,15 @@ def test_a_hostile_file_is_one_line(tmp_path: Path, text: str, said: str):
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
     assert took < 20  # an unbounded one takes hours
+
+
+def test_numbers_up_to_the_bound_are_what_they_are(tmp_path: Path):
+    path = tmp_path / "p.yaml"
+    path.write_text(f"a: {'9' * MOST_DIGITS}\nb: 0x1F\nc: 1_000\nd: {'9' * (MOST_DIGITS + 1)}.0")
+    assert load(path) == {"a": 10**MOST_DIGITS - 1, "b": 31, "c": 1000, "d": float("inf")}
+    path.write_text(f"a: {'9' * (MOST_DIGITS + 1)}")
+    with pytest.raises(NotYaml, match="more than 1,000 digits"):
+        load(path)
 
 
 @pytest.mark.long
