@@ -18,7 +18,8 @@ from sluice.slices import SliceRange
 
 _NEWEST_NEEDED = 17  # Spark 4: https://spark.apache.org/docs/latest/#downloading
 _SECONDS = 10
-_STANDALONE = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
+_STANDALONE = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)", re.ASCII)
+_HIGHEST_PORT = 65_535
 
 
 def spark_checks(
@@ -73,7 +74,7 @@ def _master(master: str, environment: Mapping[str, str]) -> Check:
     if master.startswith("local"):
         return ok(Area.SPARK, "master", f"{master}: in the driver's own process, {os.cpu_count()} cores")
     if address := _STANDALONE.match(master):
-        return _standalone(master, address[1].strip("[]"), int(address[2]))
+        return _standalone(master, address[1].strip("[]"), address[2])
     if master == "yarn" and not (environment.get("HADOOP_CONF_DIR") or environment.get("YARN_CONF_DIR")):
         remedy = "let HADOOP_CONF_DIR name the folder of its configuration"
         return fail(Area.SPARK, "master", "yarn, and nothing says where its resource manager is", remedy)
@@ -81,11 +82,23 @@ def _master(master: str, environment: Mapping[str, str]) -> Check:
     return warn(Area.SPARK, "master", f"{master} can be tried only by an application", remedy)
 
 
-def _standalone(master: str, host: str, port: int) -> Check:
+def _standalone(master: str, host: str, port: str) -> Check:
+    remedy = "correct host and port of the Spark connection"
+    if mistake := _mistake(host, port):
+        return fail(Area.SPARK, "master", f"{master} is no address ({mistake})", remedy)
     try:
-        socket.create_connection((host, port), _SECONDS).close()
+        socket.create_connection((host, int(port)), _SECONDS).close()
     except OSError as error:
-        remedy = "start it, or correct host and port of the Spark connection"
         finding = f"{master} does not answer ({error})"
-        return Check(Area.SPARK, "master", Level.FAIL, finding, remedy, unreachable=True)
+        return Check(Area.SPARK, "master", Level.FAIL, finding, f"start it, or {remedy}", unreachable=True)
     return ok(Area.SPARK, "master", f"{master} answers")
+
+
+def _mistake(host: str, port: str) -> str:
+    """Returns why no socket takes host and port, else nothing."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return "a part of its host is empty, longer than 63 characters, or of characters that no host has"
+    wrong = len(port) > len(str(_HIGHEST_PORT)) or int(port) > _HIGHEST_PORT
+    return f"its port is above {_HIGHEST_PORT}" if wrong else ""
