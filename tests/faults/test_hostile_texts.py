@@ -4,6 +4,7 @@ every command, endpoint, metric and alarm that tells of them."""
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 
 import pendulum
@@ -61,7 +62,8 @@ COMMANDS = {
 def loaded(clickhouse_server, tmp_path_factory) -> Iterator[tuple[Site, Ran]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
-        with site(tmp_path_factory.mktemp("hostile"), client_of(clickhouse_server), "hostile") as made:
+        database = f"hostile_{uuid.uuid4().hex[:8]}"  # a module may come back to its worker
+        with site(tmp_path_factory.mktemp("hostile"), client_of(clickhouse_server), database) as made:
             yield made, made.sluice("run", *RANGE)
 
 
@@ -177,7 +179,7 @@ def test_a_proposed_table(loaded: tuple[Site, Ran], kind: str):
     assert ran.code == 0, ran.err
     assert_plain(ran)
     statement = ran.out.partition("CREATE TABLE")
-    name = identifier("hostile", "proposed")
+    name = identifier(made.database, "proposed")
     body = "".join(statement[1:]).rstrip().removesuffix(";")
     made.client.run(f"CREATE TABLE {name} {body[body.index(chr(10) + '(') :]}")
     fields = made.client.rows("SELECT name FROM system.columns WHERE table = 'proposed'")
@@ -205,12 +207,14 @@ def broken(loaded: tuple[Site, Ran]) -> Ran:
 
 
 def test_anomalies(loaded: tuple[Site, Ran], broken: Ran):
+    made, _ = loaded
     assert broken.code == 1, broken.err
     assert_plain(broken)
     for table in TABLES:
-        assert f"table hostile.{visible(table)}".strip() in broken.out
-    again = loaded[0].sluice("verify", *RANGE, "--json")
-    assert {one["table"] for one in json.loads(again.out)["anomalies"]} >= {f"hostile.{t}" for t in TABLES}
+        assert f"table {made.database}.{visible(table)}".strip() in broken.out
+    again = made.sluice("verify", *RANGE, "--json")
+    tables = {one["table"] for one in json.loads(again.out)["anomalies"]}
+    assert tables >= {f"{made.database}.{table}" for table in TABLES}
 
 
 def test_alarms(loaded: tuple[Site, Ran], broken: Ran):
