@@ -21,6 +21,7 @@ from sluice.clients.kafka.record_batch import StoredBatch
 
 _AT_ONCE = 4096
 _BITS = 63
+_ALL_BITS = (1 << 64) - 1
 _HOLD_NONE = -1
 _FEW = 16  # below it, one by one is faster
 _FRONT = 40  # enough of a record for its length, attributes, time and offset
@@ -66,15 +67,15 @@ def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _few(batch: StoredBatch, records: _Whole) -> tuple[np.ndarray, np.ndarray]:
-    offsets, stamps = [], []
+    offsets, deltas = [], []
     for start, end in zip(records.starts, records.ends, strict=True):
         delta, at = _number(records.data, start + 1)
         offset, at = _number(records.data, at)
         if at > end:
             raise IndexError
-        offsets.append(batch.start + offset)
-        stamps.append(batch.max_stamp if batch.log_append_time else batch.stamp + delta)
-    return np.array(offsets, np.int64), np.array(stamps, np.int64)
+        offsets.append(offset)
+        deltas.append(delta)
+    return np.array(offsets, np.int64) + batch.start, _stamps(batch, np.array(deltas, np.int64))
 
 
 class _Whole(NamedTuple):
@@ -104,13 +105,18 @@ def _walk(batch: StoredBatch, most: int) -> Iterator[_Whole | _Skipped]:
     source, left = ByteSource(pieces(batch.codec, batch.body or memoryview(b""))), batch.records
     while left > 0:
         starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
-        if starts:
-            yield _Whole(source.data, starts, ends)
-            source.skip(ends[-1])
-            left -= len(starts)
-        elif (skipped := _next(batch, source, most)) is not None:
-            yield skipped
-            left -= 1
+        if not starts:
+            skipped = _next(batch, source, most)
+            if skipped is not None:
+                yield skipped
+                left -= 1
+                continue
+            starts, ends = _whole_records(source.data, min(left, _AT_ONCE))
+        if not starts:
+            raise UnreadableBytes("where a record ends is not clear")
+        yield _Whole(source.data, starts, ends)
+        source.skip(ends[-1])
+        left -= len(starts)
 
 
 def _next(batch: StoredBatch, source: ByteSource, most: int) -> _Skipped | None:
@@ -122,10 +128,9 @@ def _next(batch: StoredBatch, source: ByteSource, most: int) -> _Skipped | None:
         if len(source.data) < at + size:
             raise IndexError
         return None
-    delta, after = _number(source.data, at + 1)
-    offset = batch.start + _number(source.data, after)[0]
+    (offset,), (stamp,), _ = _places(batch, np.frombuffer(source.data, np.uint8), [at])
     source.skip(at + size)
-    return _Skipped(offset, batch.max_stamp if batch.log_append_time else batch.stamp + delta, size)
+    return _Skipped(int(offset), int(stamp), size)
 
 
 def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
@@ -136,10 +141,11 @@ def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
     while at < end and len(starts) < most:
         if data[at] < 0x80 and not data[at] & 1:
             size, at = data[at] >> 1, at + 1
-        elif data[at] >= 0x80 and at + 10 > end:
-            break
         else:
-            size, at = _number(data, at)
+            try:
+                size, at = _number(data, at)
+            except IndexError:  # the piece ends inside the number
+                break
         if size < 0:
             raise UnreadableBytes("a record has a negative size")
         if at + size > end:
@@ -170,8 +176,11 @@ def _places(
     """Offsets, timestamps, and where each record goes on behind them."""
     deltas, at = _numbers(text, np.array(starts) + 1)
     offsets, at = _numbers(text, at)
-    stamps = np.full(len(starts), batch.max_stamp) if batch.log_append_time else deltas + batch.stamp
-    return offsets + batch.start, stamps, at
+    return offsets + batch.start, _stamps(batch, deltas), at
+
+
+def _stamps(batch: StoredBatch, deltas: np.ndarray) -> np.ndarray:
+    return np.full(len(deltas), batch.max_stamp) if batch.log_append_time else deltas + batch.stamp
 
 
 def _texts(
@@ -205,13 +214,14 @@ def _text(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Returns the number at `at`, and where the next begins. Raises IndexError at the data's end."""
+    """Returns the number at `at`, of 64 bits as Java reads it, and where the next begins. Raises IndexError
+    at the data's end."""
     number, shift = data[at] & 0x7F, 0
     while data[at] >= 0x80:
         at, shift = at + 1, shift + 7
         if shift > _BITS:
             raise UnreadableBytes("a number has too many bytes")
-        number |= (data[at] & 0x7F) << shift
+        number |= (data[at] & 0x7F) << shift & _ALL_BITS
     return (number >> 1) ^ -(number & 1), at + 1
 
 
