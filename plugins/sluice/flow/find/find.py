@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -80,7 +80,8 @@ class RecordFinder:
         if manifest is None:
             return RecordFacts(place, seat, kafka=self._kafka(place))
         search = FileSearch(self.lake, manifest)
-        return self._landed(place, seat, unit, manifest, search.at(place), search.unreadable)
+        rows = search.at(place)
+        return self._landed(place, seat, unit, manifest, rows, rows, search.unreadable)
 
     def _landed(
         self,
@@ -88,15 +89,17 @@ class RecordFinder:
         seat: SeatedOffset,
         unit: Unit,
         manifest: Manifest,
-        rows: Iterable[LakeRow],
+        record_rows: Iterable[LakeRow],
+        sought_rows: Sequence[LakeRow],
         unreadable: Iterable[str] = (),
     ) -> RecordFacts:
-        rows = tuple(rows)
-        types = Counter(row.type for row in rows if row.type is not None)
-        if not rows and manifest.forgotten_on:  # its type is not known any more
-            types = Counter(dict.fromkeys(manifest.rows_by_type(), 0))
-        tables = TableReader(self.pipeline, self.lake.url, unit, manifest).read(place, types)
-        return RecordFacts(place, seat, manifest, rows, tuple(unreadable), tables)
+        """Compares all rows of the record with those of the tables that take the sought ones."""
+        types = Counter(row.type for row in record_rows if row.type is not None)
+        sought_types = {row.type for row in sought_rows if row.type is not None}
+        if not sought_rows and manifest.forgotten_on:  # its type is not known any more
+            sought_types = set(manifest.rows_by_type())
+        tables = TableReader(self.pipeline, self.lake.url, unit, manifest).read(place, types, sought_types)
+        return RecordFacts(place, seat, manifest, tuple(sought_rows), tuple(unreadable), tables)
 
     def _scanned(self, unit: Unit, manifest: Manifest, match: RowMatch, say: Say) -> Iterator[RecordFacts]:
         search = FileSearch(self.lake, manifest)
@@ -120,8 +123,18 @@ class RecordFinder:
         for line in search.unreadable:
             say(f"slice {unit}: not readable: {line}")
         rows.sort(key=lambda row: (row.place, row.number or 0))
-        for place, record_rows in groupby(rows, key=lambda row: row.place):
-            yield self._landed(place, _seat_of(unit.slice, manifest, place), unit, manifest, record_rows)
+        for place, matching_rows in groupby(rows, key=lambda row: row.place):
+            yield self._matched(place, unit, manifest, list(matching_rows))
+
+    def _matched(
+        self, place: RecordPlace, unit: Unit, manifest: Manifest, rows: Sequence[LakeRow]
+    ) -> RecordFacts:
+        """Of an array more rows may have landed than those that match."""
+        seat = _seat_of(unit.slice, manifest, place)
+        if manifest.rows is None:
+            return self._landed(place, seat, unit, manifest, rows, rows)
+        search = FileSearch(self.lake, manifest)
+        return self._landed(place, seat, unit, manifest, search.at(place), rows, search.unreadable)
 
     def _kafka(self, place: RecordPlace) -> PartitionEdges:
         try:

@@ -104,7 +104,7 @@ def _of_tables(facts: RecordFacts) -> Outcome:
     judged = [table for table in facts.tables if table.lasting and table.rows is not None]
     held = [(table.rows or 0, table.expected) for table in judged]
     if any(rows > expected for rows, expected in held):
-        return Outcome.TWICE
+        return Outcome.UNREADABLE if facts.partly_read else Outcome.TWICE
     if any(rows < expected for rows, expected in held):
         return Outcome.ABSENT
     return Outcome.MISFIT if any(table.misfits for table in facts.tables) else Outcome.IN_TABLE

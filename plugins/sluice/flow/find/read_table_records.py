@@ -41,10 +41,12 @@ class TableReader:
     unit: Unit
     manifest: Manifest
 
-    def read(self, place: RecordPlace, types: Mapping[str, int]) -> tuple[TableRecord, ...]:
-        """`types` counts the record's rows by their type. A table whose server does not answer is
-        "unavailable". Raises ServerError where one refuses."""
-        targets = targets_of(self.pipeline, types)
+    def read(
+        self, place: RecordPlace, types: Mapping[str, int], sought_types: Collection[str]
+    ) -> tuple[TableRecord, ...]:
+        """Reads the tables that take rows of any of the sought types; `types` counts all of the record's
+        rows. A table whose server does not answer is "unavailable". Raises ServerError where one refuses."""
+        targets = targets_of(self.pipeline, sought_types)
         if not targets:
             return ()
         try:
@@ -73,6 +75,9 @@ class TableReader:
         misfits = [
             tuple(misfit) for client in clients for misfit in _sluice_rows(client, "find/misfits", parameters)
         ]
+        misfit_rows = sum(
+            count for client in clients for (count,) in _sluice_rows(client, "find/misfit_rows", parameters)
+        )
         tables = [(client, read_table(client, target.database, target.name)) for client in clients]
         return TableRecord(
             target.table,
@@ -80,6 +85,7 @@ class TableReader:
             datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
             _counted([_rows(client, target_table, parameters) for client, target_table in tables]),
             tuple(misfits),
+            int(misfit_rows),
             lasting=not self._aged(target)
             and all(target_table is not None and _keeps(target_table) for _, target_table in tables),
         )

@@ -46,7 +46,8 @@ class TableRecord:
     `commit`: "committed", "stale" (of another manifest than the lake's), "not loaded", or "unavailable" with
     an `error`. `landed` rows of the record are of types that the table takes; 0 where its files are
     forgotten. `rows` is None where the table has no columns that tell one record from another. `misfits` are
-    (column, reason, the row in its array). `lasting`: the table keeps each row that it got.
+    (column, reason, the row in its array), a bounded number of them; `misfit_rows` counts the rows of all.
+    `lasting`: the table keeps each row that it got.
     """
 
     table: str
@@ -54,6 +55,7 @@ class TableRecord:
     committed_at: datetime | None = None
     rows: int | None = None
     misfits: tuple[tuple[str, str, int], ...] = ()
+    misfit_rows: int = 0
     error: str = ""
     landed: int = 1
     lasting: bool = True
@@ -61,14 +63,15 @@ class TableRecord:
     @property
     def expected(self) -> int:
         """The rows that it has to have, once its slice is loaded."""
-        return self.landed - len({row for _, _, row in self.misfits})
+        return self.landed - self.misfit_rows
 
 
 @dataclass(frozen=True)
 class RecordFacts:
     """`seat` is None where no boundary knows the partition, and `kafka` where it was not asked.
 
-    `unreadable`: files of the manifest that are missing or damaged, and why.
+    `unreadable`: files of the manifest that are missing or damaged, and why. `rows` are those that were
+    looked for: of an array there may be more.
     """
 
     place: RecordPlace
@@ -77,6 +80,11 @@ class RecordFacts:
     rows: tuple[LakeRow, ...] = ()
     unreadable: tuple[str, ...] = ()
     tables: tuple[TableRecord, ...] = ()
+
+    @property
+    def partly_read(self) -> bool:
+        """Whether further rows of the record may have landed, in a file that cannot be read."""
+        return bool(self.unreadable) and self.manifest is not None and self.manifest.rows is not None
 
     @property
     def found(self) -> bool:

@@ -24,7 +24,7 @@ REFUSED = LakeRow(PLACE, "r", 0, 0, reason="no type", number=1)
 def table(commit: str = "committed", rows: int | None = 1, *misfits: int, **more) -> TableRecord:
     """`misfits`: the rows of the array that have one."""
     found = tuple(("price", "does not fit UInt16", row) for row in misfits)
-    return TableRecord("db.t", commit, rows=rows, misfits=found, **more)
+    return TableRecord("db.t", commit, rows=rows, misfits=found, misfit_rows=len(set(misfits)), **more)
 
 
 MISFIT = table("committed", 0, 0)
