@@ -120,8 +120,8 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     anomalies = [*anomalies, *(anomaly for anomaly in compared.anomalies if anomaly not in accepted)]
     notes = [*notes, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:
-        now = pendulum.now("UTC")
-        note_verified(open_lake(spec), slices, statuses, anomalies, now, compared.covered, pending)
+        now, left_out = pendulum.now("UTC"), compared.uncompared
+        note_verified(open_lake(spec), slices, statuses, anomalies, now, compared.covered, pending, left_out)
     records = sum(s.manifest.read for s in statuses if s.manifest)
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
     facts |= _rows(spec, statuses, scope)

@@ -210,8 +210,8 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     sink.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
     sink.emit(metrics.read_back(pipeline.name, statuses, contents.rows))
     if tables is None:
-        now = pendulum.now("UTC")
-        note_verified(open_lake(pipeline), slices, statuses, findings, now, contents.covered, pending)
+        now, covered, left_out = pendulum.now("UTC"), contents.covered, contents.uncompared
+        note_verified(open_lake(pipeline), slices, statuses, findings, now, covered, pending, left_out)
     note_freshness(pipeline, statuses, findings, pendulum.now("UTC"), tables)
     apart = {(u.slice.id, u.cluster) for cluster in waiting(pipeline, statuses) for u in cluster.units}
     findings = [

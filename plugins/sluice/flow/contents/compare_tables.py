@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
@@ -37,12 +39,14 @@ _MOST_LOCATED = 20
 
 @dataclass
 class TableContents:
-    """`rows` were compared; `notes` say what could not be; `moved` units were loaded meanwhile."""
+    """`rows` were compared; `notes` say what could not be; `moved` units were loaded meanwhile. `uncompared`
+    are a unit and a table each, which another comparison may compare."""
 
     rows: int = 0
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     moved: list[Unit] = field(default_factory=list)
+    uncompared: list[tuple[Unit, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -58,17 +62,27 @@ class Comparing:
         contents = TableContents()
         groups = by_later_columns(self.stage, works, self.stage.ledger())
         contents.notes += notes_of(self.stage.lake, self.stage, groups)
-        for without, staged_works in [
+        parts = [
             (later, part) for later, group in groups.items() for part in cut(group, MOST_ROWS, _MOST_UNITS)
-        ]:
+        ]
+        for number, (without, staged_works) in enumerate(parts):
             try:
                 self._check(staged_works, None, ALL_ROWS, contents, without)
             except TargetRefused as error:
                 contents.notes.append(f"table {self.stage.target.table} is not compared: {error}")
+                left = [work.unit for _, left_works in parts[number:] for work in left_works]
+                contents.uncompared += product(left, self._tables())
                 return contents
             except Conservation as error:
                 self._uneven(staged_works, error, contents)
         return contents
+
+    def _tables(self) -> list[str]:
+        """Returns the target's name, and those of its views' tables."""
+        target = self.stage.target
+        target_table = read_table(self.stage.client, target.database, target.name)
+        view_tables = () if target_table is None else target_table.stored
+        return [target.table, *(view_table.called for view_table in view_tables)]
 
     def check_sample(self, work: LoadWork, reading: Reading, where: RowFilter) -> TableContents:
         """Compares the rows of one unit that `reading` gives; `where` finds them in the target. Raises as
@@ -119,6 +133,7 @@ class Comparing:
         contents.moved += moved
         contents.rows += sum(sums.rows for sums in lake_sums.values())
         contents.anomalies += [a for a in (*anomalies, *views.anomalies) if (a.slice, a.cluster) not in names]
+        contents.uncompared += views.uncompared
         notes = (*self._notes(comparison), *views.notes)
         contents.notes += [note for note in notes if note not in contents.notes]
 

@@ -26,7 +26,9 @@ _OFTEN = "how often a row is there is not compared: blocks of rows, or another t
 
 @dataclass
 class ViewContents:
-    """The views' tables of one target on one server. `anomaly` returns what makes a unit's anomalies."""
+    """The views' tables of one target on one server. `anomaly` returns what makes a unit's anomalies.
+
+    `uncompared` are a unit and a table each, which are compared when the unit is loaded again."""
 
     client: Client
     pipeline: Pipeline
@@ -34,6 +36,7 @@ class ViewContents:
     anomaly: Callable[[Unit], Callable[..., Anomaly]]
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    uncompared: list[tuple[Unit, str]] = field(default_factory=list)
 
     def check(self, units: Sequence[Unit], derived: bool) -> None:
         """Finds the anomalies, and a line for each table, column and unit that is not compared.
@@ -46,6 +49,7 @@ class ViewContents:
             covered = table_shape.covered(self.client, self.pipeline, self.staged.target_table)
             older = [unit for unit in units if unit not in covered]
             if older:
+                self.uncompared += [(unit, table_shape.called) for unit in older]
                 self.notes.append(
                     f"table {table_shape.called}: {len(older):,} slices are not compared: they were loaded "
                     "before its views last changed"

@@ -17,7 +17,8 @@ from sluice.state.manifests import read_manifests
 class ContentsReport:
     """`rows` of the lake and of the tables were compared; `busy` says what was being loaded meanwhile.
 
-    `covered`: the units, as (slice id, cluster), that were checked for each kind of anomaly.
+    `covered`: the units, as (slice id, cluster), that were checked for each kind of anomaly; `uncompared`
+    are the tables, as (slice id, cluster, table), whose rows of such a unit were not compared all the same.
     """
 
     rows: int = 0
@@ -27,10 +28,12 @@ class ContentsReport:
     covered: dict[str, frozenset[tuple[str, str]]] = field(
         default_factory=lambda: dict.fromkeys(map(str, CONTENT_KINDS), frozenset())
     )
+    uncompared: set[tuple[str, str, str]] = field(default_factory=set)
 
     def add(self, table_contents: TableContents) -> None:
         self.rows += table_contents.rows
         self.anomalies += table_contents.anomalies
+        self.uncompared |= {(unit.slice.id, unit.cluster, name) for unit, name in table_contents.uncompared}
         self.notes += [note for note in table_contents.notes if note not in self.notes]
 
 

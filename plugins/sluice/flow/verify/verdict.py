@@ -27,6 +27,8 @@ _SLICE = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z", re.ASCII)
 
 CoveredUnits = Mapping[str, Collection[tuple[str, str]]]
 """The units, as (slice id, cluster), that were verified for a kind; for other kinds all of the range."""
+UncomparedTables = Collection[tuple[str, str, str]]
+"""Tables, as (slice id, cluster, table), whose values of such a unit were not compared all the same."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,12 @@ def after(
     anomalies: Iterable[OpenAnomaly],
     covered: CoveredUnits | None = None,
     pending: Collection[tuple[str, str]] = (),
+    uncompared: UncomparedTables = (),
 ) -> Verdict:
     """Returns what is open after a verification: its anomalies, and the old ones that it did not cover, or
     that concern a unit which it could not judge. `pending` are these; one without a slice stands for what
-    belongs to none. Each verification asks for all tables, whatever its range: one that it does not report as
-    missing is there."""
+    belongs to none. `uncompared` are tables whose values it could not judge. Each verification asks for all
+    tables, whatever its range: one that it does not report as missing is there."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (verification.start, verification.until))
     covered_units = covered or {}
     new = tuple(anomalies)
@@ -121,7 +124,9 @@ def after(
         )
         or (
             (a.kind, a.place) not in new_places
-            and any((name, a.cluster) in pending for name in a.slices or ("",))
+            and (
+                any((name, a.cluster) in pending for name in a.slices or ("",)) or _uncompared(a, uncompared)
+            )
         )
     ]
     missing = {a.table for a in (*kept, *new) if a.kind == AnomalyKind.TABLE_MISSING}
@@ -144,6 +149,11 @@ def _by_tables(anomaly: OpenAnomaly, missing: Collection[str]) -> OpenAnomaly:
 def _covered(anomaly: OpenAnomaly, covered: CoveredUnits) -> bool:
     units = covered.get(anomaly.kind)
     return units is None or any((name, anomaly.cluster) in units for name in anomaly.slices)
+
+
+def _uncompared(anomaly: OpenAnomaly, uncompared: UncomparedTables) -> bool:
+    places = ((name, anomaly.cluster, anomaly.table) for name in anomaly.slices)
+    return anomaly.kind == AnomalyKind.VALUES and any(place in uncompared for place in places)
 
 
 def doubtful_units(verdict: Verdict) -> frozenset[tuple[str, str]]:

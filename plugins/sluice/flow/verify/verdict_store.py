@@ -8,7 +8,7 @@ from datetime import datetime
 from sluice.clients.lake.base import Lake
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly
-from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, Verdict, Verification
+from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, UncomparedTables, Verdict, Verification
 from sluice.slices import SliceRange
 from sluice.state.month_store import merge_months
 from sluice.state.status import UnitStatus
@@ -28,17 +28,18 @@ def note_verified(
     now: datetime,
     covered: CoveredUnits | None = None,
     pending: Collection[tuple[str, str]] = (),
+    uncompared: UncomparedTables = (),
 ) -> None:
     """Stores what verify has found in `slices`: `broken` are its anomalies, and all other units are in order,
-    but for open anomalies of kinds that were not verified (`covered`), and of units that were not judged
-    (`pending`)."""
+    but for open anomalies of kinds that were not verified (`covered`), of units that were not judged
+    (`pending`), and of values in tables that were not compared (`uncompared`)."""
     verification = _verification(slices, statuses, broken, now)
     opened = [verdicts.opened(anomaly, verification) for anomaly in broken]
     open_now: list[OpenAnomaly] = []
 
     def change(data: bytes | None) -> bytes:
         old = Verdict() if data is None else verdicts.decode(data, f"{lake.url}/{verdicts.KEY}")
-        verdict = verdicts.after(old, verification, opened, covered, pending)
+        verdict = verdicts.after(old, verification, opened, covered, pending, uncompared)
         open_now[:] = verdicts.within(verdict, slices).anomalies
         return verdicts.encode(verdict)
 
