@@ -67,6 +67,7 @@ class World:
     topic: FakePublisher = field(default_factory=FakePublisher)
     said: list[str] = field(default_factory=list)
     event: Event = EVENT
+    state: Path | None = None
 
     @property
     def log(self) -> Path:
@@ -85,7 +86,7 @@ class World:
         """Runs until the acts are over, or until the topic kills it; `rest` keeps what was not acted then."""
         times, keys = RecordTimes(self.event, timedelta()), RecordKeys(None)
         shipment = Shipment(self.topic, times, keys, ShipProgress("dc1/clicks", self.said.append))
-        state = StateFile(self.folder / "state.json", "dc1/clicks")
+        state = StateFile(self.state or self.folder / "state.json", "dc1/clicks")
         follower = Follower(
             self.log, shipment, state, Script(chain(acts, rest)), self.said.append, patience=0.0
         )

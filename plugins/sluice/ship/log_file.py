@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,15 @@ from sluice.errors import WrongUse
 from sluice.ship.lines import READ_BYTES, refuse_long
 from sluice.ship.positions import MARK_BYTES, FilePosition, LogChunk
 from sluice.ship.tail import TailedFile
+
+
+def is_other_than_file(name: str) -> bool:
+    """Returns whether a folder, a pipe or a device is there; a file may come later."""
+    return os.path.exists(name) and not os.path.isfile(name)
+
+
+def no_log(name: str) -> WrongUse:
+    return WrongUse(f"--follow is for a log file that grows, not for {name}")
 
 
 class LogFile:
@@ -28,14 +38,18 @@ class LogFile:
     @classmethod
     def open(cls, path: Path, new: Callable[[tuple[int, int]], FilePosition]) -> LogFile | None:
         """Returns the file at `path` from its start, or None when there is none. Raises WrongUse where it may
-        not be read."""
+        not be read, or is no file."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # A pipe without a writer would keep it waiting.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise WrongUse(f"{path}: {error.strerror}") from error
         status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise no_log(str(path))
         return cls(str(path), descriptor, new((status.st_dev, status.st_ino)))
 
     def at(self, place: FilePosition) -> LogFile:

@@ -23,6 +23,7 @@ from sluice.ship.batches import Batch, batches_of, given_id
 from sluice.ship.follow import Follower
 from sluice.ship.in_flight import together
 from sluice.ship.interruption import Interruption
+from sluice.ship.log_file import is_other_than_file, no_log
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes
 from sluice.ship.report import ShipmentEnd, ShipProgress, ShipReport, untimed
@@ -100,9 +101,9 @@ def _check(order: ShipOrder) -> None:
     """Raises WrongUse for what does not go together."""
     name = order.source
     if order.follow and (
-        name == STDIN or name.startswith("s3://") or compressed(name) or Path(name).is_dir()
+        name == STDIN or name.startswith("s3://") or compressed(name) or is_other_than_file(name)
     ):
-        raise WrongUse(f"--follow is for a log file that grows, not for {name}")
+        raise no_log(name)
     if order.follow and (order.batch is not None or order.again):
         raise WrongUse("--batch and --again are for whole files: a log that is followed has ids of its own")
     if order.state is not None and not order.follow:

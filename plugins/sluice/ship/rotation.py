@@ -42,6 +42,7 @@ def rotated(log: Path) -> list[Rotated]:
     """`app.log.1`, `app.log-20261120.gz`, `app-20261120.log` …, the newest first, without the log itself.
 
     Lists until two listings agree: while numbers are shifted, one listing may miss a file that is there.
+    Raises WrongUse where the folder may not be read; one that is not there has none.
     """
     listing = _list(log)
     while (again := _list(log)) != listing:
@@ -53,13 +54,22 @@ def _list(log: Path) -> list[Rotated]:
     name, stem, ending = re.escape(log.name), re.escape(log.stem), re.escape(log.suffix)
     named = re.compile(f"({name}{_NUMBERED}|{stem}{_NUMBERED}{ending}){_PACKED}")
     files = []
-    for path in log.parent.iterdir():
+    for path in _paths(log.parent):
         if path == log or not named.fullmatch(path.name):
             continue
         with suppress(FileNotFoundError):  # it has just got another name
             status = path.stat()
             files.append(Rotated(path, (status.st_dev, status.st_ino), status.st_mtime_ns))
     return sorted(files, key=lambda file: file.changed_ns, reverse=True)
+
+
+def _paths(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise WrongUse(f"{folder}: {error.strerror}") from error
 
 
 def find(place: FilePosition, among: Sequence[Rotated]) -> Rotated | None:

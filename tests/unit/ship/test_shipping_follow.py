@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from itertools import islice
@@ -15,10 +16,12 @@ import zstandard
 
 from sluice.errors import Busy, WrongUse
 from sluice.ship.positions import FilePosition
+from sluice.ship.publish import ShipOrder, publish
 from sluice.ship.state_file import StateFile
 from sluice.ship.tail import TailedFile, decide
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import Act, World
+from tests.support.landing_world import pipeline
 from tests.support.long_form import per_commit
 
 
@@ -58,6 +61,25 @@ def test_a_log_that_appears_later_and_grows(world: World):
     assert world.events == ["a", "b", "cc", "d"]
     assert [header.split(b":")[1] for header, _ in world.topic.taken] == [b"1", b"2", b"3", b"5"]
     assert len({header.split(b":")[0] for header, _ in world.topic.taken}) == 1
+
+
+def test_a_log_whose_folder_appears_later(tmp_path: Path):
+    world = World(tmp_path / "later", state=tmp_path / "state.json")
+    follower = world.follow(world.folder.mkdir, world.write("a"), world.write("b"))
+    assert (world.events, follower.gaps) == (["a", "b"], 0)
+
+
+def test_a_pipe_is_no_log(world: World):
+    os.mkfifo(world.log)
+    says = re.escape(f"--follow is for a log file that grows, not for {world.log}")
+    with pytest.raises(WrongUse, match=says):
+        publish(pipeline(), ShipOrder(str(world.log), follow=True))
+    writer = os.open(world.log, os.O_RDWR)
+    with pytest.raises(WrongUse, match=says):
+        world.follow()
+    os.close(writer)
+    with pytest.raises(WrongUse, match=says):
+        world.follow()
 
 
 def test_a_line_without_an_end_waits_also_over_a_restart(world: World):

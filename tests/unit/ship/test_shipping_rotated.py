@@ -88,6 +88,12 @@ def test_a_file_that_vanishes_while_it_is_looked_for(logs: Logs, monkeypatch: py
     assert [(found.path.name, found.file) for found in logs.found] == [("app.log.2", one.file)]
 
 
+def test_a_folder_that_is_none(logs: Logs):
+    assert rotated(logs.folder / "gone" / "app.log") == []
+    with pytest.raises(WrongUse, match=r"app\.log: Not a directory"):
+        rotated(logs.write("app.log").path / "app.log")
+
+
 def test_the_file_itself_is_found_by_any_name(logs: Logs):
     other, same = logs.write("app.log.1", b"a\nb\n"), logs.write("app.log.2", b"a\nb\nc\n")
     assert find(behind(same, b"a\nb\n"), logs.found) == same
