@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -55,7 +56,7 @@ def given_id(text: str) -> str:
 
 
 def _files(path: Path) -> list[Batch]:
-    if not path.exists():
+    if not os.path.exists(path):  # Path.exists raises OSError for a name that is too long
         raise WrongUse(f"{path}: no such file")
     if not path.is_dir():
         return [_file(path)]

@@ -124,7 +124,8 @@ def _batches(pipeline: Pipeline, order: ShipOrder) -> Sequence[Batch]:
 
 def _is_stream(source: str) -> bool:
     """Returns whether it can be read only once: stdin, or a pipe that has a name."""
-    return source == STDIN or (not source.startswith("s3://") and Path(source).is_fifo())
+    is_local = source != STDIN and not source.startswith("s3://")
+    return source == STDIN or (is_local and is_other_than_file(source) and Path(source).is_fifo())
 
 
 def _state(order: ShipOrder, publisher: Publisher) -> StateFile:

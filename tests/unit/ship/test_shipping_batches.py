@@ -21,6 +21,7 @@ from sluice.errors import EventsRefused, Fenced, KafkaUnavailable, WrongUse
 from sluice.ship.batch_register import Begin, Register, RegisterEntry, decide
 from sluice.ship.batches import batches_of, content_id, given_id
 from sluice.ship.in_flight import Acknowledged, together
+from sluice.ship.publish import ShipOrder, publish
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes
 from sluice.ship.report import BatchReport, BatchState, ShipProgress
@@ -28,6 +29,7 @@ from sluice.ship.ship_batches import Shipper
 from sluice.ship.shipment import Shipment
 from tests.support.fake_publisher import FakePublisher, Killed
 from tests.support.following import EVENT
+from tests.support.landing_world import pipeline
 
 ENTRY = RegisterEntry("b1", "f", "uuid-1", "attempt-1", line=7)
 
@@ -69,6 +71,11 @@ def test_who_began_last_goes_on(tmp_path: Path):
     with pytest.raises(Fenced, match="taken over batch b1"):
         first.save(9, {})
     second.save(6, {}, done=True)
+
+
+def test_there_is_no_file_of_a_name_that_no_file_can_have():
+    with pytest.raises(WrongUse, match="xxx: no such file"):
+        publish(pipeline(), ShipOrder("x" * 300))
 
 
 def test_the_files_of_a_folder(tmp_path: Path):
