@@ -9,14 +9,16 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
+import msgspec
 import pendulum
 
 from sluice.clients.lake.base import Lake, StoredObject
-from sluice.errors import Fenced
+from sluice.errors import Fenced, SluiceError
 
 FOLDER = "_shipped"
+VERSION = 1
+"""Of an entry, which says so from the second one on."""
 _TRIES = 10
 
 
@@ -41,9 +43,28 @@ class RegisterEntry:
         return json.dumps(asdict(self), indent=1).encode()
 
     @classmethod
-    def decode(cls, encoded: bytes) -> RegisterEntry:
-        content: dict[str, Any] = json.loads(encoded)
-        return cls(**content)
+    def decode(cls, encoded: bytes, place: str) -> RegisterEntry:
+        """Raises SluiceError naming `place` when the bytes are no entry, or a newer Sluice's."""
+        try:
+            version = _FORMAT.decode(encoded).version
+            if version > VERSION:
+                raise SluiceError(
+                    f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade"
+                )
+            return _ENTRY.decode(encoded)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SluiceError(
+                f"{place} is no entry of a shipped batch ({error}): restore it from a backup; without it the "
+                "batch is shipped again from its first line"
+            ) from error
+
+
+class _Format(msgspec.Struct):
+    version: int = VERSION
+
+
+_FORMAT = msgspec.json.Decoder(_Format)
+_ENTRY = msgspec.json.Decoder(RegisterEntry)
 
 
 @dataclass(frozen=True)
@@ -61,7 +82,7 @@ def decide(earlier: RegisterEntry | None, topic_id: str, again: bool) -> Begin:
 
 
 class Register:
-    """The entries of one topic. Methods raise LakeUnavailable."""
+    """The entries of one topic. Methods raise LakeUnavailable, and SluiceError for an entry that is none."""
 
     def __init__(self, lake: Lake, cluster: str, topic: str, topic_id: str) -> None:
         self._lake = lake
@@ -73,7 +94,7 @@ class Register:
         key = f"{self._folder}/{batch}.json"
         for _ in range(_TRIES):
             stored = self._lake.read(key)
-            earlier = None if stored is None else RegisterEntry.decode(stored.data)
+            earlier = None if stored is None else _decoded(self._lake, key, stored)
             begin = decide(earlier, self._topic_id, again)
             if begin.line is None:
                 return begin, None
@@ -91,6 +112,10 @@ class Register:
         return self._lake.replace(key, entry.encode(), stored.version)
 
 
+def _decoded(lake: Lake, key: str, stored: StoredObject) -> RegisterEntry:
+    return RegisterEntry.decode(stored.data, f"{lake.url}/{key}")
+
+
 class Claim:
     """One attempt's hold of one batch."""
 
@@ -104,7 +129,7 @@ class Claim:
         now = pendulum.now("UTC").isoformat()
         entry = replace(self.entry, line=line, partitions=partitions, done=done, changed=now)
         stored = self._lake.read(self._key)
-        held = stored is not None and RegisterEntry.decode(stored.data).attempt == entry.attempt
+        held = stored is not None and _decoded(self._lake, self._key, stored).attempt == entry.attempt
         if stored is None or not held or not self._lake.replace(self._key, entry.encode(), stored.version):
             raise Fenced(
                 f"another publish has taken over batch {entry.batch} ({entry.source}): this one stops; "

@@ -17,7 +17,7 @@ import pytest
 from sluice.clients.kafka.producer import DeliveryError
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
-from sluice.errors import EventsRefused, Fenced, KafkaUnavailable, WrongUse
+from sluice.errors import EventsRefused, Fenced, KafkaUnavailable, SluiceError, WrongUse
 from sluice.ship.batch_register import Begin, Register, RegisterEntry, decide
 from sluice.ship.batches import batches_of, content_id, given_id
 from sluice.ship.in_flight import Acknowledged, together
@@ -61,6 +61,44 @@ def test_the_entry_is_where_it_is_looked_for(tmp_path: Path):
     assert (found["batch"], found["source"], found["line"], found["done"]) == ("b1", "a.gz", 12, True)
     assert found["partitions"] == {"0": {"records": 12, "first": 3, "last": 14}}
     assert register(tmp_path).begin("b1", "a.gz", again=False) == (Begin(None), None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda entry: entry[:40],
+            r"_shipped/dc1/clicks/b1.json is no entry of a shipped batch \(.*\): ",
+        ),
+        (lambda entry: b"", "is no entry of a shipped batch"),
+        (lambda entry: b"[]", "is no entry of a shipped batch"),
+        (lambda entry: entry.replace(b"a.gz", b"a\xff"), "is no entry of a shipped batch"),
+        (lambda entry: entry.replace(b'"line": 5', b'"line": "5"'), "no entry .*Expected `int`, got `str`"),
+        (
+            lambda entry: entry.replace(b'"attempt"', b'"tempt"'),
+            "no entry .*missing required field `attempt`",
+        ),
+        (lambda entry: entry.replace(b"{", b'{"version": 2, "more": 1,', 1), "b1.json has format 2, newer"),
+    ],
+    ids=["cut off", "empty", "a list", "no text", "another type", "without a field", "newer"],
+)
+def test_an_entry_that_is_none_is_told_with_its_place(change, message: str, tmp_path: Path):
+    _, claim = register(tmp_path).begin("b1", "a.gz", again=False)
+    claim.save(5, {})
+    path = tmp_path / "lake/_shipped/dc1/clicks/b1.json"
+    path.write_bytes(change(path.read_bytes()))
+    damaged = path.read_bytes()
+    with pytest.raises(SluiceError, match=message):
+        claim.save(6, {})
+    for again in (False, True):
+        with pytest.raises(SluiceError, match=message):
+            register(tmp_path).begin("b1", "a.gz", again)
+    assert path.read_bytes() == damaged
+
+
+def test_an_entry_may_say_that_it_is_of_the_first_format(tmp_path: Path):
+    entry = ENTRY.encode().replace(b"{", b'{"version": 1,', 1)
+    assert RegisterEntry.decode(entry, "there") == RegisterEntry.decode(ENTRY.encode(), "there") == ENTRY
 
 
 def test_who_began_last_goes_on(tmp_path: Path):
