@@ -14,11 +14,13 @@ from sluice.config.section import Section, WrongKey
 from sluice.config.types import Duration, PlainName
 
 BY_PARTITION = "partition"
+# What stands before a function's bracket: its name's quote, spaces, and comments, also one in another.
+_BRACKET = r"""["`]?(?>\s|[\u200b-\u200d\u2060\ufeff]|/\*(?>[^*]|\*(?!/))*+\*/|\*/|(?:--|\#)[^\n]*+)*+\("""
 # What may answer otherwise for the same row: on another server, another day, in another order.
 _UNSURE = re.compile(
-    r"\b(SELECT|OVER|rand\w*\(|now\w*\(|today\(|yesterday\(|generate\w+\(|dict\w+\(|joinGet\w*\(|\w*UUID\w*\(|"
-    r"hostName\(|FQDN\(|getMacro\(|getSetting\(|current\w+\(|rowNumber\w+\(|running\w+\(|neighbor\(|arrayJoin\("
-    r"|block\w+\(|uptime\(|version\(|tcpPort\(|shardNum\()",
+    r"\b(SELECT|OVER|(?:rand\w*|now\w*|today|yesterday|generate\w+|dict\w+|joinGet\w*|\w*UUID\w*|hostName|FQDN"
+    r"|getMacro|getSetting|current\w+|rowNumber\w+|running\w+|neighbor|arrayJoin|block\w+|uptime|version|tcpPort"
+    rf"|shardNum)(?={_BRACKET}))",
     re.IGNORECASE,
 )
 
@@ -89,8 +91,9 @@ class ClickHouse(Section):
         for expression in [value] if isinstance(value, str) else value.values():
             unsure = _UNSURE.search(expression)
             if unsure:
-                word = unsure[0].rstrip("( ")
-                raise ValueError(f"expected the same answer for a row on every shard and day, not {word}")
+                raise ValueError(
+                    f"expected the same answer for a row on every shard and day, not {unsure[1]}"
+                )
         return value
 
     @property

@@ -58,6 +58,33 @@ def test_what_the_pipeline_file_may_not_say(given: dict, words: str):
         ClickHouse.model_validate(given)
 
 
+@pytest.mark.parametrize(
+    "gap",
+    [" ", "\n\t", "\u00a0", "/**/", "/* a ( */ /* * / */ ", "/* /* */ */", " -- a\n", "# a\n", '"', "` "],
+)
+@pytest.mark.parametrize("name", ["now", "NOW", "generateUUIDv4"])
+def test_what_stands_before_a_bracket_hides_no_function(name: str, gap: str):
+    """Those are accepted by ClickHouse 26.7."""
+    quote = gap[0] if gap[0] in '"`' else ""
+    with pytest.raises(ValidationError, match=f"the same answer for a row.*not {name}"):
+        ClickHouse.model_validate({**TWO, "shard_by": f"cityHash64({quote}{name}{gap}())"})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "n",
+        "now_id + (n)",
+        "today * (n)",
+        "cityHash64(version, (n))",
+        f"cityHash64(now{'/**/' * 5_000})",
+        "a.now",
+    ],
+)
+def test_a_column_with_the_name_of_a_function(expression: str):
+    ClickHouse.model_validate({**TWO, "shard_by": expression})
+
+
 def test_one_connection_is_one_shard_without_a_name():
     alone = ClickHouse(connection="x")
     assert [(s.name, s.connections) for s in alone.parts] == [("", ("x",))]
