@@ -4,7 +4,7 @@ is made of the models."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -95,6 +95,12 @@ class ClickHouse(Section):
                     f"expected the same answer for a row on every shard and day, not {unsure[1]}"
                 )
         return value
+
+    def check(self, tables: Collection[str]) -> None:
+        """Raises WrongKey for a table that the file does not have."""
+        for name in () if isinstance(self.shard_by, str) else self.shard_by:
+            if name not in tables:
+                raise WrongKey(("clickhouse", "shard_by", name), "expected a table of this file")
 
     @property
     def parts(self) -> tuple[Shard, ...]:

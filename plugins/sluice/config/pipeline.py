@@ -189,9 +189,11 @@ class Pipeline(Section):
         return self
 
     @model_validator(mode="after")
-    def _kept(self) -> Pipeline:
+    def _names_tables(self) -> Pipeline:
         least = self.heal + self.slice + max(self.settle, self.success_grace)
-        self.keep.check(least, [target.table for target in self.targets])
+        tables = [target.table for target in self.targets]
+        self.keep.check(least, tables)
+        self.clickhouse.check(tables)
         return self
 
     @property

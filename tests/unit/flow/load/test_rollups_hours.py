@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sluice.config.clickhouse import ClickHouse
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.rollups.hours import parts_of, touched
 from sluice.flow.verify.current import lacking, targets_of
@@ -54,8 +55,8 @@ def test_what_the_ledger_has_to_hold_for_a_rollup(rows, wanted):
 
 def test_a_rollup_on_shards_has_their_sharding():
     given = {"shards": [{"name": n, "connection": n} for n in ("a", "b")], "shard_by": {"db.sums": "n"}}
-    on_shards = Pipeline.model_validate({**SPEC, "clickhouse": given}).model_copy(
-        update={"rollups": {"db.sums": ROLLUP}}
+    on_shards = Pipeline.model_validate(SPEC).model_copy(
+        update={"rollups": {"db.sums": ROLLUP}, "clickhouse": ClickHouse.model_validate(given)}
     )
     own = row(unit(0), manifest="x", shares=tuple(MINE.items()))
     assert rollups_wanted(on_shards, {"db.click": SHARED, "db.sums": own}) == {

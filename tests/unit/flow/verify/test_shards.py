@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -83,6 +84,20 @@ def test_what_stands_before_a_bracket_hides_no_function(name: str, gap: str):
 )
 def test_a_column_with_the_name_of_a_function(expression: str):
     ClickHouse.model_validate({**TWO, "shard_by": expression})
+
+
+@pytest.mark.parametrize("table", ["e.click", "E.clicks", "clicks", "*"])
+def test_what_is_sharded_by_is_a_table_of_the_file(table: str):
+    wrong = rf"clickhouse\.shard_by\.{re.escape(table)}: expected a table of this file"
+    with pytest.raises(ValidationError, match=wrong):
+        pipeline(clickhouse={**TWO, "shard_by": {"e.clicks": "n", table: "n"}})
+    assert pipeline(clickhouse={**TWO, "shard_by": {"e.clicks": "n"}}).clickhouse.placed_by("e.clicks") == "n"
+
+
+def test_tables_of_counts_are_sharded_by_what_the_file_says():
+    counts = [{"table": "e.traffic", "by": ["country"]}]
+    spec = pipeline(counts=counts, clickhouse={**TWO, "shard_by": {"e.traffic": "n"}})
+    assert spec.clickhouse.placed_by("e.traffic") == "n"
 
 
 def test_one_connection_is_one_shard_without_a_name():
