@@ -18,6 +18,7 @@ from sluice.manifest_parts import OffsetRange as OffsetRange
 from sluice.manifest_parts import PartitionCount as PartitionCount
 from sluice.manifest_parts import Remade as Remade
 from sluice.manifest_parts import Traffic as Traffic
+from sluice.stored_json import decode_stored
 from sluice.type_fields import TypeFields
 
 VERSION = 1
@@ -224,7 +225,6 @@ class _Format(msgspec.Struct):
 _FORMAT = msgspec.json.Decoder(_Format)
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
-
 # At the beginning of a line only the manifest's own keys have one space before them.
 _NO_FIELDS = b'\n "fields": []'
 
@@ -240,10 +240,11 @@ def encode(manifest: Manifest) -> bytes:
 
 def decode(encoded: bytes, place: str) -> Manifest:
     """Raises SluiceError naming `place` when the bytes are no manifest, or a newer Sluice's."""
-    try:
-        version = _FORMAT.decode(encoded).version
-        if version > VERSION:
-            raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
-        return _MANIFEST.decode(encoded)
-    except msgspec.DecodeError as error:
-        raise SluiceError(f"{place} is not a manifest ({error}): `sluice verify` names what to do") from error
+
+    def damage(error: Exception) -> str:
+        return f"{place} is not a manifest ({error}): `sluice verify` names what to do"
+
+    version = decode_stored(_FORMAT, encoded, damage).version
+    if version > VERSION:
+        raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
+    return decode_stored(_MANIFEST, encoded, damage)

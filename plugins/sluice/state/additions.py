@@ -12,10 +12,10 @@ import msgspec
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.errors import SluiceError
 from sluice.safe_text import visible
 from sluice.slices import Slice, SliceRange
 from sluice.state.update_object import update_object
+from sluice.stored_json import decode_stored
 
 MOST = 20_000
 """Additions that are stored; the oldest are dropped first."""
@@ -145,8 +145,11 @@ def _update(lake: Lake, change: Callable[[tuple[Addition, ...]], tuple[Addition,
 
 
 def _decoded(lake: Lake, data: bytes | None) -> tuple[Addition, ...]:
-    try:
-        return () if data is None else _ADDITIONS.decode(data)
-    except msgspec.DecodeError as error:
-        place = f"{lake.url}/{layout.ADDITIONS}"
-        raise SluiceError(f"{place} does not say which columns were added ({error}): move it away") from error
+    if data is None:
+        return ()
+    place = f"{lake.url}/{layout.ADDITIONS}"
+    return decode_stored(
+        _ADDITIONS,
+        data,
+        lambda error: f"{place} does not say which columns were added ({error}): move it away",
+    )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated
 
 import msgspec
 import pendulum
@@ -22,17 +23,17 @@ from sluice.metrics.table import METRICS
 from sluice.slices import SliceRange, utc
 from sluice.state.timings import TIMINGS
 from sluice.state.update_object import update_object
+from sluice.stored_json import readable_lines
 
 
 @dataclass(frozen=True)
 class DriverMeter:
-    """Of the driver that landed `[start, until)`, of one `cluster` only where one was named. `ended` is an
-    ISO 8601 instant in UTC."""
+    """Of the driver that landed `[start, until)`, of one `cluster` only where one was named."""
 
     start: str
     until: str
     cluster: str
-    ended: str
+    ended: Annotated[datetime, msgspec.Meta(tz=True)]
     metered: Metered
 
 
@@ -58,9 +59,9 @@ def handing_over(lake: Lake, slices: SliceRange, cluster: str) -> Iterator[None]
 def _hand_over(lake: Lake, slices: SliceRange, cluster: str, metered: Metered) -> None:
     if not (metered.counts or metered.times):
         return
-    ended = pendulum.now("UTC")
+    ended = datetime.now(UTC)
     start, until = slices.start.isoformat(), slices.end.isoformat()
-    driver_meter = DriverMeter(start, until, cluster, ended.isoformat(timespec="microseconds"), metered)
+    driver_meter = DriverMeter(start, until, cluster, ended, metered)
     line = msgspec.json.encode(driver_meter) + b"\n"
     update_object(lake, key_of(ended.date()), lambda data: (data or b"") + line)
 
@@ -74,7 +75,7 @@ def handed_over(lake: Lake, slices: SliceRange, cluster: str, since: datetime) -
         one.metered
         for one in (one for day in days for one in _of_day(lake, day))
         if (one.start, one.until, one.cluster) == (slices.start.isoformat(), slices.end.isoformat(), cluster)
-        and datetime.fromisoformat(one.ended) >= began
+        and one.ended >= began
     ]
     return Metered(
         tuple(count for one in meters for count in one.counts if count[0] in METRICS),
@@ -82,8 +83,6 @@ def handed_over(lake: Lake, slices: SliceRange, cluster: str, since: datetime) -
     )
 
 
-def _of_day(lake: Lake, day: date) -> Iterator[DriverMeter]:
+def _of_day(lake: Lake, day: date) -> list[DriverMeter]:
     stored = lake.read(key_of(day))
-    for line in [] if stored is None else stored.data.splitlines():
-        with suppress(msgspec.DecodeError):  # of another version, or damaged: a landing does not fail for it
-            yield _DECODER.decode(line)
+    return [] if stored is None else list(readable_lines(_DECODER, stored.data))

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sluice.errors import SluiceError
+from sluice.stored_json import decode_stored
 
 BEAT_SECONDS = 5.0
 """How often a keeper renews its record."""
@@ -123,9 +123,8 @@ def encode(record: DriverRecord) -> bytes:
 
 def decode(data: bytes, place: str) -> DriverRecord:
     """Raises SluiceError naming `place` when the bytes are no record."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
-            f"{place} is no record of a driver ({error}): remove it while nothing is landed"
-        ) from error
+    return decode_stored(
+        _DECODER,
+        data,
+        lambda error: f"{place} is no record of a driver ({error}): remove it while nothing is landed",
+    )

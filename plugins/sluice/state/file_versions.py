@@ -16,9 +16,9 @@ import msgspec
 from sluice import __version__
 from sluice.clients.lake.base import Lake
 from sluice.config.file_text import without_secrets
-from sluice.errors import SluiceError
 from sluice.slices import utc
 from sluice.state.update_object import update_object
+from sluice.stored_json import decode_stored
 
 KEY = "_history/file.json"
 MOST, MOST_BYTES = 50, 1 << 20
@@ -87,8 +87,10 @@ def _encoded(versions: Sequence[FileVersion]) -> bytes:
 
 
 def _decoded(lake: Lake, data: bytes | None) -> tuple[FileVersion, ...]:
-    try:
-        return () if data is None else tuple(map(_without_secrets, _VERSIONS.decode(data)))
-    except msgspec.DecodeError as error:
-        place = f"{lake.url}/{KEY}"
-        raise SluiceError(f"{place} holds no versions ({error}): delete it, runs begin anew") from error
+    if data is None:
+        return ()
+    place = f"{lake.url}/{KEY}"
+    versions = decode_stored(
+        _VERSIONS, data, lambda error: f"{place} holds no versions ({error}): delete it, runs begin anew"
+    )
+    return tuple(map(_without_secrets, versions))

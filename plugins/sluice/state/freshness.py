@@ -14,11 +14,11 @@ import msgspec
 
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
-from sluice.errors import SluiceError
 from sluice.slices import Slice, SliceRange
 from sluice.state.months import FOLDER, months_of
 from sluice.state.status import UnitStatus
 from sluice.state.update_object import update_object
+from sluice.stored_json import decode_stored
 
 
 class FreshUnit(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -177,9 +177,8 @@ def _text(value: object) -> str:
 
 def decode(data: bytes, place: str) -> FreshMonth:
     """Raises SluiceError naming `place`, and what to do."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
-            f"{place} holds no times ({error}): delete it, later hours write it again"
-        ) from error
+    return decode_stored(
+        _DECODER,
+        data,
+        lambda error: f"{place} holds no times ({error}): delete it, later hours write it again",
+    )

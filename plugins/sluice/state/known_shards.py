@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+import msgspec
+
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake, StoredObject
 from sluice.config.clickhouse import ClickHouse
+from sluice.stored_json import decode_stored
 
 ShardsByTarget = Mapping[str, tuple[str, ...]]
 """Ids of connections, by the shard's name."""
+_DECODER = msgspec.json.Decoder(dict[str, tuple[str, ...]])
 
 
 def remember(lake: Lake, clickhouse: ClickHouse) -> None:
@@ -18,7 +22,7 @@ def remember(lake: Lake, clickhouse: ClickHouse) -> None:
     shards = {shard.name: shard.connections for shard in clickhouse.shards}
     while shards:
         stored = lake.read(layout.SHARDS)
-        remembered = _decoded(stored)
+        remembered = _decoded(lake, stored)
         extended = {
             name: tuple(dict.fromkeys((*remembered.get(name, ()), *ids))) for name, ids in shards.items()
         }
@@ -32,13 +36,23 @@ def left(lake: Lake, clickhouse: ClickHouse) -> dict[str, tuple[str, ...]]:
     used = {connection for shard in clickhouse.parts for connection in shard.connections}
     gone = {
         name: tuple(c for c in ids if c not in used)
-        for name, ids in _decoded(lake.read(layout.SHARDS)).items()
+        for name, ids in _decoded(lake, lake.read(layout.SHARDS)).items()
     }
     return {name: ids for name, ids in gone.items() if ids}
 
 
-def _decoded(stored: StoredObject | None) -> dict[str, tuple[str, ...]]:
-    return {} if stored is None else {name: tuple(ids) for name, ids in json.loads(stored.data).items()}
+def _decoded(lake: Lake, stored: StoredObject | None) -> dict[str, tuple[str, ...]]:
+    if stored is None:
+        return {}
+    place = f"{lake.url}/{layout.SHARDS}"
+    return decode_stored(
+        _DECODER,
+        stored.data,
+        lambda error: (
+            f"{place} does not say which shards were written to ({error}): restore it from a copy, or delete "
+            "it: `verify` does not inspect shards then that left the pipeline file before"
+        ),
+    )
 
 
 def _write(lake: Lake, stored: StoredObject | None, shards: ShardsByTarget) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import msgspec
 
 from sluice.clients.lake.base import Lake
-from sluice.errors import SluiceError
 from sluice.slices import HOUR
 from sluice.state.update_object import update_object
+from sluice.stored_json import decode_stored
 
 KEY = "_history/lag.json"
 MOST = 93 * 24
@@ -72,8 +72,9 @@ def _encoded(samples: Iterable[LagSample]) -> bytes:
 
 
 def _decoded(lake: Lake, data: bytes | None) -> tuple[LagSample, ...]:
-    try:
-        return () if data is None else _SAMPLES.decode(data)
-    except msgspec.DecodeError as error:
-        place = f"{lake.url}/{KEY}"
-        raise SluiceError(f"{place} holds no lag ({error}): delete it, the watch begins anew") from error
+    if data is None:
+        return ()
+    place = f"{lake.url}/{KEY}"
+    return decode_stored(
+        _SAMPLES, data, lambda error: f"{place} holds no lag ({error}): delete it, the watch begins anew"
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from sluice.clients.lake.base import StoredObject
-from sluice.errors import SluiceError
+from sluice.stored_json import decode_stored
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,6 @@ def encode(state: LeaseState) -> bytes:
 
 def decode(data: bytes, place: str) -> LeaseState:
     """Raises SluiceError naming `place` when the bytes are no lease."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(f"{place} is not a lease ({error}): remove it while no load runs") from error
+    return decode_stored(
+        _DECODER, data, lambda error: f"{place} is not a lease ({error}): remove it while no load runs"
+    )

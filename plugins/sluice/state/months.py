@@ -14,10 +14,10 @@ from functools import cached_property
 
 import msgspec
 
-from sluice.errors import SluiceError
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
+from sluice.stored_json import decode_stored
 
 FOLDER = "_summary/"
 BEGUN = "begun"
@@ -78,12 +78,11 @@ def _text(value: object) -> str:
 
 def decode(data: bytes, place: str) -> Month:
     """Raises SluiceError naming `place`, and what to do."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
-            f"{place} is no summary ({error}): delete it, `sluice verify` writes it again"
-        ) from error
+    return decode_stored(
+        _DECODER,
+        data,
+        lambda error: f"{place} is no summary ({error}): delete it, `sluice verify` writes it again",
+    )
 
 
 Units = Mapping[str, UnitSummary]

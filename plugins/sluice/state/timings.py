@@ -18,6 +18,7 @@ import pendulum
 
 from sluice.clients.lake.base import Lake
 from sluice.slices import SliceRange, utc
+from sluice.stored_json import readable_lines
 
 TIMINGS = "_timings/"
 
@@ -91,10 +92,9 @@ def _timing(step: str, slices: SliceRange, started: datetime, ended: datetime, *
 
 def of_day(lake: Lake, day: date) -> list[Timing]:
     """Returns the day's timings in the order in which they ended; a line of a newer Sluice keeps its known
-    fields."""
+    fields, and one that cannot be read is left out."""
     stored = lake.read(key_of(day))
-    lines = [] if stored is None else stored.data.splitlines()
-    return [_DECODER.decode(line) for line in lines]
+    return [] if stored is None else list(readable_lines(_DECODER, stored.data))
 
 
 def newest(lake: Lake, now: datetime, count: int = 300, days: int = 30) -> list[Timing]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sluice.errors import SluiceError
+from sluice.stored_json import decode_stored
 from sluice.watch.judged import FirstJudged
 
 
@@ -130,9 +130,10 @@ def encode(state: WatchState) -> bytes:
 
 def decode(data: bytes, place: str) -> WatchState:
     """Raises SluiceError naming `place`."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
+    return decode_stored(
+        _DECODER,
+        data,
+        lambda error: (
             f"{place} holds no alarms ({error}): delete it; channels are notified of open problems again"
-        ) from error
+        ),
+    )

@@ -15,7 +15,6 @@ import msgspec
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError
 from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.model import Boundaries
@@ -24,6 +23,7 @@ from sluice.state.month_store import read_summaries
 from sluice.state.months import months_of
 from sluice.state.units import ClusterSpans, spans
 from sluice.state.update_object import update_object
+from sluice.stored_json import decode_stored
 from sluice.watch.expected import HISTORY_DAYS, Counts
 
 MOST_TYPES, TYPE_CHARACTERS = 100, 200
@@ -177,7 +177,6 @@ def encode(month: RowMonth) -> bytes:
 
 def decode(data: bytes, place: str) -> RowMonth:
     """Raises SluiceError naming `place`, and what to do."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(f"{place} holds no rows ({error}): delete it, the watch writes it again") from error
+    return decode_stored(
+        _DECODER, data, lambda error: f"{place} holds no rows ({error}): delete it, the watch writes it again"
+    )

@@ -106,6 +106,20 @@ def test_a_driver_that_runs_over_midnight_is_found_on_the_day_it_ended(lake: Fol
 
 def test_a_damaged_line_is_left_out(lake: FolderLake):
     began = pendulum.now("UTC")
-    assert lake.create(key_of(began.date()), b'{\n{"start": 1}\n\xff\n')
+    range_ = f'"start": "{RANGE.start.isoformat()}", "until": "{RANGE.end.isoformat()}", "cluster": ""'
+    metered = '"metered": {"counts": [["spark_stages", {}, 9]]}'
+    no_zone = f'{{{range_}, "ended": "{began.naive().isoformat()}", {metered}}}'
+    no_instant = f'{{{range_}, "ended": "soon", {metered}}}'
+    lines = [b"{", b'{"start": 1}', b"\xff", b'{"start": "\xff"}', no_zone.encode(), no_instant.encode(), b""]
+    assert lake.create(key_of(began.date()), b"\n".join(lines))
     drive(lake, RANGE, "", 3)
     assert handed_over(lake, RANGE, "", began).counts[0] == ("spark_stages", {}, 3)
+
+
+def test_a_line_of_an_earlier_release_is_read(lake: FolderLake):
+    line = (
+        b'{"start":"2026-11-20T10:00:00+00:00","until":"2026-11-20T11:00:00+00:00","cluster":"",'
+        b'"ended":"2026-11-20T11:05:00.000001+00:00","metered":{"counts":[["spark_stages",{},9]],"times":[]}}\n'
+    )
+    assert lake.create("_timings/2026-11-20-drivers.ndjson", line)
+    assert handed_over(lake, RANGE, "", START).counts == (("spark_stages", {}, 9),)

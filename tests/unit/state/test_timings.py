@@ -112,3 +112,12 @@ def test_time_left_follows_the_pace_so_far():
 )
 def test_spoken(seconds, text):
     assert duration_text(seconds) == text
+
+
+def test_a_damaged_line_is_left_out(lake):
+    for units in (1, 2):
+        record(lake, timing("land", units, 0, 1))
+    first, second = lake.read(key_of(DAY)).data.splitlines()
+    lake.put(key_of(DAY), b"\n".join([first, second[:40], b'{"step": "\xff"}', b"{}", second, b""]))
+    assert [t.units for t in of_day(lake, DAY.date())] == [1, 2]
+    assert [t.units for t in newest(lake, DAY)] == [1, 2]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from sluice.clients.lake.base import Lake
-from sluice.errors import SluiceError
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.stored_json import decode_stored
 
 KEY = "_verify/accepted.json"
 _DECODER = msgspec.json.Decoder(list[str])
@@ -36,9 +36,9 @@ def accept(lake: Lake, anomalies: Iterable[Anomaly]) -> Sequence[Anomaly]:
 
 
 def _decode(data: bytes, lake: Lake) -> list[str]:
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
-            f"{lake.url}/{KEY} holds no accepted anomalies ({error}): delete it, and accept them again"
-        ) from error
+    place = f"{lake.url}/{KEY}"
+    return decode_stored(
+        _DECODER,
+        data,
+        lambda error: f"{place} holds no accepted anomalies ({error}): delete it, and accept them again",
+    )

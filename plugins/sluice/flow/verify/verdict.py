@@ -13,10 +13,10 @@ from datetime import datetime
 
 import msgspec
 
-from sluice.errors import SluiceError
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import with_wait, without_wait
 from sluice.slices import SliceRange, utc
+from sluice.stored_json import decode_stored
 
 KEY = "_verify/latest.json"
 _OF_NEIGHBOURS = (AnomalyKind.GAP, AnomalyKind.OVERLAP, AnomalyKind.BACKWARD)
@@ -88,12 +88,11 @@ _DECODER = msgspec.json.Decoder(Verdict)
 
 def decode(data: bytes, place: str) -> Verdict:
     """Raises SluiceError naming `place`, and what to do."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
-            f"{place} holds no verdict ({error}): delete it, `sluice verify` writes it again"
-        ) from error
+    return decode_stored(
+        _DECODER,
+        data,
+        lambda error: f"{place} holds no verdict ({error}): delete it, `sluice verify` writes it again",
+    )
 
 
 def encode(verdict: Verdict) -> bytes:

@@ -11,6 +11,7 @@ import msgspec
 from sluice.errors import SluiceError
 from sluice.manifest import STAMP
 from sluice.slices import Slice
+from sluice.stored_json import decode_stored
 
 VERSION = 1
 KEY = ("_key",)
@@ -106,12 +107,11 @@ def encode(erasures: ErasureList) -> bytes:
 
 def decode(data: bytes, place: str) -> ErasureList:
     """Raises SluiceError naming `place` when the bytes are no list, or a newer Sluice's."""
-    try:
-        version = _FORMAT.decode(data).version
-        if version > VERSION:
-            raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
-        return _LIST.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
-            f"{place} is no erasure list ({error}): restore it from a backup; nothing lands before that"
-        ) from error
+
+    def damage(error: Exception) -> str:
+        return f"{place} is no erasure list ({error}): restore it from a backup; nothing lands before that"
+
+    version = decode_stored(_FORMAT, data, damage).version
+    if version > VERSION:
+        raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
+    return decode_stored(_LIST, data, damage)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sluice.clients.lake.base import Lake
-from sluice.errors import SluiceError
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_store import FOLDER, read_erasures
 from sluice.state.update_object import update_object
+from sluice.stored_json import decode_stored
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def note_progress(lake: Lake, number: int, more: ErasureProgress) -> ErasureProg
     key = _key(number)
 
     def change(data: bytes | None) -> bytes:
-        before = ErasureProgress() if data is None else _decoded(data, key)
+        before = ErasureProgress() if data is None else _decoded(data, f"{lake.url}/{key}")
         return msgspec.json.format(msgspec.json.encode(before.with_more(more)), indent=1)
 
     update_object(lake, key, change)
@@ -122,9 +122,8 @@ def _key(number: int) -> str:
 
 
 def _decoded(data: bytes, place: str) -> ErasureProgress:
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:
-        raise SluiceError(
-            f"{place} cannot be read ({error}): remove it, and the erasure searches again"
-        ) from error
+    return decode_stored(
+        _DECODER,
+        data,
+        lambda error: f"{place} cannot be read ({error}): remove it, and the erasure searches again",
+    )

@@ -34,7 +34,7 @@ def add_erasure(lake: Lake, entry: Erasure, again: Callable[[int, Erasure], bool
     """
 
     def change(data: bytes | None) -> bytes:
-        erasures = decode(data or encode(NONE), KEY)
+        erasures = decode(data or encode(NONE), f"{lake.url}/{KEY}")
         number = erasures.number_of(entry)
         if number is not None and not again(number, erasures.entries[number]):
             return encode(erasures)

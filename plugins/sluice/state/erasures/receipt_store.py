@@ -19,11 +19,6 @@ def has_receipt(lake: Lake, number: int) -> bool:
     return lake.size(receipt_key(number)) is not None
 
 
-def read_receipt(lake: Lake, number: int) -> dict[str, Any] | None:
-    stored = lake.read(receipt_key(number))
-    return None if stored is None else dict(json.loads(stored.data))
-
-
 def write_receipt(lake: Lake, number: int, receipt: Mapping[str, Any]) -> None:
     """Replaces an older one: a later call knows what has become of what was left then."""
     data = json.dumps(receipt, indent=1).encode()
