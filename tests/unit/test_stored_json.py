@@ -24,6 +24,7 @@ from sluice.state import (
     lease_record,
     months,
 )
+from sluice.state.boundaries import encoding
 from sluice.state.erasures import erasure_list, erasure_progress
 from sluice.stored_json import readable_lines
 from sluice.watch import problems, row_history
@@ -52,6 +53,8 @@ BY_KEY: list[tuple[str, Read, bytes, str]] = [
 ]
 BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
     (manifest.decode, b'{"version": 1, "pipeline": "\xff"}', "verify"),
+    (encoding.decode_entry, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
+    (encoding.decode_checkpoint, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
     (lease_record.decode, b'{"holder": "\xff"}', "remove it"),
     (driver_record.decode, b'{"id": "\xff"}', "remove it"),
     (erasure_list.decode, b'{"version": 1, "salt": "\xff"}', "restore it"),

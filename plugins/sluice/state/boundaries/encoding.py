@@ -17,6 +17,7 @@ from sluice.slices import parse_iso8601
 from sluice.state.boundaries.boundary import CODE, CODES, FoundBy
 from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
+from sluice.stored_json import UNREADABLE
 
 VERSION = 1
 Runs = list[tuple[int, int]]
@@ -150,23 +151,21 @@ def _document(data: bytes, place: str) -> _Document:
 def _explained(place: str) -> Iterator[None]:
     try:
         yield
-    except (msgspec.DecodeError, ValueError) as error:
+    except (*UNREADABLE, ValueError, OverflowError) as error:
         raise SluiceError(
             f"{place} is not an entry of the boundary log ({error}): restore it from a copy"
         ) from error
 
 
 def _blocks(document: _Document) -> tuple[TopicBoundaries, ...]:
-    return tuple(
-        TopicBoundaries(
-            topic.cluster,
-            topic.topic,
-            topic.uuid,
-            array("q", _instants(topic.instants, document.length)),
-            {stored.partition: _column(stored) for stored in map(_PARTITION.decode, topic.partitions)},
-        )
-        for topic in document.topics
-    )
+    return tuple(_block(topic, document.length) for topic in document.topics)
+
+
+def _block(topic: _Topic, length: int) -> TopicBoundaries:
+    instants = array("q", _instants(topic.instants, length))
+    partitions = map(_PARTITION.decode, topic.partitions)
+    columns = {stored.partition: _column(stored, len(instants)) for stored in partitions}
+    return TopicBoundaries(topic.cluster, topic.topic, topic.uuid, instants, columns)
 
 
 def _topic(block: TopicBoundaries, length: int) -> _Topic:
@@ -186,12 +185,15 @@ def _partition(number: int, column: PartitionColumn) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(partition))
 
 
-def _column(stored: _Partition) -> PartitionColumn:
+def _column(stored: _Partition, rows: int) -> PartitionColumn:
+    """Raises ValueError or OverflowError for what is no boundary for each of the topic's instants."""
     offsets = np.cumsum(np.array(stored.offsets, np.int64))
     floors = _values(stored.floors, np.int64)
-    floors = np.where(floors >= 0, floors, np.where(offsets < 0, stored.first_start, offsets))
     codes = _values([(CODE[FoundBy(name)], count) for name, count in stored.found], np.int8)
     starts = _values(stored.log_starts, np.int64)
+    if {len(offsets), len(floors), len(codes), len(starts)} != {rows}:
+        raise ValueError(f"partition {stored.partition} does not have a value for each of {rows} instants")
+    floors = np.where(floors >= 0, floors, np.where(offsets < 0, np.int64(stored.first_start), offsets))
     return PartitionColumn(
         stored.first_start,
         array("q", offsets.tobytes()),

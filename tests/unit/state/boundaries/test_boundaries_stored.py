@@ -167,6 +167,35 @@ def test_an_instant_that_is_none_is_told_with_its_place(part, decode, instant):
         decode(data, "there")
 
 
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("first_start", 2**63),
+        ("offsets", [5, 2**63, 4, 11]),
+        ("floors", [[-(2**64), 4]]),
+        ("log_starts", [[2**64, 4]]),
+        ("log_starts", [[5, 2**64]]),
+        ("offsets", [5, 0, 4]),
+        ("floors", [[-1, 1]]),
+        ("log_starts", [[5, 5]]),
+        ("found", []),
+        ("found", [["guessed", 4]]),
+    ],
+)
+def test_a_partition_without_a_value_for_each_instant_is_told_with_its_place(decode, part, values):
+    partition = TOPIC["partitions"][0] | {part: values}
+    data = json.dumps(STORED_ENTRY | {"topics": [TOPIC | {"partitions": [partition]}]}).encode()
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(data, "there")
+
+
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+def test_a_length_that_no_clock_has_is_told_with_its_place(decode):
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(json.dumps(STORED_ENTRY | {"length": 2**64}).encode(), "there")
+
+
 @st.composite
 def blocks(draw: st.DrawFn) -> TopicBoundaries:
     instants = sorted(draw(st.sets(st.integers(-50, 50).map(lambda n: TEN + 3600 * n), max_size=9)))
