@@ -28,8 +28,14 @@ class Kind(StrEnum):
 
 
 def loads(text: str) -> Any:
-    """Returns a JSON text with numbers that keep their digits: int, or Decimal."""
-    return json.loads(text, parse_int=_number, parse_float=_number)
+    """Returns a JSON text with numbers that keep their digits: int, or Decimal. Of a name that is there twice
+    in an object it takes the first, as a load does."""
+    return json.loads(text, parse_int=_number, parse_float=_number, object_pairs_hook=_first_members)
+
+
+def _first_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else {**members, **dict(reversed(pairs))}
 
 
 def _number(text: str) -> int | Decimal:

@@ -26,8 +26,21 @@ MOST_BYTES = 64 << 20
 """Values, and their bytes, of all fields together that are held for the first inference."""
 _NULL = b"null"
 _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ESCAPED_COLON = b"\\u003"
 
 Values = Mapping[str, msgspec.Raw]
+
+
+class _Member:
+    """The name of one member, which equals that of no other."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+_MEMBERS = msgspec.json.Decoder(dict[_Member, msgspec.Raw], dec_hook=lambda kind, name: kind(name))
 
 
 @dataclass
@@ -128,8 +141,13 @@ def _rows(batch: pa.RecordBatch, types: Collection[str]) -> Iterator[Values]:
 
 
 def _values(payload: bytes) -> Values:
-    """Returns no values for what is no object: the load rejects it with its reason."""
+    """Returns no values for what is no object: the load rejects it with its reason. Of a field that is there
+    twice it returns the first value, which the load takes; msgspec keeps the last."""
     try:
-        return _EVENT.decode(payload)
+        values = _EVENT.decode(payload)
     except msgspec.DecodeError:
         return {}
+    # Each member has a colon, so that one is missing in what is left of two.
+    if payload.count(b":") == msgspec.json.encode(values).count(b":") and _ESCAPED_COLON not in payload:
+        return values
+    return {member.name: raw for member, raw in reversed(_MEMBERS.decode(payload).items())}
