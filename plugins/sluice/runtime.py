@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,13 +38,27 @@ def collect_seldom() -> None:
     gc.set_threshold(*_THRESHOLDS)
 
 
+class _Depth:
+    """`users`: how many have raised the recursion limit, which was `usual` before; it is the process's."""
+
+    lock = threading.Lock()
+    users = 0
+    usual = 0
+
+
 @contextmanager
 def deeper() -> Iterator[None]:
-    """Raises the recursion limit, so that an event is read whoever calls the reader.
-    flow/land/task/nesting.py says how deep an event may be nested."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _FRAMES))
+    """Raises the recursion limit, so that an event is read whoever calls the reader, until the last thread
+    that has raised it leaves. flow/land/task/nesting.py says how deep an event may be nested."""
+    with _Depth.lock:
+        if not _Depth.users:
+            _Depth.usual = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_Depth.usual, _FRAMES))
+        _Depth.users += 1
     try:
         yield
     finally:
-        sys.setrecursionlimit(limit)
+        with _Depth.lock:
+            _Depth.users -= 1
+            if not _Depth.users:
+                sys.setrecursionlimit(_Depth.usual)
