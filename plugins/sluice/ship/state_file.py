@@ -34,12 +34,17 @@ class StateFile:
         except OSError as error:
             raise WrongUse(f"{self._path}: {error.strerror}; --state FILE keeps it elsewhere") from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take(lock)
             yield
-        except BlockingIOError as error:
-            raise Busy(f"another publish follows this log already (it holds {self._path}.lock)") from error
         finally:
             os.close(lock)
+
+    def _take(self, lock: int) -> None:
+        """Raises Busy."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Busy(f"another publish follows this log already (it holds {self._path}.lock)") from error
 
     def read(self) -> FilePosition | None:
         """None when nothing was shipped yet. Raises WrongUse for a file that is no state of this topic."""

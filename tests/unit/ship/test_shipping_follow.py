@@ -296,6 +296,14 @@ def test_only_one_follows_a_log(world: World):
         world.follow()
 
 
+def test_an_output_that_is_full_is_no_other_follower(world: World):
+    state = StateFile(world.folder / "state.json", "dc1/clicks")
+    with pytest.raises(BlockingIOError, match="the output is full"), state.held():
+        raise BlockingIOError("the output is full")
+    with state.held(), pytest.raises(Busy, match="follows this log already"):
+        world.follow()
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
