@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from sluice.ship.lines import Chunk
 
 MARK_BYTES = 256
+_Marked = Annotated[int, msgspec.Meta(ge=0, le=MARK_BYTES)]
+_InFile = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]  # as the system counts bytes
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class Mark:
     """The digest of the `size` bytes before a place, or behind it at the start of a file: a file with other
     bytes there is another file."""
 
-    size: int = 0
+    size: _Marked = 0
     sha256: str = ""
 
     @classmethod
@@ -40,8 +43,8 @@ class FilePosition:
     device: int
     inode: int
     batch: str
-    offset: int = 0
-    line: int = 0
+    offset: _InFile = 0
+    line: _InFile = 0
     mark: Mark = Mark()
     at: int | None = None
     done_ns: int | None = None
@@ -61,10 +64,6 @@ class FilePosition:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> FilePosition:
-        return cls(**{**content, "mark": Mark(**content["mark"])})
 
 
 @dataclass(frozen=True)

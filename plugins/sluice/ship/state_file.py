@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from sluice.clients.lake.durable import sync, write
-from sluice.errors import Busy, WrongUse
+from sluice.errors import Busy, SluiceError, WrongUse
 from sluice.ship.positions import FilePosition
 
 _FORMAT = 1
@@ -47,22 +49,23 @@ class StateFile:
             raise Busy(f"another publish follows this log already (it holds {self._path}.lock)") from error
 
     def read(self) -> FilePosition | None:
-        """None when nothing was shipped yet. Raises WrongUse for a file that is no state of this topic."""
+        """None when nothing was shipped yet. Raises WrongUse for a file that is no state of this topic, and
+        SluiceError for a newer Sluice's."""
         try:
-            content = json.loads(self._path.read_bytes())
-            topic, place = content["topic"], FilePosition.from_json(content["place"])
+            stored = _decoded(self._path.read_bytes(), self._path)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise WrongUse(
-                f"{self._path} is not the position of a log ({type(error).__name__}): name another file with "
+                f"{self._path} is not the position of a log ({error}): name another file with "
                 "--state, or remove it to ship the log from its start"
             ) from error
-        if topic != self._topic:
+        if stored.topic != self._topic:
             raise WrongUse(
-                f"{self._path} is the place for topic {topic}, not {self._topic}: name another with --state"
+                f"{self._path} is the place for topic {stored.topic}, not {self._topic}: name another with "
+                "--state"
             )
-        return place
+        return stored.place
 
     def write(self, place: FilePosition) -> None:
         """Raises WrongUse when it cannot be written."""
@@ -74,6 +77,26 @@ class StateFile:
             sync(self._path.parent)
         except OSError as error:
             raise WrongUse(f"{self._path}: {error.strerror}; --state FILE keeps it elsewhere") from error
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+class _Stored(msgspec.Struct):
+    topic: str
+    place: FilePosition
+
+
+_FORMAT_OF = msgspec.json.Decoder(_Format)
+_STORED = msgspec.json.Decoder(_Stored)
+
+
+def _decoded(content: bytes, path: Path) -> _Stored:
+    version = _FORMAT_OF.decode(content).format
+    if version > _FORMAT:
+        raise SluiceError(f"{path} has format {version}, newer than this Sluice's {_FORMAT}: upgrade")
+    return _STORED.decode(content)
 
 
 SAVE_SECONDS = 1.0

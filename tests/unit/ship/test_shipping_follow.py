@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from sluice.errors import Busy, WrongUse
+from sluice.errors import Busy, SluiceError, WrongUse
 from sluice.ship.positions import FilePosition
 from sluice.ship.publish import ShipOrder, publish
 from sluice.ship.state_file import StateFile
@@ -310,12 +310,47 @@ def test_an_output_that_is_full_is_no_other_follower(world: World):
         (b"", "not the position"),
         (b"[]", "not the position"),
         (b'{"topic": "dc1/clicks"}', "not the position"),
+        (b'{"topic": "dc1/clicks\xff"}', "not the position"),
     ],
 )
 def test_a_state_file_that_is_none(world: World, content: bytes, expected: str):
     (world.folder / "state.json").write_bytes(content)
     with pytest.raises(WrongUse, match=expected):
         world.follow()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"offset": "2"}, {"offset": None}, {"offset": 2.5}, {"offset": -1}, {"offset": 1 << 63}),
+        *({"line": "1"}, {"batch": 7}, {"inode": "9"}, {"device": None}, {"at": "1000"}, {"done_ns": True}),
+        *(
+            {"mark": None},
+            {"mark": {"size": "2"}},
+            {"mark": {"size": 257}},
+            {"mark": {"size": 2, "sha256": 7}},
+        ),
+    ],
+    ids=str,
+)
+def test_a_place_with_a_value_of_another_type_is_none(world: World, changed: dict[str, object]):
+    world.follow(world.write("a"))
+    path = world.folder / "state.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"place": content["place"] | changed}))
+    with pytest.raises(WrongUse, match=r"state\.json is not the position of a log \(.*\): name another file"):
+        world.follow(world.write("b"))
+    assert world.events == ["a"]
+
+
+def test_a_newer_state_file_is_kept(world: World):
+    world.follow(world.write("a"))
+    path = world.folder / "state.json"
+    newer = json.dumps(json.loads(path.read_text()) | {"format": 2, "place": ["of another shape"]})
+    path.write_text(newer)
+    with pytest.raises(SluiceError, match=r"state\.json has format 2, newer than this Sluice's 1: upgrade"):
+        world.follow(world.write("b"))
+    assert (world.events, path.read_text()) == (["a"], newer)
 
 
 def test_the_state_of_another_topic_is_refused(world: World):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+import pytest
+
 from sluice.ship.positions import FilePosition, LogChunk, Mark
 
 ABC = Mark(3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")  # FIPS 180-2, B.1
@@ -21,9 +24,24 @@ def test_places_in_a_state_file():
     empty = {"mark": {"size": 0, "sha256": ""}, "offset": 0, "line": 0, "at": None, "done_ns": None}
     assert place.to_json() == {"device": 1, "inode": 2, "batch": "b", **empty}
     whole = FilePosition(1, 2, "b", 9, 3, ABC, 1_000, 5)
-    assert FilePosition.from_json(whole.to_json()) == whole
+    assert msgspec.convert(whole.to_json(), FilePosition) == whole
     assert whole.to_json()["mark"] == {"size": 3, "sha256": ABC.sha256}
     assert [replace(whole, offset=offset).marked_from for offset in (9, 4, 3, 2, 0)] == [6, 1, 0, 0, 0]
+
+
+def test_a_place_is_within_what_a_file_can_have():
+    place, most = FilePosition(1, 2, "b").to_json(), 2**63 - 1
+    for name in ("offset", "line"):
+        for number in (0, most):
+            assert msgspec.convert({**place, name: number}, FilePosition).to_json() == {**place, name: number}
+        for number in (-1, most + 1):
+            with pytest.raises(msgspec.ValidationError, match=name):
+                msgspec.convert({**place, name: number}, FilePosition)
+    for size in (0, 256):
+        assert msgspec.convert({"size": size, "sha256": ""}, Mark) == Mark(size)
+    for size in (-1, 257):
+        with pytest.raises(msgspec.ValidationError, match="size"):
+            msgspec.convert({"size": size, "sha256": ""}, Mark)
 
 
 def test_a_piece_ends_at_its_place():
