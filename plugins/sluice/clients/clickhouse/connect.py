@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 from sluice.clients.clickhouse.client import Client, explain
 from sluice.clients.clickhouse.errors import shorten
 from sluice.clients.clickhouse.settings import READS
-from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.connection import YES_OR_NO, Connection
 from sluice.clients.connections.find import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseUnavailable
@@ -24,7 +24,8 @@ _CONNECT_SECONDS = 4
 _ANSWER_SECONDS = 3600
 _HTTP_PORT = 8123
 _HTTPS_PORT = 8443
-_TLS = ("ca_cert", "client_cert", "client_cert_key", "server_host_name", "tls_mode")
+_TLS = ("ca_cert", "client_cert", "client_cert_key", "server_host_name")
+_TLS_MODES = {"strict": "strict", "mutual": "mutual", "proxy": "proxy"}
 
 # They warn of what is then raised, and Sluice says it in its own line.
 logging.getLogger("clickhouse_connect").setLevel(logging.ERROR)
@@ -49,7 +50,7 @@ def open_client(connection: Connection) -> Client:
 
     Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
     `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
-    the client's certificate is not its login).
+    the client's certificate is not its login). Raises WrongUse for a value that is not understood.
     """
     extra, secure, port = connection.extra, _secure(connection), port_of(connection)
     address = f"{connection.host}:{port}"
@@ -60,7 +61,8 @@ def open_client(connection: Connection) -> Client:
             interface="https" if secure else "http",
             username=connection.login or "default",
             password=connection.password or "",
-            verify=str(extra.get("verify", "true")).lower() not in ("0", "false", "no"),
+            verify=connection.chosen("verify", YES_OR_NO, True),
+            tls_mode=connection.chosen("tls_mode", _TLS_MODES, None),
             **{name: extra[name] for name in _TLS if extra.get(name)},
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=_ANSWER_SECONDS,
@@ -80,4 +82,4 @@ def port_of(connection: Connection) -> int:
 
 
 def _secure(connection: Connection) -> bool:
-    return str(connection.extra.get("secure", "")).lower() in ("1", "true", "yes")
+    return connection.chosen("secure", YES_OR_NO, False)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from sluice.errors import WrongUse
+
+YES_OR_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_Meaning = TypeVar("_Meaning")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,20 @@ class Connection:
     password: str | None = field(default=None, repr=False)
     schema: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def chosen(self, key: str, meanings: Mapping[str, _Meaning], default: _Meaning) -> _Meaning:
+        """Returns what the extra's value at `key` stands for, in either case; `default` where there is none.
+        Raises WrongUse for any other: what is not understood would silently not apply."""
+        value = self.extra.get(key)
+        text = "" if value is None else str(value).lower()
+        if value is None or (not text and "" not in meanings):
+            return default
+        if text not in meanings:
+            raise WrongUse(
+                f"connection {self.conn_id!r}: {key} in its extra is not understood: expected one of "
+                + ", ".join(filter(None, meanings))
+            )
+        return meanings[text]
 
 
 def parse(conn_id: str, text: str) -> Connection:

@@ -26,6 +26,7 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_CHECK_HOSTNAME = "ssl.endpoint.identification.algorithm"
 _UNDERSTOOD = frozenset(
     {
         "sasl.mechanism",
@@ -36,9 +37,10 @@ _UNDERSTOOD = frozenset(
         "ssl.certificate.location",
         "ssl.key.location",
         "ssl.key.password",
-        "ssl.endpoint.identification.algorithm",
+        _CHECK_HOSTNAME,
     }
 )
+_CHECKED = {"https": True, "none": False, "": False}  # none is librdkafka's word, no text Java's
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class KafkaSettings:
             names = ("sasl.mechanisms", "sasl.username", "sasl.password")
             options |= {name: value or "" for name, value in zip(names, named, strict=True)}
         if self.protocol.endswith("SSL"):
-            options["ssl.endpoint.identification.algorithm"] = "https" if self.check_hostname else "none"
+            options[_CHECK_HOSTNAME] = "https" if self.check_hostname else "none"
             files = {
                 "ssl.ca.location": self.ca_file,
                 "ssl.certificate.location": self.certificate_file,
@@ -118,7 +120,7 @@ class KafkaSettings:
 
     def _spark_certificates(self) -> dict[str, str]:
         """PEM texts as Kafka's clients take them since 2.7 (KIP-651)."""
-        options = {} if self.check_hostname else {"kafka.ssl.endpoint.identification.algorithm": ""}
+        options = {} if self.check_hostname else {f"kafka.{_CHECK_HOSTNAME}": ""}
         if self.ca_file:
             options["kafka.ssl.truststore.type"] = "PEM"
             options["kafka.ssl.truststore.certificates"] = self._pem(self.ca_file)
@@ -170,7 +172,7 @@ def from_connection(cluster: str, isolation: str, connection: Connection) -> Kaf
         certificate_file=extra.get("ssl.certificate.location"),
         key_file=extra.get("ssl.key.location"),
         key_password=extra.get("ssl.key.password"),
-        check_hostname=extra.get("ssl.endpoint.identification.algorithm", "https").lower() == "https",
+        check_hostname=connection.chosen(_CHECK_HOSTNAME, _CHECKED, True),
     )
 
 

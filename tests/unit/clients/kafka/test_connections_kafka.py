@@ -117,6 +117,23 @@ def test_what_would_silently_not_apply_is_refused(extra: dict[str, str], message
         kafka(**extra)
 
 
+@pytest.mark.parametrize(
+    ("value", "checked"), [("https", True), ("HTTPS", True), (None, True), ("none", False), ("", False)]
+)
+def test_the_name_in_the_brokers_certificate_is_checked(value: str | None, checked: bool):
+    settings = kafka(host="h", security_protocol="SSL", ssl_endpoint_identification_algorithm=value)
+    assert settings.check_hostname is checked
+
+
+@pytest.mark.parametrize("value", ["htps", "HTTPS ", "true", True, False, 0])
+def test_a_check_of_the_name_that_is_not_understood_is_refused(value: object):
+    with pytest.raises(WrongUse) as refused:
+        kafka(host="h", security_protocol="SSL", ssl_endpoint_identification_algorithm=value)
+    key = "ssl.endpoint.identification.algorithm"
+    message = f"connection 'kafka_dc1': {key} in its extra is not understood: expected one of https, none"
+    assert str(refused.value) == message
+
+
 def test_a_certificate_that_is_not_there(tmp_path: Path):
     settings = kafka(bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "no"))
     with pytest.raises(WrongUse, match="no is not a readable PEM file"):
