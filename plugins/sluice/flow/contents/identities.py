@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.manifest import Manifest, TopicPartitionKey
 
-_ROW_BITS = 28  # a message holds fewer rows
-WHOLE = (1 << _ROW_BITS) - 1  # stands for a record that was rejected as a whole
+WHOLE = 1 << 62
+"""Stands for a record that was rejected as a whole: no number of a row, which is an Int32."""
 
 
 @dataclass(frozen=True)
@@ -25,44 +25,65 @@ class Fault:
     offset: int | None = None
 
 
+@dataclass(frozen=True)
+class PartitionRows:
+    """The rows of a partition, sorted by offset and number. `first`: of its record; `again`: as the one
+    before."""
+
+    offsets: np.ndarray
+    numbers: np.ndarray
+    first: np.ndarray
+    again: np.ndarray
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> PartitionRows:
+        offsets, numbers = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        order = np.lexsort((numbers, offsets))
+        offsets, numbers = offsets[order], numbers[order]
+        first = np.ones(len(offsets), bool)
+        first[1:] = offsets[1:] != offsets[:-1]
+        again = ~first
+        again[1:] &= numbers[1:] == numbers[:-1]
+        return cls(offsets, numbers, first, again)
+
+
 @dataclass
 class IdentityCounter:
-    """Takes all rows of a unit, eight bytes for each; `reasons` of its rejected rows and records."""
+    """Takes all rows of a unit, nine bytes for each, and 16 where messages are arrays; `reasons` of its
+    rejected rows and records."""
 
     manifest: Manifest
     landed: Counter[TopicPartitionKey] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._keys: defaultdict[TopicPartitionKey, list[np.ndarray]] = defaultdict(list)
+        self._parts: defaultdict[TopicPartitionKey, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
 
     def take(self, rows: FileColumns) -> None:
-        numbers = rows.numbers or [0] * len(rows)
-        if rows.reasons is not None:
-            self.reasons.update(rows.reasons)
-            rejected_whole = WHOLE if self.manifest.rows is not None else 0
-            numbers = [
-                rejected_whole if number is None else number
-                for number in (rows.numbers or [None] * len(rows))
-            ]
-        keys_by_place: defaultdict[TopicPartitionKey, list[int]] = defaultdict(list)
-        for place, offset, number in zip(
-            zip(rows.topics, rows.partitions, strict=True), rows.offsets, numbers, strict=True
-        ):
-            keys_by_place[place].append((offset << _ROW_BITS) | (number or 0))
-        for place, keys in keys_by_place.items():
-            self._keys[place].append(np.array(keys, np.int64))
+        self.reasons.update(rows.reasons or ())
+        positions_by_place: defaultdict[TopicPartitionKey, list[int]] = defaultdict(list)
+        for position, place in enumerate(zip(rows.topics, rows.partitions, strict=True)):
+            positions_by_place[place].append(position)
+        offsets, numbers = np.array(rows.offsets, np.int64), self._numbers(rows)
+        for place, positions in positions_by_place.items():
+            self._parts[place].append((offsets[positions], numbers[positions]))
             if rows.reasons is None:
-                self.landed[place] += len(keys)
+                self.landed[place] += len(positions)
+
+    def _numbers(self, rows: FileColumns) -> np.ndarray:
+        missing = WHOLE if rows.reasons is not None and self.manifest.rows is not None else 0
+        given = rows.numbers or [None] * len(rows)
+        numbers = np.array([missing if number is None else number for number in given], np.int64)
+        return numbers if numbers.any() else numbers.astype(np.int8)
 
     def faults(self) -> Iterator[Fault]:
         """Yields what does not add up, once the last row of the unit was taken."""
         records = 0
-        for place, parts in sorted(self._keys.items()):
-            keys = np.sort(np.concatenate(parts))
-            yield from _twice(place, keys)
-            yield from _gaps(place, keys)
-            records += len(np.unique(keys >> _ROW_BITS))
+        for place, parts in sorted(self._parts.items()):
+            rows = PartitionRows.of(parts)
+            yield from _twice(place, rows)
+            yield from _gaps(place, rows)
+            records += int(rows.first.sum())
         gone = sum(self.manifest.forgotten_by_reason().values())
         expected_records = self.manifest.read - self.manifest.empty - self.manifest.erased - gone
         if records != expected_records:
@@ -82,26 +103,19 @@ class IdentityCounter:
                 yield Fault(f"{expected:,} rows landed", f"{self.landed[place]:,}", place)
 
 
-def _twice(place: TopicPartitionKey, keys: np.ndarray) -> Iterator[Fault]:
-    repeated = keys[1:][np.diff(keys) == 0]
+def _twice(place: TopicPartitionKey, rows: PartitionRows) -> Iterator[Fault]:
+    repeated = np.flatnonzero(rows.again)
     if len(repeated):
-        offset = int(repeated[0] >> _ROW_BITS)
-        yield Fault("each record once", f"{len(repeated):,} more", place, offset)
+        yield Fault("each record once", f"{len(repeated):,} more", place, int(rows.offsets[repeated[0]]))
 
 
-def _gaps(place: TopicPartitionKey, keys: np.ndarray) -> Iterator[Fault]:
+def _gaps(place: TopicPartitionKey, rows: PartitionRows) -> Iterator[Fault]:
     """The rows of a record are numbered from 0 on; one that was rejected as a whole has none."""
-    offsets, numbers = keys >> _ROW_BITS, keys & WHOLE
-    first = np.ones(len(keys), bool)
-    first[1:] = np.diff(offsets) != 0
-    follows = np.zeros(len(keys), np.int64)
-    follows[1:] = numbers[:-1] + 1
-    right = np.where(
-        first,
-        (numbers == 0) | (numbers == WHOLE),
-        (numbers == follows) | (np.diff(keys, prepend=keys[:1] - 1) == 0),
-    )
+    numbers = rows.numbers
+    follows = rows.again.copy()
+    follows[1:] |= numbers[1:] == numbers[:-1] + 1
+    right = np.where(rows.first, (numbers == 0) | (numbers == WHOLE), follows)
     wrong = np.flatnonzero(~right)
     if len(wrong):
-        offset = int(offsets[wrong[0]])
+        offset = int(rows.offsets[wrong[0]])
         yield Fault("rows numbered from 0 on", f"{len(wrong):,} that follow on none", place, offset)
