@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from local.environment import HOST
 
 POLL_SECONDS = 0.1
+_given: set[int] = set()
 
 
 class NotReady(Exception):
@@ -80,11 +81,14 @@ def free_port(neighbours: int = 0) -> int:
     """A port that nothing listens on, nor on the next `neighbours` ones.
 
     It is taken from below 32768, where Linux starts to hand out ports for outgoing connections: one
-    that is free above could be a client's a moment later.
+    that is free above could be a client's a moment later. None is given twice: who starts a service asks for
+    all of its ports before it listens on one.
     """
     while True:
         port = random.randrange(20000, 32768 - neighbours)
-        if all(can_bind(candidate) for candidate in range(port, port + neighbours + 1)):
+        ports = range(port, port + neighbours + 1)
+        if _given.isdisjoint(ports) and all(can_bind(candidate) for candidate in ports):
+            _given.update(ports)
             return port
 
 
