@@ -84,6 +84,7 @@ def release(root: Path, version: str, today: date, checks: Sequence[Sequence[str
 
 
 def _make(root: Path, version: str, changed: dict[str, str]) -> list[Path]:
+    before = _git(root, "rev-parse", "HEAD")
     try:
         for name, text in changed.items():
             (root / name).write_text(text)
@@ -91,6 +92,7 @@ def _make(root: Path, version: str, changed: dict[str, str]) -> list[Path]:
         _git(root, "commit", "-q", "-m", f"Sluice {version}", "--", *changed)
         _git(root, "tag", "-a", f"v{version}", "-m", f"Sluice {version}")
     except BaseException:
+        _git(root, "reset", "-q", "--soft", before)  # the commit, where only the tag could not be made
         _git(root, "checkout", "-q", "HEAD", "--", *changed)
         raise
     return built

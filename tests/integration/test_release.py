@@ -94,6 +94,25 @@ def test_what_keeps_it_from_one(tree: Path):
     )
 
 
+def test_a_tag_that_fails_leaves_the_tree_and_its_history_as_they_were(tree: Path):
+    before = git(tree, "rev-parse", "HEAD")
+    git(tree, "config", "tag.gpgSign", "true")
+    git(tree, "config", "gpg.program", "false")
+    with pytest.raises(NotReleased, match="git tag"):
+        release(tree, "9.8.7", DAY, [PASSES])
+    assert (git(tree, "rev-parse", "HEAD"), git(tree, "tag"), git(tree, "status", "--porcelain")) == (
+        before,
+        "",
+        "",
+    )
+    git(tree, "config", "tag.gpgSign", "false")
+    release(tree, "9.8.7", DAY, [PASSES])
+    assert git(tree, "rev-parse", "v9.8.7^{commit}", "HEAD~1").split() == [
+        git(tree, "rev-parse", "HEAD"),
+        before,
+    ]
+
+
 def test_a_build_that_fails_leaves_the_tree_as_it_was(tree: Path):
     broken = (tree / "pyproject.toml").read_text().replace("hatchling.build", "no.such.backend")
     (tree / "pyproject.toml").write_text(broken)
