@@ -61,6 +61,14 @@ class Slice:
             raise WrongUse(f"{slice_id!r} is not the id of a slice of {length}")
         return slice_
 
+    @classmethod
+    def of_folder(cls, name: str, length: timedelta) -> Slice | None:
+        """Returns the slice of a folder of the lake; None for a folder that no landing has made.
+
+        Raises WrongUse for a slice of another length.
+        """
+        return None if _start_of(name) is None else cls.from_id(name, length)
+
 
 def has_minutes(length: timedelta) -> bool:
     """Returns whether the ids of slices of this length say the minute."""

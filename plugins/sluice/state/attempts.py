@@ -19,6 +19,7 @@ def attempts_of(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
     """Groups objects by (slice id, attempt id)."""
     objects_by_attempt: dict[tuple[str, str], list[Item]] = {}
     for item in items:
-        _, slice_id, attempt, *_ = item.key.split("/")
-        objects_by_attempt.setdefault((slice_id, attempt), []).append(item)
+        _, *folders, _ = item.key.split("/")
+        if len(folders) > 1:  # else no attempt has put it there
+            objects_by_attempt.setdefault((folders[0], folders[1]), []).append(item)
     return objects_by_attempt

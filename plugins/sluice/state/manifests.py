@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from sluice.clients.lake import layout
@@ -23,20 +23,30 @@ def units_in(lake: Lake, slices: Iterable[Slice]) -> list[Unit]:
     """Returns the units of the slices that the lake has anything of, whatever the pipeline file says now."""
     units: dict[Unit, None] = {}
     for slice_ in sorted(set(slices)):
-        for item in lake.list(f"{layout.SLICES}{slice_.id}/"):
-            units[Unit(slice_, item.key.split("/")[2])] = None
+        for _, cluster in _places(lake, f"{layout.SLICES}{slice_.id}/"):
+            units[Unit(slice_, cluster)] = None
     return list(units)
 
 
-def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | None:
-    """Returns the span from the first landed slice to the end of the last, by the names of the manifests
-    alone.
+def landed_units(lake: Lake, length: timedelta) -> list[Unit]:
+    """Returns all units that the lake has anything of, by the names of its objects alone. What no landing has
+    put there is of none. Raises WrongUse for slices of another length."""
+    places = sorted(set(_places(lake, layout.SLICES)))
+    return [Unit(slice_, cluster) for name, cluster in places if (slice_ := Slice.of_folder(name, length))]
 
-    Raises WrongUse for slices of another length.
-    """
-    ids = {item.key.split("/")[1] for item in lake.list(layout.SLICES)}
-    slices = sorted(Slice.from_id(name, length) for name in ids)
-    return (slices[0].start, slices[-1].end) if slices else None
+
+def _places(lake: Lake, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yields the folders of slice and cluster in which an object lies."""
+    for item in lake.list(prefix):
+        _, *folders, _ = item.key.split("/")
+        if len(folders) > 1:
+            yield folders[0], folders[1]
+
+
+def landed_span(lake: Lake, length: timedelta) -> tuple[datetime, datetime] | None:
+    """Returns the span from the first landed slice to the end of the last. Raises as `landed_units`."""
+    units = landed_units(lake, length)
+    return (units[0].slice.start, units[-1].slice.end) if units else None
 
 
 def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:

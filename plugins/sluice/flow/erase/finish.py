@@ -9,7 +9,6 @@ import pendulum
 from sluice import crash_points
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.crash_points import Erase
-from sluice.errors import WrongUse
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.left_files import remove_left
 from sluice.flow.erase.left_in_kafka import left_in_kafka
@@ -30,11 +29,8 @@ def finish(eraser: Eraser, number: int, erasures: ErasureList, force: bool) -> d
     now = pendulum.now("UTC")
 
     def covers(slice_id: str) -> bool:
-        """A folder that no landing has made is no slice's."""
-        try:
-            return entry.covers(Slice.from_id(slice_id, pipeline.slice))
-        except WrongUse:
-            return False
+        slice_ = Slice.of_folder(slice_id, pipeline.slice)
+        return slice_ is not None and entry.covers(slice_)
 
     removed = remove_left(lake, covers, manifests, progress, now)
     crash_points.reached(Erase.CLEANED)

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CannotErase
 from sluice.flow.erase.search_unit import UnitMatches, UnitSearch
 from sluice.manifest import Manifest
 from sluice.safe_text import Say
-from sluice.slices import Slice, Unit
+from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure
 from sluice.state.erasures.erasure_progress import ErasureProgress, FoundUnit
 from sluice.state.file_moves import finish_moves
+from sluice.state.manifests import landed_units
 
 Tables = Mapping[str, Mapping[Unit, int]]
 """Rows and misfits committed, by table and unit."""
@@ -34,8 +34,7 @@ class Searched:
 def covered(pipeline: Pipeline, lake: Lake, entry: Erasure) -> dict[Unit, Manifest]:
     """Returns the manifests of the units that the entry covers, whatever clusters the pipeline file has now.
     Moves that were begun are finished first."""
-    places = {tuple(item.key.split("/")[1:3]) for item in lake.list(layout.SLICES)}
-    units = [Unit(Slice.from_id(name, pipeline.slice), cluster) for name, cluster in sorted(places)]
+    units = landed_units(lake, pipeline.slice)
     return finish_moves(lake, [unit for unit in units if entry.covers(unit.slice)])
 
 

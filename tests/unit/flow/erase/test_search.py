@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
 from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.search import covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
@@ -17,10 +18,12 @@ from sluice.flow.forget.decide import ForgetAction, ForgetDecision
 from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.manifest import Forgotten, Manifest
-from sluice.slices import Unit
+from sluice.slices import HOUR, Unit
+from sluice.state.attempts import attempts_of
 from sluice.state.erasures.erasure_list import Erasure
 from sluice.state.erasures.erasure_progress import ErasureProgress, note_progress, read_progress, unerased
 from sluice.state.erasures.erasure_store import read_erasures
+from sluice.state.manifests import landed_span, read_manifests, units_in
 from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline
@@ -68,6 +71,34 @@ def test_what_has_begun_to_be_forgotten_is_searched_when_it_is_taken_back(forgot
     now = covered(pipeline(), lake, asked)
     assert unerased(lake, now) == {UNIT: 0}
     assert [*searched(lake, "grade=k1", asked).found] == [str(UNIT)]
+
+
+STRAY = (".DS_Store", "backup/x", "backup/dc1/manifest.json", "2026-01-01T00Z/.DS_Store")
+
+
+def test_what_no_landing_has_put_beside_the_units_is_none():
+    world, lake, asked = (
+        World({("dc1", "bids"): [[event("click", 1, grade="k1")]]}),
+        MemoryLake(),
+        entry("grade=k1"),
+    )
+    world.resolve(pipeline(), lake, hours(1))
+    world.land(pipeline(), lake, hours(1))
+    for folder in ("_slices", "_attempts"):
+        for name in STRAY:
+            lake.put(f"{folder}/{name}", b"x")
+    assert [*covered(pipeline(), lake, asked)] == [UNIT]
+    assert landed_span(lake, HOUR) == (UNIT.slice.start, UNIT.slice.end)
+    assert [*read_manifests(lake, units_in(lake, hours(1)))] == [UNIT]
+    assert set(attempts_of(lake.list("_attempts/"))) == {("backup", "dc1")}
+
+
+def test_slices_of_another_length_are_refused_and_not_left_out():
+    """Whoever changes `slice` in the pipeline file would erase nothing of them."""
+    lake = MemoryLake()
+    lake.put("_slices/2026-01-01T0015Z/dc1/manifest.json", b"x")
+    with pytest.raises(WrongUse, match="'2026-01-01T0015Z' is not the id of a slice of 1:00:00"):
+        covered(pipeline(), lake, entry("grade=k1"))
 
 
 def test_what_is_forgotten_is_searched_once():
