@@ -16,7 +16,7 @@ from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.page.masking import masked
-from sluice.page.rejects import MisfitCount
+from sluice.page.rejects import MisfitCount, plain
 from sluice.page.slice_models import RejectedSample
 from sluice.slices import Slice
 
@@ -163,9 +163,10 @@ def _misfit(
     value: str,
     payload: str,
 ) -> RejectedSample:
+    place = f"{target}.{column}"
     return RejectedSample(
         kind="misfit",
-        place=f"{target}.{column}",
+        place=place if payloads == "shown" else plain(place),  # a map's key is the event's own
         reason=reason,
         value=value if payloads == "shown" else "",
         cluster=cluster,

@@ -201,7 +201,8 @@ class SliceView(Model):
 class RejectedSample(Model):
     """A rejected record: `kind` is unparsed (no row in the lake) or misfit (a value did not fit `place`).
 
-    `payload` is cut, and what is not UTF-8 is escaped. `value` and it are what the caller may see of them."""
+    `payload` is cut, and what is not UTF-8 is escaped. `place`, `value` and it are what the caller may see of
+    them: a place has keys of maps."""
 
     kind: str
     place: str

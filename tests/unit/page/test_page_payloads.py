@@ -18,6 +18,7 @@ from sluice.manifest import LandedFile
 from sluice.page import rejected_samples
 from sluice.page.masking import masked
 from sluice.page.rejected_samples import shown_of, unparsed
+from sluice.page.rejects import rejects_of
 from sluice.slices import Slice
 from tests.support.page_world import START, manifest, pipeline, unit
 
@@ -192,3 +193,28 @@ def test_misfits(payloads: str, hidden: bool, value: str, payload: str):
     (one,) = rejected_samples.misfits(client, pipeline(), Slice(START), payloads)
     assert client.asked["hidden"] is hidden
     assert (one.place, one.offset, one.value, one.payload) == ("events.clicks.price", 7, value, payload)
+
+
+@pytest.mark.parametrize(
+    ("payloads", "place"),
+    [
+        ("hidden", "events.clicks.contacts[].sent[]"),
+        ("masked", "events.clicks.contacts[].sent[]"),
+        ("shown", 'events.clicks.contacts["ann \\"A\\" [1]@example.org"].sent[2]'),
+    ],
+)
+def test_the_key_of_a_map_is_shown_as_the_payload_is(payloads: str, place: str):
+    """The key is the event's own text. The sample stays in the group of its column."""
+    column, reason = 'contacts["ann \\"A\\" [1]@example.org"].sent[2]', "does not fit UInt8"
+
+    class ClickHouse:
+        def rows(self, sql: str, parameters: dict) -> list[tuple]:
+            return [("dc1", "t", 0, 7, "events.clicks", column, reason, "", "")]
+
+    client, slices = ClickHouse(), [Slice(START)]
+    samples = rejected_samples.misfits(client, pipeline(), slices[0], payloads)
+    assert samples == rejected_samples.misfits_of(client, ["events.clicks"], slices, 3, payloads)
+    counts = [("events.clicks", "contacts[].sent[]", reason, 1)]
+    found = rejects_of({}, counts, samples, payloads)
+    assert [sample.place for group in found.groups for sample in group.samples] == [place]
+    assert ("ann" in found.model_dump_json()) is (payloads == "shown")
