@@ -60,6 +60,12 @@ def test_what_tables_have_of_each_record(world: World) -> None:
     assert (refused.rows, refused.misfits) == (0, (("n", "does not fit UInt32", 0),))
     assert before <= clicks.committed_at <= pendulum.now("UTC")
 
+    # The key of a map is the event's own: it is not printed.
+    of_map = """SELECT * REPLACE ('tags["ann"]' AS column) FROM sluice.rejected"""
+    world.sql(f"INSERT INTO sluice.rejected {of_map} WHERE target = '{{db}}.clicks'")
+    columns = [column for column, _, _ in asked(world, pipeline)[2].tables[0].misfits]
+    assert columns == ["n", "tags[]"]
+
     world.sql("INSERT INTO {db}.clicks SELECT * FROM {db}.clicks WHERE _offset = 0")
     assert outcome_of(asked(world, pipeline)[0]) == Outcome.TWICE
     world.sql("DELETE FROM {db}.clicks WHERE _offset = 0")

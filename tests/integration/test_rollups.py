@@ -220,7 +220,8 @@ def test_a_value_that_does_not_fit_stops_the_rollup(rolled: Rolled, given: str, 
     file.write_text(file.read_text().replace("count() AS clicks", f"count() AS clicks, {given} AS more"))
     with pytest.raises(TargetRefused, match="column more has type") as refusal:
         rolled.load(unit(0), table="by_user")
-    assert f"type {kind}, which cannot be {value!r}, as" in str(refusal.value)
+    assert f"type {kind}, which a value that its SELECT gives of slice" in str(refusal.value)
+    assert repr(value) not in str(refusal.value)
     assert rolled.seen()["by_user"] == rolled.expected()["by_user"], "the older rows are as they were"
     assert rolled.states(unit(0)) == [UnitState.STALE]
 

@@ -1,10 +1,12 @@
--- Of each unit the staged misfits that sluice.rejected does not have: rows that are in the table until now.
+-- Of each unit the staged misfits that sluice.rejected does not have: rows that are in the table until now. Of one of them
+-- its record, and nothing that is in it: keys of maps are left out.
+WITH replaceRegexpAll(column, '\\[([0-9]+|"([^"\\\\]|\\\\.)*")\\]', '[]') AS place
 SELECT
     toUnixTimestamp(slice),
     cluster,
     count(),
-    arraySort(groupUniqArray(20)(column)),
-    argMin((column, reason, substring(value, 1, 200)), (topic, partition, offset, row))
+    arraySort(groupUniqArray(20)(place)),
+    argMin((place, reason, topic, partition, offset), (topic, partition, offset, row))
 FROM {misfits}
 WHERE (slice, cluster, topic, partition, offset, row) NOT IN
 (

@@ -1,5 +1,5 @@
--- One value that stopped a rollup.
-SELECT {column}, {type}, {value}
+-- A column that does not take a value of its rollup, and its type.
+SELECT {column}, {type}
 FROM
 (
     SELECT {named}

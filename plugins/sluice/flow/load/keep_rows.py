@@ -30,7 +30,7 @@ class TakesRowsOut(TargetRefused):
 @dataclass(frozen=True)
 class NewMisfits:
     """The `rows` of a unit that would leave the table. `columns` are the places of their values, `example` is
-    one of them with its reason: both are empty where another shard would reject the rows."""
+    one of them with its record and reason: both are empty where another shard would reject the rows."""
 
     unit: Unit
     rows: int
@@ -71,8 +71,9 @@ class KeepRows:
         for start, cluster, rows, columns, first in self.writer.rows(
             sql, {"target": self.target_table.table}
         ):
-            unit, (column, reason, value) = self.writer.unit_of(start, cluster), first
-            example = f"in column {visible(column)} the value {visible(value, 60)} {visible(reason)}"
+            unit, (column, reason, topic, partition, offset) = self.writer.unit_of(start, cluster), first
+            record = visible(f"{cluster}/{topic}/{partition}/{offset}")
+            example = f"in column {visible(column)} the value of record {record} {visible(reason)}"
             misfits_by_unit[unit] = NewMisfits(unit, int(rows), tuple(columns), example)
         return misfits_by_unit
 
@@ -85,7 +86,7 @@ class KeepRows:
         return f"{alter}`--mode reload` over the slice, which takes them out"
 
     def _columns(self, taken: Sequence[NewMisfits]) -> Iterator[str]:
-        """Yields the table's columns that hold the places (`items[3].price` is in `items`)."""
+        """Yields the table's columns that hold the places (`items[].price` is in `items`)."""
         for path in (path for one in taken for path in one.columns):
             holds = [c.name for c in self.target_table.columns if path == c.name or _inside(path, c.name)]
             yield from sorted(holds, key=len)[-1:]

@@ -70,23 +70,22 @@ class RollupStaging(Staging):
         }
 
     def _refused(self, work: LoadWork, select: Sql, error: ServerError) -> Exception:
-        """Returns the error that names the value; the server's own error where that value is gone."""
+        """Returns the error that names the column; the server's own error where the value is gone."""
         sql = render(
             "rollups/find_misfit",
             column=self.filling.first("column"),
             type=self.filling.first("type"),
-            value=self.filling.first("text"),
             misfit=self.filling.misfit,
             **self._rows(select),
         )
         rows = self.writer.rows(sql)
         if not rows:
             return error
-        [(column, kind, value)] = rows
+        [(column, kind)] = rows
         return TargetRefused(
             self.target_table.table,
-            f"column {column} has type {kind}, which cannot be {value!r}, as its SELECT says of slice "
-            f"{work.unit}",
+            f"column {column} has type {kind}, which a value that its SELECT gives of slice {work.unit} does "
+            "not fit",
             f"correct {self.rollup.sql}, or give the column a type that takes it",
         )
 

@@ -1,0 +1,40 @@
+"""The refusal of a refill names records, and nothing that is in them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from sluice.clients.clickhouse.sql import identifier
+from sluice.flow.load.keep_rows import KeepRows, TakesRowsOut
+from tests.support.page_world import unit
+
+PLACES = ["contacts[].sent", "price"]
+
+
+class Writer:
+    """Answers with one unit's new misfits, as include/sql/load/new_misfits.sql asks for them."""
+
+    attempt = SimpleNamespace(misfits=identifier("m"), fence=identifier("f"))
+
+    def rows(self, sql: str, parameters: dict) -> list[tuple]:
+        assert "value" not in sql.partition("FROM")[0]
+        return [(0, "dc1", 2, PLACES, (PLACES[0], "does not fit UInt8", "bids", 3, 71))]
+
+    def unit_of(self, start: int, cluster: str):
+        return unit(0)
+
+
+def test_the_refusal_names_a_record_and_not_its_value():
+    work = SimpleNamespace(unit=unit(0), held=SimpleNamespace(rows=5, misfits=0))
+    columns = [SimpleNamespace(name=name) for name in ("contacts", "price", "n")]
+    table = SimpleNamespace(table="e.clicks", columns=columns)
+    with pytest.raises(TakesRowsOut) as refusal:
+        KeepRows(table, [work], Writer(), dict).check({unit(0): 3})
+    assert str(refusal.value) == (
+        "table e.clicks: a refill would take rows out of it, and leaves these slices as they are: 2 of slice "
+        f"{unit(0)}: in column contacts[].sent the value of record dc1/bids/3/71 does not fit UInt8; `ALTER "
+        "TABLE `e`.`clicks` MODIFY COLUMN `contacts` Nullable(String), MODIFY COLUMN `price` "
+        "Nullable(String)` and run it again, or `--mode reload` over the slice, which takes them out"
+    )
