@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 import json
+from types import SimpleNamespace
 
 import httpx
 import pytest
+import requests
 from airflow.sdk import BaseNotifier
 
 from sluice.airflow.notifiers import notifier_of, send
@@ -122,11 +124,31 @@ def test_no_text_of_data_is_a_link(text: str, leads: list[str]):
         assert told.startswith("[sluice] p: ")
 
 
-def test_what_a_notifier_raises_is_one_line():
+def test_of_what_a_notifier_raises_only_the_kind_is_told():
+    """Its text may have what the connection holds."""
     with pytest.raises(NotSent) as error:
         send(channel("broken"), "s", "t")
-    assert str(error.value).endswith("RuntimeError: token xoxb-1 is revoked")
+    assert str(error.value) == f"alarm not sent to notifier {__name__}.Recorder: RuntimeError"
+    assert error.value.__suppress_context__
     assert error.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(None, "RequestException"), (404, "HTTP 404"), (200, "RequestException"), ("x", "RequestException")],
+)
+def test_a_notifier_of_another_http_library_tells_no_address(status: object, reason: str, monkeypatch):
+    """Slack's and Discord's use `requests` or a library like it."""
+
+    def notify(self: Recorder, context: object) -> None:
+        answer = None if status is None else SimpleNamespace(status_code=status)
+        secret = "Max retries exceeded with url: /api/webhooks/123/SECRET-TOKEN"
+        raise requests.RequestException(secret, response=answer)
+
+    monkeypatch.setattr(Recorder, "notify", notify)
+    with pytest.raises(NotSent) as error:
+        send(channel("ops"), "s", "t")
+    assert str(error.value) == f"alarm not sent to notifier {__name__}.Recorder: {reason}"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from airflow.sdk import BaseNotifier
 from sluice.clients.connections import find as connections
 from sluice.clients.connections.connection import Connection
 from sluice.config.alarms import Channel
-from sluice.errors import NotSent, WrongUse
+from sluice.errors import NotSent, SluiceError, WrongUse
 from sluice.safe_text import line
 from sluice.watch.notices import chat, mail, unaddressed
 
 _SECONDS = 20
+_FIRST_ERROR_STATUS = 400
 _PLACES = re.compile(r"\{subject\}|\{text\}")  # at once: nothing is filled into what was filled in
 
 
@@ -95,10 +96,13 @@ def _fill(value: Any, subject: str, text: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Returns the reason of a failure. Webhook addresses are secrets, and httpx's messages quote them: of
-    these only the error's kind is reported."""
-    if isinstance(error, httpx.HTTPStatusError):
-        return f"HTTP {error.response.status_code}"
-    if isinstance(error, httpx.HTTPError | httpx.InvalidURL):
-        return type(error).__name__
-    return f"{type(error).__name__}: {line(str(error), 200)}"
+    """Returns the reason of a failure: Sluice's own words, the status of an HTTP answer, or the error's kind.
+
+    A foreign error's text may quote what the connection holds: a webhook's address, a token.
+    """
+    if isinstance(error, SluiceError):
+        return line(str(error), 200)
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int) and status >= _FIRST_ERROR_STATUS:
+        return f"HTTP {status:d}"
+    return type(error).__name__
