@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
+from sluice.page.timed_cache import TimedCache
 from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
@@ -33,6 +35,17 @@ def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient
         initdb()
         plugins_manager._get_plugins.cache_clear()
         purge_cached_app()
-        yield TestClient(create_app("core"), raise_server_exceptions=False)
+        app = create_app("core")
+        forget_answers(patch)
+        yield TestClient(app, raise_server_exceptions=False)
     purge_cached_app()
     plugins_manager._get_plugins.cache_clear()
+
+
+def forget_answers(patch: pytest.MonkeyPatch) -> None:
+    """Empties the page's caches: a file's tests get no answer about the pipeline of the file before, which
+    has the same name."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("sluice.airflow.api."):
+            for cache in [value for value in vars(module).values() if isinstance(value, TimedCache)]:
+                patch.setattr(cache, "_entries", type(cache._entries)())
