@@ -134,8 +134,20 @@ def test_what_is_remade_follows_as_batches_of_their_own(ads, instance, monkeypat
 def test_what_keeps_hours_from_being_remade_fails_the_run_at_its_end(ads, instance, monkeypatch, tmp_path):
     remake_auto(monkeypatch, UnknownTopic("dc1", "gone"), tmp_path / "ads.yaml")
     assert resolve(ads, monkeypatch, There(Older())) == [to_xcom(OWN)]
-    with pytest.raises(AirflowFailException, match="gone"):
+    with pytest.raises(AirflowFailException, match="^what `remake: auto` asks for was not remade: .*gone"):
         tasks.verify_all.function(ads, to_xcom(OWN))
+
+
+def test_of_older_hours_and_remakes_both_errors_are_told(ads, instance, monkeypatch, tmp_path):
+    remake_auto(monkeypatch, UnknownTopic("dc1", "gone"), tmp_path / "ads.yaml")
+    assert resolve(ads, monkeypatch, There(UnknownTopic("dc1", "bids"))) == [to_xcom(OWN)]
+    older, remade = UnknownTopic("dc1", "bids"), UnknownTopic("dc1", "gone")
+    with pytest.raises(AirflowFailException) as failure:
+        tasks.verify_all.function(ads, to_xcom(OWN))
+    assert str(failure.value) == (
+        f"hours before {OWN.start:%Y-%m-%dT%H:%MZ} were left out: {older}; what `remake: auto` asks for was "
+        f"not remade: {remade}"
+    )
 
 
 def test_a_batch_for_some_units_is_landed_and_loaded_as_it_says(ads, instance, monkeypatch):

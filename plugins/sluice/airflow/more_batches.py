@@ -15,7 +15,8 @@ from sluice.slices import SliceRange
 
 log = structlog.get_logger(__name__)
 
-OLDER_ERROR = "older_error"
+OLDER_ERROR, REMAKE_ERROR = "older_error", "remake_error"
+"""XCom keys of `resolve`: what kept the run from older hours, and from remakes."""
 
 
 def older(pipeline: Pipeline, slices: SliceRange, context: Any) -> Sequence[SliceRange]:
@@ -56,13 +57,23 @@ def remakes(
         if error.retryable:
             raise
         log.error("remakes", error=str(error))
-        context["ti"].xcom_push(OLDER_ERROR, str(error))
+        context["ti"].xcom_push(REMAKE_ERROR, str(error))
         return []
     if remade:
         log.info("remakes", units=str(remade))
     units = [status.unit for status in remade.units]
     ranges = spells(sorted({unit.slice for unit in units}))
     return [batch_of_units(batch, "remake", choice_text(units, batch)) for batch in ranges]
+
+
+def left_out(slices: SliceRange, context: Any) -> str:
+    """Returns what the run for `slices` did not do beside its own hours, and why; empty where it did all."""
+    consequences = {
+        OLDER_ERROR: f"hours before {slices.start:%Y-%m-%dT%H:%MZ} were left out",
+        REMAKE_ERROR: "what `remake: auto` asks for was not remade",
+    }
+    errors = {key: context["ti"].xcom_pull(task_ids="resolve", key=key) for key in consequences}
+    return "; ".join(f"{consequences[key]}: {error}" for key, error in errors.items() if error is not None)
 
 
 def is_newest(pipeline: Pipeline, slices: SliceRange) -> bool:

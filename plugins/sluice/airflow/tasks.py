@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sluice.airflow.assets import emit_events
 from sluice.airflow.hours import announce_hours
 from sluice.airflow.metrics import measured
-from sluice.airflow.more_batches import OLDER_ERROR, is_newest, older, remakes
+from sluice.airflow.more_batches import is_newest, left_out, older, remakes
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail
 from sluice.airflow.run_params import (
@@ -219,7 +219,7 @@ def publish(name: str, batch: dict[str, str]) -> None:
 @measured("verify_all")
 def verify_all(name: str, slices: dict[str, str]) -> None:
     """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
-    run until it is resolved. So does what keeps older hours from being looked at."""
+    run until it is resolved. So does what keeps the run from older hours, or from remakes."""
     from sluice.flow import steps
 
     pipeline = read_pipeline(name)
@@ -228,6 +228,5 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
     statuses = steps.verify_range(pipeline, run_slices, tables_of(pipeline, get_current_context()["params"]))
     records = steps.records_of(statuses)
     log.info("verified the whole range", slices=str(run_slices), units=len(statuses), records=records)
-    older = get_current_context()["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)
-    if older is not None:
-        raise Refused(f"hours before {run_slices.start:%Y-%m-%dT%H:%MZ} were left out: {older}")
+    if not_done := left_out(run_slices, get_current_context()):
+        raise Refused(not_done)
