@@ -30,8 +30,10 @@ def read_choice(text: str, within: SliceRange) -> frozenset[Unit]:
             cluster, _, numbers = part.rpartition("=")
             for span in numbers.split(","):
                 first, _, last = span.partition("-")
-                for number in range(int(first), int(last or first) + 1):
-                    units.add(Unit(slices[number], cluster))
+                chosen = range(int(first), int(last or first) + 1)
+                if not chosen:
+                    raise IndexError(span)
+                units.update(Unit(slices[number], cluster) for number in chosen)
     except (ValueError, IndexError):
         raise WrongUse(f"{text[:60]!r} names no units of {within}: expected such as dc1=0-3,7") from None
     return frozenset(units)

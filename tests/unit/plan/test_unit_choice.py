@@ -37,7 +37,10 @@ def test_only_what_lies_in_the_range():
     assert choice_text(units("dc1", 1, 2, 9), hours(2, first=2)) == "dc1=0"
 
 
-@pytest.mark.parametrize("text", ["dc1", "dc1=", "dc1=24", "dc1=-1", "dc1=0-99999999999", "dc1=a", "dc1=1-x"])
+@pytest.mark.parametrize(
+    "text",
+    ["dc1", "dc1=", "dc1=24", "dc1=-1", "dc1=0-99999999999", "dc1=a", "dc1=1-x", "dc1=5-3", "dc1=2,5-3"],
+)
 def test_what_is_none(text: str):
     with pytest.raises(WrongUse, match="names no units of"):
         read_choice(text, DAY)
