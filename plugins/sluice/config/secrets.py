@@ -15,13 +15,13 @@ ON_COMMAND_LINE = (
 )
 _SECRET = re.compile(
     r"password|passwd|passphrase|secret|token|credential|(access|account|private|api)[._-]?key"
-    r"|(^|[._-])(key|sas)([._-]|$)",
+    r"|(^|[._-])(key|sas)([._-]|$)|(?<!by)pass([._-]|$)|(?<=.)(?<!old)pwd([._-]|$)|auth$",
     re.IGNORECASE,
 )
-# A place where a secret is, or a fact about one, is none itself.
+# A place where a secret is, or a fact about one, is none itself. `PWD` and `OLDPWD` are a shell's folders.
 _ABOUT = re.compile(
     r"(file|path|location|provider|class|principal|enabled|required|length|bits|size|type|format|interval"
-    r"|ratio|limit)$",
+    r"|ratio|limit|client[._-]?auth)$",
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(r"([\w.-]+)\s*=")

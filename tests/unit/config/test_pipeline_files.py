@@ -178,6 +178,12 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
         "spark.kafka.clusters.a.sasl.credentials",
         "spark.hadoop.fs.azure.account.key.x.core.windows.net",
         "spark.hadoop.fs.azure.sas.container.account",
+        "spark.hadoop.db.pwd",
+        "spark.hadoop.jdbc.userPwd",
+        "spark.hadoop.smtp.pass",
+        "spark.hadoop.javax.jdo.option.ConnectionPass",
+        "spark.jars.repositories.auth",
+        "spark.hadoop.proxyAuth",
     ],
 )
 def test_a_secret_for_spark_is_refused_with_where_it_belongs(folder: Path, key: str) -> None:
@@ -188,10 +194,15 @@ def test_a_secret_for_spark_is_refused_with_where_it_belongs(folder: Path, key: 
 
 
 @pytest.mark.parametrize(
-    "value", ["${S3_SECRET}", "${A_TOKEN:-x}", "${MY_PASSWORD}", "-Dx=${KEYSTORE_PASSWORD}"]
+    "value",
+    [
+        *("${S3_SECRET}", "${A_TOKEN:-x}", "${MY_PASSWORD}", "-Dx=${KEYSTORE_PASSWORD}"),
+        *("${DB_PWD}", "${DBPASS}", "${PASS_OF_DB}", "${REGISTRY_AUTH}"),
+    ],
 )
 def test_a_secret_variable_for_spark_is_refused(folder: Path, value: str) -> None:
-    secrets = dict.fromkeys(("S3_SECRET", "A_TOKEN", "MY_PASSWORD", "KEYSTORE_PASSWORD"), "hush")
+    names = ("S3_SECRET", "A_TOKEN", "MY_PASSWORD", "KEYSTORE_PASSWORD", "DB_PWD", "DBPASS", "PASS_OF_DB")
+    secrets = dict.fromkeys((*names, "REGISTRY_AUTH"), "hush")
     with pytest.raises(WrongPipeline, match=r"spark\.spark\.x: .*spark-defaults\.conf") as caught:
         read(folder, f"{TEXT}spark: {{spark.x: '{value}'}}", **secrets)
     assert "hush" not in str(caught.value)
@@ -213,9 +224,18 @@ def test_what_is_about_a_secret_is_none(folder: Path) -> None:
         "spark.kubernetes.authenticate.submission.oauthTokenFile": "/var/run/token",
         "spark.driver.extraJavaOptions": "-Xmx1g -Dfile.encoding=UTF-8",
         "spark.ssl.keyStore": "/etc/spark/store",
+        "spark.ssl.needClientAuth": "true",
+        "spark.hadoop.ssl.client.auth": "required",
+        "spark.authenticate": "true",
+        "spark.hadoop.auth.type": "SIMPLE",
+        "spark.shuffle.sort.bypassMergeThreshold": "200",
+        "spark.hadoop.cache.bypass": "true",
+        "spark.hadoop.passive.mode": "true",
+        "spark.local.dir": "${PWD}/tmp",
     }
     lines = "".join(f"  {key}: '{value}'\n" for key, value in settings.items())
-    assert read(folder, f"{TEXT}spark:\n{lines}").spark == settings
+    expected = settings | {"spark.local.dir": "/work/tmp"}
+    assert read(folder, f"{TEXT}spark:\n{lines}", PWD="/work").spark == expected
 
 
 @pytest.mark.parametrize(
