@@ -1,4 +1,4 @@
-"""Whether the server pulls the lake's files: its answer of one manifest decides, and no retryable error."""
+"""Whether the server pulls the lake's files: its answer of one manifest decides."""
 
 from __future__ import annotations
 
@@ -41,12 +41,18 @@ def test_the_server_reads_the_same_bytes(read):
     assert reading == Reading(lake, FolderSource("/lake/demo"))
 
 
-@pytest.mark.parametrize("read", ["auto", "pull"])
 @pytest.mark.parametrize("failure", [BUSY, STORE])
-def test_a_retryable_error_stays_one(read, failure):
+def test_a_retryable_error_stays_one_where_the_server_must_pull(failure):
     with pytest.raises(ServerError, match=failure[1]) as raised:
-        chosen(read, failure)
+        chosen("pull", failure)
     assert raised.value.retryable
+
+
+@pytest.mark.parametrize("failure", [BUSY, STORE])
+def test_auto_pushes_where_the_server_does_not_reach_the_store(failure):
+    """A store that the server cannot reach looks like one that is down: pushing needs nothing of it."""
+    lake, reading = chosen("auto", failure)
+    assert reading == Reading(lake, None)
 
 
 @pytest.mark.parametrize("answer", [b"other bytes", MISSING, NO_RIGHT])

@@ -39,14 +39,14 @@ class Reading:
 def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -> Reading:
     """Probes, for `auto`, whether the server reads the very manifest of `unit` that the lake has.
 
-    Raises Refused when the pipeline file says `read: pull` and the server cannot, and a retryable
-    ServerError, which says nothing of whether it can.
+    Raises, when the pipeline file says `read: pull`, Refused where the server cannot, and a retryable
+    ServerError as it is.
     """
     wish = pipeline.clickhouse.read
     if wish == "push":
         return Reading(lake, None)
     pull_source = place_of(pipeline, lake.url)
-    if pull_source is not None and _sees(client, lake, pull_source, unit):
+    if pull_source is not None and _sees(client, lake, pull_source, unit, must=wish == "pull"):
         return Reading(lake, pull_source)
     if wish == "pull":
         remedy = (
@@ -59,7 +59,7 @@ def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -
     return Reading(lake, None)
 
 
-def _sees(client: Client, lake: Lake, pull_source: PullSource, unit: Unit) -> bool:
+def _sees(client: Client, lake: Lake, pull_source: PullSource, unit: Unit, must: bool) -> bool:
     key = layout.manifest(unit.slice.id, unit.cluster)
     stored = lake.read(key)
     if stored is None or not pull_source.reads(key):
@@ -67,7 +67,7 @@ def _sees(client: Client, lake: Lake, pull_source: PullSource, unit: Unit) -> bo
     try:
         rows = client.rows(pull_source.content(key))
     except ServerError as error:
-        if error.retryable:
+        if must and error.retryable:
             raise
         return False  # whatever keeps the server from the file, pushing needs nothing of it
     return [row[0] for row in rows] == [stored.data.decode()]
