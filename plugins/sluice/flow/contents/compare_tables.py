@@ -67,15 +67,28 @@ class Comparing:
         ]
         for number, (without, staged_works) in enumerate(parts):
             try:
-                self._check(staged_works, None, ALL_ROWS, contents, without)
+                self._check_each(staged_works, contents, without)
             except TargetRefused as error:
                 contents.notes.append(f"table {self.stage.target.table} is not compared: {error}")
                 left = [work.unit for _, left_works in parts[number:] for work in left_works]
                 contents.uncompared += product(left, self._tables())
                 return contents
-            except Conservation as error:
-                self._uneven(staged_works, error, contents)
         return contents
+
+    def _check_each(
+        self, works: Sequence[LoadWork], contents: TableContents, without: frozenset[str]
+    ) -> None:
+        """Compares the units together. Where one of them cannot be staged it compares halves of them, so that
+        all others are compared."""
+        try:
+            self._check(works, None, ALL_ROWS, contents, without)
+        except Conservation as error:
+            if len(works) == 1:
+                self._uneven(works[0], error, contents)
+                return
+            middle = len(works) // 2
+            for half in (works[:middle], works[middle:]):
+                self._check_each(half, contents, without)
 
     def _tables(self) -> list[str]:
         """Returns the target's name, and those of its views' tables."""
@@ -92,19 +105,16 @@ class Comparing:
             [without] = by_later_columns(self.stage, [work], self.stage.ledger())
             self._check([work], reading, where, contents, without)
         except Conservation as error:
-            self._uneven([work], error, contents)
+            self._uneven(work, error, contents)
         return contents
 
-    def _uneven(self, works: Sequence[LoadWork], error: Conservation, contents: TableContents) -> None:
-        """Adds that the lake's files do not give what landed, but for units that a `reland` has replaced."""
-        now = read_manifests(self.stage.lake, [work.unit for work in works])
-        unchanged = [
-            work
-            for work in works
-            if work.unit in now and now[work.unit].id == work.manifest and not now[work.unit].forgotten_on
-        ]
-        contents.anomalies += [self._lake_changed(work, error) for work in unchanged]
-        contents.moved += [work.unit for work in works if work not in unchanged]
+    def _uneven(self, work: LoadWork, error: Conservation, contents: TableContents) -> None:
+        """Adds that the lake's files do not give what landed, but for a unit that a `reland` has replaced."""
+        now = read_manifests(self.stage.lake, [work.unit]).get(work.unit)
+        if now is None or now.id != work.manifest or now.forgotten_on:
+            contents.moved.append(work.unit)
+        else:
+            contents.anomalies.append(self._lake_changed(work, error))
 
     def _check(
         self,

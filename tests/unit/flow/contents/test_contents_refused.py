@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from sluice.errors import TargetRefused
+from sluice.errors import Conservation, TargetRefused
 from sluice.flow import steps
 from sluice.flow.contents import compare_tables, compare_views
 from sluice.flow.contents.compare_tables import Comparing, TableContents
@@ -18,9 +19,9 @@ from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verdict, after, opened, verification_of
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
-from sluice.slices import Unit
+from sluice.slices import Slice, Unit
 from tests.support.fakes import MemoryLake
-from tests.support.verified import ELEVEN, FACTS, FOUND, TEN, pipeline
+from tests.support.verified import ELEVEN, FACTS, FOUND, START, TEN, pipeline
 
 BOTH = {(unit.slice.id, unit.cluster) for unit in (TEN, ELEVEN)}
 CLICKS, PER_DAY, OTHER = "e.clicks", "e.per_day", "e.other"
@@ -79,6 +80,29 @@ def test_values_that_differ_stay_open_where_the_table_cannot_be_compared(monkeyp
     eleven = ELEVEN.slice.id
     assert compared(COVERED, report, OPEN) == [(eleven, CLICKS), (eleven, PER_DAY)]
     assert compared(COVERED, ContentsReport(), OPEN) == []
+
+
+def test_one_damaged_hour_is_reported_alone_and_the_others_are_compared(monkeypatch):
+    slices = [replace(works()[0], unit=Unit(Slice(START.add(hours=n)), "dc1"), landed=2**n) for n in range(7)]
+    broken = {slices[n].unit: Conservation(f"slice {slices[n].unit}: 99 rows") for n in (2, 5)}
+    manifests = {work.unit: SimpleNamespace(id=work.manifest, forgotten_on="") for work in slices}
+    monkeypatch.setattr(
+        compare_tables, "read_manifests", lambda _, units: {unit: manifests[unit] for unit in units}
+    )
+    contents = comparing(monkeypatch, broken).check(slices)
+    assert [(one.kind, one.slice, one.seen, one.command) for one in contents.anomalies] == [
+        (AnomalyKind.VALUES, unit.slice.id, str(error), Repairs("ads").reland(unit.slice))
+        for unit, error in broken.items()
+    ]
+    assert (contents.rows, contents.moved) == (1 + 2 + 8 + 16 + 64, [])
+
+
+def test_a_damaged_hour_that_was_landed_again_meanwhile_has_moved(monkeypatch):
+    error = Conservation("99 rows")
+    now = {ELEVEN: SimpleNamespace(id="another", forgotten_on="")}
+    monkeypatch.setattr(compare_tables, "read_manifests", lambda *_: now)
+    contents = comparing(monkeypatch, {TEN: error, ELEVEN: error}).check(works())
+    assert (contents.anomalies, contents.moved) == ([], [TEN, ELEVEN])
 
 
 def test_what_differs_again_is_open_once():
