@@ -10,10 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _ROWS_AT_ONCE = 8_192
-_PLACE = ("_cluster", "_topic", "_partition", "_offset")
-_NEEDED = ("_payload", *_PLACE)
+_PLACE: dict[str, pa.DataType] = {
+    "_cluster": pa.string(),
+    "_topic": pa.string(),
+    "_partition": pa.int32(),
+    "_offset": pa.int64(),
+}
+_NEEDED = ("_payload", "_timestamp", *_PLACE)
 HEADERS, TIME = "_headers", "_event_time"
-_MORE = ("_type", "_reason", "_row", "_timestamp", TIME)
+_NAMES = ("_type", "_reason")
+_MORE = (*_NAMES, "_row", TIME)
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 @dataclass(frozen=True)
@@ -48,14 +55,45 @@ def read(file: pq.ParquetFile, headers: bool = False) -> Iterator[FileColumns]:
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> FileColumns:
+    """Raises pyarrow's ArrowException for rows that are none of the lake's."""
     names = set(batch.schema.names)
 
-    def column(name: str) -> list[Any] | None:
-        return batch.column(name).to_pylist() if name in names else None
+    def maybe(name: str, kind: pa.DataType, whole: bool = False) -> list[Any] | None:
+        return _values(batch, name, kind, whole) if name in names else None
 
-    payloads = batch.column("_payload").cast(pa.binary()).to_pylist()
-    stamps = batch.column("_timestamp").cast(pa.int64()).to_pylist()
-    clusters, topics, partitions, offsets = (column(name) or [] for name in _PLACE)
-    more = [column(name) for name in ("_type", "_reason", "_row", HEADERS)]
-    more.append(batch.column(TIME).cast(pa.int64()).to_pylist() if TIME in names else None)
-    return FileColumns(payloads, clusters, topics, partitions, offsets, stamps, *more)
+    clusters, topics, partitions, offsets = (
+        _values(batch, name, kind, whole=True) for name, kind in _PLACE.items()
+    )
+    stamps = _values(batch, "_timestamp", pa.int64())
+    types, reasons = (maybe(name, pa.string(), whole=True) for name in _NAMES)
+    numbers, headers = maybe("_row", pa.int32()), maybe(HEADERS, _HEADERS)
+    return FileColumns(
+        payloads_of(batch),
+        clusters,
+        topics,
+        partitions,
+        offsets,
+        stamps,
+        types,
+        reasons,
+        numbers,
+        headers,
+        maybe(TIME, pa.int64()),
+    )
+
+
+def payloads_of(batch: pa.RecordBatch | pa.Table) -> list[bytes | None]:
+    """Raises pyarrow's ArrowException where the rows have none."""
+    return _values(batch, "_payload", pa.binary())
+
+
+def _values(batch: pa.RecordBatch | pa.Table, name: str, kind: pa.DataType, whole: bool = False) -> list[Any]:
+    """`whole`: the column has no nulls."""
+    if name not in batch.schema.names:
+        raise pa.ArrowInvalid(f"it has no column {name}")
+    column: Any = batch.column(name).cast(kind)
+    column.validate(full=True)
+    if whole and column.null_count:
+        raise pa.ArrowInvalid(f"{column.null_count:,} rows have no {name}")
+    values: list[Any] = column.to_pylist()
+    return values

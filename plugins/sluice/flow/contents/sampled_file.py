@@ -44,6 +44,7 @@ class Share:
         """Compares the file's sample with its payloads and with the tables; adds to `contents`."""
         try:
             rows = rows_in(self.lake, chosen)
+            wrong = judge(self.pipeline.event, chosen, rows)
         except (OSError, pa.ArrowException) as error:
             if relanded(self.lake, chosen.unit, chosen.manifest):
                 contents.busy.append(f"slice {chosen.unit} was landed again meanwhile")
@@ -51,7 +52,6 @@ class Share:
                 contents.anomalies.append(unreadable(chosen.unit, chosen.file, error, self.repairs))
             return
         contents.rows += rows.num_rows
-        wrong = judge(self.pipeline.event, chosen, rows)
         contents.anomalies += [
             of_file(self.pipeline, chosen.manifest, chosen.unit, chosen.file, fault, self.repairs)
             for fault in wrong

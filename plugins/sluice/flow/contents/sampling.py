@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from sluice.config.event import Event
 from sluice.event_values import UnreadablePayload, read_event
 from sluice.flow.contents.comparable_columns import IDENTITY
 from sluice.flow.contents.payload_fields import MOST_ROWS, FieldSample, sample_of
-from sluice.flow.contents.read_rows import rows_of
+from sluice.flow.contents.read_rows import payloads_of, rows_of
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
 from sluice.flow.contents.sums import RowFilter
 from sluice.flow.load.source.pull_or_push import Reading
@@ -66,15 +67,19 @@ def _digest(manifest: Manifest, file: LandedFile) -> str:
 
 
 def rows_in(lake: Lake, chosen: SampledRowGroup, most: int = SAMPLED_ROWS) -> pa.Table:
-    """Returns the first rows of the chosen row group, with all columns. Raises OSError and ArrowException."""
+    """Returns the first rows of the chosen row group, with all columns. Raises OSError and ArrowException:
+    also for a file of another number of rows than its manifest says."""
     with lake.local(chosen.file.key) as path, pq.ParquetFile(path) as parquet:
-        group = chosen.number % max(parquet.num_row_groups, 1)
-        batches = parquet.iter_batches(most, row_groups=[group])
-        return pa.Table.from_batches([next(batches)]) if parquet.num_row_groups else parquet.read()
+        rows, groups = parquet.metadata.num_rows, parquet.num_row_groups
+        if rows != chosen.file.rows:
+            raise pa.ArrowInvalid(f"it has {rows:,} rows, and its manifest says {chosen.file.rows:,}")
+        batches = parquet.iter_batches(most, row_groups=[chosen.number % groups] if groups else [])
+        return pa.Table.from_batches(islice(batches, 1), parquet.schema_arrow)
 
 
 def judge(event: Event, chosen: SampledRowGroup, rows: pa.Table) -> list[WrongRows]:
-    """Returns what is wrong with the sampled rows of the lake."""
+    """Returns what is wrong with the sampled rows of the lake. Raises ArrowException for rows that are none
+    of the lake's."""
     judged = FileJudge(event, chosen.manifest, TypeFolder.of(chosen.file.key))
     judged.take(rows_of(rows))
     return list(judged.wrong.values())
@@ -116,7 +121,8 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> RowFilter | None:
 
 
 def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> FieldSample:
-    """Returns the first events of the type in the smallest of its files that holds enough of them."""
+    """Returns the first events of the type in the smallest of its files that holds enough of them. Raises
+    OSError and ArrowException."""
     files = [file for file in manifest.held_events if file.type == name]
     enough = [file for file in files if file.rows >= MOST_ROWS]
     smallest = sorted(enough, key=lambda file: file.bytes)[:1] or sorted(files, key=lambda file: -file.rows)
@@ -131,14 +137,14 @@ def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldP
 def _events(lake: Lake, file: LandedFile, most: int) -> list[dict[str, Any]]:
     with deeper(), lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
         for batch in parquet.iter_batches(most, columns=["_payload"]):
-            payloads: list[Any] = batch.column(0).to_pylist()
-            return [event for payload in payloads if (event := _read(payload)) is not None]
+            events = map(_read, payloads_of(batch))
+            return [event for event in events if event is not None]
     return []
 
 
-def _read(payload: str) -> dict[str, Any] | None:
+def _read(payload: bytes | None) -> dict[str, Any] | None:
     """Returns None for one that another check reports: it is no event."""
     try:
-        return read_event(payload.encode())
+        return read_event(payload or b"")
     except UnreadablePayload:
         return None
