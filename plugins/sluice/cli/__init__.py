@@ -39,11 +39,13 @@ def _stop_at_once(_number: int, _frame: FrameType | None) -> None:
 
 
 def _open_streams() -> None:
-    """Opens streams that are closed (`>&-`), and escapes characters that the terminal's encoding lacks."""
-    for name in ("stdout", "stderr"):
+    """Opens streams that are closed (`<&-`, `>&-`): what is read is empty. Escapes characters that the
+    terminal's encoding lacks."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
-        getattr(sys, name).reconfigure(errors="backslashreplace")
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process
+        if mode == "w":
+            getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
 def _run() -> int:

@@ -39,6 +39,20 @@ def printing(lines: int, code: int = 0, way: str = "print"):
 commands.commands.command()(printing)
 app()
 """
+# A command that asks a person, or reads a file from its standard input.
+READING = """
+import sys
+from sluice.cli import commands, app
+from sluice.cli.where_file import read_where_file
+from sluice.errors import WrongUse
+from sluice.ship.sources import standard_input
+def reading(way: str):
+    if sys.stdin.isatty() if way == "asks" else standard_input().read() or read_where_file("-"):
+        return 0
+    raise WrongUse(way + ": nothing is there")
+commands.commands.command()(reading)
+app()
+"""
 # A command that logs, where a library has had all that is logged printed.
 LOGGING = """
 import logging
@@ -109,6 +123,16 @@ def test_started_without_streams(closed: str, way: str):
     ran = subprocess.run(words, env=ENVIRONMENT, capture_output=True)
     assert ran.returncode == 1, ran.stderr
     assert ran.stderr == b""
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
+@pytest.mark.parametrize("way", ["asks", "reads"])
+def test_started_without_an_input(closed: str, way: str):
+    """It is no terminal, and holds nothing."""
+    script = f'exec "$0" -c "$1" reading {way} {closed}'
+    words = ["/bin/sh", "-c", script, sys.executable, READING]
+    ran = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (2, f"sluice: {way}: nothing is there\n")
 
 
 def test_only_warnings_of_its_own_are_shown():
