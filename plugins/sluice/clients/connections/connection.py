@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from sluice.errors import WrongUse
 
 YES_OR_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_TEXTS = ("conn_type", "host", "login", "password", "schema")
+_LARGEST_PORT = 65_535
 _Meaning = TypeVar("_Meaning")
 
 
 @dataclass(frozen=True)
 class Connection:
-    """One server and how to log in to it; the repr shows neither password nor extra."""
+    """One server and how to log in to it; the repr shows neither password nor extra. Raises WrongUse for a
+    number, say, where text belongs: Airflow fails at some of them, and keeps others as they are."""
 
     conn_id: str
     conn_type: str = ""
@@ -26,6 +29,15 @@ class Connection:
     password: str | None = field(default=None, repr=False)
     schema: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for key in _TEXTS:
+            if not isinstance(getattr(self, key), str | None):
+                raise WrongUse(
+                    f"connection {self.conn_id!r}: its {key} is no text: write it in quotation marks"
+                )
+        if self.port is not None and not (type(self.port) is int and 0 <= self.port <= _LARGEST_PORT):
+            raise WrongUse(f"connection {self.conn_id!r}: its port is no number up to {_LARGEST_PORT}")
 
     def chosen(self, key: str, meanings: Mapping[str, _Meaning], default: _Meaning) -> _Meaning:
         """Returns what the extra's value at `key` stands for, in either case; `default` where there is none.
@@ -57,15 +69,14 @@ def parse(conn_id: str, text: str) -> Connection:
 
 def _from_json(conn_id: str, text: str) -> Connection:
     content = json.loads(text)
-    keys = ("host", "login", "password", "schema")
-    port = content.get("port")
-    return Connection(
+    port = content.get("port") or None
+    connection = Connection(
         conn_id,
-        conn_type=_conn_type(content.get("conn_type") or ""),
-        port=int(port) if port else None,
+        port=int(port) if isinstance(port, str) and port.isdecimal() else port,
         extra=_extra(content.get("extra")),
-        **{name: content.get(name) for name in keys},
+        **{key: content[key] for key in _TEXTS if content.get(key) is not None},
     )
+    return replace(connection, conn_type=_conn_type(connection.conn_type))
 
 
 def _from_uri(conn_id: str, text: str) -> Connection:

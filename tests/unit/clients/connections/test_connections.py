@@ -74,6 +74,37 @@ def test_a_malformed_text_is_refused_without_showing_it(text: str):
     assert "secret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("key", ["conn_type", "host", "login", "password", "schema"])
+@pytest.mark.parametrize("value", [12345, 0, 1.5, True, ["secret"], {"secret": 1}])
+def test_what_is_no_text_is_refused_without_showing_it(key: str, value: object):
+    with pytest.raises(WrongUse) as raised:
+        parse("main", json.dumps({"conn_type": "http", key: value}))
+    assert str(raised.value) == f"connection 'main': its {key} is no text: write it in quotation marks"
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", -1, 65_536, 80.5, True, [80], float("inf")])
+def test_what_is_no_port_is_refused(port: object):
+    with pytest.raises(WrongUse, match="^connection 'main': its port is no number up to 65535$"):
+        parse("main", json.dumps({"conn_type": "http", "port": port}))
+
+
+@pytest.mark.parametrize("port", [None, "", 0, False])
+def test_no_port(port: object):
+    assert parse("main", json.dumps({"conn_type": "http", "port": port})).port is None
+
+
+def test_numbers_from_a_secrets_back_end_are_refused_as_well(monkeypatch: pytest.MonkeyPatch):
+    """Airflow itself takes a number as a host or a login, and hands it on as it is."""
+    airflow_lookup = pytest.importorskip("sluice.clients.connections.airflow_lookup")
+    stored = types.SimpleNamespace(
+        conn_type="http", host="h", port=80, login=5, password="p", schema=None, extra_dejson={}
+    )
+    monkeypatch.setattr(airflow_lookup, "_airflow_is_set_up", lambda: True)
+    monkeypatch.setattr(airflow_lookup, "airflow_connection", lambda _: stored)
+    with pytest.raises(WrongUse, match="^connection 'main': its login is no text"):
+        airflow_lookup.lookup("main")
+
+
 def test_the_repr_keeps_secrets():
     shown = repr(Connection("c", "kafka", login="me", password="hush", extra={"sasl.password": "hush"}))
     assert "me" in shown
