@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client, Parameters, Settings
@@ -16,22 +17,37 @@ from sluice.errors import Unavailable
 
 @dataclass
 class ReadReplicas:
-    """The replicas in their order, and the one that is read from. `opened` are those that have answered."""
+    """The replicas in their order, and the one that is read from. `opened` are those that have answered.
+
+    Several threads may use it at once.
+    """
 
     open: Callable[[int], Client]
     count: int
     now: int = 0
     opened: dict[int, Client] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def current(self) -> Client:
-        """Raises Unavailable, and ServerError when it refuses the user."""
-        if self.now not in self.opened:
-            self.opened[self.now] = self.open(self.now)
-        return self.opened[self.now]
+        return self.at(self.now)
 
-    def turn(self) -> None:
-        """Turns to the next replica, which is read from until it fails."""
-        self.now = (self.now + 1) % self.count
+    def at(self, number: int) -> Client:
+        """Raises Unavailable, and ServerError when it refuses the user."""
+        if number in self.opened:
+            return self.opened[number]
+        client = self.open(number)  # other threads do not wait for a replica that is silent
+        with self._lock:
+            kept = self.opened.setdefault(number, client)
+        if kept is not client:
+            client.close()
+        return kept
+
+    def turn(self, failed: int) -> None:
+        """Turns from the replica that failed to the next, which is read from until it fails; not where
+        another statement has turned already."""
+        with self._lock:
+            if self.now == failed:
+                self.now = (failed + 1) % self.count
 
 
 class AnyReplica(Client):
@@ -53,14 +69,15 @@ class AnyReplica(Client):
     ) -> list[Sequence[Any]]:
         """Raises what the first of the replicas raised when none answers."""
         first: ServerError | Unavailable | None = None
-        for _ in range(self._replicas.count):
+        start, count = self._replicas.now, self._replicas.count
+        for number in (*range(start, count), *range(start)):
             try:
-                return self._replicas.current().reading(self._reading).rows(sql, parameters, settings)
+                return self._replicas.at(number).reading(self._reading).rows(sql, parameters, settings)
             except (ServerError, Unavailable) as error:
                 if not error.retryable:
                     raise
                 first = first or error
-                self._replicas.turn()
+                self._replicas.turn(number)
         assert first is not None  # noqa: S101 - there are replicas
         raise first
 
