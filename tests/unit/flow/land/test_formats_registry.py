@@ -391,6 +391,16 @@ def test_a_password_is_not_sent_in_the_clear_by_default(host):
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "host", ["http://me:hush@r", "me:hush@r:8081", "https://hush@r", "http://me:hu/sh@r"]
+)
+@pytest.mark.parametrize("login", [None, "me"])
+def test_a_login_in_the_host_is_refused_and_not_shown(host, login):
+    with pytest.raises(WrongUse, match=r"^connection 'c': its host holds a login: write") as caught:
+        address_of(Connection("c", host=host, login=login))
+    assert "hu" not in str(caught.value)
+
+
 def test_a_connection_without_a_host_or_with_lost_files_is_wrong():
     for host in ("kafka://r", "r:x", "[", "http://[::1"):
         with pytest.raises(WrongUse, match=r"connection 'c': expected http"):

@@ -90,6 +90,9 @@ def address_of(connection: Connection) -> Address:
     `certificate` and `key`. Raises WrongUse."""
     if not connection.host:
         raise WrongUse(f"connection {connection.conn_id!r}: its host is missing, for example http://registry")
+    if "@" in connection.host:  # errors show the address
+        own = "write it as its login and password"
+        raise WrongUse(f"connection {connection.conn_id!r}: its host holds a login: {own}")
     scheme, _, rest = connection.host.rpartition("://")
     scheme = scheme or connection.schema or ""
     if connection.login and not scheme and rest.split(":")[0] not in _LOOPBACK:
