@@ -92,7 +92,19 @@ def test_a_protobuf_message_names_its_type_by_a_path(content, path, rest):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x80", b"\x04\x00", b"\x01", b"\xff" * 11, b"\xfe\xff\xff\xff\x0f\x00"]
+    "content",
+    [
+        b"",
+        b"\x80",
+        b"\x04\x00",
+        b"\x01",
+        b"\xff" * 11,
+        b"\xfe\xff\xff\xff\x0f\x00",
+        b"\x02\x01",  # as a Python index, the last message of the file
+        b"\x04\x00\x01\x08",
+        b"\x02\x80\x80\x80\x80\x10",  # 2^31
+        b"\x02" + b"\xfe" + b"\xff" * 8 + b"\x7f",
+    ],
 )
 def test_a_path_that_is_none_is_unparsed(content):
     assert reason(indexed, content) == "no schema id in front"
@@ -157,6 +169,9 @@ def test_a_protobuf_message_is_found_by_id_and_path(registry, decoder):
     assert decode(message(2, b"\x04\x00\x00\x08\x09")) == b'{"b":9}'
     assert decode(message(2, b"\x00\x12\x02\x08\x01")) == b'{"a":0,"at":"1970-01-01T00:00:01Z"}'
     assert reason(decode, message(2, b"\x02\x08\x08\x01")) == "schema of another kind or message"
+    largest = b"\x02\xfe\xff\xff\xff\x0f"
+    assert reason(decode, message(2, largest)) == "schema of another kind or message"
+    assert reason(decode, message(2, b"\x02\x01\x08\x01")) == "no schema id in front"
     assert registry.asked[0] == "/schemas/ids/2?format=serialized"
 
 

@@ -10,6 +10,7 @@ from sluice.flow.land.reject_reasons import Unparsed
 
 _HEAD = 5
 _VARINT_BYTES = 10
+_LARGEST_INDEX = (1 << 31) - 1
 
 
 def framed(message: bytes) -> tuple[int, bytes]:
@@ -32,6 +33,8 @@ def indexed(content: bytes) -> tuple[tuple[int, ...], bytes]:
     path = []
     for _ in range(count):
         index, at = _varint(content, at)
+        if not 0 <= index <= _LARGEST_INDEX:
+            raise Unparsed(reject_reasons.NOT_FRAMED)
         path.append(index)
     return tuple(path), content[at:]
 
