@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
 
 import pendulum
 import pytest
@@ -80,6 +81,38 @@ def test_seconds_with_a_fraction_lose_no_millisecond(seconds: int, ms: int):
     text = f"{seconds + 2 * 10**9}.{ms:03d}"
     found, _ = times.epoch_s([float(text)])
     assert found[0] == (seconds + 2 * 10**9) * 1000 + ms
+
+
+def exactly(number: float, per_unit: int) -> int:
+    """By Python's own fractions: to the nearest microsecond, and down to the millisecond."""
+    ms = round(Fraction(number) * per_unit * 1000) // 1000
+    return min(max(ms, times.FIRST_MS - 1), times.LAST_MS + 1)
+
+
+@pytest.mark.parametrize(("form", "per_unit"), [("epoch_ms", 1), ("epoch_s", 1000)])
+@given(data=st.data())
+def test_numbers_of_all_years_are_exact(data: st.DataObject, form: str, per_unit: int):
+    first, last = times.FIRST_MS // per_unit, times.LAST_MS // per_unit
+    # Smaller fractions have more bits than their microseconds: half of one may be rounded either way.
+    fractions = st.floats(first, last).filter(lambda number: abs(number) >= 1 << 14)
+    whole = st.integers(first - 9, last + 9) | st.integers(last // 2, last)
+    numbers = data.draw(st.lists(whole | fractions, min_size=1))
+    column, refused = times.READERS[form](numbers)
+    assert (column.tolist(), refused) == ([exactly(number, per_unit) for number in numbers], {})
+
+
+def test_whole_milliseconds_of_late_years_stay_themselves():
+    """An hour's first ones among them: a millisecond less would be the hour before."""
+    hour = 73_000_000_000_000 // times.HOUR_MS * times.HOUR_MS
+    numbers = [*range(73_000_000_000_000, 73_000_000_001_000), *range(hour - 2, hour + 3), times.LAST_MS]
+    assert times.epoch_ms(numbers)[0].tolist() == numbers
+
+
+@pytest.mark.parametrize("number", [1e300, -1e300, 1.7e308, -1.7e308, 10**400, -(10**400)])
+@pytest.mark.parametrize("form", ["epoch_ms", "epoch_s"])
+def test_numbers_of_no_year_are_outside(form: str, number: float):
+    outside = times.LAST_MS + 1 if number > 0 else times.FIRST_MS - 1
+    assert times.READERS[form]([number, 0])[0].tolist() == [outside, 0]
 
 
 @pytest.mark.parametrize(

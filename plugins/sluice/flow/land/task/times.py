@@ -94,8 +94,11 @@ def _numbers(numbers: Sequence[float], per_unit: int) -> Times:
         column = np.array(numbers, np.float64)
     except OverflowError:  # an integer of more than 308 digits
         column = np.array([min(max(number, FIRST_MS * 10), LAST_MS * 10) for number in numbers], np.float64)
-    # Microseconds first: 1700000000.123 is stored a little below itself.
-    ms = np.floor(np.round(column * per_unit * 1000) / 1000)
+    whole = np.floor(column)
+    # Microseconds first: 1700000000.123 is stored a little below itself. Of the fraction alone: microseconds
+    # since 1970 are beyond a double's 53 bits from the year 2255 on.
+    fraction = np.floor(np.round((column - whole) * (per_unit * 1000)) / 1000)
+    ms = whole * per_unit + fraction
     return np.clip(ms, FIRST_MS - 1, _OUTSIDE).astype(np.int64), {}
 
 
