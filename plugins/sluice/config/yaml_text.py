@@ -36,7 +36,13 @@ def scalar(text: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML forbids a key that is there twice; PyYAML takes the last one and says nothing."""
+    """YAML forbids a key that is there twice; PyYAML takes the last one and says nothing. Of a value that is
+    not what its tag says, PyYAML raises whatever its constructor happens to."""
+
+    def fetch_tag(self) -> None:
+        mark = self.get_mark()
+        problem = "a YAML tag (!…), which no value here needs: leave it out, and put a text with ! in quotes"
+        raise NotYaml(problem, mark.line + 1, mark.column + 1)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names: set[str] = set()

@@ -118,7 +118,7 @@ def test_start_as_yaml_has_it(folder: Path, start: str) -> None:
         ("", "", "(file)", "expected a mapping"),
         ("- a\n", "", "(file)", "expected a mapping"),
         ("a: [\n", ":2:1", "(file)", "not YAML"),
-        ("a: !!python/object:os.system {}\n", ":1:4", "(file)", "not YAML"),
+        ("a: !!python/object:os.system {}\n", ":1:4", "(file)", "a YAML tag"),
         (TEXT + "name: other\n", "", "name", "named by its file: here 'github'"),
         (TEXT + "slices: 1h\n", ":11:1", "slices", "no such key: did you mean `slice`?"),
         (TEXT + "lake: file://other\n", ":11:1", "(file)", "not YAML: 'lake' is there twice"),

@@ -42,6 +42,17 @@ def merged() -> str:
         ("a: 0" + "7" * 5000, "more than 1,000 digits"),
         ("a: 1" + ":59" * 5000, "more than 1,000 digits"),
         ("start: 2026-13-45", "month"),
+        ("settle: !!bool x", "p.yaml:1:9.*a YAML tag.*leave it out"),
+        ("name: a\nstart: !!timestamp x", "p.yaml:2:8.*a YAML tag"),
+        ("a: !!int ''", "p.yaml:1:4.*a YAML tag"),
+        ("a: [1, &b !!float '']", "p.yaml:1:11.*a YAML tag"),
+        ("a: !!str 1", "p.yaml:1:4.*a YAML tag"),
+        ("!!str a: 1", "p.yaml:1:1.*a YAML tag"),
+        ("--- !!map\na: 1", "p.yaml:1:5.*a YAML tag"),
+        ("a: ! 1", "p.yaml:1:4.*a YAML tag"),
+        ("a: !<tag:yaml.org,2002:int> ''", "p.yaml:1:4.*a YAML tag"),
+        ("%TAG ! tag:yaml.org,2002:\n---\na: !bool x", "p.yaml:3:4.*a YAML tag"),
+        ("a: !<" + "%0A" * 1000 + "> x", "p.yaml:1:4.*a YAML tag"),
         ("#" * (MOST_BYTES + 1), "more than 1 MiB"),
         ("a: \x00", "not YAML"),
         ("? [a]\n: b", "not YAML"),
@@ -67,6 +78,12 @@ def test_numbers_up_to_the_bound_are_what_they_are(tmp_path: Path):
     path.write_text(f"a: {'9' * (MOST_DIGITS + 1)}")
     with pytest.raises(NotYaml, match="more than 1,000 digits"):
         load(path)
+
+
+def test_an_exclamation_mark_that_begins_no_tag_is_text(tmp_path: Path):
+    path = tmp_path / "p.yaml"
+    path.write_text("a: '!!bool x'\nb: \"!\"\nc: x !!int y # !!float\n")
+    assert load(path) == {"a": "!!bool x", "b": "!", "c": "x !!int y"}
 
 
 @pytest.mark.long

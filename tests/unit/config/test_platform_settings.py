@@ -102,7 +102,7 @@ def test_the_defaults_are_no_pipeline(tmp_path: Path):
         ),
         ("airflow: " + "[" * 2000, ": (file): nested too deeply"),
         ("airflow: {tags: [" + "x" * (1 << 20) + "]}", ": (file): more than 1 MiB"),
-        ("airflow: !!python/object:os.system {}", ":1:10: (file): not YAML"),
+        ("airflow: !!python/object:os.system {}", ":1:10: (file): a YAML tag"),
         ("airflow: {owner: ''}", ":1:11: airflow.owner: expected at least 1 characters"),
     ],
 )
