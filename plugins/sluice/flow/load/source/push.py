@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -50,8 +51,8 @@ def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> It
 
 
 def bodies(lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[bytes]:
-    """Yields Arrow streams of about 48 MiB of rows, small files together. Raises Conservation for a missing
-    file."""
+    """Yields Arrow streams of about 48 MiB of rows, small files together. Raises Conservation for a file
+    that is missing or damaged."""
     schema = pa.schema([(name, _ARROW[name]) for name in (*columns, "_slice")])
     waiting: list[pa.RecordBatch] = []
     size = 0
@@ -67,16 +68,27 @@ def bodies(lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]
 
 
 def _batches(lake: Files, unit: Unit, key: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    columns = [name for name in schema.names if name != "_slice"]
     with ExitStack() as stack:
         try:
             path = stack.enter_context(lake.local(key))
         except FileNotFoundError as error:
-            raise Conservation(
-                f"slice {unit}: lake file {key} of its manifest is missing: `--mode reland` over the slice "
-                "writes it again"
-            ) from error
-        file = stack.enter_context(pq.ParquetFile(path))
+            raise _refusal(unit, key, "is missing") from error
+        try:
+            yield from _read(path, unit, schema)
+        except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise _refusal(unit, key, f"cannot be read ({reason})") from error
+
+
+def _refusal(unit: Unit, key: str, why: str) -> Conservation:
+    return Conservation(
+        f"slice {unit}: lake file {key} of its manifest {why}: `--mode reland` over the slice writes it again"
+    )
+
+
+def _read(path: Path, unit: Unit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    columns = [name for name in schema.names if name != "_slice"]
+    with pq.ParquetFile(path) as file:
         present = [name for name in columns if name in file.schema_arrow.names]
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=present):
             start: Any = pa.scalar(int(unit.slice.start.timestamp()), pa.int64()).cast(_ARROW["_slice"])
@@ -86,9 +98,11 @@ def _batches(lake: Files, unit: Unit, key: str, schema: pa.Schema) -> Iterator[p
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array[Any]:
     """Files of messages that were no arrays have no `_row`, which is 0."""
-    if name == "_row" and name not in batch.schema.names:
+    if name in batch.schema.names:
+        return batch.column(name)
+    if name == "_row":
         return pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
-    return batch.column(name)
+    raise pa.ArrowInvalid(f"it has no column {name}")
 
 
 def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
