@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import Any
+from typing import Any, NoReturn
 
 DIGITS = 15
 """A double keeps so many: a number with more may be another one once it is parsed."""
@@ -29,8 +29,19 @@ class Kind(StrEnum):
 
 def loads(text: str) -> Any:
     """Returns a JSON text with numbers that keep their digits: int, or Decimal. Of a name that is there twice
-    in an object it takes the first, as a load does."""
-    return json.loads(text, parse_int=_number, parse_float=_number, object_pairs_hook=_first_members)
+    in an object it takes the first, as a load does. Raises ValueError."""
+    return json.loads(
+        text,
+        parse_int=_number,
+        parse_float=_number,
+        parse_constant=_refused,
+        object_pairs_hook=_first_members,
+    )
+
+
+def _refused(name: str) -> NoReturn:
+    """Python takes NaN and infinities, which no JSON has."""
+    raise ValueError(f"{name} is no JSON")
 
 
 def _first_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,10 @@ import pendulum
 import pytest
 import yaml
 
+from sluice.clients.kafka.samples import SampledRecord
+from sluice.config.event import Event
 from sluice.config.files import read
+from sluice.doctor.events import EventSample, parse
 from sluice.doctor.propose_table import columns_of
 from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
 from sluice.infer.rules import Rules
@@ -30,6 +33,7 @@ NOW = pendulum.datetime(2026, 11, 20, 12, 30)
 ORDER = {"type": "order", "at": "2026-11-20T10:15:00Z", "id": 1, "total": 1.5, "_type": "x"}
 VIEW = {"type": "Page View", "at": "2026-11-20T09:59:59Z", "path": "/"}
 RARE = {"type": "rare", "at": "2026-11-20T10:00:00Z"}
+EVENT = {"type": {"field": "type"}, "time": {"field": "at", "format": "iso8601"}}
 EVENTS = [*[ORDER] * 150, *[VIEW] * 150, RARE]
 
 
@@ -69,7 +73,7 @@ def test_both_files(tmp_path: Path):
     assert report.files == (pipeline, statements)
     assert yaml.safe_load(pipeline.read_text()) == {
         "kafka": [{"cluster": "local", "connection": "kafka_default", "topics": ["shop"]}],
-        "event": {"type": {"field": "type"}, "time": {"field": "at", "format": "iso8601"}},
+        "event": EVENT,
         "lake": LAKE,
         "tables": {
             "Page View": "shop.page_view",
@@ -209,6 +213,16 @@ def test_what_refuses_leaves_nothing(tmp_path: Path, events, given, error, why):
     with pytest.raises(error, match=why):
         made(tmp_path, events, **given)
     assert not list(tmp_path.glob("p/*")) and not list(tmp_path.glob("p/.*"))
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_python_alone_takes_are_no_json_as_in_a_landing(tmp_path: Path, constant: str):
+    line = json.dumps({**ORDER, "load": 0}).replace('"load": 0', f'"load": {constant}')
+    report = made(tmp_path, [*EVENTS, line])
+    landed = parse(Event.model_validate(EVENT), [SampledRecord("", 0, 0, 0, line.encode(), ())])
+    assert landed == EventSample((), {"not JSON": 1})
+    assert "order -> shop.order: 150 events; 5 columns" in report.lines
+    assert "`load`" not in (tmp_path / "p" / "shop.sql").read_text()
 
 
 def test_a_file_that_is_there_is_refused_before_anything_is_read(tmp_path: Path):
