@@ -11,7 +11,7 @@ from sluice.errors import WrongUse
 
 def refuse_existing(paths: Iterable[Path], force: bool) -> None:
     """Raises WrongUse for a file that is there."""
-    existing = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    existing = [str(path) for path in paths if os.path.lexists(path)]
     if existing and not force:
         raise WrongUse(
             f"{' and '.join(existing)}: there already; `--force` overwrites, another name does not"
@@ -59,7 +59,7 @@ def _write(path: Path, text: str) -> None:
 
 def _install(path: Path, draft: Path, kept: Path | None) -> None:
     """Installs by a link, which fails where somebody else has made the file meanwhile."""
-    if kept is not None and path.exists():
+    if kept is not None and os.path.lexists(path):
         os.replace(path, kept)
     os.link(draft, path)
 
@@ -68,6 +68,6 @@ def _take_back(drafts: Mapping[Path, Path], kept: Mapping[Path, Path]) -> None:
     for path, draft in drafts.items():
         if draft.exists() and path.exists() and path.samefile(draft):
             path.unlink()
-        if kept[path].exists():
+        if os.path.lexists(kept[path]):
             os.replace(kept[path], path)
         draft.unlink(missing_ok=True)

@@ -77,6 +77,26 @@ def test_whatever_stops_it_all_is_as_before(call: int, stop, force: bool, tmp_pa
     assert content(tmp_path) == before
 
 
+@pytest.mark.parametrize("file", ["a.yaml", "a.sql"])
+def test_a_link_to_nothing_is_there_too(file: str, tmp_path: Path, monkeypatch):
+    """`--force` replaces the link itself; what stops it puts the link back."""
+    link = tmp_path / file
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(WrongUse, match=f"{file}: there already; `--force`"):
+        write_all(both(tmp_path), force=False)
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device", "x")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "link", refuse)
+        with pytest.raises(WrongUse, match="nothing was written"):
+            write_all(both(tmp_path), force=True)
+    assert [path.name for path in tmp_path.iterdir()] == [file] and link.is_symlink()
+    write_all(both(tmp_path), force=True)
+    assert content(tmp_path) == {"a.yaml": "kafka\n", "a.sql": "CREATE\n"} and not link.is_symlink()
+
+
 def test_a_file_that_another_makes_meanwhile_stays(tmp_path: Path, monkeypatch):
     original = os.link
 
