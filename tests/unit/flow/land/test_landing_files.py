@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import LakeUnavailable
+from sluice.errors import LakeRefused, LakeUnavailable
 from sluice.flow.land import merge
 from sluice.flow.land.merge import merges
 from sluice.flow.land.task import columns, task, writer
@@ -79,6 +80,52 @@ def test_a_task_that_fails_leaves_no_file_being_written(lake, monkeypatch, held_
     with pytest.raises(ConnectionError):
         Task(pipeline(), lake, "dc1", "attempt", tuple(hours(1)), known).land(batches(), "task")
     assert not begun(lake)
+
+
+def land_on_full_disk(lake, folder, monkeypatch, full: tuple[str, ...]) -> None:
+    """The calls of `full` find no room: of Parquet's writer, or the opening of its file."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file", None)
+
+    rows = [(i, event("a", i % 60, n=i)[0], 1_767_225_600_000) for i in range(100)]
+    with monkeypatch.context() as disk:
+        disk.setattr(writer, "HELD_BYTES", 0)
+        disk.setattr("sluice.flow.land.task.row_buffer.ROWS_GATHERED", 10)
+        for call in set(full) - {"open"}:
+            disk.setattr(pq.ParquetWriter, call, refuse)
+        if "open" in full:
+            real = type(lake).begin
+
+            def begin(self, key):
+                path = real(self, key)
+                path.unlink(missing_ok=True)
+                path.symlink_to("/dev/full")
+                return path
+
+            disk.setattr(type(lake), "begin", begin)
+        with pytest.raises(LakeRefused, match=f"the lake file://{folder}.*make room on its disk"):
+            land(lake, rows)
+
+
+FULL = [("open",), ("close",), ("write_table",), ("write_table", "close")]
+# A ParquetWriter that could not close itself tries again when it is collected.
+closed_again = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@closed_again
+@pytest.mark.parametrize("full", FULL)
+def test_a_full_disk_is_told_with_its_remedy_and_no_file_stays(lake, monkeypatch, full):
+    land_on_full_disk(lake, lake.root, monkeypatch, full)
+    assert not begun(lake)
+
+
+@closed_again
+@pytest.mark.parametrize("full", FULL)
+def test_so_is_one_of_temporary_files_where_the_lake_is_a_store(tmp_path, monkeypatch, full):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    land_on_full_disk(MemoryLake(), tmp_path, monkeypatch, full)
+    assert not list(tmp_path.iterdir())
 
 
 def begun(lake) -> list:

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
+from sluice.clients.lake.durable import explained
 from sluice.concurrency import Lanes
 from sluice.crash_points import Land
 from sluice.flow.land.task import columns
@@ -67,6 +68,7 @@ class AttemptFiles:
         self._most_open = most_open
         self._open: OrderedDict[FilePlace, _Open] = OrderedDict()
         self._begun = 0
+        self._unfinished: set[Path] = set()
         self._lanes = Lanes(_SIDE_BY_SIDE)
         self._leaving: deque[tuple[_Open, Future[WrittenFile]]] = deque()
         self._finished: list[WrittenFile] = []
@@ -79,7 +81,8 @@ class AttemptFiles:
             self._open[place] = self._begin(place, rows)
         file = self._open[place]
         self._open.move_to_end(place)
-        file.parquet.write_table(rows)
+        with _disk_of(file.sink):
+            file.parquet.write_table(rows)
         file.rows += rows.num_rows
         file.rows_by_type.update(rows_by_type)
         if not isinstance(file.sink, Path) and file.sink.tell() >= HELD_BYTES:
@@ -99,9 +102,9 @@ class AttemptFiles:
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
         self._lanes.close()
         for file in self._open.values():
-            file.parquet.close()
-        left = [file.sink for file in (*self._open.values(), *(file for file, _ in self._leaving))]
-        for path in (sink for sink in left if isinstance(sink, Path)):
+            with suppress(OSError):  # of a file that is removed; why, is raised already
+                file.parquet.close()
+        for path in self._unfinished:
             path.unlink(missing_ok=True)
 
     def _begin(self, place: FilePlace, rows: pa.Table) -> _Open:
@@ -109,24 +112,32 @@ class AttemptFiles:
         self._begun += 1
         if rows.nbytes >= HELD_BYTES:
             path = self._lake.begin(key)
-            return _Open(key, path, columns.writer(path, rows.schema))
+            self._unfinished.add(path)
+            with _disk_of(path):
+                return _Open(key, path, columns.writer(path, rows.schema))
         memory = pa.BufferOutputStream()
         return _Open(key, memory, columns.writer(memory, rows.schema, columns.empty(rows)))
 
     def _finish(self, place: FilePlace) -> None:
         self._await(self._most_open - 1)
-        file = self._open.pop(place)
-        file.parquet.close()
+        file = self._open[place]
+        with _disk_of(file.sink):
+            file.parquet.close()
+        del self._open[place]
         self._leaving.append((file, self._lanes.submit(partial(self._hand_over, place, file))))
 
     def _await(self, left: int) -> None:
         while len(self._leaving) > left:
-            self._finished.append(self._leaving[0][1].result())
+            file, hand_over = self._leaving[0]
+            self._finished.append(hand_over.result())
             self._leaving.popleft()
+            if isinstance(file.sink, Path):
+                self._unfinished.discard(file.sink)
 
     def _hand_over(self, place: FilePlace, file: _Open) -> WrittenFile:
         if isinstance(file.sink, Path):
-            size, digest = file.sink.stat().st_size, sha256(file.sink)
+            with _disk_of(file.sink):
+                size, digest = file.sink.stat().st_size, sha256(file.sink)
             hand_over = partial(self._lake.finish, file.key, file.sink)
         else:
             data = file.sink.getvalue().to_pybytes()
@@ -136,6 +147,12 @@ class AttemptFiles:
         hand_over()
         crash_points.reached(Land.FILE_HANDED_OVER)
         return WrittenFile(self._cluster, *place, file.key, file.rows, size, digest, dict(file.rows_by_type))
+
+
+def _disk_of(sink: Path | pa.BufferOutputStream) -> AbstractContextManager[None]:
+    """Raises what a lake raises where the disk that holds a path fails: a folder's, or that of temporary
+    files."""
+    return explained(f"file://{sink.parent}") if isinstance(sink, Path) else nullcontext()
 
 
 def sha256(path: Path) -> str:
