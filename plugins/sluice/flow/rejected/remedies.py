@@ -28,6 +28,7 @@ _REMEDIES = {
     why.TOO_MANY_HOURS: "set `max_late` where years of events are published at once; then `remake`",
     why.NOT_FRAMED: _SCHEMA,
     why.UNKNOWN_SCHEMA: _SCHEMA,
+    why.TOO_MANY_UNKNOWN_SCHEMAS: _SCHEMA,
     why.OTHER_SCHEMA: _SCHEMA,
     why.UNREADABLE_SCHEMA: _SCHEMA,
     **dict.fromkeys(OF_FORMATS, _SCHEMA),

@@ -17,6 +17,7 @@ import pytest
 from sluice.clients.connections.connection import Connection
 from sluice.config.event import Event
 from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused, WrongUse
+from sluice.flow.land.formats import decoders
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, address_of
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import Unparsed
@@ -157,6 +158,25 @@ def test_an_id_that_nobody_knows_is_unparsed_and_asked_for_once(registry, decode
     assert reason(decode, message(5, b"x")) == "schema of another kind or message"
     assert reason(decode, message(6, b"x")) == "schema that cannot be used"
     assert len(registry.asked) == 3
+
+
+@pytest.mark.parametrize("bound", [1, 3])
+def test_ids_without_a_schema_have_a_bound(registry, decoder, monkeypatch, bound):
+    """Schemas that are there count nothing, and messages of those that the task knows go on landing."""
+    monkeypatch.setattr(decoders, "MOST_WITHOUT_SCHEMA", bound)
+    for number in range(1, 8):
+        registry.avro(number, FIRST)
+    decode, good = decoder("avro"), b'{"url":"/a"}'
+    for number in range(1, 7):
+        assert decode(avro(number, FIRST, {"url": "/a"})) == good
+    for number in range(100, 100 + bound):
+        assert reason(decode, message(number, b"x")) == "unknown schema id"
+    asked = len(registry.asked)
+    for number in (7, 200, 201):
+        assert reason(decode, avro(number, FIRST, {"url": "/a"})) == "too many unknown schema ids"
+    assert reason(decode, message(100, b"x")) == "unknown schema id"
+    assert decode(avro(6, FIRST, {"url": "/a"})) == good
+    assert len(registry.asked) == asked == 6 + bound
 
 
 def test_a_protobuf_message_is_found_by_id_and_path(registry, decoder):

@@ -22,6 +22,9 @@ from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 if TYPE_CHECKING:
     from sluice.flow.land.task.decoding import Decoding
 
+MOST_WITHOUT_SCHEMA = 1_000
+"""Schema ids that a task asks for in vain: any producer may write any id, and each is a request."""
+
 Decode = Callable[[bytes], bytes]
 """Makes a message into the event's JSON. Raises Unparsed."""
 
@@ -36,18 +39,23 @@ class Format:
 
 
 class _ByNumber:
-    """What the messages' schema ids stand for: each is asked for once, and a bad one is bad for all."""
+    """What the messages' schema ids stand for: each is asked for once, and a bad one is bad for all. After
+    MOST_WITHOUT_SCHEMA bad ones no further id is asked for."""
 
     kind: str
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
         self._schemas: dict[int, Any] = {}
+        self._without_schema = 0
 
     def _schema(self, number: int) -> Any:
         """Raises Unparsed, and what the registry raises."""
         if number not in self._schemas:
+            if self._without_schema == MOST_WITHOUT_SCHEMA:
+                raise Unparsed(reject_reasons.TOO_MANY_UNKNOWN_SCHEMAS)
             self._schemas[number] = self._asked(number)
+            self._without_schema += isinstance(self._schemas[number], str)
         if isinstance(self._schemas[number], str):
             raise Unparsed(self._schemas[number])
         return self._schemas[number]
