@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import tracemalloc
 from collections.abc import Iterable
 from itertools import permutations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land.task.dedup import Lines
+from sluice.config.event import Event
+from sluice.flow.land.task.dedup import Deduplicator, Lines
+from sluice.flow.land.task.headers import to_json
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
@@ -166,3 +170,18 @@ def test_a_set_of_lines_whatever_their_order():
         line = random.randrange(800)
         assert lines.add(line) is (line not in known)
         known.add(line)
+
+
+def test_what_a_task_remembers_of_a_batch_is_less_than_a_kilobyte():
+    """As many batches as records, with the longest names. None is forgotten: its line would land twice."""
+    keys = {"type": {"topic": True}, "time": {"record": True}, "batch": {"header": "b"}}
+    shipped, count = Deduplicator(Event.model_validate(keys)), 2_000
+    slices = np.zeros(count, np.int64)
+    headers = pa.array([to_json([("b", b"%0127d:1" % number)]) for number in range(count)], pa.string())
+    tracemalloc.start()
+    try:
+        assert shipped.refused("t", 0, headers, slices) == {}
+        assert tracemalloc.get_traced_memory()[0] < 1024 * count
+    finally:
+        tracemalloc.stop()
+    assert shipped.refused("t", 0, headers, slices) == dict.fromkeys(range(count), "shipped twice")
