@@ -177,6 +177,7 @@ class LakeContract:
         assert all(item == listed[item.key] for item in found)
         assert list(lake.present([])) == list(lake.present(["nothing", "s/nobody"])) == []
         assert [item.key for item in lake.present(["s/a/b"])] == ["s/a/b"]
+        assert [item.key for item in lake.present(["s/a/b", "nothing", "s/a/b"])] == ["s/a/b"]
 
     @pytest.mark.parametrize("key", ODD_KEYS)
     def test_odd_keys(self, lake: Lake, key: str) -> None:
@@ -209,7 +210,7 @@ class LakeContract:
         lake.put("a/b", data)
         for start, until in ((0, 1), (0, len(data)), (100, 300), (len(data) - 5, len(data) + 5), (7, 7)):
             assert lake.part("a/b", start, until) == data[start:until]
-        assert lake.part("a/b", len(data), len(data) + 1) == b""
+        assert lake.part("a/b", len(data), len(data) + 1) == lake.part("a/b", 2, 1) == b""
         with pytest.raises(FileNotFoundError):
             lake.part("a/c", 0, 10)
 

@@ -41,7 +41,9 @@ from sluice.state.status import UnitStatus
 _MOST_TYPES = 8
 _OTHER_LINES, _FEWEST = 14, 6  # of a terminal: all but the hours, and the hours that are shown anyway
 WatchOption = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")]
-Every = Annotated[float, typer.Option("--every", min=1, help="Seconds between two refreshes with --watch.")]
+Every = Annotated[
+    float, typer.Option("--every", min=1, max=86_400, help="Seconds between two refreshes with --watch.")
+]
 Changes = Annotated[
     bool,
     typer.Option(

@@ -111,3 +111,10 @@ def test_any_arguments(config: Path, words: list[str]):
     code, out, err = ended([*words[:2], "--config", str(config), *words[2:]])
     assert code in (0, 1, 2, 3)
     assert code == 0 or err or out
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e400", "1e300", "0", "-1", "86401"])
+def test_seconds_that_nothing_can_wait(number: str):
+    code, _, told = ended(["status", "ads", "--watch", "--every", number])
+    assert (code, told.count("\n")) == (2, 1)
+    assert told.startswith("sluice: Input should be ")

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from kafka import KafkaAdminClient, TopicPartition
@@ -142,10 +141,10 @@ class FetchAdmin(KafkaAdminClient):
 def _sound(place: TopicPartition, offset: int, batches: Sequence[StoredBatch]) -> tuple[StoredBatch, ...]:
     """Returns the batches from the one on that holds `offset`, up to the first damaged one. Raises
     DamagedBatch where the damaged one is the next."""
-    sound = list(takewhile(attrgetter("sound"), batches))
+    sound = list(takewhile(lambda batch: not batch.damage, batches))
     asked = tuple(batch for batch in sound if batch.until > offset)
     if not asked and len(sound) < len(batches):
-        raise DamagedBatch(place, batches[len(sound)].start, "its checksum is not that of its bytes")
+        raise DamagedBatch(place, batches[len(sound)].start, batches[len(sound)].damage)
     return asked
 
 

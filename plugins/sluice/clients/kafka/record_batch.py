@@ -70,6 +70,15 @@ class StoredBatch(NamedTuple):
         Of negative times the header says nothing."""
         return self.whole and (self.log_append_time or (self.records == 1 and self.max_stamp >= 0))
 
+    @property
+    def damage(self) -> str:
+        """Why it cannot be used; empty where it can. Compaction leaves batches without their marker."""
+        if not self.sound:
+            return "its checksum is not that of its bytes"
+        if self.control and self.records and _marker_type(self) is None:
+            return "its marker ends too early"
+        return ""
+
 
 def codec_of(attributes: int) -> int:
     return attributes & _CODEC
@@ -90,18 +99,25 @@ def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterat
 
 
 def ends_abortion(batch: StoredBatch) -> bool:
-    """Returns whether a control batch is the marker that ends an aborted transaction.
+    """Returns whether a control batch is the marker that ends an aborted transaction."""
+    return _marker_type(batch) == ABORT
+
+
+def _marker_type(batch: StoredBatch) -> int | None:
+    """Returns the type of a control batch's marker; None where its bytes end before.
 
     Its one record's key, behind the record's five short numbers and its own length, has version and type.
     """
     body = bytes(batch.body or b"")
     at = 0
-    for _ in range(5):  # length, attributes, time, offset, length of the key: numbers of one or more bytes
-        while body[at] & 0x80:
+    try:
+        for _ in range(5):  # length, attributes, time, offset, length of the key: each of one or more bytes
+            while body[at] & 0x80:
+                at += 1
             at += 1
-        at += 1
-    _, kind = _CONTROL_TYPE.unpack_from(body, at)
-    return bool(kind == ABORT)
+        return int(_CONTROL_TYPE.unpack_from(body, at)[1])
+    except (IndexError, struct.error):
+        return None
 
 
 def _batch(view: memoryview) -> StoredBatch:

@@ -49,8 +49,8 @@ class Parts(Located, Protocol):
     """As much of a lake as reading some bytes of its files needs."""
 
     def part(self, key: str, start: int, until: int) -> bytes:
-        """Returns the object's bytes `[start, until)`, fewer where it ends before. Raises FileNotFoundError
-        when absent."""
+        """Returns the object's bytes `[start, until)`, fewer where it ends before; none of an empty range, of
+        which nothing is read. Raises FileNotFoundError when absent."""
 
 
 class Objects(Located, Protocol):
@@ -92,7 +92,7 @@ class Lake(Objects, Files, Parts, Protocol):
         """Yields every object whose key starts with `prefix`, in the keys' order."""
 
     def present(self, keys: Iterable[str]) -> Iterator[Item]:
-        """Yields those of the keys that are there, in the keys' order.
+        """Yields those of the keys that are there, each once, in the keys' order.
 
         A store may list all that lies between the first and the last of them: ask for neighbours.
         """

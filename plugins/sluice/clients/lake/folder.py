@@ -108,7 +108,7 @@ class FolderLake:
 
     def present(self, keys: Iterable[str]) -> Iterator[Item]:
         with explained(self.url):
-            for key in sorted(keys):
+            for key in sorted(set(keys)):
                 with suppress(FileNotFoundError, NotADirectoryError):
                     file_status = os.stat(self._name(key))
                     if stat.S_ISREG(file_status.st_mode):
@@ -155,6 +155,8 @@ class FolderLake:
         yield Path(self._name(key))
 
     def part(self, key: str, start: int, until: int) -> bytes:
+        if start >= until:
+            return b""
         with explained(self.url):
             try:
                 with open(self._name(key), "rb", buffering=0) as file:

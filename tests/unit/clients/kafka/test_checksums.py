@@ -18,6 +18,7 @@ from sluice.clients.kafka.settings import KafkaSettings
 from sluice.errors import BatchUnreadable
 from tests.support.stored_batch import CODECS, batch, checked, record
 
+CONTROL, TRANSACTIONAL = 0x20, 0x10
 CHECKED_FROM = 17  # what stands before says where a batch begins, and how long it is
 PLACE = TopicPartition("t", 3)
 
@@ -96,3 +97,23 @@ def test_a_damaged_batch_that_says_it_ends_early_is_not_passed_over():
     batches[1] = batches[1][:23] + b"\x80\0\0\0" + batches[1][27:]  # its last offset, far below the first
     with pytest.raises(DamagedBatch, match="t/3 at offset 12"):
         fetched(batches[1:], 13)
+
+
+def control(start: int, body: bytes, count: int = 1) -> bytes:
+    """A control batch of a transaction."""
+    return checked(batch([body], count, start=start, producer=1, attributes=CONTROL | TRANSACTIONAL))
+
+
+@pytest.mark.parametrize("body", [b"", b"\x80" * 4, b"\x0c\0\0\0\x04", b"\x0c\0\0\0\x04\0\0\0"])
+def test_a_marker_that_ends_too_early_is_one_error_that_names_its_place(body):
+    batches = [*three(), control(16, body)]
+    assert fetched(batches, 14) == [14]
+    told = r"offsets \[16, 17\) of dc1/t/3 cannot be read \(its marker ends too early\)"
+    with pytest.raises(BatchUnreadable, match=told), reached(KafkaSettings("dc1", "h:9092")):
+        fetched(batches, 16)
+
+
+def test_a_control_batch_whose_marker_compaction_has_taken_is_hidden():
+    """Of the last batch of a producer Kafka keeps the header: LogCleaner, BatchRetention.RETAIN_EMPTY."""
+    found = Canned(b"".join([*three(), control(16, b"", count=0)])).fetch(PLACE, 14, "read_committed")
+    assert ([batch.start for batch in found.batches], found.hidden) == ([14, 16], {1})
