@@ -20,6 +20,7 @@ _LONGEST, _SHORTEST = 40, 10  # of the longest bar
 _BESIDE = 62  # what hour, counts and borders of the table take
 NOT_LANDED = "not landed"
 _HOUR = 3600
+_HOURS_SEEN = 24  # as the view gives them, up to the last hour that its server has loaded
 _SEEN, _AWAITED = "█", "░"
 
 
@@ -43,8 +44,11 @@ class TrafficHour:
 
 def added(parts: Iterable[TrafficHour]) -> list[TrafficHour]:
     """Returns one for each hour and value, in order: of several shards, or with one value of several fields.
-    An hour that one of the shards has not seen has not landed."""
+    An hour that one of the shards has not seen has not landed, and one before the hours that the shard gives
+    which is furthest is left out: its rows are not among the parts."""
     parts = list(parts)
+    last_seen = max((part.at for part in parts if part.seen is not None), default=0)
+    parts = [part for part in parts if part.at > last_seen - _HOURS_SEEN * _HOUR]
     sums: dict[tuple[int, str], TrafficHour] = {}
     unseen = {part.at for part in parts if part.seen is None}
     for part in parts:

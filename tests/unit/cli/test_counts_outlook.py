@@ -73,6 +73,18 @@ def test_what_one_shard_has_not_seen_has_not_landed():
     assert added(parts) == [TrafficHour(H, "DE", 8.0, None), TrafficHour(H, "US", 3.0, None)]
 
 
+def test_an_hour_of_which_the_furthest_shard_gives_nothing_is_left_out():
+    """Each gives 24 hours up to its last: the first one's begin two hours before the second one's."""
+    parts = [
+        TrafficHour(H + 3600 * (shard * 2 + hour), "DE", 1.0, 10 ** (shard * 3) if hour < 24 else None)
+        for shard in (0, 1)
+        for hour in range(48)
+    ]
+    hours = hourly(added(parts))
+    assert [(hour.at - H) // 3600 for hour in hours] == list(range(2, 50))
+    assert [hour.seen for hour in hours] == [1001] * 22 + [None] * 26
+
+
 def test_what_people_see(capsys):
     found = [TrafficHour(H, "DE", 10.0, 8), TrafficHour(H + 3600, "DE", 1234.0, None)]
     console().print(_shown(Counts(table="db.traffic", by=["country"]), found, NOW, 40))
