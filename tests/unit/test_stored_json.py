@@ -14,6 +14,7 @@ from sluice.config.clickhouse import ClickHouse
 from sluice.errors import SluiceError
 from sluice.flow.contents import accepted
 from sluice.flow.verify import verdict
+from sluice.ship.batch_register import RegisterEntry
 from sluice.state import (
     additions,
     driver_record,
@@ -55,6 +56,7 @@ BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
     (manifest.decode, b'{"version": 1, "pipeline": "\xff"}', "verify"),
     (encoding.decode_entry, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
     (encoding.decode_checkpoint, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
+    (RegisterEntry.decode, b'{"batch": "\xff"}', "restore it"),
     (lease_record.decode, b'{"holder": "\xff"}', "remove it"),
     (driver_record.decode, b'{"id": "\xff"}', "remove it"),
     (erasure_list.decode, b'{"version": 1, "salt": "\xff"}', "restore it"),
@@ -71,13 +73,15 @@ def damaged(text: bytes) -> list[bytes]:
         text,
         b"<html>",
         text[: len(text) // 2],
+        text.replace(b'"\xff"', b"7"),
+        b"7",
         b'{"version": 1, "a": ' + DEEP + b"}",
         b"[" + DEEP + b"]",
     ]
 
 
 @pytest.mark.parametrize(("key", "read", "text", "remedy"), BY_KEY, ids=range(len(BY_KEY)))
-@pytest.mark.parametrize("damage", range(5))
+@pytest.mark.parametrize("damage", range(7))
 def test_an_object_of_one_key(key: str, read: Read, text: bytes, remedy: str, damage: int):
     lake = MemoryLake()
     lake.put(key, damaged(text)[damage])
@@ -86,7 +90,7 @@ def test_an_object_of_one_key(key: str, read: Read, text: bytes, remedy: str, da
 
 
 @pytest.mark.parametrize(("decode", "text", "remedy"), BY_PLACE, ids=[one[0].__module__ for one in BY_PLACE])
-@pytest.mark.parametrize("damage", range(5))
+@pytest.mark.parametrize("damage", range(7))
 def test_an_object_of_many_keys(
     decode: Callable[[bytes, str], object], text: bytes, remedy: str, damage: int
 ):

@@ -15,6 +15,7 @@ import pendulum
 
 from sluice.clients.lake.base import Lake, StoredObject
 from sluice.errors import Fenced, SluiceError
+from sluice.stored_json import decode_stored
 
 FOLDER = "_shipped"
 VERSION = 1
@@ -45,18 +46,17 @@ class RegisterEntry:
     @classmethod
     def decode(cls, encoded: bytes, place: str) -> RegisterEntry:
         """Raises SluiceError naming `place` when the bytes are no entry, or a newer Sluice's."""
-        try:
-            version = _FORMAT.decode(encoded).version
-            if version > VERSION:
-                raise SluiceError(
-                    f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade"
-                )
-            return _ENTRY.decode(encoded)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise SluiceError(
+
+        def damage(error: Exception) -> str:
+            return (
                 f"{place} is no entry of a shipped batch ({error}): restore it from a backup; without it the "
                 "batch is shipped again from its first line"
-            ) from error
+            )
+
+        version = decode_stored(_FORMAT, encoded, damage).version
+        if version > VERSION:
+            raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
+        return decode_stored(_ENTRY, encoded, damage)
 
 
 class _Format(msgspec.Struct):

@@ -16,6 +16,7 @@ import msgspec
 from sluice.clients.lake.durable import sync, write
 from sluice.errors import Busy, SluiceError, WrongUse
 from sluice.ship.positions import FilePosition
+from sluice.stored_json import UNREADABLE
 
 _FORMAT = 1
 
@@ -55,7 +56,7 @@ class StateFile:
             stored = _decoded(self._path.read_bytes(), self._path)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise WrongUse(
                 f"{self._path} is not the position of a log ({error}): name another file with "
                 "--state, or remove it to ship the log from its start"

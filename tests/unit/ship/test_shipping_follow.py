@@ -311,6 +311,7 @@ def test_an_output_that_is_full_is_no_other_follower(world: World):
         (b"[]", "not the position"),
         (b'{"topic": "dc1/clicks"}', "not the position"),
         (b'{"topic": "dc1/clicks\xff"}', "not the position"),
+        (b'{"format": 1, "more": ' + b"[" * 100_000, "not the position"),
     ],
 )
 def test_a_state_file_that_is_none(world: World, content: bytes, expected: str):
