@@ -24,9 +24,10 @@ def sweep(pipeline: Pipeline, lake: Lake, attempt_ids: Collection[str], now: dat
     old = {
         name: items for name, items in attempts.items() if name[1] not in attempt_ids and is_old(items, now)
     }
-    if old:
-        named = _named(pipeline, lake, {slice_id for slice_id, _ in old})
-        _delete(lake, [item for name, items in old.items() if name not in named for item in items])
+    slices = {slice_id: Slice.of_folder(slice_id, pipeline.slice) for slice_id, _ in old}
+    named = _named(lake, [slice_ for slice_ in slices.values() if slice_])
+    waste = [items for name, items in old.items() if slices[name[0]] and name not in named]
+    _delete(lake, [item for items in waste for item in items])
 
 
 def discard(lake: Lake, attempt_ids: Collection[str]) -> None:
@@ -37,8 +38,7 @@ def discard(lake: Lake, attempt_ids: Collection[str]) -> None:
     )
 
 
-def _named(pipeline: Pipeline, lake: Lake, slice_ids: Collection[str]) -> set[tuple[str, str]]:
-    slices = [Slice.from_id(slice_id, pipeline.slice) for slice_id in slice_ids]
+def _named(lake: Lake, slices: Collection[Slice]) -> set[tuple[str, str]]:
     manifests = read_manifests(lake, units_in(lake, slices))
     return {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
 

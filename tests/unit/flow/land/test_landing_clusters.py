@@ -157,3 +157,12 @@ def test_what_a_manifest_of_a_cluster_taken_away_names_is_no_waste(world):
     sweep(pipeline(kafka=CLUSTERS[:1]), lake, [], NOW)
     assert (lake.size(named), lake.size(nobodys)) == (4, None)
     assert meter.take().counts == (("bytes_discarded", {}, 4),)
+
+
+def test_what_no_attempt_has_put_beside_them_stays():
+    lake = MemoryLake()  # everything in it is old
+    strays = ("_attempts/.DS_Store", "_attempts/backup/x/0.parquet", "_attempts/2026-01-01T00Z/.DS_Store")
+    for key in (*strays, "_attempts/2026-01-01T00Z/nobodys/0.parquet"):
+        lake.put(key, b"rows")
+    sweep(SPEC, lake, [], NOW)
+    assert {item.key for item in lake.list("")} == set(strays)
