@@ -7,7 +7,6 @@ has an address and a login of its own.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import ssl
@@ -18,7 +17,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sluice.clients.connections.connection import Connection
-from sluice.clients.connections.find import airflow_base_url, embedded_home, embedded_port, known
+from sluice.clients.connections.find import (
+    airflow_base_url,
+    embedded_home,
+    embedded_port,
+    known,
+    read_object,
+)
 from sluice.errors import WrongUse
 from sluice.safe_text import line
 
@@ -166,7 +171,7 @@ def _embedded(environment: Mapping[str, str]) -> Access | None:
     start."""
     path = embedded_home(environment) / "airflow" / "simple_auth_manager_passwords.json.generated"
     try:
-        passwords: dict[str, str] = json.loads(path.read_text())
+        passwords: dict[str, str] = read_object(path)
     except FileNotFoundError:
         return None
     except PermissionError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from sluice.clients.connections.connection import Connection, parse
 from sluice.errors import WrongUse
@@ -69,10 +70,25 @@ def embedded_home(environment: Mapping[str, str]) -> Path:
     return PROJECT / (environment.get("SLUICE_HOME") or "var")
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """Returns what a JSON file of the embedded stack holds. Raises WrongUse where it is not whole: Airflow
+    does not write its own at once."""
+    try:
+        content = json.loads(path.read_text())
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise WrongUse(
+            f"{path} is not whole: try again when `make up` has ended; where it stays so, `make down`, delete"
+            " the file, and `make up`"
+        )
+    return content
+
+
 def _noted(environment: Mapping[str, str], name: str) -> str:
     """Returns a variable of the stack that runs, as it notes it (local/runner.py); empty where none runs."""
     try:
-        stack = json.loads((embedded_home(environment) / "stack.json").read_text())
+        stack = read_object(embedded_home(environment) / "stack.json")
         return str(stack.get("environment", {}).get(name, ""))
     except (FileNotFoundError, PermissionError):
         return ""
