@@ -88,8 +88,8 @@ class Auditor:
             for server in servers:
                 self._table(server, target, statuses, contents)
         if not contents.busy:
-            units = frozenset((unit.slice.id, unit.cluster) for unit, _ in landed)
-            contents.covered |= dict.fromkeys(map(str, ROW_KINDS), units)
+            units = {(unit.slice.id, unit.cluster) for unit, _ in landed} | contents.compared
+            contents.covered |= dict.fromkeys(map(str, ROW_KINDS), frozenset(units))
 
     def sample(self, statuses: Sequence[UnitStatus]) -> ContentsReport:
         """Compares a bounded share, and all of the units whose contents were wrong when they were last
@@ -144,6 +144,7 @@ class Auditor:
                 reason = str(error)
                 continue
             contents.add(table_contents)
+            contents.compared |= {(work.unit.slice.id, work.unit.cluster) for work in works}
             if table_contents.moved:
                 contents.busy.append(
                     f"table {target.table}: {len(table_contents.moved):,} slices were loaded meanwhile"
