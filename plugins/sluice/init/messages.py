@@ -41,15 +41,14 @@ def form_keys(form: MessageForm, folder: Path) -> dict[str, Any]:
 
 def check_form(form: MessageForm, file: str | None) -> None:
     """Raises WrongUse for options that do not go together."""
-    if form.kind == JSON:
+    if form.kind not in WITH_SCHEMA:
         options = {"--schema": form.schema, "--message": form.message, "--registry": form.registry}
         wrong = next((option for option, value in options.items() if value is not None), None)
         if wrong is not None:
             raise WrongUse(f"`{wrong}` is for messages in Avro or Protobuf: add `--format {WITH_SCHEMA[0]}`")
-        return
-    if file is not None:
+    if file is not None and form.kind != JSON:
         raise WrongUse(f"a file is read line by line, as JSON: sample messages in {form.kind} from `--topic`")
-    if form.schema is None and form.registry is None:
+    if form.kind in WITH_SCHEMA and form.schema is None and form.registry is None:
         raise WrongUse(f"`--format {form.kind}` needs `--schema FILE` or `--registry CONNECTION`")
     if (form.kind == PROTOBUF and form.schema is not None) != (form.message is not None):
         raise WrongUse(
