@@ -93,8 +93,11 @@ def test_since_when_the_file_forgets_so(lake: MemoryLake):
     assert keep_since(keep, versions) == NOW.subtract(days=1)
     assert keep_since(keep, versions[:1]) is None
     assert keep_since(pipeline(keep={"lake": "30d"}).keep, versions) is None
-    odd = [replace(versions[-1], text=text) for text in ("keep: {lake: ${AGE}}", "keep: [", "a text", "")]
-    assert [keep_since(keep, [*versions, one]) for one in odd] == [None] * 4
+    odd = [
+        replace(versions[-1], text=text)
+        for text in ("keep: {lake: ${AGE}}", "keep: [", "a text", "", "start: 2026-01-0", "keep: !!bool x")
+    ]
+    assert [keep_since(keep, [*versions, one]) for one in odd] == [None] * 6
     # Tables are not forgotten by it.
     more = replace(versions[-1], text="keep: {lake: 30d, rejected: 22d, tables: 90d}")
     assert keep_since(keep, [*versions, more]) == NOW.subtract(days=1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-import yaml
 from pydantic import ValidationError
 
 from sluice.clients.lake.base import Lake
 from sluice.config.keep import Keep
 from sluice.config.pipeline import Pipeline
+from sluice.config.yaml_text import NotYaml, parse
 from sluice.flow.forget.forget import Forgetting, forget_window
 from sluice.metrics import sink
 from sluice.plan.batches import SliceWeight, cut
@@ -122,7 +122,7 @@ def keep_since(keep: Keep, versions: Sequence[FileVersion]) -> datetime | None:
 def _keep_of(text: str) -> Keep | None:
     """Returns what a kept text says; None for one that cannot be read, as where a variable stands."""
     try:
-        content = yaml.safe_load(text)
+        content = parse(text)
         return Keep.model_validate(content.get("keep") or {}) if isinstance(content, dict) else None
-    except (yaml.YAMLError, ValidationError):
+    except (NotYaml, ValidationError):
         return None
