@@ -15,7 +15,7 @@ from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import cards, pipelines
+from sluice.airflow.api import cards, pipelines, run_records
 from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
 from sluice.page.pipeline_models import Retention
@@ -129,6 +129,19 @@ def test_runs_of_both_dags_and_how_fast_they_were(airflow_app: TestClient, runs:
     assert found["count"] == 3
     assert max(rate for rate in found["throughput"]["land"] if rate) == 30.0
     assert ask(airflow_app, "runs?from=2026-01-01&to=2026-01-02")["runs"] == []
+
+
+def test_a_command_is_of_the_hours_in_which_it_was_under_way(airflow_app: TestClient, lake, monkeypatch):
+    monkeypatch.setattr(run_records, "_days_timings", run_records.TimedCache(0))
+    began = NOW.subtract(days=3).set(hour=2)
+    edges = "2026-11-20T10:00:00+00:00", "2026-11-20T12:00:00+00:00"
+    record(lake, Timing("land", *edges, began.isoformat(), 5.0, 1, 10, run="a" * 32))
+    day = f"{began:%Y-%m-%d}"
+    hours = ("02:00", "03:00"), ("22:00", "23:00")
+    found = [ask(airflow_app, f"runs?from={day}T{start}Z&to={day}T{end}Z") for start, end in hours]
+    lake.delete([key_of(began.date())])
+    listed = [(one["count"], [run["kind"] for run in one["runs"]]) for one in found]
+    assert listed == [(1, ["command"]), (0, [])]
 
 
 @pytest.mark.parametrize(("verified", "state"), [("success", "success"), ("skipped", "cancelled")])

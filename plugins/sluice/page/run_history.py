@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from sluice.page.run_models import MovedByRun, RunRecord, StepAmount, Throughput
 from sluice.safe_text import visible
-from sluice.slices import HOUR, utc
+from sluice.slices import HOUR, SliceRange, utc
 from sluice.state.timings import Timing
 
 MOST_RUNS = 100
@@ -39,12 +39,19 @@ class AirflowRun:
     tables: tuple[str, ...]
 
 
-def records_of_runs(runs: Sequence[AirflowRun], timings: Sequence[Timing]) -> list[RunRecord]:
-    """Returns the runs and the commands that have left timings, the newest first."""
+def records_of_runs(
+    runs: Sequence[AirflowRun], timings: Sequence[Timing], within: SliceRange | None = None
+) -> list[RunRecord]:
+    """Returns the runs and the commands that have left timings, the newest first. With `within`, of the
+    commands those that were under way then: timings are kept by day."""
     timings_by_run = _by_run(runs, timings)
     records = [_record(run, timings_by_run.get(run.run_id, [])) for run in runs]
     run_ids = {run.run_id for run in runs}
-    commands = [_command(name, steps) for name, steps in timings_by_run.items() if name not in run_ids]
+    commands = [
+        _command(name, steps)
+        for name, steps in timings_by_run.items()
+        if name not in run_ids and (within is None or _overlaps(steps, within))
+    ]
     return sorted([*records, *commands], key=lambda record: record.started or "~", reverse=True)[:MOST_RUNS]
 
 
@@ -93,8 +100,7 @@ def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
 
 def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
     """Returns the record of a `sluice run`, which has left nothing but its steps."""
-    started = min(_instant(step.started) for step in steps)
-    ended = max(_instant(step.started) + timedelta(seconds=step.seconds) for step in steps)
+    started, ended = _edges(steps)
     loads = [step for step in steps if step.step == "load"]
     return RunRecord(
         dag_id="",
@@ -111,6 +117,17 @@ def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
         tables=sorted({step.table for step in loads}) if steps[0].mode in _ALL else [],
         moved=moved_by(steps),
     )
+
+
+def _edges(steps: Sequence[Timing]) -> tuple[datetime, datetime]:
+    """Returns when the first of the steps began, and when the last one ended."""
+    started = min(_instant(step.started) for step in steps)
+    return started, max(_instant(step.started) + timedelta(seconds=step.seconds) for step in steps)
+
+
+def _overlaps(steps: Sequence[Timing], slices: SliceRange) -> bool:
+    started, ended = _edges(steps)
+    return started < slices.end and ended >= slices.start
 
 
 def moved_by(steps: Sequence[Timing]) -> MovedByRun:

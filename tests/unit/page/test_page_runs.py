@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sluice.page.run_history import AirflowRun, records_of_runs, throughput_of
+import pytest
+
+from sluice.page.run_history import MOST_RUNS, AirflowRun, records_of_runs, throughput_of
+from sluice.slices import SliceRange
 from sluice.state.timings import Timing
 from tests.support.page_world import START
 
@@ -81,6 +84,25 @@ def test_a_command_is_known_by_its_steps_and_a_run_that_is_gone_is_not():
     assert (command.kind, command.dag_id, command.run_id) == ("command", "", TOKEN)
     assert (command.started[11:16], command.ended[11:19], command.seconds) == ("10:10", "10:11:30", 90.0)
     assert (command.mode, command.tables, command.moved.loaded) == ("reload", ["e.a"], 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "listed"),
+    [(0, 10, False), (0, 11, True), (11, 12, True), (12, 13, False), (0, 1440, True), (13, 1440, False)],
+)
+def test_a_command_is_listed_in_the_range_in_which_it_was_under_way(first: int, end: int, listed: bool):
+    """From 10 minutes after START until 11.5; the timings that were read are those of the whole day."""
+    timings = [step("land", 10, 5, 60.0, run=TOKEN), step("load", 11, 5, 30.0, run=TOKEN, table="e.a")]
+    within = SliceRange(START.add(minutes=first), START.add(minutes=end), timedelta(minutes=1))
+    records = records_of_runs([], timings, within)
+    assert [record.run_id for record in records] == ([TOKEN] if listed else [])
+
+
+def test_commands_of_other_hours_crowd_out_none_of_the_range():
+    others = [step("land", 60 + n, 1, 1.0, run=f"{n:032x}") for n in range(MOST_RUNS)]
+    within = SliceRange(START, START.add(hours=1), timedelta(hours=1))
+    records = records_of_runs([], [step("land", 10, 5, 60.0, run=TOKEN), *others], within)
+    assert [record.run_id for record in records] == [TOKEN]
 
 
 def test_what_a_caller_wrote_into_a_run_is_harmless():

@@ -48,7 +48,7 @@ def runs_in(session: Session, pipeline: Pipeline, slices: SliceRange) -> Runs:
     dag_runs = session.scalars(select(DagRun).where(*where).order_by(DagRun.id.desc()).limit(MOST_RUNS)).all()
     count = session.scalar(select(func.count()).select_from(DagRun).where(*where)) or 0
     timings = kept_timings(open_lake(pipeline), _days([(slices.start, slices.end)]))
-    records = records_of_runs(_airflow_runs(session, dag_runs, pipeline), timings)
+    records = records_of_runs(_airflow_runs(session, dag_runs, pipeline), timings, slices)
     commands = sum(not record.dag_id for record in records)
     throughput = throughput_of(timings, slices.start, slices.end)
     return Runs(runs=records, count=count + commands, throughput=throughput)
