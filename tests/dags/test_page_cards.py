@@ -10,6 +10,7 @@ import pendulum
 import pytest
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
 from airflow.serialization.definitions.baseoperator import SerializedBaseOperator
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
@@ -159,6 +160,42 @@ def test_a_run_that_airflow_skipped_is_no_success(
         assert (newest, ask(airflow_app, "progress?run=manual__1")["state"]) == (["running", state], state)
     finally:
         with create_session() as session:
+            session.query(TaskInstance).delete()
+
+
+BATCH = '{"from": "2026-11-20T10:00:00+00:00", "to": "2026-11-20T12:00:00+00:00"}'
+
+
+@pytest.mark.parametrize(
+    ("value", "batches"),
+    [
+        (f"[{BATCH}]", 1),
+        ("[]", 0),
+        # A backend keeps them elsewhere: Airflow's database has what it finds them by.
+        ('"s3://xcom/ads_backfill/manual__1/resolve"', 0),
+        ("s3://xcom/ads_backfill/manual__1/resolve", 0),
+        ('{"a": 1}', 0),
+        ("null", 0),
+    ],
+)
+def test_the_batches_of_a_run_as_airflows_database_has_them(
+    airflow_app: TestClient, runs: None, value: str, batches: int
+):
+    with create_session() as session:
+        run = session.query(DagRun).filter_by(run_id="manual__1").one()
+        whose = {"dag_run_id": run.id, "dag_id": run.dag_id, "run_id": run.run_id}
+        task = SerializedBaseOperator(task_id="resolve")
+        made = TaskInstance(task=task, run_id=run.run_id, state="success", dag_version_id=None, map_index=-1)
+        made.dag_id = run.dag_id
+        session.add(made)
+        session.flush()
+        session.add(XComModel(**whose, task_id="resolve", key="return_value", map_index=-1, value=value))
+    try:
+        found = ask(airflow_app, "progress?run=manual__1")
+        assert {step["batches"] for step in found["steps"]} == {batches}
+    finally:
+        with create_session() as session:
+            session.query(XComModel).delete()
             session.query(TaskInstance).delete()
 
 

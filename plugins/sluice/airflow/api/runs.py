@@ -62,19 +62,28 @@ def _dag_runs(session: Session, pipeline: Pipeline, since: datetime) -> Sequence
 
 
 def _batches(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> dict[int, tuple[RunSpan, ...]]:
-    """Returns the batches that each run's `resolve` has cut, in the order of their map indexes."""
+    """Returns the batches that each run's `resolve` has cut, in the order of their map indexes. Left out are
+    runs of which Airflow's database has a reference only: an XCom backend keeps their batches elsewhere."""
     statement = select(XComModel.dag_run_id, XComModel.value).where(
         XComModel.dag_run_id.in_(run_ids),
         XComModel.task_id == _BATCHES,
         XComModel.key == "return_value",
         XComModel.map_index == -1,
     )
-    return {run: _spans(value, pipeline) for run, value in session.execute(statement)}
+    cut_by_run = {run: _kept_value(value) for run, value in session.execute(statement)}
+    return {run: _spans(cut, pipeline) for run, cut in cut_by_run.items() if isinstance(cut, list)}
 
 
-def _spans(value: Any, pipeline: Pipeline) -> tuple[RunSpan, ...]:
-    cut = json.loads(value) if isinstance(value, str) else value
-    return tuple(_span(from_xcom(batch, pipeline.slice)) for batch in cut or ())
+def _kept_value(value: Any) -> Any:
+    """Returns the value itself where it is no JSON: then it is a backend's reference."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError:
+        return value
+
+
+def _spans(cut: Sequence[dict[str, str]], pipeline: Pipeline) -> tuple[RunSpan, ...]:
+    return tuple(_span(from_xcom(batch, pipeline.slice)) for batch in cut)
 
 
 def _span(slices: SliceRange) -> RunSpan:
