@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 
 _ERRORS_OF_SECONDS = 900
 T = TypeVar("T")
+Silent = dict[ProblemSource, list[str]]
+"""The errors of sources that do not answer: several clusters, or tries, may have one each."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,13 @@ def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
 def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     """Reads everything that the watch judges, and changes nothing. Raises LakeUnavailable."""
     slices = watched_range(pipeline, now)
-    silent: dict[ProblemSource, str] = {}
+    silent: Silent = defaultdict(list)
     surveyed_backlog = _unless_silent(
         ProblemSource.CLICKHOUSE, silent, lambda: seen_backlog(pipeline, lake, slices.start)
     )
     older = backlog_before(pipeline, lake, slices.start) if surveyed_backlog is None else surveyed_backlog
     inquiry = ask_oldest(pipeline, lake, older, slices, now)
     boundaries, mute, lost = inquiry.boundaries, inquiry.mute, inquiry.lost
-    silent |= {ProblemSource.KAFKA: "; ".join(mute.values())} if mute else {}
     units = units_of(pipeline, slices, boundaries)
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
     ledgers, server = _clickhouse(pipeline, lake, slices, silent)
@@ -112,9 +114,8 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     oldest = statuses(pipeline, (*inquiry.oldest, *inquiry.landed), boundaries, inquiry.landed, {}, now, lost)
     updated_backlog = older.seen(status for status in oldest if status.manifest is not None)
     topics_now, errors = ask_topics(answering) if answering.kafka else ({}, [])
-    if errors:
-        silent[ProblemSource.KAFKA] = errors[0]
-    errors += mute.values()
+    errors = [*mute.values(), *errors]
+    silent[ProblemSource.KAFKA] += errors
     return Observation(
         slices=slices,
         boundaries=boundaries,
@@ -125,7 +126,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         server=server,
         older=older.seen(oldest),
         oldest=tuple(oldest),
-        silent=silent,
+        silent=_reasons(silent),
         changes=tuple(changes_of(lake, manifests, manifests, log.info)),
         added=tuple(additions_in(lake, slices)),
         landed=manifests,
@@ -135,7 +136,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
 
 
 def _clickhouse(
-    pipeline: Pipeline, lake: Lake, slices: SliceRange, silent: dict[ProblemSource, str]
+    pipeline: Pipeline, lake: Lake, slices: SliceRange, silent: Silent
 ) -> tuple[Ledgers | None, ServerFacts | None]:
     def ask() -> tuple[Ledgers, ServerFacts]:
         with connect_shards(pipeline) as servers:
@@ -161,9 +162,7 @@ def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
     )
 
 
-def _topics(
-    pipeline: Pipeline, unit_statuses: Sequence[UnitStatus], silent: dict[ProblemSource, str]
-) -> FactsByTopic:
+def _topics(pipeline: Pipeline, unit_statuses: Sequence[UnitStatus], silent: Silent) -> FactsByTopic:
     """Settings and log of the topics that still have something to land: only those can lose it."""
     waiting = {
         (status.unit.cluster, r.topic)
@@ -187,7 +186,12 @@ def _topics(
     return topics
 
 
-def _unless_silent(source: ProblemSource, silent: dict[ProblemSource, str], ask: Callable[[], T]) -> T | None:
+def _reasons(silent: Silent) -> dict[ProblemSource, str]:
+    """Returns each source that has an error, with all its different ones."""
+    return {source: "; ".join(dict.fromkeys(errors)) for source, errors in silent.items() if errors}
+
+
+def _unless_silent(source: ProblemSource, silent: Silent, ask: Callable[[], T]) -> T | None:
     """Returns what `ask` answers; None when the source is unavailable, which is noted in `silent`.
 
     Raises: LakeUnavailable.
@@ -198,5 +202,5 @@ def _unless_silent(source: ProblemSource, silent: dict[ProblemSource, str], ask:
         expected = KafkaUnavailable if source is ProblemSource.KAFKA else Unavailable
         if not isinstance(error, expected):
             raise
-        silent[source] = str(error)
+        silent[source].append(str(error))
         return None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
 from sluice.clients.lake import layout
+from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
+from sluice.errors import KafkaUnavailable
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import OffsetRange, encode
 from sluice.page.retention import retention_of
@@ -15,6 +18,7 @@ from sluice.page.retention_facts import read_retention
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.unit_state import UnitState
+from sluice.watch import observe as observing
 from sluice.watch.problems import ProblemSource
 from tests.support.fakes import FakeTopic
 from tests.support.page_world import START, manifest, pipeline, unit
@@ -85,6 +89,26 @@ def test_a_silent_source_is_one_problem_and_neither_begins_nor_ends_another(
     world.away, world.kafka.silent = False, set()
     (back,) = world.heard(spec, now.add(minutes=10))
     assert back.startswith(f"OVER unavailable: {source} (open since 2026-11-20T14:45")
+
+
+def test_each_cluster_that_is_silent_is_told(world: World, monkeypatch: pytest.MonkeyPatch):
+    """dc1 does not resolve; dc2 and dc3 do, from boundaries that are stored, and are silent then."""
+    clusters = [{"cluster": f"dc{n}", "bootstrap": "x:1", "topics": ["t"]} for n in (1, 2, 3)]
+    spec, now = pipeline(kafka=clusters), START.add(hours=4)
+    for name in ("dc2", "dc3"):
+        world.kafka.topics[name, "t"] = FakeTopic("u", {0: records({0: 5})})
+    world.kafka.silent = {"dc1"}
+    errors = {name: str(KafkaUnavailable(name, "x:1", "no answer")) for name in ("dc2", "dc3")}
+    monkeypatch.setattr(observing, "ask_topics", lambda _: ({}, list(errors.values())))
+
+    def inquiry(cluster: Cluster) -> NoReturn:
+        raise KafkaUnavailable(cluster.cluster, "x:1", "no answer")
+
+    monkeypatch.setattr(observing, "open_inquiry", inquiry)
+    seen = world.observe(spec, now)
+    first, *others = seen.silent[ProblemSource.KAFKA].split("; ")
+    assert "dc1" in first and others == list(errors.values())
+    assert seen.lag.errors == [first, *others]
 
 
 def test_records_that_wait_are_noticed_while_clickhouse_is_silent(world: World):
