@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from sluice.clients.lake.base import Lake
@@ -9,12 +10,12 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.forget.forget_due import keep_since
 from sluice.page.pipeline_models import Keeping, NextForgotten
 from sluice.plan.due import KeepEdges, begins, due_slices, known_until
-from sluice.slices import SliceRange, utc
+from sluice.slices import Slice, SliceRange, utc
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.file_versions import read_versions
 from sluice.state.month_store import read_summaries
 
-_BEFORE, _SPAN = timedelta(days=31), timedelta(days=366)
+_YEAR = timedelta(days=366)
 
 
 def read_keeping(pipeline: Pipeline, lake: Lake, boundaries: Boundaries, now: datetime) -> Keeping | None:
@@ -50,13 +51,22 @@ def _next(
     hours = None if span is None else known_until(span[0], edges, pipeline.slice)
     if hours is None:
         return []
-    start = max(hours.start, datetime.__sub__(now, age + _BEFORE))
-    near = SliceRange.widen(start, min(hours.end, start + _SPAN), pipeline.slice)
-    slice_ = next(due_slices(pipeline, read_summaries(lake, near), edges), None)
+    slice_ = next(_due(pipeline, lake, hours, edges), None)
     if slice_ is None:
         return []
     at = max(slice_.end + age, begins(keep_since(pipeline.keep, read_versions(lake)), now))
     return [NextForgotten(what=what, slice=slice_.id, at=utc(at).isoformat(timespec="seconds"))]
+
+
+def _due(pipeline: Pipeline, lake: Lake, hours: SliceRange, edges: KeepEdges) -> Iterator[Slice]:
+    """Yields the slices that still have such files, the oldest first. Reads a year at a time: a `keep` that
+    is new finds files of any age."""
+    start = hours.start
+    while start < hours.end:
+        end = min(hours.end, start + _YEAR)
+        year = SliceRange.widen(start, end, pipeline.slice)
+        yield from due_slices(pipeline, read_summaries(lake, year), edges)
+        start = end
 
 
 def _seconds(length: timedelta | None) -> int | None:

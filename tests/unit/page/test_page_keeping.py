@@ -16,6 +16,7 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_versions import note_version, read_versions
 from sluice.state.manifests import read_manifests
 from sluice.state.month_store import note
+from sluice.state.months import UnitSummary, encode, key_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
@@ -85,6 +86,24 @@ def test_what_goes_next_and_when(lake: MemoryLake):
     assert found is not None and [one.slice for one in found.following] == ["2026-01-01T01Z"]
     only = asked(lake, tables="90d")
     assert only is not None and (only.lake_seconds, only.following) == (None, [])
+
+
+@pytest.mark.parametrize("years", [1, 3, 8])
+def test_a_keep_that_is_new_begins_with_the_oldest_files(lake: MemoryLake, years: int):
+    """It is younger than the files by years. At last the old ones are forgotten, and the next are far from
+    them."""
+    spec, now = pipeline(keep={"lake": "30d"}), START.add(years=years, days=90)
+    known = BoundaryLog(lake).read()
+    found = read_keeping(spec, lake, known, now)
+    at = f"{now.add(days=7):%Y-%m-%dT%H:%M:%S}+00:00"
+    assert found is not None
+    assert found.following == [NextForgotten(what="files", slice="2026-01-01T00Z", at=at)]
+    lake.put(key_of("2026-01"), encode({}))
+    last = START.add(years=years)
+    summaries = {f"{last:%Y-%m-%dT%HZ}": {"dc1": UnitSummary("complete", "s")}}
+    lake.put(key_of(f"{last:%Y-%m}"), encode(summaries))
+    found = read_keeping(spec, lake, known, now)
+    assert found is not None and [one.slice for one in found.following] == [f"{last:%Y-%m-%dT%HZ}"]
 
 
 def test_since_when_the_file_forgets_so(lake: MemoryLake):
