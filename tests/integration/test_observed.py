@@ -296,7 +296,7 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
     sent = {name for name, samples in listener.samples.items() if samples}
     only_in_trouble = {
         *("records_unparsed", "offsets_lost", "rows_rejected", "anomalies_found", "step_errors"),
-        *("retention_seconds_left", "column_misfit_share", "bytes_discarded"),
+        *("column_misfit_share", "bytes_discarded"),
     }
     weeks_later = {"rows_expected", "rows_usual_least", "units_forgotten", "bytes_forgotten"}
     without_a_disk = {"lake_free_bytes"}  # a bucket has no end

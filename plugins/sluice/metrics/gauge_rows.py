@@ -82,7 +82,7 @@ GAUGES = metrics(
     (
         "retention_seconds_left",
         "seconds",
-        "Until Kafka deletes the first hour that has not landed",
+        "Until Kafka deletes the first hour that has not landed; 100 years where it deletes none",
         "pipeline",
     ),
     ("rows_per_slice", "rows", "Rows of the newest landed slice", "pipeline cluster"),

@@ -20,7 +20,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.observe import Observation
 from sluice.watch.problems import LogStart, ProblemKind, ProblemSource
-from sluice.watch.retention import threats
+from sluice.watch.retention import FOR_EVER_SECONDS, threats
 from sluice.watch.server import WATCHED
 from sluice.watch.slice_gauges import newest_slices
 from sluice.watch.watch import Watched
@@ -55,8 +55,9 @@ def _hours(
     deletions = [
         threat.at for threat in threats((*observation.oldest, *statuses), observation.topics, earlier, now)
     ]
-    if deletions:
-        yield sample("retention_seconds_left", (min(deletions) - now).total_seconds(), pipeline=name)
+    if deletions or ProblemSource.KAFKA not in observation.silent:
+        left = (min(deletions) - now).total_seconds() if deletions else FOR_EVER_SECONDS
+        yield sample("retention_seconds_left", left, pipeline=name)
     if observation.server is not None:
         yield from _complete(pipeline, statuses, observation.older, now)
     landed = [status for status in statuses if status.manifest is not None]
@@ -92,6 +93,8 @@ def _newest(statuses: Iterable[UnitStatus]) -> list[UnitStatus]:
 
 
 def _partitions(name: str, observation: Observation) -> Iterator[MetricSample]:
+    """Yields the lag, and what is known of the partitions that are furthest behind. Of one that is no longer
+    among them the last values stay, until the receiver drops them."""
     partitions = sorted(observation.lag.partitions, key=lambda p: -p.records)
     if not observation.lag.errors:
         yield sample("lag_records", sum(p.records for p in partitions), pipeline=name)

@@ -13,7 +13,7 @@ from sluice.slices import from_ms, utc
 from sluice.state.status import UnitStatus
 from sluice.watch.problems import LogStart, Problem, ProblemKind, ProblemSource
 
-_FOR_EVER_SECONDS = 100 * 366 * 86_400
+FOR_EVER_SECONDS = 100 * 366 * 86_400
 _OVER = 2
 """How often `alarms.retention` has to be left before a problem is over. Between two moves of a log start its
 pace falls to half, and the next move doubles it again: a problem would be over, and new, with each move."""
@@ -97,7 +97,7 @@ def _by_movement(
 def _after(instant: datetime, seconds: float) -> datetime | None:
     """Returns None beyond what a date can hold: settings may say 2^63 ms, and a first record may be stamped
     -1."""
-    return instant + timedelta(seconds=seconds) if seconds < _FOR_EVER_SECONDS else None
+    return instant + timedelta(seconds=seconds) if seconds < FOR_EVER_SECONDS else None
 
 
 def seen_at(earlier: LogStart | None, offset: int, now: datetime) -> LogStart:

@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from sluice.clients.kafka.topic_facts import PartitionFacts
 from sluice.flow.verify.verdict import Verdict
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from sluice.watch import gauges
 from sluice.watch.notices import bounded, pending, with_notified
 from sluice.watch.observe import Observation
 from sluice.watch.problems import ProblemKind, ProblemSource, WatchState
-from sluice.watch.watch import after, problems_of
+from sluice.watch.watch import Watched, after, problems_of
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_alarms_rules import TEN, facts, ms, status, unit
 
@@ -100,6 +104,32 @@ def test_an_older_hour_is_over_when_kafka_keeps_it_longer_or_has_deleted_it():
     older = Backlog({unit(0): UnitState.EXPIRED})
     expired.sees(TEN.add(hours=26), older=older, **asked())
     assert expired.heard == ["begins", "over"]
+
+
+LEFT = "retention_seconds_left"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "silent", "left"),
+    [
+        ((status(0, UnitState.MISSING), status(1, UnitState.MISSING)), False, [52 * 3600]),
+        ((status(0, UnitState.COMPLETE), status(1, UnitState.COMPLETE)), False, [3_162_240_000]),
+        ((), False, [3_162_240_000]),
+        ((status(0, UnitState.MISSING),), True, [52 * 3600]),  # another cluster is silent
+        ((status(0, UnitState.COMPLETE),), True, []),
+    ],
+    ids=["two hours wait", "all have landed", "no hour yet", "one waits, Kafka is silent", "Kafka is silent"],
+)
+def test_the_gauge_of_what_is_left_is_sent_when_nothing_waits_too(
+    statuses: tuple[UnitStatus, ...], silent: bool, left: list[int]
+):
+    """Its last value would stay, and with it an alert. Hour 10 is kept for three days, for 52 hours more."""
+    topics = facts(PartitionFacts(0, 500, ms(TEN)), **KEPT_THREE_DAYS)
+    why = {ProblemSource.KAFKA: "no answer"} if silent else {}
+    slices, lag = SliceRange(TEN, TEN.add(hours=2)), Lag("", [], [])
+    seen = Observation(slices, Boundaries(), statuses, lag, topics, Verdict(), None, silent=why)
+    samples = gauges.watched(pipeline(), Watched(seen, (), {}, {}), "s3://lake", TEN.add(hours=20))
+    assert [sample.value for sample in samples if sample.metric.name == LEFT] == left
 
 
 def test_an_estimate_that_goes_to_and_fro_is_one_problem():
