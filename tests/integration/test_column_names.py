@@ -63,9 +63,9 @@ def test_sums_of_a_views_table_are_of_its_own_columns(world: World):
     assert views.notes == ()
     sums = {one.table.partition(".")[2]: one for one in views.view_tables}
     wanted = [sum(value(name, n) for n in EVENTS) for name in NAMES]
-    for seen in (sums["whole"].there, sums["whole"].given):
+    for seen in (sums["whole"].stored, sums["whole"].selected):
         assert seen[unit()].exact == f"({','.join(map(str, wanted))})"
-    for seen in (sums["broken"].there, sums["broken"].given):
+    for seen in (sums["broken"].stored, sums["broken"].selected):
         assert [(one.value, one.scale) for one in seen[unit()].floats] == [(n, n) for n in wanted]
 
 

@@ -93,7 +93,7 @@ def verified(world: World, pipeline: Pipeline) -> None:
     seen = read_views(world.client, pipeline, pipeline.targets[0], found, span)
     compared = [fed for fed in seen.view_tables if fed.covered]
     for fed in compared:
-        assert fed.covered == set(HOURS) and fed.there == fed.given, fed.view
+        assert fed.covered == set(HOURS) and fed.stored == fed.selected, fed.view
     # Each table is compared, or it is said that it is not.
     assert len(compared) + len(seen.notes) == len(found.stored)
     target, manifests = pipeline.targets[0], read_manifests(world.lake, HOURS)

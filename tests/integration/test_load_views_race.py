@@ -70,7 +70,7 @@ def compared(world: World) -> dict[Unit, bool]:
     found = read_table(world.client, world.database, "clicks")
     span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
     seen = read_views(world.client, pipeline, pipeline.targets[0], found, span)
-    return {u: one.there.get(u) == one.given.get(u) for one in seen.view_tables for u in one.covered}
+    return {u: one.stored.get(u) == one.selected.get(u) for one in seen.view_tables for u in one.covered}
 
 
 @pytest.mark.parametrize("point", per_commit(INSIDE, 2))
