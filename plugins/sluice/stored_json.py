@@ -12,12 +12,12 @@ from sluice.errors import SluiceError
 
 T = TypeVar("T")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises for bytes that are not the JSON that it reads, are no UTF-8, or nest too deep."""
+"""The errors of a decoder: the bytes are not the JSON that it expects, not UTF-8, or nested too deeply."""
 
 
 def decode_stored(decoder: msgspec.json.Decoder[T], data: bytes, explain: Callable[[Exception], str]) -> T:
-    """Raises SluiceError for bytes that the decoder does not read; `explain` makes its message of the reason,
-    and names the object and the remedy."""
+    """Returns the object. Raises SluiceError for bytes that the decoder cannot read: `explain` makes its
+    message, which names object, reason and remedy."""
     try:
         return decoder.decode(data)
     except UNREADABLE as error:
@@ -25,8 +25,8 @@ def decode_stored(decoder: msgspec.json.Decoder[T], data: bytes, explain: Callab
 
 
 def readable_lines(decoder: msgspec.json.Decoder[T], data: bytes) -> Iterator[T]:
-    """Yields what is in the lines of an object that is no evidence of anything. Lines that the decoder does
-    not read, because they are damaged or of another version, are left out."""
+    """Yields the lines of an object that serves estimates alone. Lines that the decoder cannot read, because
+    they are damaged or of another version, are left out."""
     for line in data.splitlines():
         with suppress(*UNREADABLE):
             yield decoder.decode(line)

@@ -75,7 +75,7 @@ def retry_rejected(
 
 @dataclass(frozen=True)
 class _Planned:
-    """What a retry will do, how many records match, and what the trials said."""
+    """Holds the plan of a retry, the number of records that match, and the outcome of each trial."""
 
     plan: RetryPlan
     matching: int

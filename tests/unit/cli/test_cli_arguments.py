@@ -115,6 +115,6 @@ def test_any_arguments(config: Path, words: list[str]):
 
 @pytest.mark.parametrize("number", ["nan", "inf", "1e400", "1e300", "0", "-1", "86401"])
 def test_seconds_that_nothing_can_wait(number: str):
-    code, _, told = ended(["status", "ads", "--watch", "--every", number])
-    assert (code, told.count("\n")) == (2, 1)
-    assert told.startswith("sluice: Input should be ")
+    code, _, message = ended(["status", "ads", "--watch", "--every", number])
+    assert (code, message.count("\n")) == (2, 1)
+    assert message.startswith("sluice: Input should be ")

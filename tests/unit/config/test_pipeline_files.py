@@ -234,8 +234,8 @@ def test_what_is_about_a_secret_is_none(folder: Path) -> None:
         "spark.local.dir": "${PWD}/tmp",
     }
     lines = "".join(f"  {key}: '{value}'\n" for key, value in settings.items())
-    expected = settings | {"spark.local.dir": "/work/tmp"}
-    assert read(folder, f"{TEXT}spark:\n{lines}", PWD="/work").spark == expected
+    expected = settings | {"spark.local.dir": "/srv/sluice/tmp"}
+    assert read(folder, f"{TEXT}spark:\n{lines}", PWD="/srv/sluice").spark == expected
 
 
 @pytest.mark.parametrize(

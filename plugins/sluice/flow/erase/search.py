@@ -24,7 +24,7 @@ Tables = Mapping[str, Mapping[Unit, int]]
 
 @dataclass
 class Searched:
-    """What one pass over the units has found. `rows` of the person by type; `rejected` records."""
+    """Counts what one pass over the units found: the person's `rows` by type, and `rejected` records."""
 
     progress: ErasureProgress = field(default_factory=ErasureProgress)
     rows: Counter[str] = field(default_factory=Counter)

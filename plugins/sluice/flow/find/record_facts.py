@@ -80,15 +80,14 @@ class RecordFacts:
     rows: tuple[LakeRow, ...] = ()
     unreadable: tuple[str, ...] = ()
     tables: tuple[TableRecord, ...] = ()
+    kafka: PartitionEdges | None = None
 
     @property
     def partly_read(self) -> bool:
-        """Whether further rows of the record may have landed, in a file that cannot be read."""
+        """Returns whether a file that cannot be read may hold further rows of the record."""
         return bool(self.unreadable) and self.manifest is not None and self.manifest.rows is not None
 
     @property
     def found(self) -> bool:
-        """Whether the lake or a table has something of the record."""
+        """Returns whether the lake or a table has something of the record."""
         return bool(self.rows) or any(table.rows or table.misfits for table in self.tables)
-
-    kafka: PartitionEdges | None = None

@@ -39,8 +39,8 @@ class Format:
 
 
 class _ByNumber:
-    """What the messages' schema ids stand for: each is asked for once, and a bad one is bad for all. After
-    MOST_WITHOUT_SCHEMA bad ones no further id is asked for."""
+    """Keeps the schema of each id, or the reason why it has none. The registry is asked for an id once, and
+    for no further id after MOST_WITHOUT_SCHEMA that have none."""
 
     kind: str
 
