@@ -24,7 +24,7 @@ from sluice.plan.plan import refuse_forgotten
 from sluice.slices import SliceRange
 from sluice.state.manifests import read_manifests, units_in
 from sluice.state.survey import survey
-from tests.history.model import HOURS, TOPICS, FileNow, Record
+from tests.support.history_model import HOURS, TOPICS, FileNow, Record
 from tests.support.landing_world import START, InProcess, World, hours
 
 _OWN = (

@@ -25,9 +25,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.history.model import HOURS, FileNow, Model
-from tests.history.world import HistoryWorld, logs
 from tests.integration.landed import client_of
+from tests.support.history_model import HOURS, FileNow, Model
+from tests.support.history_world import HistoryWorld, logs
 from tests.support.landing_world import hours
 
 pytestmark = pytest.mark.integration
