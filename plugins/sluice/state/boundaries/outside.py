@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pendulum
 
+from sluice.config.pipeline import Pipeline
 from sluice.state.boundaries.model import Boundaries
 
 
@@ -48,6 +49,13 @@ def outside(
         if start is not None and start < column.offset(0):
             found.append(Outside(cluster, topic, number, start, column.offset(0), first))
     return tuple(found)
+
+
+def outside_at_most(pipeline: Pipeline, boundaries: Boundaries) -> str:
+    """Returns one line on all topics as they were when their first boundaries were stored; Kafka is not
+    asked."""
+    topics = [(cluster.cluster, topic) for cluster in pipeline.kafka for topic in cluster.topics]
+    return outside_words((part for name in topics for part in outside(boundaries, *name)), at_most=True)
 
 
 def outside_words(parts: Iterable[Outside], at_most: bool = False) -> str:

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.cli.lag import Behind, lines
 from sluice.flow.resolve.resolve import resolve
+from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.notes import notes
+from sluice.plan.backlog import Backlog
 from sluice.slices import Slice, SliceRange, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.outside import outside, outside_words
@@ -100,6 +104,11 @@ def test_what_is_outside_is_said_with_its_place():
     words = outside_words(outside(BoundaryLog(log.lake).read(), *BIDS))
     assert words.startswith("4 offsets that Kafka holds are outside of every slice")
     assert "dc1/bids/0 [0, 3) before 2026-11-20T01:00Z, and 1 more partitions" in words
+    spec, hour = pipeline_of(dc1=["bids"]), SliceRange(START.add(hours=1), START.add(hours=2))
+    facts = VerifyFacts(spec, hour, hour.end, BoundaryLog(log.lake).read(), ())
+    assert [*notes(facts)] == [f"at most {words}"]
+    (line, _) = lines(Behind([], Backlog(), outside=words))
+    assert line.text == words
     log.topic.starts[0] = 2
     assert log.outside() == [2]
     assert outside_words(()) == ""
