@@ -137,7 +137,7 @@ class Examination:
         sample = self._sampled
         if isinstance(sample, SluiceError):
             raise sample
-        yield from sample_checks(self.pipeline, sample)
+        yield from sample_checks(self.pipeline, sample, pendulum.now("UTC"))
         with connect_shards(self.pipeline) as servers:
             client = next(server.client for server in servers if server.client)
             for target in self.pipeline.targets:
