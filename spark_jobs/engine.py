@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -67,6 +68,7 @@ class SparkEngine:
         self._name = name
         self._say = say
         self._spark: SparkSession | None = None
+        self.starting = 0.0  # seconds that Spark took to start
 
     def __enter__(self) -> SparkEngine:
         return self
@@ -177,7 +179,9 @@ class SparkEngine:
     def session(self) -> SparkSession:
         """Starts Spark at the first call."""
         if self._spark is None:
+            began = time.monotonic()
             self._spark = SparkSession.builder.appName(self._name).getOrCreate()
+            self.starting = round(time.monotonic() - began, 3)
             # Else Spark runs all frames of one partition each, one after another, in one task.
             self._spark.conf.set("spark.sql.unionOutputPartitioning", "false")
         return self._spark

@@ -13,6 +13,7 @@ import unzipped  # noqa: F401
 # isort: split
 import argparse
 import json
+import os
 import sys
 import time
 import uuid
@@ -27,6 +28,7 @@ from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
 from sluice.flow.land.land import land
+from sluice.flow.land.spark_needs import seconds_since_submit
 from sluice.flow.land.submit import ERROR
 from sluice.plan.modes import MODES
 from sluice.plan.unit_choice import read_choice
@@ -55,7 +57,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> dict[str, object]:
     """Lands the range and returns the summary. Raises SluiceError."""
-    started = time.monotonic()
+    started, before = time.monotonic(), seconds_since_submit(os.environ, time.time())
     pipeline = _only(read(options.config), options.cluster)
     now = pendulum.now("UTC")
     start, end = (parse_instant(text, now, pipeline.slice) for text in (options.start, options.to))
@@ -68,6 +70,7 @@ def run(options: argparse.Namespace) -> dict[str, object]:
             landing = land(pipeline, lake, slices, options.mode, token, engine, _say, only=only)
         summary = landing.summary()
         count({"units": summary["landed"], "rows": summary["records"], "bytes": summary["bytes"]})
+        count({"before": before, "starting": engine.starting})
     seconds = time.monotonic() - started
     _say(
         f"landed {summary['landed']} of {summary['units']} units: {summary['records']:,} records in "

@@ -14,7 +14,13 @@ import yaml
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from local.readiness import wait_until
 from sluice.cli.commands import commands
+from sluice.cli.options import load_pipeline
+from sluice.clients.lake.open import open_lake
+from sluice.errors import TopicRecreated
+from sluice.flow.resolve.resolve import resolve
+from sluice.slices import Slice, floor
 from tests.integration.landed import Event as Landed
 from tests.integration.landed import client_of, land, unit
 
@@ -236,3 +242,31 @@ def test_what_is_unavailable_does_not_hide_the_rest(examined: Examined, monkeypa
     code, out = examined.run()
     assert code == 3
     assert out.splitlines()[-1].endswith("fail") and "out" not in out.splitlines()[-1]
+
+
+def test_what_a_run_would_refuse_or_leave_out_of_a_topic(examined: Examined):
+    """The first boundary is that of an hour without its 30 records. Then the topic is made again."""
+    examined.publish([json.dumps(event).encode() for event in CLICKS])
+    spec = load_pipeline(examined.name, examined.path)
+    first = floor(datetime.now(UTC), spec.slice) - spec.slice
+    resolve(spec, open_lake(spec), [Slice(first)], datetime.now(UTC))
+    code, checks = examined.said()
+    (left_out,) = [line for line in lines(checks, "warn") if "outside" in line]
+    assert left_out.startswith(f"dc1/{examined.name}: 30 offsets that Kafka holds are outside of every slice")
+    assert left_out.endswith("a run from an earlier hour on reads them")
+
+    admin = KafkaAdminClient(bootstrap_servers=examined.kafka)
+    admin.delete_topics([examined.name])
+    wait_until(lambda: examined.name not in admin.list_topics(), "the topic's end", 60)
+    admin.close()
+    examined.publish([json.dumps(event).encode() for event in CLICKS[:5]])
+    code, checks = examined.said()
+    (refused,) = [line for line in lines(checks, "fail") if "was recreated" in line]
+    assert (code, refused.startswith(f"dc1/{examined.name}: topic dc1/{examined.name} was recreated")) == (
+        1,
+        True,
+    )
+    assert isinstance(
+        resolve(spec, open_lake(spec), [Slice(first - spec.slice)], datetime.now(UTC)).unreachable["dc1"],
+        TopicRecreated,
+    )

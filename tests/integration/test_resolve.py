@@ -27,6 +27,7 @@ from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.outside import outside
 from tests.support.fakes import MemoryLake
 from tests.support.long_form import per_commit
 
@@ -151,6 +152,23 @@ def test_a_record_stamped_in_the_future_is_reported_and_read_past(it: World):
     resolution = it.resolved(9, 10)
     assert [it.edges(hour) for hour in (9, 10)] == [(0, 3), (3, 4)]
     assert [(f.offset, f.timestamp) for f in resolution.future] == [(1, future)]
+
+
+def test_a_partition_that_begins_in_the_future_loses_no_record(it: World):
+    """Partition 0 has nothing else; in partition 1 an earlier record says that those before it are."""
+    it.make(partitions=2, message_timestamp_after_max_ms=str(10**15))
+    future = int(NOW.add(hours=3).timestamp() * 1000)
+    it.add(*[future] * 10)
+    it.add(future, ms(9, 1), future, ms(10, 2), partition=1)
+    it.resolved(10, 11)
+    it.add(*[future] * 4)
+    it.resolved(12)
+    assert [it.edges(hour) for hour in (10, 11, 12)] == [(0, 10), (10, 10), (10, 14)]
+    assert [it.edges(hour, 1) for hour in (10, 11, 12)] == [(2, 4), (4, 4), (4, 4)]
+    with open_topics(it.pipeline.kafka[0]) as topics:
+        starts = topics.describe(it.topic).log_starts
+    (part,) = outside(BoundaryLog(it.lake).read(), "dc1", it.topic, starts)
+    assert (part.partition, part.start, part.until, part.instant) == (1, 0, 2, TEN)
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ ROOMS = dict(
             "unit/flow/contents/contents_merging_parts",
             "unit/flow/contents/contents_merging",
         ),
-        _room("plan.lag", "unit/page/page_series"),
+        _room("plan.lag", "unit/page/page_series", "unit/plan/lag"),
         _room(
             "flow.load.casts.casts",
             "integration/casts_documents",

@@ -13,13 +13,14 @@ from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import NEWEST, known_range
 from sluice.cli.output import table_of, text_of
 from sluice.config.pipeline import Pipeline
-from sluice.plan.backlog import Backlog, unlanded
+from sluice.plan.backlog import Backlog
 from sluice.slices import floor
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
 
 if TYPE_CHECKING:
-    from sluice.plan.lag import Lag, PartitionLag
+    from sluice.plan.lag import Lag, PartitionLag, TopicsNow
+    from sluice.state.boundaries.model import Boundaries
 
 _COLUMNS = (
     TableColumn("partition", 0),
@@ -27,6 +28,8 @@ _COLUMNS = (
     TableColumn("log end", 4),
     TableColumn("records waiting", 0),
     TableColumn("behind open transaction", 2),
+    TableColumn("hours lack the topic", 2),
+    TableColumn("outside", 2),
     TableColumn("seconds", 1),
     TableColumn("records/s", 5),
 )
@@ -35,12 +38,14 @@ _COLUMNS = (
 @dataclass(frozen=True)
 class Behind:
     """How far a pipeline is behind: its newest hours, what is not complete of older ones, with `--lag` what
-    Kafka holds that has not landed, and of tables that are gone what to do."""
+    Kafka holds that has not landed, of tables that are gone what to do, and what lies outside of every
+    slice."""
 
     newest: list[UnitStatus]
     older: Backlog
     waiting: Lag | None = None
     gone: Mapping[str, str] = field(default_factory=dict)
+    outside: str = ""
 
     @property
     def seconds(self) -> int | None:
@@ -51,8 +56,15 @@ class Behind:
 
 def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = False) -> Behind:
     """Reads how far the pipeline is behind. `statuses` are those of some of its hours."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.state.boundaries.log import BoundaryLog
+    from sluice.state.boundaries.outside import outside_at_most
+
     newest, older = _newest(spec, statuses), _older(spec)
-    return Behind(newest, older, _waiting(spec, newest, older) if with_lag else None, _gone(spec, statuses))
+    boundaries = BoundaryLog(open_lake(spec)).read()
+    waiting, topics = _waiting(spec, newest, older, boundaries) if with_lag else (None, {})
+    words = _outside(spec, boundaries, topics) if with_lag else outside_at_most(spec, boundaries)
+    return Behind(newest, older, waiting, _gone(spec, statuses), words)
 
 
 def _gone(spec: Pipeline, statuses: list[UnitStatus]) -> Mapping[str, str]:
@@ -67,6 +79,8 @@ def lines(behind: Behind) -> Iterator[RenderableType]:
         yield from _partitions(behind.waiting)
     for table, remedy in behind.gone.items():
         yield text_of(f"{table}: there is no such table; {remedy}", style="bold red")
+    if behind.outside:
+        yield text_of(behind.outside, style="yellow")
     seconds = behind.seconds
     yield text_of("lag: none of the newest slices is complete" if seconds is None else f"lag: {seconds:,} s")
     if behind.older:
@@ -80,7 +94,8 @@ def as_json(behind: Behind) -> dict[str, Any]:
         older.setdefault(str(state), []).append(str(unit))
     waiting = {} if behind.waiting is None else {"waiting": asdict(behind.waiting)}
     gone = {"missing_tables": dict(behind.gone)} if behind.gone else {}
-    return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone}
+    outside = {"outside": behind.outside} if behind.outside else {}
+    return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone, **outside}
 
 
 def _newest(spec: Pipeline, statuses: list[UnitStatus]) -> list[UnitStatus]:
@@ -93,14 +108,32 @@ def _newest(spec: Pipeline, statuses: list[UnitStatus]) -> list[UnitStatus]:
     return statuses if statuses and statuses[-1].unit.slice.end >= last else survey(spec, slices)
 
 
-def _waiting(spec: Pipeline, newest: list[UnitStatus], older: Backlog) -> Lag:
+def _waiting(
+    spec: Pipeline, newest: list[UnitStatus], older: Backlog, boundaries: Boundaries
+) -> tuple[Lag, TopicsNow]:
     from sluice.clients.lake.open import open_lake
+    from sluice.flow.choose_backlog import seen_backlog
     from sluice.plan.lag import ask_topics, lag_of
-    from sluice.state.boundaries.log import BoundaryLog
+    from sluice.plan.older_unread import older_unread
 
     topics, errors = ask_topics(spec)
-    spans = unlanded(older, BoundaryLog(open_lake(spec)).read())
-    return lag_of(newest, topics, errors, pendulum.now("UTC"), spans)
+    now, lake = pendulum.now("UTC"), open_lake(spec)
+    until = newest[0].unit.slice.start if newest else floor(now, spec.slice)
+    open_units = older if until <= now - spec.heal else seen_backlog(spec, lake, until)
+    unread = older_unread(spec, lake, until, boundaries, open_units)
+    return lag_of(newest, topics, errors, now, boundaries, unread), topics
+
+
+def _outside(spec: Pipeline, boundaries: Boundaries, topics: TopicsNow) -> str:
+    """Returns what Kafka holds now before the first boundaries, of the clusters that answer."""
+    from sluice.state.boundaries.outside import outside, outside_words
+
+    return outside_words(
+        part
+        for (cluster, topic), now in topics.items()
+        if boundaries.uuid(cluster, topic) == now.state.uuid
+        for part in outside(boundaries, cluster, topic, now.state.log_starts)
+    )
 
 
 def _older(spec: Pipeline) -> Backlog:
@@ -116,14 +149,18 @@ def _partitions(waiting: Lag) -> Iterator[RenderableType]:
     """Yields what has not landed, by partition."""
     yield table_of("not landed yet", _COLUMNS, [_partition(p) for p in waiting.partitions])
     yield from (text_of(error, style="bold red") for error in waiting.errors)
-    held = sum(p.held for p in waiting.partitions)
+    held, lacking = (sum(getattr(p, kind) for p in waiting.partitions) for kind in ("held", "lacking"))
     behind = f", {held:,} of them behind open transactions" if held else ""
-    yield text_of(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka{behind}")
+    passed = (
+        f", {lacking:,} of them in hours that landed without the topic: reland brings them" if lacking else ""
+    )
+    yield text_of(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka{behind}{passed}")
 
 
 def _partition(p: PartitionLag) -> tuple[object, ...]:
     name = f"{p.cluster}/{p.topic}/{p.partition}"
-    return name, _known(p.landed_until), p.log_end, p.records, p.held, _known(p.seconds), p.rate
+    counts = p.records, p.held, p.lacking, p.outside
+    return name, _known(p.landed_until), p.log_end, *counts, _known(p.seconds), p.rate
 
 
 def _known(value: int | None) -> object:

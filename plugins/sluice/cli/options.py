@@ -9,11 +9,12 @@ import pendulum
 import typer
 
 from sluice.cli.instants import read_day, read_instant
+from sluice.cli.output import progress
 from sluice.config.chosen_tables import Tables, tables_for
 from sluice.config.files import find, pipeline_names, read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import EndInFuture, WrongUse
-from sluice.slices import FIRST, SliceRange
+from sluice.slices import FIRST, SliceRange, floor
 
 PipelineArgument = Annotated[
     str,
@@ -102,11 +103,29 @@ def check_mode(mode: str) -> str:
 
 
 def asked_range(pipeline: Pipeline, start: str | None, end: str | None, day: str | None) -> SliceRange:
-    """Returns the range of a command that needs one. Raises WrongUse without, as `day_or` and `slice_range`
-    do."""
+    """Returns the range of a command that needs one. `now` is the end of the last slice that has been over
+    for `settle`, as for the hourly runs: a newer one is named, and not in the range. Raises WrongUse without
+    a range, as `day_or` and `slice_range` do."""
     if day is None and (start is None or end is None):
         raise WrongUse("name the range: --from A --to B, or --day DAY")
-    return slice_range(pipeline, *day_or(pipeline, start, end or NOW, day))
+    first, until = day_or(pipeline, start, end or NOW, day)
+    now = pendulum.now("UTC")
+    if until != NOW:
+        return slice_range(pipeline, first, until, now)
+    if line := unsettled(pipeline, now):
+        progress(line)
+    return slice_range(pipeline, first, until, now - pipeline.settle)
+
+
+def unsettled(pipeline: Pipeline, now: pendulum.DateTime) -> str:
+    """Names the slice that is over and still settles; empty where there is none."""
+    settled, newest = (floor(at, pipeline.slice) for at in (now - pipeline.settle, now))
+    if settled == newest:
+        return ""
+    return (
+        f"`now` is {settled:%Y-%m-%dT%H:%MZ}: the slice that ended at {newest:%H:%MZ} settles until "
+        f"{newest + pipeline.settle:%H:%M:%SZ} (`settle`)"
+    )
 
 
 def refuse_future(slices: SliceRange) -> None:
@@ -127,12 +146,14 @@ def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> 
     return first.isoformat(), until.isoformat()
 
 
-def slice_range(pipeline: Pipeline, start: str | None, end: str) -> SliceRange:
+def slice_range(
+    pipeline: Pipeline, start: str | None, end: str, now: pendulum.DateTime | None = None
+) -> SliceRange:
     """Returns the whole slices that hold `[start, end)`; without a start, the last `heal`.
 
     Raises WrongUse for more than a command takes at once.
     """
-    now = pendulum.now("UTC")
+    now = pendulum.now("UTC") if now is None else now
     until = read_instant(end, now, pipeline.slice)
     since = max(until - pipeline.heal, FIRST) if start is None else read_instant(start, now, pipeline.slice)
     return SliceRange.widen(since, until, pipeline.slice).at_most()

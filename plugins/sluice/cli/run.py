@@ -34,6 +34,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import Conservation, SluiceError, WrongUse
 from sluice.plan.waiting import waiting, waits
 from sluice.slices import SliceRange
+from sluice.state.rejected_total import rejected_by_reason
 from sluice.state.status import UnitStatus
 
 _ROUNDS = 5
@@ -83,11 +84,27 @@ def run(
         if backfill:
             statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables, config)
-        if json:
-            print_json({"pipeline": spec.name, "units": [as_json(spec, s) for s in statuses]})
-        else:
-            show_hours(spec, statuses, f"{spec.name} {slices}", wide)
+        _show(spec, slices, statuses, json, wide)
+        _tell_far_times(spec, statuses)
         refuse_missing(spec, statuses, mode, token, silent)
+
+
+def _show(spec: Pipeline, slices: SliceRange, statuses: list[UnitStatus], json: bool, wide: bool) -> None:
+    if json:
+        units = [as_json(spec, s) for s in statuses]
+        print_json({"pipeline": spec.name, "rejected": rejected_by_reason(statuses), "units": units})
+    else:
+        show_hours(spec, statuses, f"{spec.name} {slices}", wide)
+
+
+def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:
+    """Says it where all times are decades away: of what has landed, and of what lies before all slices."""
+    from sluice.flow.far_outside import far_outside
+    from sluice.plan.far_rows import far_rows
+
+    for line in (far_rows(spec, statuses), far_outside(spec)):
+        if line:
+            progress(line)
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from sluice.manifest import Manifest
 from sluice.plan.waiting import missing_lines
 from sluice.plan.waiting import waiting as waiting_of
 from sluice.state.ledger import LedgerRow
+from sluice.state.rejected_total import rejected_by_reason, rejected_words
 from sluice.state.row_balance import balance_of, without_table
 from sluice.state.status import UnitStatus
 
@@ -131,6 +132,8 @@ def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind
         held = [s.tables[target.table] for s in statuses if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
         yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
+    if rejected := rejected_words(spec.name, statuses):
+        yield text_of(rejected, style="yellow")
     if (balance := balance_of(spec, statuses)).landed:
         yield text_of(str(balance))
     for line in missing_lines(spec, statuses):
@@ -139,7 +142,9 @@ def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind
 
 
 def _answer(spec: Pipeline, statuses: list[UnitStatus], behind: Behind) -> dict[str, Any]:
-    answer = {"pipeline": spec.name, **lag.as_json(behind), "units": [as_json(spec, s) for s in statuses]}
+    rejected = rejected_by_reason(statuses)
+    units = [as_json(spec, s) for s in statuses]
+    answer = {"pipeline": spec.name, **lag.as_json(behind), "rejected": rejected, "units": units}
     if len(spec.clusters) > 1:
         left = waiting_of(spec, statuses)
         answer["missing"] = {part.cluster: [unit.slice.id for unit in part.units] for part in left}

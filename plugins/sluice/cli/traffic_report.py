@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pendulum
 
@@ -20,7 +20,7 @@ _LONGEST, _SHORTEST = 40, 10  # of the longest bar
 _BESIDE = 62  # what hour, counts and borders of the table take
 NOT_LANDED = "not landed"
 _HOUR = 3600
-_HOURS_SEEN = 24  # as the view gives them, up to the last hour that its server has loaded
+_HOURS_SEEN, _HOURS_AHEAD = 24, 24  # as the view gives them, around the last hour that its server has loaded
 _SEEN, _AWAITED = "█", "░"
 
 
@@ -44,11 +44,8 @@ class TrafficHour:
 
 def added(parts: Iterable[TrafficHour]) -> list[TrafficHour]:
     """Returns one for each hour and value, in order: of several shards, or with one value of several fields.
-    An hour that one of the shards has not seen has not landed, and one before the hours that the shard gives
-    which is furthest is left out: its rows are not among the parts."""
+    An hour that one of the parts has not seen has not landed."""
     parts = list(parts)
-    last_seen = max((part.at for part in parts if part.seen is not None), default=0)
-    parts = [part for part in parts if part.at > last_seen - _HOURS_SEEN * _HOUR]
     sums: dict[tuple[int, str], TrafficHour] = {}
     unseen = {part.at for part in parts if part.seen is None}
     for part in parts:
@@ -59,6 +56,22 @@ def added(parts: Iterable[TrafficHour]) -> list[TrafficHour]:
             *key, _sum(total.expected, part.expected), None if seen is None else int(seen)
         )
     return [sums[key] for key in sorted(sums)]
+
+
+def of_shards(shards: Iterable[Sequence[TrafficHour]]) -> list[TrafficHour]:
+    """Adds what shards give up to different last hours: of each the hours that every one of them gives, which
+    are 24 up to its own last hour and 24 after it. One that the shard behind has not seen has not landed."""
+    given = [(last, parts) for parts in shards if (last := _last_seen(parts)) is not None]
+    if not given:
+        return []
+    nearest, furthest = min(last for last, _ in given), max(last for last, _ in given)
+    first, end = furthest - _HOURS_SEEN * _HOUR, nearest + _HOURS_AHEAD * _HOUR
+    common = [part for _, parts in given for part in parts if first < part.at <= end]
+    return added(part if part.at <= nearest else replace(part, seen=None) for part in common)
+
+
+def _last_seen(parts: Iterable[TrafficHour]) -> int | None:
+    return max((part.at for part in parts if part.seen is not None), default=None)
 
 
 def hourly(hours: Iterable[TrafficHour]) -> list[TrafficHour]:
@@ -140,7 +153,7 @@ def _bar(hour: TrafficHour, most: float, width: int) -> str:
 def traffic_of(pipeline: Pipeline, spec: Counts) -> list[TrafficHour]:
     """By hour and the first field. Raises Refused before anything was loaded, and what the clients raise."""
     with connect_shards(pipeline) as servers:
-        return added(hour for server in servers for hour in _read(server.reached, spec))
+        return of_shards([_read(server.reached, spec) for server in servers])
 
 
 def _read(client: Client, spec: Counts) -> list[TrafficHour]:

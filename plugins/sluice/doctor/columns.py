@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sluice.clients.clickhouse.sql import identifier, table
@@ -17,7 +18,9 @@ from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.casts.fillable import RULES
 from sluice.infer.column import column
+from sluice.infer.far_times import far_times
 from sluice.safe_text import visible
+from sluice.slices import to_ms
 from sluice.type_fields import FieldPath
 
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -106,13 +109,17 @@ def column_name(path: FieldPath, taken: set[str]) -> str:
     return name
 
 
-def sample_checks(pipeline: Pipeline, sample: EventSample) -> Iterator[Check]:
-    """Yields what of the sample would not be landed as rows, and which types go to no table."""
+def sample_checks(pipeline: Pipeline, sample: EventSample, now: datetime) -> Iterator[Check]:
+    """Yields what of the sample would not be landed as rows, and which types go to no table, and
+    whether its times are those of `now`."""
     total = len(sample.events) + sum(sample.refused.values())
     yield ok(Area.SCHEMA, "sample", f"{total:,} records, types: {_counted(sample.types())}")
     for reason, count in sorted(sample.refused.items()):
         remedy = "correct `event` in the pipeline file, or the producer; they go to the lake's _rejected/"
         yield warn(Area.SCHEMA, "sample", f"{count:,} of {total:,} records are unparsed: {reason}", remedy)
+    if far := far_times(pipeline.event.time, sample.times, to_ms(now)):
+        finding, _, remedy = far.partition("; ")
+        yield warn(Area.SCHEMA, "event.time", finding, remedy)
     routed = {t for target in pipeline.targets for t in pipeline.routed(target, sample.types())}
     for name, count in sample.types().items():
         if name not in routed:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.clients.kafka.samples import SampledRecord
-from sluice.config.event import Event
+from sluice.config.event import Event, TypeSource
 from sluice.doctor.check import Area, Check, ok
-from sluice.flow.land.reject_reasons import TOO_LARGE
+from sluice.flow.land.reject_reasons import TOO_LARGE, Unparsed
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
+from sluice.flow.land.task.fields import fields_of, slow_read
 from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.land.task.unpack import UnpackedEvents
+from sluice.infer.far_times import NumberSpan
 from sluice.infer.values import loads
 from sluice.mask.mask_rules import MaskRules
 from sluice.mask.unit_mask import UnitMask
@@ -45,10 +48,12 @@ class Sampled:
 
 @dataclass(frozen=True)
 class EventSample:
-    """`refused` counts the records, and rows of records, that could not be landed as rows, by reason."""
+    """`refused` counts the records, and rows of records, that could not be landed as rows, by reason.
+    `times`: the numbers of the time field, of all of them."""
 
     events: tuple[Sampled, ...]
     refused: Mapping[str, int]
+    times: NumberSpan = field(default_factory=NumberSpan)
 
     def types(self) -> dict[str, int]:
         counts: dict[str, int] = defaultdict(int)
@@ -78,10 +83,12 @@ def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | N
     )
     parser = Parser(event)
     pieces = opener(event, decoding).open(columns, np.zeros(count, np.int64))
-    return joined([refused, *(_sample(parser, piece, records) for piece in pieces)])
+    return joined([refused, *(_sample(event, parser, piece, records) for piece in pieces)])
 
 
-def _sample(parser: Parser, piece: UnpackedEvents, records: Sequence[SampledRecord]) -> EventSample:
+def _sample(
+    event: Event, parser: Parser, piece: UnpackedEvents, records: Sequence[SampledRecord]
+) -> EventSample:
     parsed = parser.parse(piece.events)
     refused = Counter([*parsed.refused.values(), *piece.refused.values()])
     places = range(len(records)) if piece.positions is None else piece.positions
@@ -90,7 +97,19 @@ def _sample(parser: Parser, piece: UnpackedEvents, records: Sequence[SampledReco
         Sampled(parser.types.names[code], records[places[row]], payload.decode())
         for code, row, payload in zip(parsed.types, parsed.rows, payloads, strict=True)
     )
-    return EventSample(tuple(events), dict(refused))
+    return EventSample(tuple(events), dict(refused), _numbers(event, piece.events.values.to_pylist()))
+
+
+def _numbers(event: Event, values: Iterable[bytes | None]) -> NumberSpan:
+    """Reads the time field of what is refused, too. Nothing of times that are no numbers."""
+    span = NumberSpan()
+    if event.time.record or event.time.format == "iso8601":
+        return span
+    time_field = fields_of(Event(type=TypeSource(topic=True), time=event.time))
+    for value in values:
+        with suppress(Unparsed):
+            span.take(slow_read(value or b"", time_field))
+    return span
 
 
 def masked(sample: EventSample, rules: MaskRules | None) -> EventSample:
@@ -111,11 +130,13 @@ def joined(samples: Iterable[EventSample]) -> EventSample:
     """Several topics' samples as one."""
     events: list[Sampled] = []
     refused: dict[str, int] = defaultdict(int)
+    times = NumberSpan()
     for sample in samples:
         events += sample.events
+        times.take((sample.times.low, sample.times.high))
         for reason, count in sample.refused.items():
             refused[reason] += count
-    return EventSample(tuple(events), dict(refused))
+    return EventSample(tuple(events), dict(refused), times)
 
 
 def fields(events: Iterable[Mapping[str, Any]]) -> dict[FieldPath, list[Any]]:

@@ -25,7 +25,7 @@ from sluice.doctor.check import Area, Check, guarded, ok
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.doctor.columns import fit_checks, sample_checks
 from sluice.doctor.events import EventSample, format_checks, joined, masked, parse
-from sluice.doctor.kafka import topic_checks
+from sluice.doctor.kafka import boundary_checks, topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
 from sluice.doctor.missing_table import ddl_command, missing
@@ -36,6 +36,8 @@ from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.load.target_checks import inspect_target
 from sluice.mask.mask_rules import mask_rules, said_by
 from sluice.slices import SliceRange
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
 from sluice.state.shard_ledgers import check_different
 
 
@@ -86,7 +88,17 @@ class Examination:
                 yield from guarded(Area.KAFKA, place, partial(self._topic, inquiry, topic))
 
     def _topic(self, inquiry: TopicInquiry, topic: str) -> Iterator[Check]:
-        return topic_checks(self.pipeline, inquiry.facts(topic), self.slices.start, pendulum.now("UTC"))
+        facts = inquiry.facts(topic)
+        yield from topic_checks(self.pipeline, facts, self.slices.start, pendulum.now("UTC"))
+        yield from boundary_checks(facts, self._boundaries)
+
+    @cached_property
+    def _boundaries(self) -> Boundaries:
+        """Empty where the lake cannot be read: its own check says so."""
+        try:
+            return BoundaryLog(open_lake(self.pipeline)).read()
+        except SluiceError:
+            return Boundaries()
 
     def _clickhouse(self, shard: Shard, conn_id: str) -> Iterator[Check]:
         with closing(open_client(connections.find(conn_id))) as client:
@@ -125,7 +137,7 @@ class Examination:
         sample = self._sampled
         if isinstance(sample, SluiceError):
             raise sample
-        yield from sample_checks(self.pipeline, sample)
+        yield from sample_checks(self.pipeline, sample, pendulum.now("UTC"))
         with connect_shards(self.pipeline) as servers:
             client = next(server.client for server in servers if server.client)
             for target in self.pipeline.targets:

@@ -10,7 +10,10 @@ import pendulum
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
+from sluice.errors import PartitionMissing, TopicRecreated
 from sluice.slices import HOUR, ceil, from_ms
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.boundaries.outside import outside, outside_words
 
 _NEEDED = frozenset({"READ", "DESCRIBE"})
 _FOR_EVER = timedelta(days=36_600)
@@ -30,6 +33,23 @@ def topic_checks(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: da
     else:
         remedy = f"grant DescribeConfigs on it: {_acl(facts, 'DescribeConfigs')}"
         yield warn(Area.KAFKA, _place(facts), "its settings (retention, time stamps) may not be seen", remedy)
+
+
+def boundary_checks(facts: TopicFacts, boundaries: Boundaries) -> Iterator[Check]:
+    """Yields what the stored boundaries say of the topic: whether a run reads it at all, and what it leaves
+    out. Nothing where none is stored. Raises TopicRecreated and PartitionMissing, as a run does."""
+    stored = boundaries.stored(facts.cluster, facts.topic)
+    if stored is None:
+        return
+    if stored.uuid != facts.uuid:
+        raise TopicRecreated(facts.cluster, facts.topic, stored.uuid, facts.uuid)
+    if gone := stored.columns.keys() - facts.partitions.keys():
+        raise PartitionMissing(facts.cluster, facts.topic, min(gone))
+    log_starts = {number: partition.start for number, partition in facts.partitions.items()}
+    words = outside_words(outside(boundaries, facts.cluster, facts.topic, log_starts))
+    if words:
+        finding, _, remedy = words.rpartition("; ")
+        yield warn(Area.KAFKA, _place(facts), finding, remedy)
 
 
 def _availability(facts: TopicFacts) -> Check:

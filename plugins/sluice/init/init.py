@@ -63,7 +63,7 @@ def init(request: InitRequest, answer: Callable[[Question], str], now: datetime)
         if request.apply and client:
             run_statements(client, statements_in(proposal.statements))
     lines = (*_summary(sample, answers, proposal), *([note] if note else []))
-    following = tuple(commands(_outcome(request, answers), proposal.stamps, now))
+    following = tuple(commands(_outcome(request, answers), proposal.stamps, now, sample.cut))
     return Report(lines, files, following, waiting_line(proposal.stamps, now))
 
 

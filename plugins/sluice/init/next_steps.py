@@ -12,7 +12,7 @@ from sluice.plan.estimate import duration_text
 from sluice.slices import HOUR, ceil, floor, from_ms
 
 _AFTER = timedelta(milliseconds=1)
-_ROOM = 0.1  # of the sampled time: a sample may miss the last record
+_ROOM = 0.1  # of the sampled time, behind a sample that ends before what it is of
 COMMANDS = 3
 
 
@@ -28,10 +28,11 @@ class Made:
     applied: bool
 
 
-def commands(outcome: Made, stamps: Sequence[int], now: datetime) -> list[str]:
-    """Returns the commands that follow. `stamps` are the times of records in ms, as far as they are known."""
+def commands(outcome: Made, stamps: Sequence[int], now: datetime, cut: bool = False) -> list[str]:
+    """Returns the commands that follow. `stamps` are the times of records in ms, as far as they are known;
+    `cut`: later ones may follow."""
     pipeline = [outcome.name] + (["--config", str(outcome.config)] if outcome.config else [])
-    start, end = span(stamps, now)
+    start, end = span(stamps, now, cut)
     arguments = [] if outcome.applied else [_init(outcome)]
     if outcome.file is not None:
         source = outcome.file if outcome.file == "-" else str(outcome.file)
@@ -48,13 +49,13 @@ def _init(outcome: Made) -> list[str]:
     return ["init", outcome.name, *folder, "--apply"]
 
 
-def span(stamps: Sequence[int], now: datetime) -> tuple[str, str]:
-    """Returns the whole hours from the first time to the last, with room behind it; `now` where they reach to
-    it."""
+def span(stamps: Sequence[int], now: datetime, cut: bool = False) -> tuple[str, str]:
+    """Returns the whole hours from the first time to the last, with room behind it where the sample is `cut`;
+    `now` where they reach to it."""
     if not stamps:
         return _hour(floor(now, HOUR)), "now"
     first, last = from_ms(min(stamps)), from_ms(max(stamps))
-    room = (last - first) * _ROOM
+    room = (last - first) * (_ROOM if cut else 0)
     end = ceil(last + timedelta(milliseconds=1) + room, HOUR)
     return _hour(floor(first, HOUR)), "now" if end > floor(now, HOUR) else _hour(end)
 

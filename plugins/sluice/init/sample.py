@@ -22,14 +22,15 @@ STDIN = "-"
 
 @dataclass(frozen=True)
 class Sample:
-    """`source` says what was read, for a person."""
+    """`source` says what was read, for a person. `cut`: more follows that was not read."""
 
     records: tuple[SampledRecord, ...]
     source: str
+    cut: bool = False
 
     def of_topic(self, topic: str) -> Sample:
         """Returns the same as records of `topic`, into which a file will be published."""
-        return Sample(tuple(replace(record, topic=topic) for record in self.records), self.source)
+        return replace(self, records=tuple(replace(record, topic=topic) for record in self.records))
 
 
 def sample_topic(cluster: Cluster, topic: str, count: int) -> Sample:
@@ -45,11 +46,11 @@ def sample_file(name: str, count: int) -> Sample:
     """Returns the lines as records of no topic yet. Raises WrongUse for a file that cannot be read or is
     empty."""
     with _stream(name) as stream:
-        lines, read = chosen_lines(chunks(stream, name), count, MOST_FILE_BYTES)
+        lines, read, cut = chosen_lines(chunks(stream, name), count, MOST_FILE_BYTES)
     if not lines:
         raise WrongUse(f"{name} has no lines: expected one event in JSON a line")
     records = tuple(SampledRecord("", 0, number, 0, line, ()) for number, line in lines)
-    return Sample(records, _counted(len(records), read, name))
+    return Sample(records, _counted(len(records), read, name), cut)
 
 
 def _counted(held: int, read: int, name: str) -> str:
@@ -65,15 +66,20 @@ def _stream(name: str) -> Iterator[BufferedIOBase]:
             yield stream
 
 
-def chosen_lines(chunks: Iterable[Chunk], count: int, most_bytes: int) -> tuple[list[tuple[int, bytes]], int]:
-    """Returns at most `count` (number, line), and how many lines were read within `most_bytes`.
+def chosen_lines(
+    chunks: Iterable[Chunk], count: int, most_bytes: int
+) -> tuple[list[tuple[int, bytes]], int, bool]:
+    """Returns at most `count` (number, line), how many lines were read within `most_bytes`, and whether that
+    ended it.
 
     Each line is chosen with the same chance (Algorithm R, J. Vitter 1985), and of the same lines always the
-    same: a fixed distance would meet only some types of a producer that writes them in turn.
+    same: a fixed distance would meet only some types of a producer that writes them in turn. The first and
+    the last line are among them: mostly they have the first and the last time.
     """
     chance = Random(0)  # noqa: S311 (nothing is secret)
     held: list[tuple[int, bytes]] = []
-    seen, size = 0, 0
+    ends: list[tuple[int, bytes]] = []
+    seen, size, cut = 0, 0, False
     for chunk in chunks:
         for number, line in zip(chunk.numbers, chunk.events, strict=True):
             seen += 1
@@ -81,7 +87,15 @@ def chosen_lines(chunks: Iterable[Chunk], count: int, most_bytes: int) -> tuple[
                 held.append((number, line))
             elif (position := chance.randrange(seen)) < count:
                 held[position] = (number, line)
+        ends = [*ends[:1], *zip(chunk.numbers, chunk.events, strict=True)]
+        ends = [ends[0], ends[-1]] if ends else []
         size += sum(map(len, chunk.events))
         if size >= most_bytes:
+            cut = True
             break
-    return sorted(held), seen
+    return _with_ends(sorted(held), ends), seen, cut
+
+
+def _with_ends(held: list[tuple[int, bytes]], ends: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Puts the first and the last line in the places of the outermost ones."""
+    return held if len(held) < len(ends) else [*ends[:1], *held[1:-1], *ends[1:]] if len(held) > 1 else held

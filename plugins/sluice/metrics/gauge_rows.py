@@ -64,6 +64,18 @@ GAUGES = metrics(
     ("lag_seconds", "seconds", "Since the end of the newest complete slice", "pipeline"),
     ("lag_records", "records", "In Kafka and not landed, of all clusters that answer", "pipeline"),
     (
+        "lacking_records",
+        "records",
+        "Of these, in slices that have landed without the topic: only reland brings them",
+        "pipeline",
+    ),
+    (
+        "outside_records",
+        "records",
+        "In Kafka before the first boundary, in no slice, of all clusters that answer",
+        "pipeline",
+    ),
+    (
         "hours_behind",
         "slices",
         "Slices that are over and not complete, older ones than `heal` included",

@@ -84,13 +84,17 @@ class Overview(Model):
 class LagNow(Model):
     """A pipeline's lag as it was `at`: `records` in Kafka that are not landed, `seconds` since the end of the
     newest landed slice of the partition that is furthest behind, `rate` in records a second, `gone` offsets
-    that Kafka deleted before they had landed, and a line for each cluster that did not answer."""
+    that Kafka deleted before they had landed, and a line for each cluster that did not answer. `lacking` of
+    the records are in hours that have landed without their topic; `outside` offsets lie before the first
+    boundary."""
 
     at: str
     records: int
     seconds: int | None
     rate: float
     gone: int
+    lacking: int
+    outside: int
     errors: list[str]
 
 

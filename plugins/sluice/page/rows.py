@@ -26,7 +26,7 @@ from sluice.page.models import Legend, OverviewCell, OverviewRow
 from sluice.page.open_problems import open_problems
 from sluice.page.overview import Hour, OverviewContext, first_instant, hours_of
 from sluice.page.status_cache import StatusCache
-from sluice.plan.lag import LONGEST
+from sluice.plan.older_unread import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
 from sluice.state.month_store import read_summaries
 from sluice.state.months import Summaries

@@ -28,6 +28,7 @@ MOST_PARTS = 8
 """Spark applications that a run starts for the backlog."""
 
 _DONE = frozenset(str(state) for state in UnitState if state.done)
+_UNLANDED = (UnitState.MISSING, UnitState.EXPIRED)
 _LANDED = frozenset({str(UnitState.LANDED), str(UnitState.STALE)})
 
 
@@ -150,16 +151,16 @@ def _backwards(slices: SliceRange) -> Iterator[Slice]:
 
 
 def unlanded(backlog: Backlog, boundaries: Boundaries) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
-    """Returns the offsets of the backlog's missing hours by (cluster, topic, partition), as far as boundaries
-    are stored: from the last one before such hours to the first one after them."""
+    """Returns the offsets of the backlog's hours that have not landed by (cluster, topic, partition), as far
+    as boundaries are stored: from the last one before such hours to the first one after them."""
     offset_spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for (cluster, topic, uuid), block in boundaries.blocks.items():
         if boundaries.uuid(cluster, topic) != uuid or not len(block.instants):
             continue
-        missing = {
-            u.slice for u, s in backlog.states.items() if u.cluster == cluster and s is UnitState.MISSING
+        open_slices = {
+            u.slice for u, state in backlog.states.items() if u.cluster == cluster and state in _UNLANDED
         }
-        for spell in spells(sorted(missing)):
+        for spell in spells(sorted(open_slices)):
             first, last = _rows(block, spell)
             for partition, column in block.columns.items():
                 edges = (column.offset(first), column.offset(last))

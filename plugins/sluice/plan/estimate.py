@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import median
 
 import numpy as np
 
@@ -61,7 +62,15 @@ def rates(timings: Iterable[Timing]) -> dict[str, Rate]:
     by_step: dict[str, list[Timing]] = {}
     for timing in batch_timings.values():
         by_step.setdefault(timing.step, []).append(timing)
-    return {step: rate_of(step_timings) for step, step_timings in by_step.items()}
+    return {step: _with_start(step_timings) for step, step_timings in by_step.items()}
+
+
+def _with_start(timings: Sequence[Timing]) -> Rate:
+    """Returns the rate without what starting took, and that again for each batch. However few rows a batch
+    has, its application has to start: no rate over rows or units says so."""
+    starts = [timing.before + timing.starting for timing in timings if timing.before + timing.starting > 0]
+    rate = rate_of([replace(timing, seconds=timing.seconds - timing.starting) for timing in timings])
+    return replace(rate, fixed=rate.fixed + median(starts)) if starts else rate
 
 
 @dataclass(frozen=True)

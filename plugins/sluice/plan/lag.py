@@ -1,34 +1,34 @@
-"""How far a pipeline is behind Kafka, by partition."""
+"""How far a pipeline is behind Kafka, by partition: one count, for command, page and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from types import MappingProxyType
+from datetime import datetime
 
 from sluice.clients.kafka.reader import TopicOffsets, TopicReader, TopicsOf
 from sluice.clients.kafka.topics import open_topics
-from sluice.clients.lake.base import Lake
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.plan.backlog import backlog_of, hours_until, unlanded
-from sluice.slices import SliceRange, floor, utc
+from sluice.plan.older_unread import NOTHING_OLDER, OffsetSpans, OlderUnread, SpansByPartition
+from sluice.slices import Slice, utc
+from sluice.state.boundaries.columns import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.lag_history import LagSample
-from sluice.state.month_store import read_summaries
 from sluice.state.status import UnitStatus
-
-LONGEST = timedelta(days=5 * 366)
 
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """`records` in Kafka that are not landed, of which `held` wait behind an open transaction; `seconds`
-    since the end of the newest landed slice. `log_end` is the last stable offset. `gone` offsets were deleted
-    by Kafka before they had landed."""
+    """`records` in Kafka that no landed slice has; `seconds` since the end of the newest landed slice.
+
+    Of `records`, `held` wait behind an open transaction, and `lacking` are in hours that have landed without
+    the topic: only `reland` brings them. `outside` counts what lies before the first boundary: no run of the
+    hours since reads it, and it is not in `records`. `log_end` is the last stable offset. `gone` offsets were
+    deleted by Kafka before they had landed.
+    """
 
     cluster: str
     topic: str
@@ -41,6 +41,8 @@ class PartitionLag:
     rate: float
     held: int = 0
     gone: int = 0
+    lacking: int = 0
+    outside: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,6 @@ class TopicNow:
 
 
 TopicsNow = Mapping[tuple[str, str], TopicNow]
-OffsetSpans = Sequence[tuple[int, int]]
-"""Offsets `[from, until)` of one partition."""
-Unlanded = Mapping[tuple[str, str, int], OffsetSpans]
-"""By (cluster, topic, partition)."""
 
 
 def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[TopicsNow, list[str]]:
@@ -107,49 +105,55 @@ def lag_of(
     topics: TopicsNow,
     errors: list[str],
     now: datetime,
-    older: Unlanded = MappingProxyType({}),
+    boundaries: Boundaries,
+    older: OlderUnread = NOTHING_OLDER,
 ) -> Lag:
-    """Computes the lag from the landed slices in `statuses`, which are the newest, and the unlanded offsets
-    before these (`older`).
+    """Counts every offset that Kafka holds and that is in no landed slice.
 
-    The rate is that of the landed slices, records a second; a partition in which nothing is landed counts
-    from its log start.
+    What has landed of the newest hours is what the manifests of `statuses` have of the topic as it is now;
+    before them everything has landed from the first boundary on, but what `older` says. The rate is that of
+    the landed slices, records a second.
     """
-    landed, between = _landed(statuses), _between(statuses)
-    rows = []
+    newest, rows = _Newest.of(statuses, now), []
     for (cluster, topic), topic_now in sorted(topics.items()):
-        for number, end in sorted(topic_now.state.ends.items()):
-            name = (cluster, topic, number)
-            until, at, rate = landed.get(name, (None, None, 0.0))
-            begin, held = topic_now.state.log_starts[number], topic_now.held.get(number, 0)
-            tail = (begin if until is None else until, end)
-            spans = [*older.get(name, ()), *between.get(name, ()), tail]
-            rows.append(
-                PartitionLag(
-                    cluster=cluster,
-                    topic=topic,
-                    partition=number,
-                    landed_until=until,
-                    log_start=begin,
-                    log_end=end,
-                    records=covered(spans, begin, end) + held,
-                    held=held,
-                    seconds=None if at is None else int((now - at).total_seconds()),
-                    rate=rate,
-                    gone=covered(spans, 0, begin),
-                )
-            )
+        stored = boundaries.stored(cluster, topic)
+        same = stored if stored is not None and stored.uuid == topic_now.state.uuid else None
+        names = [(cluster, topic, number) for number in sorted(topic_now.state.ends)]
+        rows += [_partition(name, topic_now, same, newest, older, now) for name in names]
     return Lag(at=utc(now).isoformat(timespec="seconds"), partitions=rows, errors=errors)
 
 
-def older_unlanded(pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries) -> Unlanded:
-    """Returns the unlanded offsets of the five years before `until`; older ones are not counted."""
-    hours = hours_until(pipeline, boundaries, until)
-    if hours is None:
-        return {}
-    first = max(hours.start, floor(until - LONGEST, pipeline.slice))
-    recent = SliceRange(first, hours.end, pipeline.slice)
-    return unlanded(backlog_of(pipeline, boundaries, recent, read_summaries(lake, recent)), boundaries)
+def _partition(
+    name: tuple[str, str, int],
+    topic_now: TopicNow,
+    stored: TopicBoundaries | None,
+    newest: _Newest,
+    older: OlderUnread,
+    now: datetime,
+) -> PartitionLag:
+    cluster, topic, number = name
+    begin, end = topic_now.state.log_starts[number], topic_now.state.ends[number]
+    held = topic_now.held.get(number, 0)
+    landed = newest.landed.get((*name, topic_now.state.uuid), [])
+    unknown = min([begin, *(part.start for part in landed)])
+    first, recent = _edges(stored, number, newest.since, unknown)
+    lacking = _before(older.lacking, name, recent)
+    spans = [*_before(older.unlanded, name, recent), *lacking, *_between(landed, recent, end)]
+    return PartitionLag(
+        cluster=cluster,
+        topic=topic,
+        partition=number,
+        landed_until=landed[-1].until if landed else None,
+        log_start=begin,
+        log_end=end,
+        records=covered(spans, begin, end) + held,
+        held=held,
+        seconds=int((now - landed[-1].slice.end).total_seconds()) if landed else None,
+        rate=_rate(landed),
+        gone=covered(spans, 0, begin),
+        lacking=covered([*lacking, *newest.lacking.get((*name, topic_now.state.uuid), [])], begin, end),
+        outside=covered([(begin, first)], begin, end),
+    )
 
 
 def offsets_only(status: UnitStatus) -> UnitStatus:
@@ -172,32 +176,66 @@ def covered(spans: Iterable[tuple[int, int]], begin: int, end: int) -> int:
     return total
 
 
-def _between(statuses: Iterable[UnitStatus]) -> Unlanded:
-    """Returns the offsets before and between the landed slices, from the first one that is known."""
-    reached: dict[tuple[str, str, int], int] = {}
-    spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for status in sorted(statuses, key=lambda s: s.unit):
-        manifest = status.manifest
-        for r in manifest.ranges if manifest else status.ranges or ():
-            name = (status.unit.cluster, r.topic, r.partition)
-            before = reached.setdefault(name, r.start)
-            if manifest is not None:
-                spans.setdefault(name, []).append((before, r.start))
-                reached[name] = max(r.until, before)
-    return spans
+@dataclass(frozen=True)
+class _LandedPart:
+    """The offsets `[start, until)` that a landed slice has of a partition."""
+
+    slice: Slice
+    start: int
+    until: int
 
 
-def _landed(statuses: Iterable[UnitStatus]) -> dict[tuple[str, str, int], tuple[int, datetime, float]]:
-    """By (cluster, topic, partition): the newest landed offset, its slice's end, and the rate so far."""
-    first: dict[tuple[str, str, int], tuple[int, datetime]] = {}
-    last: dict[tuple[str, str, int], tuple[int, datetime]] = {}
-    for status in sorted((s for s in statuses if s.manifest), key=lambda s: s.unit):
-        for r in status.manifest.ranges if status.manifest else ():
-            name = (status.unit.cluster, r.topic, r.partition)
-            first.setdefault(name, (r.start, status.unit.slice.start))
-            last[name] = (r.until, status.unit.slice.end)
-    return {name: (*end, _rate(first[name], end)) for name, end in last.items()}
+_TopicPartition = tuple[str, str, int, str]
+"""(cluster, topic, partition, topic id)."""
 
 
-def _rate(first: tuple[int, datetime], last: tuple[int, datetime]) -> float:
-    return round((last[0] - first[0]) / (last[1] - first[1]).total_seconds(), 3)
+@dataclass(frozen=True)
+class _Newest:
+    """What is known exactly of the hours from `since` on: what has landed, in the order of the slices, and
+    the offsets of topics that landed units lack."""
+
+    since: datetime
+    landed: Mapping[_TopicPartition, Sequence[_LandedPart]]
+    lacking: Mapping[_TopicPartition, OffsetSpans]
+
+    @classmethod
+    def of(cls, statuses: Sequence[UnitStatus], now: datetime) -> _Newest:
+        landed: dict[_TopicPartition, list[_LandedPart]] = {}
+        lacking: dict[_TopicPartition, list[tuple[int, int]]] = {}
+        for status in sorted(statuses, key=lambda s: s.unit):
+            for r in status.manifest.ranges if status.manifest else ():
+                part = _LandedPart(status.unit.slice, r.start, r.until)
+                landed.setdefault((status.unit.cluster, r.topic, r.partition, r.uuid), []).append(part)
+            for r in (r for r in status.ranges or () if r.topic in status.lacking):
+                name = (status.unit.cluster, r.topic, r.partition, r.uuid)
+                lacking.setdefault(name, []).append((r.start, r.until))
+        return cls(min((status.unit.slice.start for status in statuses), default=now), landed, lacking)
+
+
+def _edges(stored: TopicBoundaries | None, partition: int, since: datetime, unknown: int) -> tuple[int, int]:
+    """Returns a partition's first boundary, and the last one at `since` or before; `unknown` for both where
+    no boundary has the partition."""
+    column = None if stored is None or not len(stored.instants) else stored.columns.get(partition)
+    if stored is None or column is None:
+        return unknown, unknown
+    return column.offset(0), column.offset(stored.nearest(int(since.timestamp())))
+
+
+def _before(spans: SpansByPartition, name: tuple[str, str, int], recent: int) -> list[tuple[int, int]]:
+    return [(start, min(until, recent)) for start, until in spans.get(name, ()) if start < recent]
+
+
+def _between(landed: Iterable[_LandedPart], begin: int, end: int) -> list[tuple[int, int]]:
+    """Returns what has not landed."""
+    spans, reached = [], begin
+    for part in sorted(landed, key=lambda part: part.start):
+        spans.append((reached, part.start))
+        reached = max(reached, part.until)
+    return [span for span in (*spans, (reached, end)) if span[0] < span[1]]
+
+
+def _rate(parts: Sequence[_LandedPart]) -> float:
+    if not parts:
+        return 0.0
+    seconds = (parts[-1].slice.end - parts[0].slice.start).total_seconds()
+    return round((parts[-1].until - parts[0].start) / seconds, 3)

@@ -90,7 +90,7 @@ def publish(
             worker = Shipper(shipment, register, interruption, on_progress, order.batch, order.again)
             run = partial(_ship, worker, order, batches)
         report = _reported(run, worker, shipment, interruption, on_report)
-        if remark := untimed(report, pipeline.event):
+        for remark in filter(None, (untimed(report, pipeline.event), shipment.times.far())):
             on_progress(remark)
         if report.unacknowledged:
             raise publisher.gone(f"{report.unacknowledged:,} events are not acknowledged")

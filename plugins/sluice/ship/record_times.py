@@ -7,6 +7,7 @@ after it in its partition would be late. So now is taken only where a source has
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +20,7 @@ from sluice.config.event import Event, TypeSource
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
 from sluice.flow.land.task.times import READERS
+from sluice.infer.far_times import NumberSpan, far_times
 from sluice.ship.array_lines import Elements, Judged
 
 _CLOCKS_MS = 10_000  # how far the broker's clock may be behind this machine's
@@ -48,9 +50,15 @@ class RecordTimes:
         self._read = READERS[event.time.format]
         self._arrays = event.arrays
         self._lag = lag // timedelta(milliseconds=1)
+        self._time = event.time
+        self._numbers = NumberSpan()
         self.no_time = 0
         self.refused = 0
         self.now = 0
+
+    def far(self) -> str:
+        """Says that all times are decades away, and why; empty where they are not."""
+        return far_times(self._time, self._numbers, time.time_ns() // 1_000_000)
 
     @property
     def of_now(self) -> bool:
@@ -84,6 +92,8 @@ class RecordTimes:
                 row: text for row, event in enumerate(events) if (text := self._one(event)) is not None
             }
             texts, rows = list(text_by_row.values()), np.array(list(text_by_row), np.int64)
+        if self._time.format != "iso8601":
+            self._numbers.take(texts)
         times = np.full(len(events), _UNREADABLE, np.int64)
         column, reasons = self._read(texts)
         times[rows] = column

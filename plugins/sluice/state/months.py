@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,7 +28,8 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `verified` is the seal under which its equations were last seen to hold, or empty. `forgotten`: which
     files the lake has forgotten and deleted, "lake" for all of them, "rejected" for those of `_rejected/`,
-    "begun" where some may be left, or empty.
+    "begun" where some may be left, or empty. `topics` are those that have landed; empty: it does not say, as
+    those of older versions.
     """
 
     state: str
@@ -44,6 +45,7 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     files: int = 0
     bytes: int = 0
     forgotten: str = ""
+    topics: tuple[str, ...] = ()
 
 
 Month = dict[str, dict[str, UnitSummary]]
@@ -117,6 +119,11 @@ class Summaries:
         month = self._by_name.get(slice_id[:7])
         return _NOBODY if month is None else month.units.get(slice_id, _NOBODY)
 
+    def all(self) -> Iterator[tuple[str, Units]]:
+        """Yields every slice's id and units."""
+        for month in self.months:
+            yield from month.units.items()
+
     def of_day(self, slice_ids: list[str]) -> list[Units]:
         """Returns those of slices of one day."""
         month = self._by_name.get(slice_ids[0][:7])
@@ -158,6 +165,7 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
         files=len(files),
         bytes=sum(file.bytes for file in files),
         forgotten=_forgotten(manifest),
+        topics=tuple(sorted(manifest.topics)),
     )
 
 

@@ -28,7 +28,8 @@ class Timing:
     """One step over one batch `[start, until)` of slices, which did something.
 
     `units` are the (slice, cluster) pairs that it handled, `rows` and `bytes` what it moved (records read,
-    rows loaded, records verified), `table` is a load's target, `started` an ISO 8601 instant in UTC.
+    rows loaded, records verified), `table` is a load's target, `started` an ISO 8601 instant in UTC. A
+    landing was submitted `before` seconds before it began, and of `seconds` Spark took `starting` to start.
     """
 
     step: str
@@ -42,6 +43,8 @@ class Timing:
     table: str = ""
     mode: str = ""
     run: str = ""
+    before: float = 0.0
+    starting: float = 0.0
 
 
 _DECODER = msgspec.json.Decoder(Timing)
@@ -67,13 +70,14 @@ def record(lake: Lake, timing: Timing) -> None:
 @contextmanager
 def timed(
     lake: Lake, step: str, slices: SliceRange, **fields: Any
-) -> Iterator[Callable[[Mapping[str, int]], None]]:
-    """Times what is inside; the call that it hands out gives the counts (units, rows, bytes) at the end.
+) -> Iterator[Callable[[Mapping[str, float]], None]]:
+    """Times what is inside; the call that it hands out gives the counts (units, rows, bytes) at the end, of
+    a landing with `before` and `starting`.
 
     Without that call, or when a step fails or finds nothing to do (no units), nothing is recorded.
     """
     started = pendulum.now("UTC")
-    counts: dict[str, int] = {}
+    counts: dict[str, Any] = {}
     yield counts.update
     if counts.get("units"):
         record(lake, _timing(step, slices, started, pendulum.now("UTC"), **counts, **fields))

@@ -98,6 +98,8 @@ def _partitions(name: str, observation: Observation) -> Iterator[MetricSample]:
     partitions = sorted(observation.lag.partitions, key=lambda p: -p.records)
     if not observation.lag.errors:
         yield sample("lag_records", sum(p.records for p in partitions), pipeline=name)
+        yield sample("lacking_records", sum(p.lacking for p in partitions), pipeline=name)
+        yield sample("outside_records", sum(p.outside for p in partitions), pipeline=name)
     for cluster, count in Counter(p.cluster for p in partitions).items():
         yield sample("partitions", count, pipeline=name, cluster=cluster)
     for p in partitions[:MOST_PARTITIONS]:

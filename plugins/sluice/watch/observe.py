@@ -24,9 +24,10 @@ from sluice.flow.oldest_unlanded import ask_oldest
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.manifest import Manifest
-from sluice.plan.backlog import Backlog, unlanded
+from sluice.plan.backlog import Backlog
 from sluice.plan.due import FirstForgotten
 from sluice.plan.lag import Lag, ask_topics, lag_of
+from sluice.plan.older_unread import older_unread
 from sluice.slices import SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
@@ -113,6 +114,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     known_statuses = all_statuses if ledgers is not None else [s for s in all_statuses if s.manifest is None]
     oldest = statuses(pipeline, (*inquiry.oldest, *inquiry.landed), boundaries, inquiry.landed, {}, now, lost)
     updated_backlog = older.seen(status for status in oldest if status.manifest is not None)
+    unread = older_unread(pipeline, lake, slices.start, boundaries, updated_backlog)
     topics_now, errors = ask_topics(answering) if answering.kafka else ({}, [])
     errors = [*mute.values(), *errors]
     silent[ProblemSource.KAFKA] += errors
@@ -120,7 +122,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         slices=slices,
         boundaries=boundaries,
         statuses=tuple(known_statuses),
-        lag=lag_of(all_statuses, topics_now, errors, now, unlanded(updated_backlog, boundaries)),
+        lag=lag_of(all_statuses, topics_now, errors, now, boundaries, unread),
         topics=_topics(answering, [*oldest, *known_statuses], silent),
         verdict=read_verdict(lake),
         server=server,

@@ -15,8 +15,10 @@ import pytest
 from sluice import __version__
 from sluice.cli.commands import commands
 from sluice.cli.instants import read_day, read_instant
+from sluice.cli.options import asked_range, slice_range, unsettled
 from sluice.errors import Busy, EndInFuture, WrongUse
 from sluice.slices import SliceRange
+from tests.support.page_world import pipeline
 
 NOW = pendulum.datetime(2026, 3, 1, 18, 20, 7)
 HOUR, QUARTER = timedelta(hours=1), timedelta(minutes=15)
@@ -164,3 +166,17 @@ def test_a_shell_completes_commands_and_pipelines():
 
     assert completed("sluice ver") == ["verify"]
     assert completed("sluice verify ad") == ["adx"]
+
+
+def test_now_is_the_end_of_the_last_hour_that_has_settled():
+    """`settle` is 5 minutes: at 18:04 records of the hour that ended at 18:00 may be on their way."""
+    spec = pipeline(settle="5m")
+    early, later = (pendulum.datetime(2026, 11, 23, 18, minute) for minute in (4, 5))
+    assert unsettled(spec, early) == (
+        "`now` is 2026-11-23T17:00Z: the slice that ended at 18:00Z settles until 18:05:00Z (`settle`)"
+    )
+    assert unsettled(spec, later) == ""
+    assert slice_range(spec, "-2h", "now", early - spec.settle).end == early.subtract(hours=1, minutes=4)
+    now = pendulum.now("UTC")
+    slow = pipeline(settle="23h")
+    assert asked_range(slow, "-2h", "now", None).end <= now - slow.settle

@@ -42,6 +42,8 @@ PARTITION = PartitionLag(
     seconds=None,
     rate=2.5,
     held=40,
+    lacking=10,
+    outside=70,
 )
 
 NOTHING = Behind([], Backlog())
@@ -73,11 +75,16 @@ def test_hours_and_what_waits_in_kafka():
         "1,250",
         "1,150",
         "40",
+        "10",
+        "70",
         "-",
         "2.5",
     ]
     assert "Kafka cluster 'dc2' does not answer" in lines
-    assert "1,150 records wait in Kafka, 40 of them behind open transactions" in lines
+    assert (
+        "1,150 records wait in Kafka, 40 of them behind open transactions, 10 of them in hours that landed "
+        "without the topic: reland brings them"
+    ) in lines
     assert "e.clicks: 0 rows, 0 misfits" in lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.cli.output import console
 from sluice.cli.traffic import _shown
-from sluice.cli.traffic_report import TrafficHour, added, by_value, hourly, plot
+from sluice.cli.traffic_report import TrafficHour, added, by_value, hourly, of_shards, plot
 from sluice.config.counts import Counts
 
 H = 1767225600  # 2026-01-01T00Z
@@ -73,16 +73,27 @@ def test_what_one_shard_has_not_seen_has_not_landed():
     assert added(parts) == [TrafficHour(H, "DE", 8.0, None), TrafficHour(H, "US", 3.0, None)]
 
 
-def test_an_hour_of_which_the_furthest_shard_gives_nothing_is_left_out():
-    """Each gives 24 hours up to its last: the first one's begin two hours before the second one's."""
-    parts = [
-        TrafficHour(H + 3600 * (shard * 2 + hour), "DE", 1.0, 10 ** (shard * 3) if hour < 24 else None)
-        for shard in (0, 1)
-        for hour in range(48)
-    ]
-    hours = hourly(added(parts))
-    assert [(hour.at - H) // 3600 for hour in hours] == list(range(2, 50))
-    assert [hour.seen for hour in hours] == [1001] * 22 + [None] * 26
+def view(last: int, rows: int, expected: float = 1.0, value: str = "DE") -> list[TrafficHour]:
+    """What a shard's view gives whose last hour is `last`."""
+    hours = range(last - 23, last + 25)
+    return [TrafficHour(H + 3600 * n, value, expected, rows if n <= last else None) for n in hours]
+
+
+def test_shards_are_compared_in_the_hours_that_all_of_them_give():
+    """The second one is two hours ahead: what it expects of its last two hours is no total."""
+    hours = hourly(of_shards([view(23, 1, 10.0), view(25, 1000, 5.0)]))
+    assert [(hour.at - H) // 3600 for hour in hours] == list(range(2, 48))
+    assert [hour.seen for hour in hours] == [1001] * 22 + [None] * 24
+    assert {hour.expected for hour in hours} == {15.0}
+
+
+def test_what_the_shard_behind_has_not_seen_has_not_landed_also_where_it_expects_nothing():
+    """It has other values, and says nothing of those of the shard that is ahead."""
+    ahead, behind = view(25, 1000, value="US"), [hour for hour in view(23, 1) if hour.seen is not None]
+    seen = {hour.at: hour.seen for hour in of_shards([ahead, behind]) if hour.value == "US"}
+    assert [seen[H + 3600 * hour] for hour in (22, 23, 24, 25)] == [1000, 1000, None, None]
+    assert of_shards([[], []]) == []
+    assert of_shards([[], view(23, 1)]) == view(23, 1)
 
 
 def test_what_people_see(capsys):

@@ -16,7 +16,7 @@ from sluice.doctor.lake import lake_checks
 from sluice.doctor.propose_table import MOST_COLUMNS, propose
 from sluice.flow.load.casts.fillable import RULES, fillable
 from tests.support.fakes import MemoryLake
-from tests.unit.doctor.test_doctor_kafka import pipeline
+from tests.unit.doctor.test_doctor_kafka import NOW, pipeline
 
 COLUMNS = (
     Column("id", "String"),
@@ -193,7 +193,9 @@ def test_samples_are_read_as_the_landing_reads_them():
 def test_types_without_a_table_are_told():
     sampled = Sampled("view", record(b"{}"), "{}")
     spec = pipeline(tables={"click": "e.clicks"})
-    said = [c for c in sample_checks(spec, EventSample((sampled,), {"no time": 2})) if c.level is Level.WARN]
+    said = [
+        c for c in sample_checks(spec, EventSample((sampled,), {"no time": 2}), NOW) if c.level is Level.WARN
+    ]
     assert [(c.place, c.finding) for c in said] == [
         ("sample", "2 of 3 records are unparsed: no time"),
         ("type view", "1 events go to no table"),

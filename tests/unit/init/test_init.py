@@ -20,7 +20,7 @@ from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
 from sluice.infer.rules import Rules
 from sluice.init import init as room
 from sluice.init.init import Report, init
-from sluice.init.next_steps import Made, commands, waiting_line
+from sluice.init.next_steps import Made, commands, span, waiting_line
 from sluice.init.questions import LAKE
 from sluice.init.request import InitRequest, MessageForm
 from sluice.init.sample import Sample, chosen_lines
@@ -114,13 +114,13 @@ def milliseconds(texts: list[str]) -> list[int]:
     ("given", "stamps", "expected"),
     [
         (Made("a", None, None, None, True), ["2026-11-20T10:00Z", "2026-11-20T10:59:59Z"],
-         ["plan a --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z",
-          "run a --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z", "verify a --contents"]),
+         ["plan a --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z",
+          "run a --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z", "verify a --contents"]),
         (Made("a", None, None, None, True), ["2026-11-20T10:00Z", "2026-11-20T12:10Z"],
          ["plan a --from 2026-11-20T10:00Z --to now", "run a --from 2026-11-20T10:00Z --to now",
           "verify a --contents"]),
         (Made("a", None, None, None, False), ["2026-11-20T03:00Z", "2026-11-20T03:59:59.999Z"],
-         ["init a --apply", "run a --from 2026-11-20T03:00Z --to 2026-11-20T05:00Z", "verify a --contents"]),
+         ["init a --apply", "run a --from 2026-11-20T03:00Z --to 2026-11-20T04:00Z", "verify a --contents"]),
         (Made("a", None, None, "x y.ndjson", True), [],
          ["publish a 'x y.ndjson'", "run a --from 2026-11-20T12:00Z --to now", "verify a --contents"]),
         (Made("a", None, None, "-", False), ["2026-11-20T12:00Z"],
@@ -129,6 +129,12 @@ def milliseconds(texts: list[str]) -> list[int]:
 )  # fmt: skip
 def test_commands_for_every_case(given: Made, stamps: list[str], expected: list[str]):
     assert commands(given, milliseconds(stamps), NOW) == [f"sluice {one}" for one in expected]
+
+
+def test_the_range_has_room_only_behind_a_file_that_was_not_read_to_its_end():
+    stamps = milliseconds(["2026-11-18T00:00Z", "2026-11-18T23:59:59.999Z"])
+    assert span(stamps, NOW) == ("2026-11-18T00:00Z", "2026-11-19T00:00Z")
+    assert span(stamps, NOW, cut=True) == ("2026-11-18T00:00Z", "2026-11-19T03:00Z")
 
 
 HOUR_OPEN = "the hour of these events is not over"
@@ -322,9 +328,10 @@ def test_a_thousand_fields_and_more(tmp_path: Path):
 @pytest.mark.parametrize(("lines", "count"), [(0, 3), (1, 3), (3, 3), (4, 3), (1_000, 3), (6_000, 5_000)])
 def test_any_lines_of_a_file(lines: int, count: int):
     chunk = Chunk.of([b"%d" % number for number in range(1, lines + 1)], 0)
-    held, read_lines = chosen_lines([chunk], count, 1 << 20)
+    held, read_lines, cut = chosen_lines([chunk], count, 1 << 20)
     numbers = [number for number, _ in held]
-    assert (len(held), read_lines) == (min(lines, count), lines)
+    assert (len(held), read_lines, cut) == (min(lines, count), lines, False)
+    assert not lines or {numbers[0], numbers[-1]} == {1, lines}
     assert numbers == sorted(set(numbers)) and set(numbers) <= set(range(1, lines + 1))
     assert [line for _, line in held] == [b"%d" % number for number in numbers]
     assert chosen_lines([chunk], count, 1 << 20)[0] == held
@@ -334,7 +341,7 @@ def test_any_lines_of_a_file(lines: int, count: int):
 def test_producers_that_take_turns_are_all_sampled(turns: int):
     """Of each producer as many as chance gives: five standard deviations of a binomial distribution."""
     chunk = Chunk.of([b"%d" % (number % turns) for number in range(8_000)], 0)
-    held, _ = chosen_lines([chunk], 2_000, 1 << 20)
+    held, _, _ = chosen_lines([chunk], 2_000, 1 << 20)
     counted = Counter(line for _, line in held)
     share, spread = 2_000 / turns, 5 * (2_000 / turns * (1 - 1 / turns)) ** 0.5
     assert len(counted) == turns and all(abs(n - share) < spread for n in counted.values())
@@ -342,8 +349,8 @@ def test_producers_that_take_turns_are_all_sampled(turns: int):
 
 def test_a_long_file_is_read_up_to_a_bound():
     endless = (Chunk.of([b"x" * 100], number) for number in range(1 << 40))
-    held, read_lines = chosen_lines(endless, 10, 10_000)
-    assert read_lines == 100 and len(held) <= 10
+    held, read_lines, cut = chosen_lines(endless, 10, 10_000)
+    assert read_lines == 100 and len(held) <= 10 and cut
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tracemalloc
+from array import array
 from dataclasses import replace
+from datetime import timedelta
 
 from sluice.clients.kafka.topics import TopicState
 from sluice.flow.resolve.resolve import resolve
@@ -13,10 +15,13 @@ from sluice.page.late import late_table
 from sluice.page.rejected_samples import SHOWN_BYTES, text_of
 from sluice.page.series import OTHERS, long_series_of, series_of
 from sluice.plan.backlog import Backlog, unlanded
-from sluice.plan.lag import LONGEST, TopicNow, ask_topics, lag_of, offsets_only, older_unlanded
+from sluice.plan.lag import TopicNow, ask_topics, lag_of, offsets_only
+from sluice.plan.older_unread import LONGEST, OlderUnread, older_unread
 from sluice.slices import SliceRange
 from sluice.state import month_store
-from sluice.state.boundaries.model import Boundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy
+from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.months import UnitSummary, encode, key_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -142,26 +147,26 @@ def test_the_lag_needs_no_files():
     assert slim.manifest.files == () and slim.manifest.ranges == whole.manifest.ranges
     assert offsets_only(missing(unit(1))) == missing(unit(1))
     topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 3_712}))}
-    assert lag_of([slim], topics, [], NOW) == lag_of([whole], topics, [], NOW)
+    assert lag_of([slim], topics, [], NOW, Boundaries()) == lag_of([whole], topics, [], NOW, Boundaries())
 
 
 def test_the_lag_goes_back_five_years_and_no_further(monkeypatch):
     """Of a pipeline that is said to begin in 1970 no half a million hours are made."""
     asked = []
     monkeypatch.setattr(
-        "sluice.plan.lag.backlog_of", lambda p, b, hours, noted: asked.append(hours) or Backlog()
+        "sluice.plan.older_unread.backlog_of", lambda p, b, hours, noted: asked.append(hours) or Backlog()
     )
     for first in ("1970-01-01T00:00Z", "2026-11-20T08:00Z"):
-        assert older_unlanded(pipeline(start=first), MemoryLake(), START, Boundaries()) == {}
+        assert older_unread(pipeline(start=first), MemoryLake(), START, Boundaries()) == OlderUnread()
     assert [len(hours) for hours in asked] == [1830 * 24, 2]
     assert {hours.end for hours in asked} == {START}
-    assert older_unlanded(pipeline(), MemoryLake(), START, Boundaries()) == {}
+    assert older_unread(pipeline(), MemoryLake(), START, Boundaries()) == OlderUnread()
 
 
 def test_lag_by_partition():
     topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0, 1: 30}, {0: 3_712, 1: 40}))}
     found = [complete(unit(0), rows=7), missing(unit(1))]
-    known, unknown = lag_of(found, topics, [], NOW).partitions
+    known, unknown = lag_of(found, topics, [], NOW, bounded(100, 107)).partitions
     assert (known.landed_until, known.records, known.seconds) == (107, 3_605, 4 * 3600)
     assert known.rate == round(7 / 3600, 3)
     assert (unknown.landed_until, unknown.records, unknown.seconds) == (None, 10, None)
@@ -174,23 +179,34 @@ def ranged(hour: int, start: int, until: int) -> UnitStatus:
     return replace(whole, manifest=replace(whole.manifest, ranges=ranges), ranges=ranges)
 
 
+def bounded(*offsets: int) -> Boundaries:
+    """Boundaries of partition 0 at the hours from START on."""
+    column = PartitionColumn(
+        0, *(array("q", offsets) for _ in range(3)), array("b", [CODE[FoundBy.RECORD]] * len(offsets))
+    )
+    instants = array("q", [int(START.add(hours=hour).timestamp()) for hour in range(len(offsets))])
+    block = TopicBoundaries("dc1", "t", "u", instants, {0: column})
+    return Boundaries().with_entry(LogEntry(timedelta(hours=1), (block,)))
+
+
 def test_what_was_left_out_between_landed_hours_is_not_landed():
     """Landed are [100, 200) and [450, 500). Of the hours between one is resolved; 30 offsets came since."""
     found = [
-        ranged(0, 100, 200),
-        replace(missing(unit(1)), ranges=(OffsetRange("t", "u", 0, 200, 250),)),
-        missing(unit(2)),
-        ranged(3, 450, 500),
+        ranged(2, 100, 200),
+        replace(missing(unit(3)), ranges=(OffsetRange("t", "u", 0, 200, 250),)),
+        missing(unit(4)),
+        ranged(5, 450, 500),
     ]
+    known = bounded(20, 60, 100, 200, 250, 450, 500)
     topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 530}))}
-    (one,) = lag_of(found, topics, [], NOW).partitions
-    assert (one.landed_until, one.records) == (500, 250 + 30)
-    older = {("dc1", "t", 0): [(20, 60), (90, 120)]}
-    (one,) = lag_of(found, topics, [], NOW, older).partitions
-    assert (one.records, one.gone) == (40 + 30 + 250 + 30, 0)
+    (one,) = lag_of(found, topics, [], NOW, known).partitions
+    assert (one.landed_until, one.records, one.outside) == (500, 250 + 30, 20)
+    older = OlderUnread(unlanded={("dc1", "t", 0): [(20, 60), (90, 120)]})
+    (one,) = lag_of(found, topics, [], NOW, known, older).partitions
+    assert (one.records, one.gone, one.outside) == (40 + 10 + 250 + 30, 0, 20)
     expired = {("dc1", "t"): TopicNow(TopicState("u", {0: 230}, {0: 530}))}
-    (one,) = lag_of(found, expired, [], NOW, older).partitions
-    assert (one.records, one.gone) == (220 + 30, 40 + 30 + 30)
+    (one,) = lag_of(found, expired, [], NOW, known, older).partitions
+    assert (one.records, one.gone, one.outside) == (220 + 30, 40 + 10 + 30, 0)
 
 
 def test_what_was_left_out_before_the_first_landed_hour_is_not_landed():
@@ -198,15 +214,15 @@ def test_what_was_left_out_before_the_first_landed_hour_is_not_landed():
     first = replace(missing(unit(0)), ranges=(OffsetRange("t", "u", 0, 100, 150),))
     found = [first, missing(unit(1)), missing(unit(2)), ranged(3, 450, 500)]
     topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 530}))}
-    (one,) = lag_of(found, topics, [], NOW).partitions
-    assert (one.landed_until, one.records) == (500, 350 + 30)
+    (one,) = lag_of(found, topics, [], NOW, bounded(100, 150)).partitions
+    assert (one.landed_until, one.records, one.outside) == (500, 350 + 30, 100)
 
 
 def test_what_has_landed_is_known_by_its_manifest():
     """Also where no boundary is stored of it any more."""
     found = [replace(ranged(hour, *edges), ranges=None) for hour, edges in ((0, (0, 10)), (1, (15, 20)))]
     topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 27}))}
-    (one,) = lag_of(found, topics, [], NOW).partitions
+    (one,) = lag_of(found, topics, [], NOW, Boundaries()).partitions
     assert (one.landed_until, one.records) == (20, 5 + 7)
 
 
@@ -214,7 +230,7 @@ def test_what_waits_behind_an_open_transaction_is_not_landed():
     """The log ends at 7; a transaction is open from offset 5 on. Another partition has none."""
     kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: [1] * 7, 1: [1] * 3}, stable={0: 5})})
     topics, _ = ask_topics(pipeline(), kafka.topics_of)
-    first, second = lag_of([ranged(0, 0, 5)], topics, [], NOW).partitions
+    first, second = lag_of([ranged(0, 0, 5)], topics, [], NOW, Boundaries()).partitions
     assert (first.log_end, first.records, first.held) == (5, 2, 2)
     assert (second.log_end, second.records, second.held) == (3, 3, 0)
 
@@ -228,7 +244,7 @@ def test_offsets_of_older_hours_lie_between_the_boundaries_around_them():
         slices = list(SliceRange(START.add(hours=first), START.add(hours=last)))
         boundaries = resolve(spec, lake, slices, START.add(hours=9), kafka.topics_of).boundaries
     left = Backlog({unit(h): UnitState.EXPIRED if h == 6 else UnitState.MISSING for h in (1, 2, 3, 4, 6)})
-    assert unlanded(left, boundaries) == {("dc1", "t", 0): [(10, 50)]}
+    assert unlanded(left, boundaries) == {("dc1", "t", 0): [(10, 50), (60, 70)]}
     never = Backlog({unit(h): UnitState.MISSING for h in (7, 8)})
     assert unlanded(never, boundaries) == {("dc1", "t", 0): [(70, 70)]}
 

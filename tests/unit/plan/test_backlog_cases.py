@@ -202,4 +202,5 @@ def test_each_partition_of_each_topic_has_its_own():
         ("dc1", "two", 1): [(3, 7)],
         ("dc1", "t", 0): [(100, 300)],
         ("dc2", "t", 0): [(5, 6)],
+        ("dc3", "t", 0): [(5, 7)],
     }

@@ -141,6 +141,7 @@ def test_the_counts_of_a_unit():
         rows=7,
         files=1,
         bytes=70,
+        topics=("t",),
     )
 
 

@@ -9,6 +9,7 @@ import pendulum
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
+from sluice.flow.land.spark_needs import SUBMITTED, seconds_since_submit
 from sluice.plan.estimate import duration_text, estimate_time, rates
 from sluice.plan.plan import PlannedWork
 from sluice.plan.progress import Pace
@@ -121,3 +122,26 @@ def test_a_damaged_line_is_left_out(lake):
     lake.put(key_of(DAY), b"\n".join([first, second[:40], b'{"step": "\xff"}', b"{}", second, b""]))
     assert [t.units for t in of_day(lake, DAY.date())] == [1, 2]
     assert [t.units for t in newest(lake, DAY)] == [1, 2]
+
+
+def test_a_small_batch_takes_what_starting_takes():
+    """A day took 30 s, of which submitting and Spark took 14: an hour can't take a second or two."""
+    one = [timing("land", 24, 2_400_000, 20, before=10.0, starting=4.0)]
+    assert 14 < rates(one)["land"].seconds(1, 100_000) < 31
+    several = [
+        *one,
+        timing("land", 1, 100_000, 5, before=11.0, starting=4.2),
+        timing("land", 48, 4_800_000, 36, before=9.0, starting=4.0),
+    ]
+    assert rates(several)["land"].seconds(1, 100_000) == pytest.approx(15, abs=1)
+    assert rates(several)["land"].seconds(48, 4_800_000) == pytest.approx(46, abs=2)
+    assert rates(several)["land"].seconds(0, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1000.5", 9.5), ("", 0.0), ("soon", 0.0), ("1011", 0.0), ("-9e9", 0.0), ("nan", 0.0)],
+)
+def test_how_long_an_application_took_to_begin(text: str, seconds: float):
+    assert seconds_since_submit({SUBMITTED: text}, 1010.0) == seconds
+    assert seconds_since_submit({}, 1010.0) == 0.0

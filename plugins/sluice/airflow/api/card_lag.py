@@ -24,6 +24,8 @@ def lag_now(lag: Lag) -> LagNow:
         seconds=max(ages, default=None),
         rate=round(sum(part.rate for part in lag.partitions), 3),
         gone=sum(part.gone for part in lag.partitions),
+        lacking=sum(part.lacking for part in lag.partitions),
+        outside=sum(part.outside for part in lag.partitions),
         errors=lag.errors,
     )
 

@@ -54,7 +54,8 @@ from sluice.page.series import long_series_of, series_of
 from sluice.page.tables import progress_of_tables, table_facts
 from sluice.page.tables_now import tables_now
 from sluice.page.timed_cache import TimedCache
-from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unlanded
+from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only
+from sluice.plan.older_unread import older_unread
 from sluice.slices import SliceRange, floor, parse_instant
 from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.lag_history import MOST as MOST_LAG
@@ -80,8 +81,9 @@ def lag(pipeline: Readable) -> Lag:
     topics, errors = ask_topics(pipeline)
     slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
     lake, statuses = open_lake(pipeline), [offsets_only(status) for status in memory.walk(pipeline, slices)]
-    older = older_unlanded(pipeline, lake, slices.start, memory.of(pipeline).boundaries(lake))
-    return lag_of(statuses, topics, errors, now, older)
+    boundaries = memory.of(pipeline).boundaries(lake)
+    older = older_unread(pipeline, lake, slices.start, boundaries)
+    return lag_of(statuses, topics, errors, now, boundaries, older)
 
 
 @cards.get("/pipelines/{pipeline}/series")

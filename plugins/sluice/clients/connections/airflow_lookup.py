@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.clients.connections.connection import Connection
-from sluice.clients.connections.find import find
+from sluice.clients.connections.find import embedded_airflow, find
 from sluice.errors import Unavailable
 from sluice.safe_text import line
 
@@ -24,9 +24,9 @@ def variable(conn_id: str) -> str:
 
 def lookup(conn_id: str) -> Connection | None:
     """Returns the connection as Airflow knows it, or None when it knows none or is not set up here."""
-    if not _airflow_is_set_up():
+    if embedded_airflow() is None and not _airflow_is_set_up():
         return None
-    with _logging_to_stderr():
+    with _home_of_embedded(), _logging_to_stderr():
         stored = airflow_connection(conn_id)
     if stored is None:
         return None
@@ -94,6 +94,21 @@ def pools() -> dict[str, bool] | None:
         raise Unavailable(
             f"Airflow's database gives no pools ({why}): start it, or correct its address"
         ) from None
+
+
+@contextmanager
+def _home_of_embedded() -> Iterator[None]:
+    """Makes the embedded stack's Airflow the one that is imported, where it is to be asked. It reads
+    AIRFLOW_HOME when it is imported, and no other process is to inherit it."""
+    folder = embedded_airflow()
+    if folder is None or "airflow" in sys.modules:
+        yield
+        return
+    os.environ["AIRFLOW_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ["AIRFLOW_HOME"]
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Airflow connections, found the same way in Airflow and outside it.
 
 First `AIRFLOW_CONN_<ID>` in the environment, then Airflow's own look-up (its database or a secrets
-back-end), then the embedded stack's defaults.
+back-end), then the embedded stack's defaults. Where AIRFLOW_HOME names no Airflow and the embedded stack has
+one, that is asked, from any shell: the stack's own shell (`make shell`) and every other one find the same.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from sluice.runtime import PROJECT
 
 def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection:
     """Returns the connection of that id. Raises WrongUse when it is unknown, or its text is malformed."""
-    connection = known(conn_id, environment)
+    default = _EMBEDDED.get(conn_id)
+    # The stack gives its own Airflow these as variables, which come before its database.
+    if default is None or embedded_airflow(environment) is None:
+        connection = known(conn_id, environment)
+    else:
+        connection = _of_environment(conn_id, environment)
     if connection is not None:
         return connection
-    default = _EMBEDDED.get(conn_id)
     if default is not None:
         return default(environment)
     raise WrongUse(
@@ -35,10 +40,13 @@ def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connectio
 
 def known(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connection | None:
     """Finds as `find` does, without the embedded stack's; returns None when it is unknown."""
+    given = _of_environment(conn_id, environment)
+    return _airflow_lookup(conn_id) if given is None else given
+
+
+def _of_environment(conn_id: str, environment: Mapping[str, str]) -> Connection | None:
     text = environment.get(f"AIRFLOW_CONN_{conn_id.upper()}")
-    if text is not None:
-        return parse(conn_id, text)
-    return _airflow_lookup(conn_id)
+    return None if text is None else parse(conn_id, text)
 
 
 def airflow_base_url(environment: Mapping[str, str] = os.environ) -> str:
@@ -68,6 +76,13 @@ def _airflow() -> ModuleType | None:
 def embedded_home(environment: Mapping[str, str]) -> Path:
     """Returns the folder of the embedded stack, wherever a command is called from."""
     return PROJECT / (environment.get("SLUICE_HOME") or "var")
+
+
+def embedded_airflow(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Returns the folder of the embedded stack's Airflow; None where there is none, or AIRFLOW_HOME names
+    another one."""
+    folder = embedded_home(environment) / "airflow"
+    return folder if not environment.get("AIRFLOW_HOME") and (folder / "migrated-to").is_file() else None
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class TopicFacts:
     rights: frozenset[str] | None
     settings: Mapping[str, str]
     partitions: Mapping[int, PartitionFacts]
+    uuid: str = ""
 
     def number(self, setting: str) -> int | None:
         """Returns a setting in its own unit; None when it is not known."""
@@ -84,6 +85,7 @@ class TopicInquiry:
                 rights=frozenset(rights) if rights else None,
                 settings=self._configuration(topic),
                 partitions=self._partitions(topic, [p["partition_index"] for p in partitions]),
+                uuid=str(description["topic_id"]),
             )
 
     def _configuration(self, topic: str) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -78,6 +79,20 @@ def jars(environment: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
+SUBMITTED = "SLUICE_SUBMITTED"
+"""When the application was submitted, in seconds since the epoch."""
+_LONGEST_START = 3600.0
+
+
+def seconds_since_submit(environment: Mapping[str, str], now: float) -> float:
+    """Returns how long the application took to begin; 0 where that is not known."""
+    try:
+        passed = now - float(environment.get(SUBMITTED, ""))
+    except ValueError:
+        return 0.0
+    return round(passed, 3) if 0 <= passed < _LONGEST_START else 0.0
+
+
 def environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
     """Returns the variables by which driver and local workers run this interpreter with this library."""
     above = [str(PACKAGE.parent), str(APPLICATION.parent) if local else "", environment.get("PYTHONPATH", "")]
@@ -86,6 +101,7 @@ def environment(environment: Mapping[str, str], local: bool) -> dict[str, str]:
         "PYSPARK_PYTHON": environment.get("PYSPARK_PYTHON") or sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
+        SUBMITTED: f"{time.time():.3f}",
         # The driver too takes the library from the archive, which lies in another folder.
         "SLUICE_PROJECT": str(PROJECT),
         # Executors elsewhere have to find the driver under its real name.

@@ -30,7 +30,9 @@ class FutureStamped:
 
     def __str__(self) -> str:
         where = f"offset {self.offset} of {self.cluster}/{self.topic}/{self.partition}"
-        return f"the record at {where} is stamped {ms_text(self.timestamp)}, in the future: it was read past"
+        return (
+            f"the record at {where} is stamped {ms_text(self.timestamp)}, in the future: it moves no boundary"
+        )
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def ask(
     before = reader.describe(topic)
     stamps = [instant * 1000 for instant in instants]
     look_ups = reader.look_up(topic, before.ends, stamps)
-    limit = to_ms(now) + FUTURE_MS
+    limit, bounded = to_ms(now) + FUTURE_MS, _has_earlier(stored, instants[0])
     placed: dict[int, tuple[list[int], list[FoundBy]]] = {}
     future: list[FutureStamped] = []
     for partition, answers in look_ups.items():
@@ -84,7 +86,7 @@ def ask(
         starts = _read_on(stored, partition, instants, answers, limit)
         end = before.ends[partition]
         records = reader.records(topic, partition, min(starts.values()), end) if starts else ()
-        placed[partition] = _placed(answers, starts, stamps, records, end, limit)
+        placed[partition] = _placed(answers, starts, stamps, records, end, limit, bounded)
     ended = [partition for partition, (_, how) in placed.items() if FoundBy.END in how]
     highest = reader.high_watermarks(topic, ended) if ended else {}
     after = reader.describe(topic)
@@ -109,24 +111,35 @@ def _placed(
     records: Iterable[tuple[int, int]],
     end: int,
     limit: int,
+    bounded: bool,
 ) -> tuple[list[int], list[FoundBy]]:
     """Returns each row's offset in one partition, and how it was found: for the rows of `starts` in
-    `records`."""
+    `records`. `bounded`: a boundary of an instant before the first row is stored."""
     offsets = [end if offset == NONE else offset for offset in answers.offsets]
     how = [FoundBy.END if offset == NONE else FoundBy.RECORD for offset in answers.offsets]
     scans = [(start, stamps[row]) for row, start in starts.items()]
-    for row, offset in zip(starts, cuts(records, scans, end, limit), strict=True):
+    for row, offset in zip(starts, cuts(records, scans, end, limit, bounded or 0 not in starts), strict=True):
         offsets[row], how[row] = offset, FoundBy.SCAN
     return offsets, how
 
 
 def cuts(
-    records: Iterable[tuple[int, int]], scans: Sequence[tuple[int, int]], end: int, limit: int
+    records: Iterable[tuple[int, int]],
+    scans: Sequence[tuple[int, int]],
+    end: int,
+    limit: int,
+    bounded: bool = True,
 ) -> list[int]:
     """Returns for each of `scans`, (offset to start from, instant in ms), the offset of the first record
     from there on that is stamped from the instant to `limit`; else `end`. Reads `records` once, which are
-    (offset, timestamp); both ascend."""
+    (offset, timestamp); both ascend.
+
+    Unless `bounded`, nothing is in a slice before the first cut. Only a record that is stamped earlier says
+    that those before it are earlier, too. So the first cut lies behind the last such record, and what is
+    stamped ahead from there on is in the first slice.
+    """
     offsets: list[int] = []
+    lowest = scans[0][0] if scans else end
     for offset, timestamp in records:
         while len(offsets) < len(scans):
             start, instant = scans[len(offsets)]
@@ -135,7 +148,16 @@ def cuts(
             offsets.append(offset)
         if len(offsets) == len(scans):
             break
-    return offsets + [end] * (len(scans) - len(offsets))
+        if not offsets and 0 <= timestamp < scans[0][1]:
+            lowest = max(lowest, offset + 1)
+    offsets += [end] * (len(scans) - len(offsets))
+    return offsets if bounded else [lowest, *offsets[1:]]
+
+
+def _has_earlier(stored: TopicBoundaries | None, instant: int) -> bool:
+    """Returns whether a boundary of an earlier instant is stored. A partition that it does not know counts
+    there as its log start."""
+    return stored is not None and len(stored.instants) > 0 and stored.instants[0] < instant
 
 
 def _read_on(

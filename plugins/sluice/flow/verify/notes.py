@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from sluice.flow.verify.current import units_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
+from sluice.state.boundaries.outside import outside_at_most
 
 
 def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
-    """Yields a line for each table of a view that is not compared, or whose rows a TTL may have deleted.
+    """Yields a line on what no slice has, and for each table of a view that is not compared, or whose rows a
+    TTL may have deleted.
 
     `contents`: the tables of views are compared row by row, and that comparison has its own notes.
     """
@@ -25,6 +27,8 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
             f"the lake has forgotten the bytes of {sum(counts):,} unparsed records of {len(counts):,} units: "
             "they are counted, and no file has them"
         )
+    if words := outside_at_most(facts.pipeline, facts.boundaries):
+        yield words
     for table in facts.tables:
         yield from () if contents else table.notes
         if not table.expiring and table.aged is None:

@@ -161,13 +161,34 @@ def test_an_unknown_connection_says_how_to_make_it():
         find("kafka_dc9", {})
 
 
-def test_airflow_is_asked_before_the_defaults(monkeypatch: pytest.MonkeyPatch):
+def test_airflow_is_asked_before_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
+    monkeypatch.setattr(connections, "PROJECT", tmp_path)
     stored = Connection("kafka_default", "kafka", "real")
     module = types.SimpleNamespace(lookup={"kafka_default": stored}.get)
     monkeypatch.setitem(sys.modules, "sluice.clients.connections.airflow_lookup", module)
     assert find("kafka_default", {}) is stored
     assert find("spark_default", {}).host == "local[*]"
+    assert find("kafka_default", {"AIRFLOW_CONN_KAFKA_DEFAULT": "kafka://mine"}).host == "mine"
+
+
+def test_the_embedded_stacks_airflow_is_asked_for_what_the_stack_does_not_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its own connections are variables there, which come before its database; AIRFLOW_HOME names another."""
+    monkeypatch.undo()
+    monkeypatch.setattr(connections, "PROJECT", tmp_path)
+    airflow = tmp_path / "var" / "airflow"
+    airflow.mkdir(parents=True)
+    (airflow / "migrated-to").write_text("3")
+    assert connections.embedded_airflow({}) == airflow
+    assert connections.embedded_airflow({"AIRFLOW_HOME": "/elsewhere"}) is None
+    stored = {name: Connection(name, "http", "stored") for name in ("registry", "kafka_default")}
+    module = types.SimpleNamespace(lookup=stored.get)
+    monkeypatch.setitem(sys.modules, "sluice.clients.connections.airflow_lookup", module)
+    assert find("registry", {}).host == "stored"
+    assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:9092"}
+    assert find("kafka_default", {"AIRFLOW_HOME": "/elsewhere"}).host == "stored"
     assert find("kafka_default", {"AIRFLOW_CONN_KAFKA_DEFAULT": "kafka://mine"}).host == "mine"
 
 

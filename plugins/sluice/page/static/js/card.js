@@ -102,8 +102,10 @@ function lagFigure(lag) {
   const silent = (lag.errors ?? []).length;
   const [value, unit] = brief(lag.records);
   const note = silent ? `${silent} silent ${silent === 1 ? "cluster" : "clusters"}` : lag.seconds === null ? (lag.records ? "none is landed" : "none waits") : `${ago(0, lag.seconds * 1000).replace(" ago", "")} behind`;
+  const outside = lag.outside ? `; ${count(lag.outside)} outside` : "";
+  const about = [lag.lacking && `${count(lag.lacking)} in hours that landed without the topic`, lag.outside && `${count(lag.outside)} offsets before the first boundary, in no hour`].filter(Boolean);
   const unknown = silent > 0 && lag.records === 0;
-  return { label: "Lag", value: unknown ? "–" : value, unit: unknown ? "" : `${unit} records`.trim(), note, tone: silent ? "warn" : "", title: silent ? lag.errors.join("\n") : null };
+  return { label: "Lag", value: unknown ? "–" : value, unit: unknown ? "" : `${unit} records`.trim(), note: note + outside, tone: silent ? "warn" : "", title: [...(lag.errors ?? []), ...about].join("\n") || null };
 }
 
 function rejected(row) {

@@ -11,7 +11,10 @@ function lagSentence(rows) {
   const [records, pace] = [sum("records"), sum("rate")];
   const ages = rows.filter((row) => row.records > 0 && row.seconds !== null).map((row) => row.seconds);
   const oldest = ages.length ? `, landed until ${duration(Math.max(...ages))} ago` : "";
-  return h("p", { class: "lag-sum" }, h("b", {}, count(records)), ` records in ${rows.length} partitions are not landed${oldest}; in the landed hours they came at ${rate(pace)}.`);
+  const [lacking, outside] = [sum("lacking"), sum("outside")];
+  const passed = lacking ? ` ${count(lacking)} of them are in hours that landed without the topic: a reland brings them.` : "";
+  const before = outside ? ` ${count(outside)} more lie before the first boundary, outside of every hour.` : "";
+  return h("p", { class: "lag-sum" }, h("b", {}, count(records)), ` records in ${rows.length} partitions are not landed${oldest}; in the landed hours they came at ${rate(pace)}.${passed}${before}`);
 }
 
 export function showLag(place, lag) {
@@ -24,6 +27,8 @@ export function showLag(place, lag) {
       { name: "Log end", number: true, value: (r) => count(r.log_end) },
       { name: "Behind", number: true, value: (r) => count(r.records), title: "Records in Kafka that are not landed" },
       { name: "Held", number: true, value: (r) => count(r.held), title: "Of these, offsets behind an open transaction" },
+      { name: "Lacking", number: true, value: (r) => count(r.lacking), title: "Of these, offsets in hours that have landed without the topic" },
+      { name: "Outside", number: true, value: (r) => count(r.outside), title: "Offsets before the first boundary, in no hour" },
       { name: "Age", number: true, value: (r) => duration(r.seconds), title: "Since the end of the newest landed hour" },
       { name: "Rate", number: true, value: (r) => rate(r.rate), title: "Records a second over the landed hours shown" },
     ], rows, "No partition is known."),

@@ -1,0 +1,72 @@
+"""What Kafka holds of a topic below its first boundary: no slice has it, so it is counted here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pendulum
+
+from sluice.config.pipeline import Pipeline
+from sluice.state.boundaries.model import Boundaries
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Offsets `[start, until)` of one partition before `instant`, the first that has a stored boundary."""
+
+    cluster: str
+    topic: str
+    partition: int
+    start: int
+    until: int
+    instant: pendulum.DateTime
+
+    @property
+    def offsets(self) -> int:
+        return self.until - self.start
+
+    @property
+    def name(self) -> str:
+        return f"{self.cluster}/{self.topic}/{self.partition}"
+
+
+def outside(
+    boundaries: Boundaries, cluster: str, topic: str, log_starts: Mapping[int, int] | None = None
+) -> tuple[Outside, ...]:
+    """Returns by partition the offsets from its log start to its first boundary, where there are any.
+
+    Without `log_starts` it is what Kafka held when the first boundary was stored; it may have deleted some
+    since. Of the topic id that stands now; nothing where no boundary is stored.
+    """
+    stored = boundaries.stored(cluster, topic)
+    if stored is None or not len(stored.instants):
+        return ()
+    first = pendulum.from_timestamp(stored.instants[0])
+    found = []
+    for number, column in sorted(stored.columns.items()):
+        start = column.log_starts[0] if log_starts is None else log_starts.get(number)
+        if start is not None and start < column.offset(0):
+            found.append(Outside(cluster, topic, number, start, column.offset(0), first))
+    return tuple(found)
+
+
+def outside_at_most(pipeline: Pipeline, boundaries: Boundaries) -> str:
+    """Returns one line on all topics as they were when their first boundaries were stored; Kafka is not
+    asked."""
+    topics = [(cluster.cluster, topic) for cluster in pipeline.kafka for topic in cluster.topics]
+    return outside_words((part for name in topics for part in outside(boundaries, *name)), at_most=True)
+
+
+def outside_words(parts: Iterable[Outside], at_most: bool = False) -> str:
+    """Returns one line for all partitions; empty where there is nothing outside."""
+    listed = sorted(parts, key=lambda part: -part.offsets)
+    if not listed:
+        return ""
+    first, total = listed[0], sum(part.offsets for part in listed)
+    more = f", and {len(listed) - 1:,} more partitions" if len(listed) > 1 else ""
+    return (
+        f"{'at most ' if at_most else ''}{total:,} offsets that Kafka holds are outside of every slice: they "
+        f"lie before the first boundary ({first.name} [{first.start}, {first.until}) before "
+        f"{first.instant:%Y-%m-%dT%H:%MZ}{more}); a run from an earlier hour on reads them"
+    )
