@@ -451,9 +451,10 @@ class RecordsExpired(Refused):
     lost_until: int
     exact: bool
     landed: bool = False
+    why: str = "retention"
     message = (
         "slice {slice_id}: Kafka no longer has {amount} offsets [{lost_from}, {lost_until}) of "
-        "{cluster}/{topic}/{partition} (retention): {remedy}"
+        "{cluster}/{topic}/{partition} ({why}): {remedy}"
     )
 
     @property
@@ -463,7 +464,10 @@ class RecordsExpired(Refused):
     @property
     def remedy(self) -> str:
         if self.landed:
-            return "the lake has them, so it is not landed again; `--mode reload` loads it from there"
+            return (
+                "the lake has them, so it is not landed again; `--mode reload` loads it from there, and "
+                "`--mode remake` parses it again"
+            )
         return "set `on_expired: land_rest` to land what is left and record the loss, or begin later"
 
 

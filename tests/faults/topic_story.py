@@ -130,8 +130,11 @@ class PlainEngine(InProcess):
     """Lands in this process what a plain consumer reads: another client than the one of the second look."""
 
     def __init__(self, pipeline: Pipeline, hidden: Sequence[int] = ()) -> None:
-        logs = _Logs(pipeline)
-        super().__init__(SimpleNamespace(logs=logs, reads=[]), rows_per_read=1000, hidden=frozenset(hidden))
+        super().__init__(
+            SimpleNamespace(logs=_Logs(pipeline), reads=[], out_of_lake=0),
+            rows_per_read=1000,
+            hidden=frozenset(hidden),
+        )
 
 
 class _Logs(dict):

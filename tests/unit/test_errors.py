@@ -88,7 +88,8 @@ CAUGHT_UP = (
         (
             errors.RecordsExpired(*LOST, False, landed=True),
             "slice 2026-11-20T10Z: Kafka no longer has at most 42 offsets [100, 142) of dc1/clicks/3 "
-            "(retention): the lake has them, so it is not landed again; `--mode reload` loads it from there",
+            "(retention): the lake has them, so it is not landed again; `--mode reload` loads it from there, "
+            "and `--mode remake` parses it again",
         ),
         (
             errors.RecordsExpired(*LOST, True),

@@ -111,7 +111,7 @@ def _remade(spec: Pipeline, dry: DryRun, exact: bool) -> Iterator[str]:
 
 def _line(units: Sequence[UnitStatus], dry: DryRun) -> tuple[object, ...]:
     lacking = dict.fromkeys(
-        name for s in units for name in (*s.lacking, *(f"counts {table}" for table in s.uncounted))
+        name for s in units for name in (*map(str, s.lacking), *(f"counts {table}" for table in s.uncounted))
     )
     return (
         status_lines.name_of(units),

@@ -136,7 +136,7 @@ def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind
         yield text_of(rejected, style="yellow")
     if (balance := balance_of(spec, statuses)).landed:
         yield text_of(str(balance))
-    for line in missing_lines(spec, statuses):
+    for line in (*missing_lines(spec, statuses), *status_lines.lacking(spec, statuses)):
         yield text_of(line)
     yield from lag.lines(behind)
 
@@ -178,6 +178,7 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "rows_without_a_table": without_table(spec, s.manifest) if s.manifest else {},
         "tables": {t: {"rows": r.rows, "misfits": r.misfits, **_shards(r)} for t, r in s.tables.items()},
         "manifest": s.manifest.id if s.manifest else None,
+        "lacking_topics": {lacking.topic: lacking.offsets for lacking in s.lacking},
         "lost": [f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in s.losses],
     }
 

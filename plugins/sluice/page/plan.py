@@ -63,5 +63,5 @@ def _line(status: UnitStatus, does: str) -> PlanLine:
         offsets=status.offsets,
         reads=status.reads,
         lost=lost(status.losses),
-        lacking=", ".join(status.lacking),
+        lacking=", ".join(map(str, status.lacking)),
     )

@@ -212,9 +212,7 @@ def _left_out(facts: SliceFacts) -> Iterator[Finding]:
         if manifest is None:
             continue
         if status.lacking:
-            message = (
-                f"It landed without {_named([visible(name) for name in status.lacking])}, read since then."
-            )
+            message = f"It {visible(status.lacks)}: the pipeline file names it since then."
             yield Finding(
                 tone=_WARN, title=f"{cluster}: topics", message=message, repair=_repair(facts, "reland")
             )

@@ -99,7 +99,7 @@ def unit_view(
         rejected_by_reason=manifest.refused_by_reason() if manifest else {},
         rows_held=manifest.rows if manifest else None,
         losses=[_loss(loss) for loss in (*status.losses, *(manifest.lost if manifest else ()))],
-        lacking_topics=list(status.lacking),
+        lacking_topics=list(map(str, status.lacking)),
         tables=[_table(pipeline, target, status, behind, gone) for target in targets.values()],
         files=[_file(file) for file in sorted(files, key=lambda f: -f.bytes)[:MOST_FILES]],
         file_count=len(files),

@@ -97,7 +97,7 @@ def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
 def unit_line(status: UnitStatus, does: str) -> str:
     """Formats unit, state, action, offsets, reads, what Kafka no longer has."""
     expired = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
-    lacking = f", lacks topics {', '.join(status.lacking)} (reland brings them)" if status.lacking else ""
+    lacking = f", {status.lacks}: reland brings it" if status.lacking else ""
     if status.uncounted:
         lacking += f", not counted as the file says for {', '.join(status.uncounted)} (remake counts it)"
     if status.forgotten_on and status.state is not UnitState.FORGOTTEN:
@@ -141,7 +141,7 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
             {"topic": x.topic, "partition": x.partition, "from": x.start, "until": x.until, "exact": x.exact}
             for x in status.losses
         ],
-        "lacking_topics": list(status.lacking),
+        "lacking_topics": {lacking.topic: lacking.offsets for lacking in status.lacking},
         "uncounted": list(status.uncounted),
         "forgotten": status.forgotten_on,
         "unparsed_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},

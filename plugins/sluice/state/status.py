@@ -17,9 +17,24 @@ from sluice.state.later_columns import later_by_table
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
+from sluice.state.units import topics_of
 
 Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
 _DAY = 10  # letters of a stamp
+
+
+@dataclass(frozen=True)
+class LackingTopic:
+    """A topic that a unit landed without. `offsets`: what it has between the unit's boundaries; None where
+    they are not resolved."""
+
+    topic: str
+    offsets: int | None
+
+    def __str__(self) -> str:
+        if self.offsets is None:
+            return self.topic
+        return f"{self.topic} ({self.offsets:,} {'offset' if self.offsets == 1 else 'offsets'})"
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,7 @@ class UnitStatus:
     losses: tuple[Loss, ...]
     manifest: Manifest | None
     tables: Mapping[str, LedgerRow]
-    lacking: tuple[str, ...]
+    lacking: tuple[LackingTopic, ...]
     reads: int
     gone: bool = False
     uncounted: tuple[str, ...] = ()
@@ -52,6 +67,12 @@ class UnitStatus:
     def lacking_shards(self) -> tuple[str, ...]:
         """Shards that hold no commit of it for some table, or did not answer."""
         return tuple(dict.fromkeys(shard for row in self.tables.values() for shard in row.lacking))
+
+    @property
+    def lacks(self) -> str:
+        """What it landed without: `lacks topic b (1,200 offsets)`; empty where it lacks nothing."""
+        several = "s" if len(self.lacking) > 1 else ""
+        return f"lacks topic{several} {', '.join(map(str, self.lacking))}" if self.lacking else ""
 
     @property
     def seen(self) -> str:
@@ -132,8 +153,7 @@ class _Seen:
 
 def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[Loss, ...]) -> UnitStatus:
     pipeline, boundaries = seen.pipeline, seen.boundaries
-    gone, landed = unit.cluster not in pipeline.clusters, sorted(manifest.topics) if manifest else []
-    topics = landed if gone else pipeline.cluster(unit.cluster).topics
+    gone, topics = unit.cluster not in pipeline.clusters, topics_of(pipeline, unit, manifest)
     ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
     expired_before = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
@@ -156,13 +176,27 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         losses=facts.losses,
         manifest=manifest,
         tables=rows,
-        lacking=tuple(sorted(set(topics) - manifest.topics)) if manifest else (),
+        lacking=lacking_topics(boundaries, unit, topics, manifest) if manifest else (),
         reads=read_count(ranges or (), pipeline.rows_per_read),
         gone=gone,
         uncounted=uncounted(pipeline, manifest) if manifest and held and not gone else (),
         derived=seen.derived,
         later=later_by_table(seen.since, seen.targets, manifest, rows) if manifest and held else {},
     )
+
+
+def lacking_topics(
+    boundaries: Boundaries, unit: Unit, topics: Iterable[str], manifest: Manifest
+) -> tuple[LackingTopic, ...]:
+    """Returns those of the unit's topics that it landed without. A topic without offsets there is not
+    lacking."""
+    lacking: list[LackingTopic] = []
+    for topic in sorted(set(topics) - manifest.topics):
+        ranges = boundaries.ranges(unit.slice, unit.cluster, [topic])
+        offsets = None if ranges is None else sum(r.offsets for r in ranges)
+        if offsets != 0:
+            lacking.append(LackingTopic(topic, offsets))
+    return tuple(lacking)
 
 
 def complete_slices(unit_statuses: Iterable[UnitStatus]) -> list[Slice]:

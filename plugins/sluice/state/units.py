@@ -1,7 +1,9 @@
-"""Which clusters a slice waits for: those of the pipeline file, each from where it begins. Pure.
+"""Which clusters a slice waits for: those of the pipeline file, each from where it begins; and which topics
+a unit is of. Pure.
 
 A cluster that was added later begins with its `start`, else where it was first asked for, and older slices
 do not wait for it. One that was taken away is waited for nowhere; what of it has landed stays a unit.
+So it is with a topic: what has landed of it stays part of its units.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pendulum
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SliceLengthFixed
+from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 
@@ -78,6 +81,13 @@ def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | No
         for slice_ in slices
         for unit in (*cluster_spans.awaited(slice_), *cluster_spans.gone_from(slice_))
     ]
+
+
+def topics_of(pipeline: Pipeline, unit: Unit, manifest: Manifest | None) -> tuple[str, ...]:
+    """Returns the topics of a unit: those that the pipeline file names, and those that it has landed,
+    whatever the file says now. Of a cluster that was taken away nothing is named."""
+    named = pipeline.cluster(unit.cluster).topics if unit.cluster in pipeline.clusters else ()
+    return tuple(dict.fromkeys((*named, *(sorted(manifest.topics) if manifest else ()))))
 
 
 def begun(cluster: Cluster, slices: Iterable[Slice]) -> list[Slice]:

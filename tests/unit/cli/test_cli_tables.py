@@ -32,6 +32,7 @@ from sluice.plan.estimate import TimeEstimate
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.plan.plan import work_of
 from sluice.ship.report import BatchReport, BatchState, ShipmentEnd, ShipReport
+from sluice.state.status import LackingTopic
 from sluice.state.unit_state import UnitState
 from tests.unit.watch.test_alarms_rules import TEN, status
 
@@ -55,7 +56,13 @@ def hours():
     loss = (Loss(TOPIC, 11, 1_000_000, 1_234_567, exact=False),)
     found = [status(0, UnitState.COMPLETE, until=1_234_567, tables=[TABLE])]
     found.append(status(1, UnitState.EXPIRED, until=1_234_567, losses=loss))
-    found.append(replace(found[0], lacking=(f"{TOPIC}-of-old", "returns"), state=UnitState.STALE))
+    found.append(
+        replace(
+            found[0],
+            lacking=(LackingTopic(f"{TOPIC}-of-old", None), LackingTopic("returns", 3)),
+            state=UnitState.STALE,
+        )
+    )
     return [
         replace(one, unit=replace(one.unit, cluster=CLUSTER), manifest=_landed(one.manifest)) for one in found
     ]

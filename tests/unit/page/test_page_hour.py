@@ -27,7 +27,7 @@ from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import RejectedSample, RunRow, SliceView, TaskRow
 from sluice.page.slice_view import slice_view
 from sluice.state.months import Summaries
-from sluice.state.status import UnitStatus
+from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, Problem, ProblemKind
 from tests.support.verified import FACTS, FOUND, OTHER, TEN, manifest, pipeline
@@ -270,10 +270,10 @@ def test_a_dropped_table_is_said_once_with_one_repair():
 def test_what_a_complete_hour_is_without():
     lost = replace(manifest(TEN, 0), lost=(Loss("bids", 0, 0, 7, exact=True),))
     spec = pipeline(tables={"click": "e.clicks"})
-    one = replace(WHOLE, manifest=lost, lacking=("views",))
+    one = replace(WHOLE, manifest=lost, lacking=(LackingTopic("views", 25),))
     found = findings(facts(Cell.LOSSY, one, spec=spec))
     assert [(each.title, each.message) for each in found] == [
-        ("Cluster dc1: topics", "It landed without views, read since then."),
+        ("Cluster dc1: topics", "It lacks topic views (25 offsets): the pipeline file names it since then."),
         ("Cluster dc1: loss", "7 offsets had expired in Kafka when it landed: nothing brings them back."),
         (
             "Cluster dc1: without a table",

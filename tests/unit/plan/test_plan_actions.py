@@ -15,7 +15,7 @@ from sluice.plan.dry_run import DryRun, lost, unit_json, unit_line
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import action, has_work, refuse_forgotten, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
-from sluice.state.status import UnitStatus
+from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState
 
 DAY = pendulum.datetime(2026, 11, 20)
@@ -203,12 +203,15 @@ def test_a_line_says_state_action_and_size():
 
 def test_a_line_says_what_is_lost_lacking_and_not_counted():
     found = status(
-        UnitState.EXPIRED, losses=LOSSES, lacking=("wins", "views"), uncounted=("e.traffic", "e.more")
+        UnitState.EXPIRED,
+        losses=LOSSES,
+        lacking=(LackingTopic("wins", 25), LackingTopic("views", None)),
+        uncounted=("e.traffic", "e.more"),
     )
     assert unit_line(found, action(found, "fill", "land_rest")) == (
         "2026-11-20T00Z/dc1: expired → land what is left and load; 5,500 offsets, 3 reads, "
         "Kafka no longer has bids/0 [5, 9); at most wins/3 [0, 4), "
-        "lacks topics wins, views (reland brings them), "
+        "lacks topics wins (25 offsets), views: reland brings it, "
         "not counted as the file says for e.traffic, e.more (remake counts it)"
     )
 
@@ -220,7 +223,9 @@ def test_lost_offsets_that_touch_are_one_range():
 
 
 def test_the_same_for_programs():
-    found = status(UnitState.EXPIRED, losses=LOSSES, lacking=("wins",), uncounted=("e.traffic",))
+    found = status(
+        UnitState.EXPIRED, losses=LOSSES, lacking=(LackingTopic("wins", 25),), uncounted=("e.traffic",)
+    )
     assert unit_json(found, "land what is left and load") == {
         "slice": "2026-11-20T00Z",
         "cluster": "dc1",
@@ -237,7 +242,7 @@ def test_the_same_for_programs():
             {"topic": "bids", "partition": 0, "from": 5, "until": 9, "exact": True},
             {"topic": "wins", "partition": 3, "from": 0, "until": 4, "exact": False},
         ],
-        "lacking_topics": ["wins"],
+        "lacking_topics": {"wins": 25},
         "uncounted": ["e.traffic"],
         "forgotten": "",
         "unparsed_forgotten": {},

@@ -159,10 +159,25 @@ def test_a_topic_that_came_later_is_lacking():
     boundaries = log(block("bids", [0, 25]), block("wins", [0, 11]), block("views", [0, 1]))
     spec = pipeline("bids", "wins", "views")
     found = status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN))
-    assert (found.lacking, found.state) == (("views", "wins"), UnitState.COMPLETE)
+    assert (list(map(str, found.lacking)), found.state) == (
+        ["views (1 offset)", "wins (11 offsets)"],
+        UnitState.COMPLETE,
+    )
     assert (found.offsets, found.reads) == (37, 3)
     assert status_of(spec=spec, boundaries=boundaries).lacking == ()
     assert status_of(landed=manifest(TEN, "bids", "old")).lacking == ()
+
+
+def test_a_topic_that_left_stays_part_of_what_landed():
+    boundaries = log(block("bids", [0, 25]), block("wins", [0, 11]))
+    found = status_of(boundaries=boundaries, landed=manifest(TEN, "bids", "wins"))
+    assert [r.topic for r in found.ranges or ()] == ["bids", "wins"]
+    assert (found.offsets, found.lacking, found.state) == (36, (), UnitState.COMPLETE)
+
+
+def test_a_topic_without_offsets_in_the_hour_is_not_lacking():
+    boundaries = log(block("bids", [0, 25]), block("wins", [7, 7]))
+    assert status_of(spec=pipeline("bids", "wins"), boundaries=boundaries, landed=manifest(TEN)).lacking == ()
 
 
 def test_a_cluster_that_is_gone_is_a_unit_where_it_landed():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from sluice.clients.kafka.reader import TopicReader
-from sluice.errors import PartitionMissing, TopicRecreated
+from sluice.clients.kafka.reader import TopicOffsets, TopicReader
+from sluice.errors import PartitionMissing, TopicRecreated, UnknownTopic
 from sluice.manifest import OffsetRange
 
 LogStarts = Mapping[tuple[str, int], int]
@@ -40,16 +40,37 @@ def kept_since(now_ms: int, kept: int | None) -> int | None:
     return None if kept is None else -((kept - now_ms - CLOCKS_MS) // 1000)
 
 
-def log_starts(reader: TopicReader, cluster: str, ranges: Iterable[OffsetRange]) -> LogStarts:
-    """Reads the log start of every range's partition. Raises what `Topics.describe` raises, PartitionMissing
-    for a partition that is not listed, TopicRecreated for a topic with another id than the range's."""
+def log_starts(
+    reader: TopicReader, cluster: str, ranges: Iterable[OffsetRange], departed: Collection[str] = ()
+) -> LogStarts:
+    """Reads the log start of every range's partition. Of a `departed` topic, which the pipeline file no
+    longer names, nothing is returned where Kafka does not have it any more.
+
+    Raises what `Topics.describe` raises, PartitionMissing for a partition that is not listed, TopicRecreated
+    for a topic with another id than the range's.
+    """
     starts: dict[tuple[str, int], int] = {}
     partitions = {(r.topic, r.uuid, r.partition) for r in ranges}
-    states = {topic: reader.describe(topic) for topic in sorted({topic for topic, _, _ in partitions})}
+    states: dict[str, TopicOffsets | None] = {
+        topic: _described(reader, topic, topic in departed)
+        for topic in sorted({topic for topic, _, _ in partitions})
+    }
     for topic, uuid, partition in sorted(partitions):
-        if states[topic].uuid != uuid:
-            raise TopicRecreated(cluster, topic, uuid, states[topic].uuid)
-        if partition not in states[topic].log_starts:
+        state = states[topic]
+        if state is None or (state.uuid != uuid and topic in departed):
+            continue
+        if state.uuid != uuid:
+            raise TopicRecreated(cluster, topic, uuid, state.uuid)
+        if partition not in state.log_starts:
             raise PartitionMissing(cluster, topic, partition)
-        starts[topic, partition] = states[topic].log_starts[partition]
+        starts[topic, partition] = state.log_starts[partition]
     return starts
+
+
+def _described(reader: TopicReader, topic: str, departed: bool) -> TopicOffsets | None:
+    try:
+        return reader.describe(topic)
+    except UnknownTopic:
+        if departed:
+            return None
+        raise

@@ -79,13 +79,14 @@ def forgettable(
     is still to bring; `deleted`: units that lack one of their `files_begun`.
 
     `anomalies` are those that verify has just found. For a recorded loss nothing waits: nothing repairs it.
+    What a unit landed without is in Kafka, if anywhere.
     """
     why = {
         (unit.slice.id, unit.cluster): f"`remake: auto` is to bring {', '.join(what)}"
         for unit, what in (remakes or {}).items()
     }
     for anomaly in anomalies:
-        if anomaly.kind is not AnomalyKind.LOSS:
+        if anomaly.kind not in (AnomalyKind.LOSS, AnomalyKind.LACKING):
             why[anomaly.slice, anomaly.cluster] = f"verify: {anomaly.kind}: {anomaly.message}"
     return [
         _resumed(s, unfinished, s.unit in deleted)

@@ -16,6 +16,7 @@ from sluice.flow.land.read_plan import UnitRead, unit_read
 from sluice.manifest import Manifest, OffsetRange
 from sluice.slices import Unit
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.units import topics_of as topics_of_unit
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ def unit_reads(
     expired: list[RecordsExpired] = []
     failed: dict[str, SluiceError] = {}
     for cluster in pipeline.clusters:
-        topics = pipeline.cluster(cluster).topics
-        ranges = {u: boundaries.ranges(u.slice, cluster, topics) for u in units if u.cluster == cluster}
+        topics = {u: topics_of_unit(pipeline, u, old.get(u)) for u in units if u.cluster == cluster}
+        ranges = {u: boundaries.ranges(u.slice, cluster, topics[u]) for u in topics}
         for unit in (unit for unit, unit_ranges in ranges.items() if unit_ranges is None):
             failed.setdefault(cluster, NotResolved(unit.slice.id, cluster))
         resolved = {unit: unit_ranges for unit, unit_ranges in ranges.items() if unit_ranges is not None}
@@ -73,15 +74,16 @@ def _cluster_reads(
     """Returns the reads of the resolved units of one cluster, and the errors of those that have expired."""
     reads: list[UnitRead] = []
     refused: list[RecordsExpired] = []
-    topics = pipeline.cluster(cluster).topics
-    alive = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
-    starts = starts_now(pipeline, cluster, alive, topics_of)
+    asked = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
+    starts = starts_now(pipeline, cluster, asked, topics_of)
+    alive = {r for r in asked if (r.topic, r.partition) in starts}
     for unit, rs in ranges.items():
-        expired = boundaries.expired(unit.slice, cluster, topics)
-        # Of a topic that was recreated nothing is left; a range without offsets has none to lose.
+        expired = boundaries.expired(unit.slice, cluster, dict.fromkeys(r.topic for r in rs))
+        # Of a topic that was recreated, or is gone, nothing is left; a range of no offsets has none to lose.
         left = {(r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs}
+        gone = {r.topic for r in rs if r.offsets and r not in alive}
         try:
-            reads.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit)))
+            reads.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit), gone))
         except RecordsExpired as error:
             refused.append(error)
     return reads, refused
@@ -90,11 +92,14 @@ def _cluster_reads(
 def starts_now(
     pipeline: Pipeline, cluster: str, ranges: set[OffsetRange], topics_of: TopicsOf
 ) -> Mapping[tuple[str, int], int]:
-    """Returns the log start of each range's (topic, partition); Kafka is not asked when there are none."""
+    """Returns the log start of each range's (topic, partition); Kafka is not asked when there are none. A
+    topic that left the pipeline file, and Kafka, has none."""
     if not ranges:
         return {}
+    partitions = {replace(r, start=0, until=0) for r in ranges}
+    departed = {r.topic for r in ranges} - set(pipeline.cluster(cluster).topics)
     with topics_of(pipeline.cluster(cluster)) as reader:
-        return log_starts(reader, cluster, {replace(r, start=0, until=0) for r in ranges})
+        return log_starts(reader, cluster, partitions, departed)
 
 
 def refuse_compacted(
@@ -105,14 +110,13 @@ def refuse_compacted(
 ) -> None:
     """Raises CompactedAway when a unit to be replaced has more records of a compacted topic in the lake.
 
-    Fewer may be right elsewhere: an aborted transaction that was landed under `read_uncommitted` goes. A
-    topic that was taken out of the pipeline file is not read, and not compared.
+    Fewer may be right elsewhere: an aborted transaction that was landed under `read_uncommitted` goes.
     """
     for unit, manifest in ((u, old[u.read.unit]) for u in landed if u.read.unit in old):
         cluster = pipeline.cluster(unit.read.unit.cluster)
         for topics, held in _held(manifest).items():
             read = sum(part.records for part in unit.seen if part.topic in topics)
-            if read >= held or not set(topics) <= set(cluster.topics):
+            if read >= held:
                 continue
             with topics_of(cluster) as reader:
                 compacted = [topic for topic in topics if reader.compacted(topic)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,17 +35,20 @@ def unit_read(
     log_starts: LogStarts,
     on_expired: str,
     old: Manifest | None,
+    gone: Collection[str] = (),
 ) -> UnitRead:
     """Raises RecordsExpired where Kafka lacks offsets, unless `on_expired` is land_rest.
 
-    What the manifest `old` holds must be readable again, whatever `on_expired` says.
+    What the manifest `old` holds must be readable again, whatever `on_expired` says. `gone` are topics that
+    Kafka no longer has as they were.
     """
     lost = (*retained(ranges, log_starts), *expired)
     held = () if old is None else _no_longer_readable(old, ranges, log_starts)
     new = lost if old is None else _newly_lost(lost, old)
     for loss in (*held, *(new if on_expired == "fail" else ())):
         where = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
-        raise RecordsExpired(*where, loss.start, loss.until, loss.exact, landed=loss in held)
+        why = "the topic is gone" if loss.topic in gone else "retention"
+        raise RecordsExpired(*where, loss.start, loss.until, loss.exact, landed=loss in held, why=why)
     return UnitRead(unit, ranges, rest(ranges, log_starts), lost)
 
 
@@ -57,15 +60,11 @@ def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:
 def _no_longer_readable(
     old: Manifest, ranges: Iterable[OffsetRange], log_starts: LogStarts
 ) -> tuple[Loss, ...]:
-    """Returns the offsets that `old` landed and Kafka lacks now; all of a topic that was recreated since.
-
-    A topic that was removed from the pipeline file is left out.
-    """
+    """Returns the offsets that `old` landed and Kafka lacks now; all of a topic that was recreated since."""
     today = {(r.topic, r.uuid, r.partition) for r in ranges}
-    topics = {r.topic for r in ranges}
     lost_until = _lost_until(old)
     losses = []
-    for r in (r for r in old.ranges if r.topic in topics):
+    for r in old.ranges:
         same = (r.topic, r.uuid, r.partition) in today
         start = max(r.start, lost_until.get((r.topic, r.partition), 0))
         until = min(log_starts[r.topic, r.partition], r.until) if same else r.until

@@ -16,6 +16,7 @@ from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import Loss
 from sluice.plan.modes import FROM_LAKE
 from sluice.slices import SliceRange, Unit
+from sluice.state.manifests import read_manifests
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
 from sluice.state.unit_state import UnitState
@@ -41,11 +42,12 @@ def preview(pipeline: Pipeline, slices: SliceRange, mode: str = "fill") -> Previ
     resolution = resolve(pipeline, Overlay(lake), over, pendulum.now("UTC"))
     unreachable = dict(resolution.unreachable)
     units = units_of(pipeline, slices, resolution.boundaries)
+    landed = read_manifests(lake, units) if mode == "reland" else {}
     expired: dict[Unit, tuple[Loss, ...]] = {}
     for cluster in (name for name in pipeline.clusters if name not in unreachable):
         cluster_units = [unit for unit in units if unit.cluster == cluster]
         try:
-            expired |= retained_losses(pipeline, resolution.boundaries, cluster_units)
+            expired |= retained_losses(pipeline, resolution.boundaries, cluster_units, landed=landed)
         except SluiceError as error:
             unreachable[cluster] = error
     if mode not in FROM_LAKE:

@@ -70,9 +70,13 @@ class Inquiry:
         if cluster.cluster in self.failed:
             return {}
         topics = [topic for topic in cluster.topics if (cluster.cluster, topic) not in self._said]
-        slices = begun(cluster, self._slices)
-        missing = {topic: state.missing(slices, cluster.cluster, topic) for topic in topics}
-        return {topic: instants for topic, instants in missing.items() if instants}
+        slices, name = begun(cluster, self._slices), cluster.cluster
+        known = state.instants(name)
+        missing = {topic: state.missing(slices, name, topic) for topic in topics}
+        instants = {
+            topic: sorted({*at, *state.behind(name, topic, at, known)}) for topic, at in missing.items()
+        }
+        return {topic: at for topic, at in instants.items() if at}
 
     def _ask_cluster(self, cluster: Cluster, missing: Mapping[str, list[int]], state: Boundaries) -> None:
         try:

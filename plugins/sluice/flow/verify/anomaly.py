@@ -19,6 +19,7 @@ class AnomalyKind(StrEnum):
     OVERLAP = "overlap"
     BACKWARD = "backward move"
     OFFSETS = "offsets"  # a manifest's are not those of its boundaries
+    LACKING = "lacking topic"  # the pipeline file named it only after the slice had landed
     # counts of one manifest
     READ = "records read"
     LANDED = "rows landed"
@@ -65,7 +66,7 @@ ROW_KINDS = (
 )
 CONTENT_KINDS = (*ROW_KINDS, AnomalyKind.FIELD_MISSING)
 # The hour is exact: a run logs it, and goes on.
-QUIET_KINDS = (AnomalyKind.FIELD_MISSING, AnomalyKind.NOT_ERASED)
+QUIET_KINDS = (AnomalyKind.FIELD_MISSING, AnomalyKind.NOT_ERASED, AnomalyKind.LACKING)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sluice.flow.verify.check_erased import check_erased
 from sluice.flow.verify.check_files import check_files
 from sluice.flow.verify.check_manifests import check_conservation
 from sluice.flow.verify.check_missing_tables import after_creation, check_missing_tables, check_readers_views
-from sluice.flow.verify.check_offsets import check_boundaries, check_neighbours
+from sluice.flow.verify.check_offsets import check_boundaries, check_lacking, check_neighbours
 from sluice.flow.verify.check_shards import check_shards
 from sluice.flow.verify.check_stalled import check_stalled
 from sluice.flow.verify.check_states import check_states
@@ -63,6 +63,7 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
         *check_stalled(facts),
         *check_boundaries(facts, repairs),
         *check_neighbours(facts, repairs),
+        *check_lacking(facts, repairs),
         *check_conservation(facts, repairs),
         *check_counts(facts, repairs),
         *check_files(facts, repairs),

@@ -77,9 +77,12 @@ def check_boundaries(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 )
                 yield replace(anomaly, advice=_RESTORE)
     for status, manifest in facts.landed:
-        if status.ranges is not None:
-            yield from _compare(status, status.ranges, manifest, repairs.reland(status.unit.slice))
-        elif facts.boundaries.ranges(status.unit.slice, status.unit.cluster, manifest.topics) is None:
+        # A topic that the pipeline file names now may not be resolved there.
+        known = facts.boundaries.ranges(status.unit.slice, status.unit.cluster, manifest.topics)
+        ranges = status.ranges if status.ranges is not None else known
+        if ranges is not None:
+            yield from _compare(status, ranges, manifest, repairs.reland(status.unit.slice))
+        else:
             yield Anomaly(
                 AnomalyKind.OFFSETS,
                 "the boundaries that it landed by",
@@ -90,10 +93,26 @@ def check_boundaries(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
             )
 
 
+def check_lacking(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    """The offsets of a topic that was named again, or anew, are in no slice that landed without it."""
+    for status, _ in facts.landed:
+        for lacking in status.lacking:
+            if lacking.offsets is not None:
+                yield Anomaly(
+                    AnomalyKind.LACKING,
+                    expected=f"its {lacking.offsets:,} offsets of the topic",
+                    seen="none: it landed while the pipeline file did not name the topic",
+                    command=repairs.reland(status.unit.slice),
+                    slice=status.unit.slice.id,
+                    cluster=status.unit.cluster,
+                    topic=lacking.topic,
+                )
+
+
 def _compare(
     status: UnitStatus, ranges: tuple[OffsetRange, ...], manifest: Manifest, command: str
 ) -> Iterator[Anomaly]:
-    """Compares the topics of the manifest. One that it lacks altogether was added later: `plan` lists it."""
+    """Compares the topics of the manifest."""
     stored: Mapping[Partition, OffsetRange] = {_partition(r): r for r in ranges if r.topic in manifest.topics}
     landed = {_partition(r): r for r in manifest.ranges}
     for partition in sorted({*stored, *landed}):

@@ -19,6 +19,7 @@ from sluice.slices import SliceRange, utc
 from sluice.stored_json import decode_stored
 
 KEY = "_verify/latest.json"
+_EXACT = (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS, AnomalyKind.LACKING)
 _OF_NEIGHBOURS = (AnomalyKind.GAP, AnomalyKind.OVERLAP, AnomalyKind.BACKWARD)
 MOST = 1000
 MOST_VERIFICATIONS = 20
@@ -59,8 +60,8 @@ class OpenAnomaly:
     @property
     def breaks(self) -> bool:
         """Returns whether a count is wrong. The state of an hour already says that it is not done, or lost; a
-        missing table is one anomaly of its own."""
-        return not self.cause and self.kind not in (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS)
+        missing table is one anomaly of its own; what landed without a topic is exact."""
+        return not self.cause and self.kind not in _EXACT
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,19 @@ class Boundaries:
             instants.update(at for at in (start, end) if _row(block, closed, at) is None)
         return sorted(instants)
 
+    def instants(self, cluster: str) -> frozenset[int]:
+        """Returns every instant (seconds since the epoch) at which a topic of the cluster has a boundary."""
+        return frozenset().union(*(b.instants for b in self.blocks.values() if b.cluster == cluster))
+
+    def behind(self, cluster: str, topic: str, asked: Iterable[int], instants: frozenset[int]) -> set[int]:
+        """Returns those of its cluster's `instants` at which the topic has no boundary, although it has an
+        earlier one, or gets it now that it is `asked` for others: the pipeline file did not name it when they
+        were resolved."""
+        stored = self.stored(cluster, topic)
+        known = {*asked, *(stored.instants if stored else ())}
+        first = min(known, default=None)
+        return {at for at in instants - known if first is not None and at > first}
+
     def ranges(self, slice_: Slice, cluster: str, topics: Iterable[str]) -> tuple[OffsetRange, ...] | None:
         """Returns what the slice is: one range per partition, by topic and partition; None when not resolved.
 

@@ -83,6 +83,11 @@ def test_what_verify_finds_wrong_waits():
     assert decided(status(state=UnitState.COMPLETE_WITH_LOSS), BOTH, loss).action is ForgetAction.FORGET
 
 
+def test_what_it_landed_without_is_in_kafka_if_anywhere():
+    lacks = replace(WRONG, kind=AnomalyKind.LACKING, table="", topic="wins")
+    assert decided(status(), BOTH, lacks).action is ForgetAction.FORGET
+
+
 def test_what_a_remake_is_still_to_bring_waits_for_it():
     found = status()
     [decision] = forgettable([found], [], BOTH, AT, {found.unit: ("counts for e.traffic", "rules of bids")})

@@ -172,6 +172,29 @@ def test_one_pass_finds_every_instant():
     assert cuts(records, [(4, 5), (4, 10), (8, 11)], end=12, limit=60) == [6, 6, 9]
 
 
+def test_a_topic_that_comes_back_is_resolved_at_the_edges_between():
+    """The file named `wins` for hour 8, not for 9 and 10, and names it again: what it got meanwhile lies
+    between the edges of the hours in which it came."""
+    both, it = pipeline_of(dc1=["bids", "wins"]), world([ms(9, 1)])
+    stamps = [ms(8, 5), ms(9, 5), ms(9, 6), ms(10, 5), ms(11, 5)]
+    it.kafka.topics["dc1", "wins"] = FakeTopic("w", {0: stamps})
+    alone, it.pipeline = it.pipeline, both
+    it.resolved(8)
+    it.pipeline = alone
+    it.resolved(9, 10)
+    it.pipeline = both
+    it.resolved(11)
+    boundaries = BoundaryLog(it.lake).read()
+    ranges = [boundaries.ranges(slice_at(hour), "dc1", ["wins"]) for hour in (7, 8, 9, 10, 11)]
+    assert [[(r.start, r.until) for r in rs] if rs else rs for rs in ranges] == [
+        None,  # nobody asked for it
+        [(0, 1)],
+        [(1, 3)],
+        [(3, 4)],
+        [(4, 5)],
+    ]
+
+
 def test_each_wrong_is_its_own_error():
     it = world([ms(10)])
     with pytest.raises(EndInFuture, match="2026-11-20T13:00Z is not over yet"):

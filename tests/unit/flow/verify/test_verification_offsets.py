@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_offsets import check_boundaries, check_neighbours
+from sluice.flow.verify.check_offsets import check_boundaries, check_lacking, check_neighbours
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit
-from sluice.state.status import UnitStatus
+from sluice.state.status import LackingTopic, UnitStatus
 from tests.support.verified import FACTS, FOUND, START, manifest
 
 REPAIRS = Repairs("ads")
@@ -182,3 +182,18 @@ def test_a_slice_that_ends_before_it_begins_is_told_once():
     assert [(a.kind, a.partition) for a in both] == [(AnomalyKind.BACKWARD, 0), (AnomalyKind.OFFSETS, 1)]
     bare = replace(landed(0), ranges=(r(9, 4),), manifest=None)
     assert [a.kind for a in check_boundaries(facts(bare), REPAIRS)] == [AnomalyKind.BACKWARD]
+
+
+def test_offsets_of_a_topic_that_the_hour_landed_without_are_open_until_a_reland():
+    lacks = replace(landed(0, r(0, 5)), lacking=(LackingTopic("wins", 12), LackingTopic("views", None)))
+    assert list(check_lacking(facts(lacks, landed(1, r(5, 9))), REPAIRS)) == [
+        Anomaly(
+            AnomalyKind.LACKING,
+            "its 12 offsets of the topic",
+            "none: it landed while the pipeline file did not name the topic",
+            command=REPAIRS.reland(lacks.unit.slice),
+            slice="2026-11-20T10Z",
+            cluster="dc1",
+            topic="wins",
+        )
+    ]

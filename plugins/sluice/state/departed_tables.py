@@ -1,0 +1,59 @@
+"""Tables that a pipeline has loaded, and that its file no longer names: their rows stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sql import render
+from sluice.config.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class DepartedTable:
+    """`rows` in the table, and `misfits` of it in sluice.rejected, of `units` that the pipeline committed."""
+
+    name: str
+    units: int
+    rows: int
+    misfits: int = 0
+
+    def __str__(self) -> str:
+        misfits = f" and {self.misfits:,} misfits" if self.misfits else ""
+        held = f"{self.rows:,} rows{misfits} of this pipeline"
+        return f"table {self.name} has {held} and is no longer in the file"
+
+    @property
+    def remedy(self) -> str:
+        return "no run, `erase` or `verify` reaches them: name it under `tables` again, or drop it"
+
+
+def departed_tables(clients: Iterable[Client], pipeline: Pipeline, lake: str) -> tuple[DepartedTable, ...]:
+    """Returns those with rows on any of the servers, by name; `lake` is the lake's url. Raises what the
+    clients raise."""
+    parameters = {
+        "named": sorted({target.table for target in pipeline.targets}),
+        "pipeline": pipeline.name,
+        "lake": lake,
+    }
+    units: dict[str, set[tuple[int, str]]] = {}
+    counts: dict[str, tuple[int, int]] = {}
+    for client in clients:
+        for name, committed, rows, misfits in _rows(client, parameters):
+            units.setdefault(name, set()).update(map(tuple, committed))
+            earlier = counts.get(name, (0, 0))
+            counts[name] = earlier[0] + rows, earlier[1] + misfits
+    return tuple(DepartedTable(name, len(units[name]), *counts[name]) for name in sorted(units))
+
+
+def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
+    """A server that was never loaded has no ledger."""
+    try:
+        return client.rows(render("state/read_departed"), parameters)
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise
