@@ -36,6 +36,7 @@ Read = Callable[[Lake], object]
 BY_KEY: list[tuple[str, Read, bytes, str]] = [
     (layout.ADDITIONS, additions.read_additions, b'[{"table": "\xff"}]', "move it away"),
     (layout.SHARDS, lambda lake: known_shards.left(lake, ClickHouse()), b'{"\xff": []}', "delete it"),
+    (layout.SERVERS, lambda lake: known_shards.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
     (file_versions.KEY, file_versions.read_versions, b'[{"at": "\xff"}]', "delete it"),
     (lag_history.KEY, lag_history.read_lag, b'[["\xff"]]', "delete it"),
     (accepted.KEY, accepted.read_accepted, b'["\xff"]', "delete it"),

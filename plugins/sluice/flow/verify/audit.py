@@ -165,6 +165,7 @@ def read_facts(
         for target in pipeline.chosen(scope.tables):
             say(f"counting {target.table}")
             counted.append(read_shards(servers, pipeline, target, shard_ledgers[target.table], span))
+        left = tuple(read_left(servers, pipeline, lake, ledgers, say, scope.tables))
     return VerifyFacts(
         pipeline,
         slices,
@@ -176,6 +177,6 @@ def read_facts(
         lake_facts,
         tuple(table for table, _ in counted),
         tuple(part for _, parts in counted for part in parts),
-        tuple(read_left(pipeline, lake, say, scope.tables)),
+        left,
         unerased(lake, manifests),
     )
