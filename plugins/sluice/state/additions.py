@@ -176,4 +176,5 @@ def _decoded(lake: Lake, data: bytes | None) -> tuple[Addition, ...]:
         _ADDITIONS,
         data,
         lambda error: f"{place} does not say which columns were added ({error}): move it away",
+        lambda additions: [one.at for one in additions],
     )

@@ -25,7 +25,8 @@ from sluice.state.additions import (
 )
 from tests.support.fakes import MemoryLake
 
-ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, "now", "me", "run")
+AT = "2026-11-20T12:00:00Z"
+ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, AT, "me", "run")
 DONE = replace(ONE, shards={"": 7})
 OTHER = replace(ONE, type="Nullable(UInt64)", slice="2026-11-20T11Z")
 NEXT = replace(OTHER, run="next")
