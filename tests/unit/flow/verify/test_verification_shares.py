@@ -169,9 +169,8 @@ def test_offsets_and_counts_come_with_their_commands():
 def test_a_cluster_that_was_taken_away_is_not_read_again():
     gone = "its cluster is not in the pipeline file: put it back there, and run `sluice verify` again"
     away = pipeline(kafka=[{"cluster": "dc2", "bootstrap": "h:1", "topics": ["bids"]}])
-    missing = {
-        key: size for key, size in LAKE.sizes.items() if not key.startswith("type=click/2026-11-20T10Z")
-    }
+    start = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z"
+    missing = {key: size for key, size in LAKE.sizes.items() if not key.startswith(start)}
     facts = replace(FACTS, lake=replace(LAKE, sizes=missing))
     [one] = check(facts, REPAIRS)
     assert (one.kind, one.command, one.advice) == (AnomalyKind.FILE_MISSING, RUN_TEN.format("reland"), "")
@@ -185,5 +184,9 @@ def test_a_cluster_that_was_taken_away_is_not_read_again():
         if a.kind is AnomalyKind.ROWS_MISSING
     ]
     assert [a.command for a in rows] == [RUN_TEN.format("reload")]
-    stray = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, "x": 1}), pipeline=away)
-    assert [a.command for a in check(stray, REPAIRS) if a.file] == ["sluice verify ads --clean"]
+    stray = replace(
+        FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, f"{start}-dc1-1-9.parquet": 1}), pipeline=away
+    )
+    assert [a.command for a in check(stray, REPAIRS) if a.file] == [
+        "sluice verify ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --clean"
+    ]
