@@ -43,6 +43,15 @@ class WrongUse(SluiceError):
 
 
 @dataclass(eq=False)
+class LakeTaken(WrongUse):
+    """The folder of a new pipeline in the lake is in another one's, or has something else in it."""
+
+    url: str
+    reason: str
+    message = "the lake {url} {reason}: give the pipeline another `lake` or name"
+
+
+@dataclass(eq=False)
 class WrongPipeline(WrongUse):
     """A pipeline file that says something impossible; `key` is the dotted place in the file.
 
@@ -357,6 +366,16 @@ class Refused(SluiceError):
 
 class Conservation(Refused):
     """A count that must hold does not. The message names partition, offsets or table, and both counts."""
+
+
+@dataclass(eq=False)
+class NotOwnFile(SluiceError):
+    """Something says that a file is to be deleted whose name Sluice does not give: nothing is deleted."""
+
+    place: str
+    message = (
+        "{place} was to be deleted, and has no name that Sluice gives: correct what names it, its manifest"
+    )
 
 
 @dataclass(eq=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -15,18 +16,45 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of a decoder: the bytes are not the JSON that it expects, not UTF-8, or nested too deeply."""
 
 
-def decode_stored(decoder: msgspec.json.Decoder[T], data: bytes, explain: Callable[[Exception], str]) -> T:
-    """Returns the object. Raises SluiceError for bytes that the decoder cannot read: `explain` makes its
-    message, which names object, reason and remedy."""
+class NoInstant(ValueError):
+    """A text that should be an instant in ISO 8601."""
+
+
+def _none(_: object) -> Iterable[str]:
+    return ()
+
+
+def decode_stored(
+    decoder: msgspec.json.Decoder[T],
+    data: bytes,
+    explain: Callable[[Exception], str],
+    instants: Callable[[T], Iterable[str]] = _none,
+) -> T:
+    """Returns the object. Raises SluiceError for bytes that the decoder cannot read, and for a text of
+    `instants` that is none: `explain` makes its message, which names object, reason and remedy."""
     try:
-        return decoder.decode(data)
-    except UNREADABLE as error:
+        return _decoded(decoder, data, instants)
+    except (*UNREADABLE, NoInstant) as error:
         raise SluiceError(explain(error)) from error
 
 
-def readable_lines(decoder: msgspec.json.Decoder[T], data: bytes) -> Iterator[T]:
+def readable_lines(
+    decoder: msgspec.json.Decoder[T], data: bytes, instants: Callable[[T], Iterable[str]] = _none
+) -> Iterator[T]:
     """Yields the lines of an object that serves estimates alone. Lines that the decoder cannot read, because
     they are damaged or of another version, are left out."""
     for line in data.splitlines():
-        with suppress(*UNREADABLE):
-            yield decoder.decode(line)
+        with suppress(*UNREADABLE, NoInstant):
+            yield _decoded(decoder, line, instants)
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, instants: Callable[[T], Iterable[str]]) -> T:
+    found = decoder.decode(data)
+    for text in instants(found):
+        try:
+            year = datetime.fromisoformat(text).year
+        except ValueError as error:
+            raise NoInstant(f"{text[:40]!r} is no instant") from error
+        if not 1 < year < 9999:  # another zone could not say it
+            raise NoInstant(f"{text[:40]!r} is of no year from 2 to 9998")
+    return found

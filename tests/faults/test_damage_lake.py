@@ -84,17 +84,37 @@ def test_rejected_records_that_were_removed(damaged: Damaged):
     repaired(damaged, anomalies)
 
 
-@pytest.mark.parametrize("name", ["events.parquet", "2026-01-01T01Z-dc1-{generation}-99.parquet"])
 @pytest.mark.long
-def test_a_file_that_no_manifest_lists(damaged: Damaged, name: str):
+def test_a_file_that_no_manifest_lists(damaged: Damaged):
     own = clicks(damaged, 1)
-    other = own.with_name(name.format(generation=damaged.manifest(1).generation))
+    other = own.with_name(f"2026-01-01T01Z-dc1-{damaged.manifest(1).generation}-99.parquet")
     shutil.copy(own, other)
     anomalies = damaged.verify()
     assert found(anomalies, "kind", "file") == [("unknown file", str(other.relative_to(damaged.root)))]
     assert anomalies[0]["command"].endswith("--clean")
     repaired(damaged, anomalies)
     assert own.exists()
+
+
+def test_what_sluice_did_not_write_stays(damaged: Damaged):
+    """A person's file, and the lake of another pipeline in one of the folders: its files are named alike."""
+    own, generation = clicks(damaged, 1), damaged.manifest(1).generation
+    strays = [
+        own.with_name("events.parquet"),
+        damaged.root / "type=click" / "b" / "type=x" / own.relative_to(damaged.root / "type=click").parent,
+    ]
+    strays[1] = strays[1] / f"2026-01-01T01Z-dc1-{generation - 1}-0.parquet"
+    strays[1].parent.mkdir(parents=True)
+    for stray in strays:
+        shutil.copy(own, stray)
+    for words in ((), ("--clean",)):
+        anomalies = damaged.verify(*words)
+        assert sorted(found(anomalies, "kind", "file", "command")) == sorted(
+            ("unknown file", str(stray.relative_to(damaged.root)), "") for stray in strays
+        )
+    assert all(stray.read_bytes() == own.read_bytes() for stray in strays)
+    strays[0].unlink()
+    shutil.rmtree(damaged.root / "type=click" / "b")
 
 
 @pytest.mark.parametrize("length", per_commit(["30m", "2h", "6h"]))

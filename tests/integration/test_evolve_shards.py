@@ -145,6 +145,31 @@ def test_a_column_that_a_run_added_before_it_died_decides_for_the_other_shard(tw
     assert (set(one.shards), one.run) == ({"s1", "s2"}, "one")
 
 
+def test_two_runs_at_once_add_one_type(two: Shards, monkeypatch):
+    """Each loads another hour on another shard; the second has announced and added its own before the first,
+    which saw numbers only, comes to its ALTER."""
+    land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
+    land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}") for n in range(2)], partitions=2)
+    waiting = [True]
+
+    def reached(point: object) -> None:
+        if point is Load.ANNOUNCED and waiting:
+            waiting.clear()
+            point_at(monkeypatch, "s1", free_port())
+            point_at(monkeypatch, "s2", two.servers[1].port)
+            with pytest.raises(ShardsWait):
+                two.load(evolving(two), unit(1), token="two")
+            point_at(monkeypatch, "s1", two.servers[0].port)
+
+    point_at(monkeypatch, "s2", free_port())
+    monkeypatch.setattr(crash_points, "reached", reached)
+    with pytest.raises(ShardsWait):
+        two.load(evolving(two), unit(), token="one")
+    assert types(two) == [[("Nullable(String)",)]] * 2
+    assert two.load(evolving(two), unit(), unit(1), token="three").summary()["misfits"] == 0
+    assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
+
+
 @pytest.mark.parametrize("by", ["partition", "n"])
 def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
     """By `n` the misfit would be rejected by another shard than the one whose row it is."""

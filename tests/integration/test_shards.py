@@ -135,7 +135,9 @@ def test_another_list_of_shards_leaves_each_row_once(two: Shards, mode: str):
     assert two.load(by_number, unit()).summary()["loaded"] == 0
     last = two.world.pipeline(spec, clickhouse=shards("s1"))
     assert two.load(last, unit(), mode=mode).summary()["rows"] == 12
-    left = list(read_left(last, two.world.lake, lambda line: None))
+    with connect_shards(last) as servers:
+        ledgers = ledgers_of(servers, last, two.world.lake.url)
+        left = list(read_left(servers, last, two.world.lake, ledgers, lambda line: None))
     assert left == [LeftRows("s2", connection("s2"), pipeline_table(last), 6)]
 
 

@@ -84,6 +84,41 @@ def test_verify_names_a_shard_that_has_left(two: Shards):
     assert seen(last) == []
 
 
+def left_behind(pipeline: Pipeline) -> list[str]:
+    return [a.advice for a in audit(pipeline, HOUR).anomalies if a.kind == AnomalyKind.LEFT]
+
+
+def test_a_shard_that_only_has_another_name_holds_nothing_foreign(two: Shards, monkeypatch):
+    """The statement that was printed would have dropped the live table."""
+    two.load(pipeline_of(two, "s1", "s2"), unit())
+    point_at(monkeypatch, "east", two.servers[1].port)
+    renamed = pipeline_of(two, "s1", "east")
+    assert left_behind(renamed) == []
+    two.load(renamed, unit())
+    assert (left_behind(renamed), seen(renamed)) == ([], [])
+    monkeypatch.delenv("AIRFLOW_CONN_SHARD_S2")
+    said: list[str] = []
+    audit(renamed, HOUR, say=said.append)
+    assert [line for line in said if "cannot be read" in line] == []
+
+
+def test_a_table_is_given_up_when_the_listed_shards_have_all_of_its_hours(two: Shards):
+    land(two.world.lake, unit(1), [event(n=n) for n in range(20, 25)], partitions=4)
+    both, last = pipeline_of(two, "s1", "s2"), pipeline_of(two, "s1")
+    two.load(both, unit(), unit(1))
+    two.load(last, unit())
+    [advice] = left_behind(last)
+    assert advice.startswith("2 of them are of hours that the listed shards have not committed")
+    assert "DROP" not in advice
+    two.load(last, unit(1))
+    [advice] = left_behind(last)
+    before = sorted(two.on(0, "SELECT n FROM {db}.clicks"))
+    two.on(1, advice.partition("run: ")[2])
+    assert sorted(two.on(0, "SELECT n FROM {db}.clicks")) == before
+    assert [n for (n,) in before] == [*range(7), *range(20, 25)]
+    assert left_behind(last) == []
+
+
 def test_status_says_which_shard_an_hour_is_not_on(two: Shards, monkeypatch):
     pipeline = pipeline_of(two, "s1", "s2")
     two.load(pipeline, unit())

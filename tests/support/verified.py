@@ -38,10 +38,10 @@ def pipeline(**changes: Any) -> Pipeline:
 
 def manifest(unit: Unit, start: int) -> Manifest:
     """10 offsets: 6 clicks (1 misfit), 3 views, 1 unparsed."""
-    name = f"{unit.slice.id}-dc1-1"
+    name, day = f"{unit.slice.id}-dc1-1", "date=2026-11-20"
     files = (
-        LandedFile(f"type=click/{name}-0.parquet", "a", "click", "2026-11-20T10", 6, 600, "x"),
-        LandedFile(f"type=view/{name}-1.parquet", "a", "view", "2026-11-20T10", 3, 300, "x"),
+        LandedFile(f"type=click/{day}/hour=10/{name}-0.parquet", "a", "click", "2026-11-20T10", 6, 600, "x"),
+        LandedFile(f"type=view/{day}/hour=10/{name}-1.parquet", "a", "view", "2026-11-20T10", 3, 300, "x"),
     )
     bad = (LandedFile(f"_rejected/{name}-0.parquet", "a", None, "", 1, 100, "x"),)
     ranges = (OffsetRange("bids", "u1", 0, start, start + 10),)

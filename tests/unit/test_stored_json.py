@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import date
 
 import msgspec
 import pytest
@@ -24,6 +26,7 @@ from sluice.state import (
     lag_history,
     lease_record,
     months,
+    timings,
 )
 from sluice.state.boundaries import encoding
 from sluice.state.erasures import erasure_list, erasure_progress
@@ -36,6 +39,7 @@ Read = Callable[[Lake], object]
 BY_KEY: list[tuple[str, Read, bytes, str]] = [
     (layout.ADDITIONS, additions.read_additions, b'[{"table": "\xff"}]', "move it away"),
     (layout.SHARDS, lambda lake: known_shards.left(lake, ClickHouse()), b'{"\xff": []}', "delete it"),
+    (layout.SERVERS, lambda lake: known_shards.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
     (file_versions.KEY, file_versions.read_versions, b'[{"at": "\xff"}]', "delete it"),
     (lag_history.KEY, lag_history.read_lag, b'[["\xff"]]', "delete it"),
     (accepted.KEY, accepted.read_accepted, b'["\xff"]', "delete it"),
@@ -52,6 +56,38 @@ BY_KEY: list[tuple[str, Read, bytes, str]] = [
         "remove it",
     ),
 ]
+AT, NO_DATE = "2026-11-20T10:00:00+00:00", "2026-11-31T10:00:00+00:00"
+
+
+def verdict_of(**changed: str) -> bytes:
+    """One with an anomaly and its verification."""
+    spans = {"at": AT, "start": AT, "until": AT, "found_at": AT, **changed}
+    counts = {"units": 1, "records": 1, "found": 1}
+    verification = {name: spans[name] for name in ("at", "start", "until")} | counts
+    texts = dict.fromkeys(("kind", "place", "message", "command", "advice", "cluster"), "")
+    anomaly = {**texts, "slices": [], **{name: spans[name] for name in ("start", "until", "found_at")}}
+    return json.dumps({"anomalies": [anomaly], "verifications": [verification]}).encode()
+
+
+@pytest.mark.parametrize("name", ["at", "start", "until", "found_at"])
+@pytest.mark.parametrize("text", [NO_DATE, "", "soon", "0001-01-01T00:00:00+14:00"])
+def test_a_verdict_whose_instant_is_no_date(name: str, text: str):
+    assert verdict.decode(verdict_of(), "the verdict").anomalies[0].start == AT
+    with pytest.raises(SluiceError, match="^the verdict holds no verdict .*: delete it, `sluice"):
+        verdict.decode(verdict_of(**{name: text}), "the verdict")
+
+
+def test_other_instants_that_are_no_date():
+    lake = MemoryLake()
+    lake.put(file_versions.KEY, json.dumps([{"at": NO_DATE, "hash": "", "sluice": "", "text": ""}]).encode())
+    with pytest.raises(SluiceError, match="delete it"):
+        file_versions.read_versions(lake)
+    timing = {"step": "land", "start": AT, "until": AT, "seconds": 1, "units": 1, "rows": 1}
+    lines = [json.dumps({**timing, "started": started}) for started in (AT, NO_DATE)]
+    lake.put("_timings/2026-11-20.ndjson", "\n".join(lines).encode())
+    assert [one.started for one in timings.of_day(lake, date(2026, 11, 20))] == [AT]
+
+
 BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
     (manifest.decode, b'{"version": 1, "pipeline": "\xff"}', "verify"),
     (encoding.decode_entry, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),

@@ -6,10 +6,16 @@ Importing the commands takes seconds, so this module imports none of them before
 
 from __future__ import annotations
 
+import io
 import os
+import select
 import signal
 import sys
 from types import FrameType
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 INTERRUPTED = 130
 UNREAD = 141
@@ -43,9 +49,32 @@ def _open_streams() -> None:
     terminal's encoding lacks."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process
-        if mode == "w":
-            getattr(sys, name).reconfigure(errors="backslashreplace")
+            setattr(sys, name, open(os.devnull, mode, errors="backslashreplace"))  # noqa: SIM115 - for good
+        elif mode == "w":
+            setattr(sys, name, _patient(getattr(sys, name)))
+
+
+class _Patient(io.FileIO):
+    """A stream whose descriptor may be full and not block: `ssh` and Node share theirs in that state. Python
+    would raise BlockingIOError, or drop the rest."""
+
+    def write(self, data: Buffer, /) -> int:
+        while (written := super().write(data)) is None:
+            full = select.poll()
+            full.register(self, select.POLLOUT)
+            full.poll()
+        return written
+
+
+def _patient(stream: TextIO) -> TextIO:
+    stream.flush()
+    raw = _Patient(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors="backslashreplace",
+        line_buffering=bool(stream.line_buffering),
+    )
 
 
 def _run() -> int:

@@ -17,6 +17,7 @@ from sluice.clients.connections import find as connections
 from sluice.clients.kafka.samples import newest
 from sluice.clients.kafka.topic_facts import TopicInquiry, open_inquiry
 from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.own_folder import check_above
 from sluice.config.clickhouse import Shard
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline, Target
@@ -78,7 +79,10 @@ class Examination:
             yield from guarded(Area.CLICKHOUSE, "shards", self._shards)
 
     def _lake(self) -> Iterator[Check]:
-        return lake_checks(open_lake(self.pipeline))
+        """Raises LakeTaken."""
+        lake = open_lake(self.pipeline)
+        check_above(self.pipeline, lake)
+        yield from lake_checks(lake)
 
     def _cluster(self, cluster: Cluster) -> Iterator[Check]:
         with open_inquiry(cluster) as inquiry:

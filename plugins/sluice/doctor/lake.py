@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sluice.clients.lake.base import Lake
+from sluice.clients.lake.layout import PROBES
+from sluice.clients.lake.owned import delete_own
 from sluice.doctor.check import Area, Check, fail, ok, warn
 
-PROBES = "_doctor/"
 _LITTLE = 10 << 30  # bytes: less is soon full
 _FOLDER = "file://"
 
@@ -21,7 +22,7 @@ def lake_checks(lake: Lake) -> Iterator[Check]:
     try:
         yield from _writes(lake, key)
     finally:
-        lake.delete([key])
+        delete_own(lake, [key])
     yield from _space(lake.url)
 
 

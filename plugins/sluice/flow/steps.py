@@ -18,6 +18,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.own_folder import check_new
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import EndInFuture
@@ -89,6 +90,7 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     if slices.end > now:
         raise EndInFuture(str(slices.end), str(now))
     lake = open_lake(pipeline)
+    check_new(pipeline, lake)
     with timed(lake, "resolve", slices) as count:
         resolution = resolve(pipeline, lake, list(slices), now)
         raise_if_all(pipeline, resolution.unreachable)

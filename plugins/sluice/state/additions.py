@@ -26,7 +26,8 @@ class Addition:
     """A column that a load has added. `filled` of the `rows` that `slice` gave the table have a value.
 
     `shards`: by the shard's name (empty without shards) the generation of the lease under which it has the
-    column; none yet while the ALTER is under way. `run` is the run's token, `by` its process.
+    column; none yet while the ALTER is under way. `begun`: shards that may have it by then, as an ALTER
+    of its type was begun there. `run` is the run's token, `by` its process.
     """
 
     table: str
@@ -39,6 +40,7 @@ class Addition:
     by: str
     run: str = ""
     shards: Mapping[str, int] = field(default_factory=dict)
+    begun: tuple[str, ...] = ()
 
     @property
     def done(self) -> bool:
@@ -83,6 +85,14 @@ def announce(lake: Lake, new: Sequence[Addition], shard: str) -> dict[str, str]:
     return {one.column: newest[one.column].type for one in new}
 
 
+def begin(lake: Lake, new: Sequence[Addition], shard: str) -> dict[str, str]:
+    """Notes that the shard is about to add the columns; returns the type of each, which nobody changes from
+    then on. It is another one where another run has announced one of its own meanwhile."""
+    _update(lake, lambda stored: begun(stored, new, shard))
+    newest = latest(read_additions(lake), new[0].table)
+    return {one.column: newest[one.column].type for one in new}
+
+
 def confirm(lake: Lake, table: str, columns: Collection[str], shard: str, generation: int) -> None:
     """Notes since which generation the shard has the columns."""
     _update(lake, lambda stored: confirmed(stored, table, columns, shard, generation))
@@ -101,13 +111,27 @@ def announced(stored: Sequence[Addition], new: Iterable[Addition], shard: str) -
     return tuple(additions[-MOST:])
 
 
+def begun(stored: Sequence[Addition], new: Iterable[Addition], shard: str) -> tuple[Addition, ...]:
+    """Returns the additions with the newest of each column begun on the shard."""
+    additions = list(stored)
+    for addition in new:
+        newest = latest(additions, addition.table).get(addition.column)
+        if newest is None:
+            additions.append(replace(addition, begun=(shard,)))
+        elif shard not in newest.begun:
+            additions[additions.index(newest)] = replace(newest, begun=(*newest.begun, shard))
+    return tuple(additions[-MOST:])
+
+
 def decides(earlier: Addition, shard: str, run: str) -> bool:
     """Returns whether an addition decides the type for a shard whose table lacks the column: where another
-    shard has the column and this one never had it, or where it is of the same run.
+    shard has the column, or may have it by now, and this one never had it, or where it is of the same run.
 
-    One of another run that never came to its ALTER decides nothing, nor does one whose column was dropped.
+    One of another run that never came to its ALTER decides nothing, nor does one whose column was dropped,
+    nor one whose ALTER was begun only on this shard: under its lease that ALTER has come to nothing.
     """
-    return bool(shard) and shard not in earlier.shards and (earlier.done or earlier.run == run)
+    elsewhere = earlier.done or any(other != shard for other in earlier.begun)
+    return bool(shard) and shard not in earlier.shards and (elsewhere or earlier.run == run)
 
 
 def confirmed(
@@ -152,4 +176,5 @@ def _decoded(lake: Lake, data: bytes | None) -> tuple[Addition, ...]:
         _ADDITIONS,
         data,
         lambda error: f"{place} does not say which columns were added ({error}): move it away",
+        lambda additions: [one.at for one in additions],
     )

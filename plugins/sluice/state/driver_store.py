@@ -7,6 +7,7 @@ from datetime import datetime
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
+from sluice.clients.lake.owned import delete_own
 from sluice.state.attempts import is_old
 from sluice.state.driver_record import DriverRecord, decode, encode
 
@@ -56,4 +57,5 @@ def leave_driver(lake: Lake, key: str, driver: str) -> DriverRecord | None:
 
 def sweep_drivers(lake: Lake, now: datetime) -> None:
     """Removes records that nobody has renewed for a week."""
-    lake.delete([item.key for item in lake.list(layout.DRIVERS) if is_old([item], now)])
+    records = [item for item in lake.list(layout.DRIVERS) if layout.is_own(item.key)]
+    delete_own(lake, [item.key for item in records if is_old([item], now)])

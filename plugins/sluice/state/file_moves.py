@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
+from sluice.clients.lake.owned import delete_own
 from sluice.concurrency import each_if_slow
 from sluice.crash_points import Land
 from sluice.errors import Conservation
@@ -82,5 +83,5 @@ def _remove_superseded(lake: Lake, manifest: Manifest) -> None:
     stored = lake.read(key)
     if stored is not None:
         old = decode(stored.data, f"{lake.url}/{key}")
-        lake.delete(file.key for file in old.all_files)
+        delete_own(lake, {file.key for file in old.all_files} - {file.key for file in manifest.all_files})
         crash_points.reached(Land.OLD_REMOVED)

@@ -91,6 +91,9 @@ def _decoded(lake: Lake, data: bytes | None) -> tuple[FileVersion, ...]:
         return ()
     place = f"{lake.url}/{KEY}"
     versions = decode_stored(
-        _VERSIONS, data, lambda error: f"{place} holds no versions ({error}): delete it, runs begin anew"
+        _VERSIONS,
+        data,
+        lambda error: f"{place} holds no versions ({error}): delete it, runs begin anew",
+        lambda versions: [version.at for version in versions],
     )
     return tuple(map(_without_secrets, versions))

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from sluice.clients.clickhouse.sharding import stamp
 from sluice.clients.clickhouse.shards import Servers
-from sluice.clients.clickhouse.sql import render
 from sluice.concurrency import each
 from sluice.config.clickhouse import ClickHouse, Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardUnavailable, Unavailable, WrongUse
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import Ledger, LedgerQuestion, LedgerRow, ask_ledger
+from sluice.state.server_identity import TableIdentity, identify_table
 
 ShardLedger = Mapping[Unit, LedgerRow]
 ShardLedgers = dict[str, dict[str, ShardLedger | None]]
@@ -85,18 +85,18 @@ def merged(pipeline: Pipeline, shares: ShardLedgers) -> dict[str, Ledger]:
 
 def check_different(servers: Servers, target: Target) -> None:
     """Raises WrongUse when two shards' connections lead to one server: both would delete the other's rows."""
-    seen: dict[tuple[object, ...], str] = {}
+    seen: list[tuple[TableIdentity, str]] = []
     for server in servers:
-        if server.client is None:
+        identity = None if server.client is None else identify_table(server.client, target)
+        if identity is None:
             continue
-        parameters = {"database": target.database, "name": target.name}
-        for identity in map(tuple, server.client.rows(render("state/server_identity"), parameters)):
-            other = seen.setdefault(identity, server.shard.name)
-            if other != server.shard.name:
+        for other, shard in seen:
+            if identity.same_rows(other):
                 raise WrongUse(
-                    f"shards {other} and {server.shard.name}: their connections lead to the same server "
+                    f"shards {shard} and {server.shard.name}: their connections lead to the same server "
                     f"(table {target.table} is the same): give each shard a server of its own"
                 )
+        seen.append((identity, server.shard.name))
 
 
 def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, ShardLedger | None]) -> Ledger:

@@ -98,7 +98,9 @@ def of_day(lake: Lake, day: date) -> list[Timing]:
     """Returns the day's timings in the order in which they ended; a line of a newer Sluice keeps its known
     fields, and one that cannot be read is left out."""
     stored = lake.read(key_of(day))
-    return [] if stored is None else list(readable_lines(_DECODER, stored.data))
+    if stored is None:
+        return []
+    return list(readable_lines(_DECODER, stored.data, lambda one: (one.start, one.until, one.started)))
 
 
 def newest(lake: Lake, now: datetime, count: int = 300, days: int = 30) -> list[Timing]:

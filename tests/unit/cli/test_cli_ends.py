@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,18 @@ def test_only_warnings_of_its_own_are_shown():
     ran = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (0, "")
     assert ran.stderr == "WARNING:sluice.flow.load.writer:something is odd\n"
+
+
+@pytest.mark.parametrize("way", ["print", "table"])
+def test_an_output_that_is_full_and_does_not_block_is_waited_for(way: str):
+    """As where `ssh` or Node has set O_NONBLOCK on what they share; a pipe holds 64 KiB."""
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    with start(PRINTING, "printing", "--way", way, "5000", stdout=writes) as process:
+        while int.from_bytes(fcntl.ioctl(reads, termios.FIONREAD, b"\0" * 4), sys.byteorder) < 60_000:
+            assert process.poll() is None
+        os.close(writes)
+        with os.fdopen(reads, "rb") as output:
+            said = output.read()
+        errors = process.stderr.read()
+    assert (said.count(b"x" * 60), process.returncode, errors) == (5000, 0, "")

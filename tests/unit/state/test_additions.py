@@ -16,6 +16,7 @@ from sluice.state.additions import (
     additions_in,
     announce,
     announced,
+    begin,
     confirm,
     confirmed,
     latest,
@@ -24,7 +25,8 @@ from sluice.state.additions import (
 )
 from tests.support.fakes import MemoryLake
 
-ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, "now", "me", "run")
+AT = "2026-11-20T12:00:00Z"
+ONE = Addition("e.clicks", "coupon", "Nullable(String)", "2026-11-20T10Z", 35, 400, AT, "me", "run")
 DONE = replace(ONE, shards={"": 7})
 OTHER = replace(ONE, type="Nullable(UInt64)", slice="2026-11-20T11Z")
 NEXT = replace(OTHER, run="next")
@@ -51,6 +53,9 @@ def test_it_is_read_as_it_was_written():
         ((replace(ONE, shards={"s1": 3}),), NEXT, "s2", (replace(ONE, shards={"s1": 3}),)),
         ((replace(ONE, shards={"s1": 3}),), NEXT, "s1", (replace(ONE, shards={"s1": 3}), NEXT)),  # dropped
         ((replace(ONE, shards={"s1": 3}),), OTHER, "s2", (replace(ONE, shards={"s1": 3}),)),
+        ((replace(ONE, begun=("s1",)),), NEXT, "s2", (replace(ONE, begun=("s1",)),)),  # s1 may have it by now
+        ((replace(ONE, begun=("s1",)),), NEXT, "s1", (NEXT,)),  # that ALTER has come to nothing
+        ((replace(ONE, begun=("s1", "s2")),), NEXT, "s1", (replace(ONE, begun=("s1", "s2")),)),
         ((replace(DONE, table="e.views"),), OTHER, "s2", (replace(DONE, table="e.views"), OTHER)),
     ],
 )
@@ -62,6 +67,26 @@ def test_a_second_shard_gets_the_type_of_the_first():
     lake = MemoryLake()
     announce(lake, [ONE], "s1")
     assert announce(lake, [OTHER], "s2") == {"coupon": "Nullable(String)"}
+
+
+@pytest.mark.parametrize("first", ["s1", "s2"])
+def test_two_runs_that_announce_at_once_add_one_type(first: str):
+    """Whichever begins its ALTER first: the second announcement has replaced the other one by then."""
+    lake = MemoryLake()
+    mine = {"s1": [ONE], "s2": [NEXT]}
+    assert announce(lake, mine["s1"], "s1") == {"coupon": ONE.type}
+    assert announce(lake, mine["s2"], "s2") == {"coupon": NEXT.type}
+    order = sorted(mine, key=lambda shard: shard != first)
+    assert [begin(lake, mine[shard], shard) for shard in order] == [{"coupon": NEXT.type}] * 2
+    [one] = read_additions(lake)
+    assert (one.type, set(one.begun)) == (NEXT.type, {"s1", "s2"})
+
+
+def test_what_has_begun_on_a_shard_holds_for_who_announces_then():
+    lake = MemoryLake()
+    announce(lake, [ONE], "s1")
+    begin(lake, [ONE], "s1")
+    assert announce(lake, [NEXT], "s2") == begin(lake, [NEXT], "s2") == {"coupon": ONE.type}
 
 
 def test_the_newest_addition_of_a_column_counts():

@@ -22,7 +22,7 @@ HOURS = SliceRange(DAY, DAY.add(hours=3))
 
 def timing(step: str, units: int, rows: int, seconds: float, **more) -> Timing:
     started = more.pop("started", "2026-11-20T10:00:00.000+00:00")
-    return Timing(step, "a", "b", started, seconds, units, rows, **more)
+    return Timing(step, str(DAY), str(DAY), started, seconds, units, rows, **more)
 
 
 @pytest.fixture

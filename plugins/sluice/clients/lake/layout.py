@@ -4,6 +4,8 @@ The key of a small state file is in the module that reads it."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from urllib.parse import quote
 
 # What Hive escapes in partition values (org.apache.hadoop.hive.common.FileUtils, charToEscape), and the
@@ -18,9 +20,50 @@ ATTEMPTS = "_attempts/"
 SLICES = "_slices/"
 REJECTED = "_rejected"
 SHARDS = "_shards.json"
+SERVERS = "_servers.json"
 ADDITIONS = "_added_columns.json"
 COUNTS = "_counts/"
 DRIVERS = "_drivers/"
+PROBES = "_doctor/"
+
+_SLICE = r"(?P<slice>\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z)"
+_HOUR = r"type=[^/]+/date=\d{4}-\d\d-\d\d/hour=\d\d/"
+_FILE = rf"{_SLICE}-(?P<cluster>[\w.]+)-(?P<generation>\d+)-\d+\.parquet"
+_DATA = re.compile(rf"(?:{_HOUR}|{REJECTED}/|{COUNTS}[^/]+/){_FILE}", re.ASCII)
+_PASSING = re.compile(
+    rf"{ATTEMPTS}{_SLICE}/[^/]+/[^/]+\.parquet|{_HOUR}_SUCCESS|{DRIVERS}[^/]+\.json"
+    rf"|{PROBES}[0-9a-f]{{32}}\.json",
+    re.ASCII,
+)
+_NESTED = tuple(f"/{part}" for part in (BOUNDARIES, SLICES, ATTEMPTS))
+
+
+@dataclass(frozen=True)
+class FileName:
+    slice: str
+    cluster: str
+    generation: int
+
+
+def parse_name(key: str) -> FileName | None:
+    """Returns what a data file's key says; None for a key that Sluice does not give."""
+    found = _DATA.fullmatch(key)
+    return FileName(found["slice"], found["cluster"], int(found["generation"])) if found else None
+
+
+def is_own(key: str) -> bool:
+    """Returns whether the key is one that Sluice gives to what it may delete: data files, their marks, files
+    of attempts, drivers' records, probes."""
+    return bool(_DATA.fullmatch(key) or _PASSING.fullmatch(key))
+
+
+def is_foreign(key: str) -> bool:
+    """Returns whether the key is of another pipeline's lake in this folder, or of something else in the
+    folders that files of this one go to."""
+    if key.endswith("/"):  # S3's consoles make such an object of a folder
+        return False
+    in_files = key.startswith(("type=", f"{REJECTED}/", COUNTS, ATTEMPTS))
+    return any(part in key for part in _NESTED) or (in_files and not is_own(key))
 
 
 def hive_escape(value: str) -> str:

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
-from sluice.flow.verify.check_files import parse_name
+from sluice.clients.lake.layout import parse_name
+from sluice.clients.lake.owned import delete_own
 from sluice.flow.verify.read_lake import list_files
 from sluice.manifest import STAMP, Manifest
 from sluice.slices import Unit
@@ -46,17 +47,17 @@ def remove_left(
     """`covers`: whether the entry covers the slice of an id; attempts may be of slices that have never
     landed. `manifests` are those of all units that it covers, as they stand."""
     dead = _dead(lake, manifests, progress)
-    lake.delete(dead)
+    delete_own(lake, dead)
     removed, left_attempts = 0, list[LeftAttempt]()
     named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
-    attempts = attempts_of(lake.list(layout.ATTEMPTS))
+    attempts = attempts_of(item for item in lake.list(layout.ATTEMPTS) if layout.is_own(item.key))
     newest = _newest(attempts)
     for (slice_id, attempt), files in attempts.items():
         if not covers(slice_id) or (slice_id, attempt) in named:
             continue
         idle_from = newest[attempt] + IDLE
         if idle_from <= now:
-            lake.delete(item.key for item in files)
+            delete_own(lake, [item.key for item in files])
             removed += 1
         else:
             left_attempts.append(LeftAttempt(slice_id, attempt, len(files), idle_from.strftime(STAMP)))

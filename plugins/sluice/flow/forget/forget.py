@@ -18,6 +18,7 @@ from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
+from sluice.clients.lake.owned import delete_own
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Forget
@@ -172,9 +173,9 @@ def _delete(lake: Lake, going: Sequence[ForgetDecision]) -> None:
     """Event hours are complete no more: their marks go before their files."""
     files = [file for decision in going for file in decision.forgetting.forgotten_files]
     marks = {layout.hour_success(file.type, file.hour) for file in files if file.type and file.hour}
-    lake.delete(sorted(marks))
+    delete_own(lake, sorted(marks))
     crash_points.reached(Forget.UNMARKED)
-    lake.delete(file.key for file in files)
+    delete_own(lake, [file.key for file in files])
     crash_points.reached(Forget.DELETED)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
+from sluice.clients.lake.owned import delete_own
 from sluice.config.pipeline import Pipeline
 from sluice.metrics import meter
 from sluice.slices import Slice
@@ -44,6 +45,7 @@ def _named(lake: Lake, slices: Collection[Slice]) -> set[tuple[str, str]]:
 
 
 def _delete(lake: Lake, items: Sequence[Item]) -> None:
-    lake.delete(item.key for item in items)
+    items = [item for item in items if layout.is_own(item.key)]
+    delete_own(lake, [item.key for item in items])
     if items:
         meter.add("bytes_discarded", sum(item.size for item in items))

@@ -66,6 +66,7 @@ def load_shards(
         return load_one(pipeline.clickhouse.parts[0])
     with connect_shards(pipeline) as servers:
         check_different(servers, target)
+        remember(lake, pipeline.clickhouse, servers)
         confirm_stopped(servers, target, lake)
     return _together(target, pipeline.clickhouse.shards, load_one)
 

@@ -13,6 +13,7 @@ from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.owned import delete_own
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
 from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
@@ -130,7 +131,7 @@ def remove(lake: Lake, keys: Sequence[str], say: Say) -> None:
     for key in keys:
         say(f"removing {key}, which no manifest lists")
     if keys:
-        lake.delete(keys)
+        delete_own(lake, keys)
 
 
 def _listing(lake: Lake, slices: SliceRange, scope: AuditScope, say: Say) -> dict[str, int] | None:
@@ -165,6 +166,7 @@ def read_facts(
         for target in pipeline.chosen(scope.tables):
             say(f"counting {target.table}")
             counted.append(read_shards(servers, pipeline, target, shard_ledgers[target.table], span))
+        left = tuple(read_left(servers, pipeline, lake, ledgers, say, scope.tables))
     return VerifyFacts(
         pipeline,
         slices,
@@ -176,6 +178,6 @@ def read_facts(
         lake_facts,
         tuple(table for table, _ in counted),
         tuple(part for _, parts in counted for part in parts),
-        tuple(read_left(pipeline, lake, say, scope.tables)),
+        left,
         unerased(lake, manifests),
     )

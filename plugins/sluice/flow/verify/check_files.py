@@ -7,11 +7,10 @@ anomalies, and are removed only when a person asks for it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
+from sluice.clients.lake.layout import FileName, parse_name
 from sluice.errors import WrongUse
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
@@ -19,21 +18,6 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Slice
 from sluice.state.status import UnitStatus
-
-_NAME = re.compile(r"(?P<slice>[0-9T-]+Z)-(?P<cluster>[\w.]+)-(?P<generation>\d+)-\d+\.parquet", re.ASCII)
-
-
-@dataclass(frozen=True)
-class FileName:
-    slice: str
-    cluster: str
-    generation: int
-
-
-def parse_name(key: str) -> FileName | None:
-    """Returns what a data file's name says; None for a name that Sluice does not give."""
-    found = _NAME.fullmatch(key.rpartition("/")[2])
-    return FileName(found["slice"], found["cluster"], int(found["generation"])) if found else None
 
 
 def check_files(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
@@ -103,18 +87,24 @@ def _unlisted(facts: VerifyFacts, repairs: Repairs, key: str) -> Iterator[Anomal
     name = parse_name(key)
     slice_ = None if name is None else _slice(name, facts)
     if name is None or slice_ is None:
-        yield Anomaly(
-            AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(), "Sluice did not write it", file=key
-        )
+        advice = "Sluice did not write it, and does not delete it: move it out of the lake's folder"
+        yield Anomaly(AnomalyKind.FILE_UNKNOWN, "no file", size, advice=advice, file=key)
         return
     anomaly = partial(Anomaly, slice=name.slice, cluster=name.cluster, file=key)
     if any(unit.slice.id == name.slice and unit.cluster == name.cluster for unit in facts.unreadable):
         return  # its manifest may well list it
-    if _manifest(facts, name) is not None:
-        yield anomaly(AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(slice_))
+    if (manifest := _manifest(facts, name)) is not None:
+        if manifest.lost:
+            # It landed without offsets that Kafka no longer had: an earlier landing's file may have them.
+            advice = (
+                "its hour landed with a loss, and the file may hold what was lost: look before you delete it"
+            )
+            yield anomaly(AnomalyKind.FILE_UNKNOWN, "no file", size, advice=advice)
+        else:
+            yield anomaly(AnomalyKind.FILE_UNKNOWN, "no file", size, repairs.clean(slice_))
         return
     # Its manifest is gone, and Kafka's records may be too: then this is the only copy.
-    advice = "when the hour has landed again, `sluice verify --clean` removes what is left"
+    advice = f"when the hour has landed again, `{repairs.clean(slice_)}` removes what is left"
     command = repairs.fill(slice_) if name.cluster in facts.pipeline.clusters else ""
     yield anomaly(AnomalyKind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice)
 

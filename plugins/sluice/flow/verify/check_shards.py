@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from sluice.clients.clickhouse.sql import table
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.current import units_of
-from sluice.flow.verify.facts import TableFacts, VerifyFacts
+from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
 
@@ -46,14 +47,26 @@ def _share(part: TableFacts, unit: Unit) -> Iterator[Anomaly]:
         yield Anomaly(AnomalyKind.MISPLACED, "rows of its own only", f"{away:,} rows of other shards")
 
 
+def _advice(left: LeftRows) -> str:
+    if left.only:
+        return (
+            f"{left.only:,} of them are of hours that the listed shards have not committed, and may be "
+            f"nowhere else: list shard {left.shard} again, or load those hours first; until then keep the "
+            "table"
+        )
+    return (
+        "all of their hours are committed on the listed shards: take the table out of Distributed tables, "
+        f"then on connection {left.connection} run: DROP TABLE {table(left.table)} SYNC"
+    )
+
+
 def _left(facts: VerifyFacts) -> Iterator[Anomaly]:
     for left in facts.left:
         yield Anomaly(
             AnomalyKind.LEFT,
             expected="no rows: the pipeline file does not list the shard any more",
             seen=f"{left.rows:,} rows",
-            advice=f"when the hours are complete on the other shards, DROP TABLE {left.table} SYNC on "
-            f"connection {left.connection}; a Distributed table must not read it any more",
+            advice=_advice(left),
             table=left.table,
             shard=left.shard,
         )

@@ -94,12 +94,14 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class LeftRows:
-    """Rows that a shard still holds of a table, although it has left the pipeline file's list."""
+    """Rows that a shard still holds of a table, although it has left the pipeline file's list. `only`: how
+    many of them are of units that the listed shards have not all committed: no other server may have them."""
 
     shard: str
     connection: str
     table: str
     rows: int
+    only: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pendulum
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
+from sluice.clients.lake.layout import parse_name
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
-from sluice.flow.verify.check_files import parse_name
 from sluice.flow.verify.facts import LakeFacts
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Slice, SliceRange, Unit
@@ -140,7 +140,7 @@ def _old_attempts(pipeline: Pipeline, lake: Lake) -> tuple[str, ...]:
     doubtful = {unit.slice.id for unit in unreadable}
     named = {(unit.slice.id, manifest.attempt) for unit, manifest in manifests.items()}
     forgotten = [items for name, items in old.items() if name not in named and name[0] not in doubtful]
-    return tuple(item.key for items in forgotten for item in items)
+    return tuple(item.key for items in forgotten for item in items if layout.is_own(item.key))
 
 
 def _unit(pipeline: Pipeline, slice_id: str, cluster: str) -> Unit | None:

@@ -9,7 +9,6 @@ from itertools import chain
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sharding import placement_of
 from sluice.clients.clickhouse.shards import Server, Servers
@@ -23,8 +22,9 @@ from sluice.flow.verify.facts import ByType, LeftRows, TableFacts
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.safe_text import Say
 from sluice.slices import Unit
-from sluice.state.known_shards import left
+from sluice.state.known_shards import left, servers_of
 from sluice.state.ledger import LedgerRow, unit_of
+from sluice.state.server_identity import TableIdentity, held_elsewhere, identify_server, identify_table
 from sluice.state.shard_ledgers import merge
 
 Ledger = Mapping[Unit, LedgerRow]
@@ -101,27 +101,52 @@ def _misplaced(
 
 
 def read_left(
-    pipeline: Pipeline, lake: Lake, say: Say, tables: Collection[str] | None = None
+    servers: Servers,
+    pipeline: Pipeline,
+    lake: Lake,
+    ledgers: Mapping[str, Ledger],
+    say: Say,
+    tables: Collection[str] | None = None,
 ) -> Iterator[LeftRows]:
-    """Yields one for each table with rows. `say` reports a server that cannot be read."""
-    for shard, connections in left(lake, pipeline.clickhouse).items():
+    """Yields one for each table with rows that is none of the shards' own, whatever its connection is called.
+
+    `ledgers`: what all shards have committed, by table. `say` reports a server that cannot be read.
+    """
+    gone = left(lake, pipeline.clickhouse)
+    if not gone:
+        return
+    targets = pipeline.chosen(tables)
+    live = {t.table: [one for s in servers if (one := identify_table(s.reached, t))] for t in targets}
+    ids = {identify_server(server.reached) for server in servers}
+    for shard, connections in gone.items():
         for conn_id in connections:
             try:
                 client = open_client(find(conn_id))
             except (Unavailable, WrongUse) as error:
-                say(f"shard {shard} has left the list, and cannot be read: {error}")
+                if not servers_of(lake, conn_id) & ids:
+                    say(f"shard {shard} has left the list, and cannot be read: {error}")
                 continue
             with closing(client):
-                yield from _held(client, pipeline.chosen(tables), shard, conn_id)
+                for target in targets:
+                    held = _held(client, pipeline, target, live[target.table], ledgers[target.table])
+                    if sum(held):
+                        yield LeftRows(shard, conn_id, target.table, sum(held), held[1])
 
 
-def _held(client: Client, targets: Sequence[Target], shard: str, conn_id: str) -> Iterator[LeftRows]:
-    for target in targets:
-        try:
-            [(rows,)] = client.rows(render("clickhouse/count_table", table=table(target.table)))
-        except ServerError as error:
-            if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
-                raise
-            continue
-        if rows:
-            yield LeftRows(shard, conn_id, target.table, rows)
+def _held(
+    client: Client, pipeline: Pipeline, target: Target, live: Sequence[TableIdentity], ledger: Ledger
+) -> tuple[int, int]:
+    """Returns how many rows of a table that is none of the live ones are of units that the shards have all
+    committed, and how many are of others."""
+    identity = identify_table(client, target)
+    if identity is None or held_elsewhere(identity, live):
+        return 0, 0
+    found = read_table(client, target.database, target.name)
+    if found is None or not {"_slice", "_cluster"} <= {column.name for column in found.columns}:
+        return 0, 0
+    counts, sharding = [0, 0], pipeline.clickhouse.sharding(target.table)
+    for start, cluster, rows in client.rows(render("verify/left_rows", table=table(target.table))):
+        row = ledger.get(unit_of(pipeline, start, cluster))
+        whole = row is not None and row.manifest and row.sharding == sharding
+        counts[0 if whole else 1] += rows
+    return counts[0], counts[1]

@@ -7,7 +7,7 @@ range only, so a broken hour stays visible until that very hour is verified agai
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -93,7 +93,15 @@ def decode(data: bytes, place: str) -> Verdict:
         _DECODER,
         data,
         lambda error: f"{place} holds no verdict ({error}): delete it, `sluice verify` writes it again",
+        _instants,
     )
+
+
+def _instants(verdict: Verdict) -> Iterator[str]:
+    for anomaly in verdict.anomalies:
+        yield from (anomaly.start, anomaly.until, anomaly.found_at)
+    for verification in verdict.verifications:
+        yield from (verification.at, verification.start, verification.until)
 
 
 def encode(verdict: Verdict) -> bytes:

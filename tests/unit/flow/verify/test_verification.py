@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sluice.clients.lake.layout import parse_name
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_files import dead, parse_name
+from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.facts import RowIdentities, ViewTableSums
 from sluice.flow.verify.repairs import Repairs, commands
 from sluice.flow.verify.view_sums import ViewSums
@@ -157,13 +158,13 @@ def test_a_recorded_loss_breaks_the_equation_unless_it_is_accepted():
 
 
 def test_files_of_an_older_generation_are_dead_and_no_anomaly():
-    old = "type=click/2026-11-20T10Z-dc1-0-0.parquet"
+    old = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-0-0.parquet"
     facts = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, old: 5}))
     assert (dead(facts), found(facts)) == ([old], [])
 
 
 def test_files_of_a_newer_generation_are_unknown():
-    new = "type=click/2026-11-20T10Z-dc1-2-0.parquet"
+    new = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-2-0.parquet"
     facts = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, new: 5}))
     assert (dead(facts), [(a.kind, a.file) for a in found(facts)]) == ([], [(AnomalyKind.FILE_UNKNOWN, new)])
 
@@ -184,9 +185,11 @@ def test_files_without_a_readable_manifest_are_left_alone():
 
 @pytest.mark.parametrize(
     ("key", "name"),
-    [("type=a/2026-11-20T10Z-dc.1_x-2-33.parquet", ("2026-11-20T10Z", "dc.1_x", 2)),
+    [("type=a/date=2026-11-20/hour=10/2026-11-20T10Z-dc.1_x-2-33.parquet", ("2026-11-20T10Z", "dc.1_x", 2)),
      ("_rejected/2026-11-20T1015Z-dc1-1-0.parquet", ("2026-11-20T1015Z", "dc1", 1)),
-     ("type=a/part-0.parquet", None), ("type=a/2026-11-20T10Z-dc1-2.parquet", None)],
+     ("type=a/date=2026-11-20/hour=10/part-0.parquet", None),
+     ("type=a/B/type=c/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-2-0.parquet", None),
+     ("type=a/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-2.parquet", None)],
 )  # fmt: skip
 def test_names_of_files(key: str, name: tuple[str, str, int] | None):
     parsed = parse_name(key)

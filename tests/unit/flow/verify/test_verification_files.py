@@ -6,19 +6,23 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.clients.lake.layout import FileName, parse_name
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_files import FileName, check_files, dead, parse_name
+from sluice.flow.verify.check_files import check_files, dead
 from sluice.flow.verify.facts import LakeFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Traffic
+from sluice.manifest_parts import Loss
 from sluice.slices import Slice, Unit
 from sluice.state.unit_state import UnitState
 from tests.support.verified import FACTS, FOUND, LAKE, START, TEN, manifest, pipeline
 
 REPAIRS = Repairs("ads")
 RUN_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode {}"
+ADVICE = "Sluice did not write it, and does not delete it: move it out of the lake's folder"
+HOUR = "type=%3D/date=2026-11-20/hour=10/"
 CLEAN_TEN = "sluice verify ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --clean"
-CLICKS = "type=click/2026-11-20T10Z-dc1-1-0.parquet"
+CLICKS = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-1-0.parquet"
 SLICE = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
 
 
@@ -123,25 +127,34 @@ def unknown(key: str, command: str, advice: str = "", **place: str) -> Anomaly:
     "key",
     [
         "type=click/part-0.parquet",
-        "type=click/2026-11-20T10Z-dc1-1-9.parquet.crc",
-        "type=click/2026-11-20T1015Z-dc1-1-9.parquet",
-        "type=click/2026-13-20T10Z-dc1-1-9.parquet",
+        "type=click/ads2/type=view/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-0-9.parquet",
+        "type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-1-9.parquet.crc",
+        "type=click/date=2026-11-20/hour=10/2026-11-20T1015Z-dc1-1-9.parquet",
+        "type=click/date=2026-11-20/hour=10/2026-13-20T10Z-dc1-1-9.parquet",
     ],
 )
 def test_a_file_that_sluice_did_not_write(key):
-    assert files(with_file(key)) == [unknown(key, "sluice verify ads --clean", "Sluice did not write it")]
+    assert files(with_file(key)) == [unknown(key, "", ADVICE)]
     assert dead(with_file(key)) == []
+
+
+def test_a_file_that_may_hold_what_its_hour_lost_is_for_a_person_to_judge():
+    key = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-1-9.parquet"
+    lossy = replace(FOUND[0].manifest, lost=(Loss("bids", 0, 3, 5, exact=True),))
+    known = with_file(key, named={**LAKE.named, ("2026-11-20T10Z", "dc1"): lossy})
+    advice = "its hour landed with a loss, and the file may hold what was lost: look before you delete it"
+    assert [a for a in files(known) if a.file == key] == [unknown(key, "", advice, **SLICE)]
 
 
 @pytest.mark.parametrize("generation", [1, 2])
 def test_a_file_of_a_landed_slice_that_its_manifest_does_not_list(generation):
-    key = f"type=click/2026-11-20T10Z-dc1-{generation}-9.parquet"
+    key = f"type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-{generation}-9.parquet"
     assert files(with_file(key)) == [unknown(key, CLEAN_TEN, **SLICE)]
     assert dead(with_file(key)) == []
 
 
 def test_a_file_of_a_generation_that_was_replaced_is_dead():
-    keys = [f"type={t}/2026-11-20T10Z-dc1-0-9.parquet" for t in ("view", "click")]
+    keys = [f"type={t}/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-0-9.parquet" for t in ("view", "click")]
     facts = lake(sizes={**LAKE.sizes, **dict.fromkeys(keys, 1)})
     assert dead(facts) == sorted(keys)
     assert files(facts) == []
@@ -152,8 +165,9 @@ def test_a_file_of_a_generation_that_was_replaced_is_dead():
     [("dc1", RUN_TEN.format("fill").replace("T10", "T09").replace("T11", "T10")), ("dc9", "")],
 )
 def test_a_file_whose_manifest_is_gone_may_be_the_only_copy(cluster, command):
-    key = f"type=click/2026-11-20T09Z-{cluster}-1-0.parquet"
-    advice = "when the hour has landed again, `sluice verify --clean` removes what is left"
+    key = f"type=click/date=2026-11-20/hour=10/2026-11-20T09Z-{cluster}-1-0.parquet"
+    clean = CLEAN_TEN.replace("T10", "T09").replace("T11", "T10")
+    advice = f"when the hour has landed again, `{clean}` removes what is left"
     place = {"slice": "2026-11-20T09Z", "cluster": cluster, "file": key}
     expected = [
         Anomaly(AnomalyKind.FILE_UNKNOWN, "a manifest that lists it", "none", command, advice, **place)
@@ -163,7 +177,7 @@ def test_a_file_whose_manifest_is_gone_may_be_the_only_copy(cluster, command):
 
 
 def test_files_of_a_manifest_that_cannot_be_read_are_left_alone():
-    key = "type=click/2026-11-20T09Z-dc1-1-0.parquet"
+    key = "type=click/date=2026-11-20/hour=10/2026-11-20T09Z-dc1-1-0.parquet"
     nine = Unit(Slice(START.subtract(hours=1)), "dc1")
     assert files(replace(with_file(key), unreadable={nine: "cut"})) == []
     for other in (replace(nine, cluster="dc2"), TEN):
@@ -195,7 +209,7 @@ def test_a_file_listed_by_a_manifest_outside_the_range_is_known():
 
 
 def test_quarters_of_an_hour_have_names_too():
-    quarter = "type=click/2026-11-20T1015Z-dc1-1-0.parquet"
+    quarter = "type=click/date=2026-11-20/hour=10/2026-11-20T1015Z-dc1-1-0.parquet"
     facts = replace(with_file(quarter), pipeline=pipeline(slice="15m"))
     facts = replace(facts, lake=LakeFacts(sizes={quarter: 1}), statuses=())
     [one] = files(facts)
@@ -208,14 +222,16 @@ def test_quarters_of_an_hour_have_names_too():
 @pytest.mark.parametrize(
     ("name", "parsed"),
     [
-        ("2026-11-20T10Z-dc1-1-0.parquet", FileName("2026-11-20T10Z", "dc1", 1)),
-        ("a/b=c/2026-11-20T10Z-d-c_1.x-12-345.parquet", None),
-        ("a/b=c/2026-11-20T10Z-d_c1.x-12-345.parquet", FileName("2026-11-20T10Z", "d_c1.x", 12)),
-        ("2026-11-20T10Z-dc1-1-0.parquet/", None),
-        ("2026-11-20T10Z-dc1-x-0.parquet", None),
-        ("x2026-11-20T10Z-dc1-1-0.parquet", None),
-        ("2026-11-20T10Z-größe-1-0.parquet", None),
-        ("2026-11-20T10Z-dc1-٢-0.parquet", None),
+        ("_rejected/2026-11-20T10Z-dc1-1-0.parquet", FileName("2026-11-20T10Z", "dc1", 1)),
+        (f"{HOUR}2026-11-20T10Z-d-c_1.x-12-345.parquet", None),
+        (f"{HOUR}2026-11-20T10Z-d_c1.x-12-345.parquet", FileName("2026-11-20T10Z", "d_c1.x", 12)),
+        ("_counts/e.traffic/2026-11-20T1015Z-dc1-1-0.parquet", FileName("2026-11-20T1015Z", "dc1", 1)),
+        ("2026-11-20T10Z-dc1-1-0.parquet", None),
+        ("_rejected/2026-11-20T10Z-dc1-1-0.parquet/", None),
+        ("_rejected/2026-11-20T10Z-dc1-x-0.parquet", None),
+        ("_rejected/x2026-11-20T10Z-dc1-1-0.parquet", None),
+        ("_rejected/2026-11-20T10Z-größe-1-0.parquet", None),
+        ("_rejected/2026-11-20T10Z-dc1-٢-0.parquet", None),
     ],
 )
 def test_names(name, parsed):

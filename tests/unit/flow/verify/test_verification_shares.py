@@ -94,17 +94,26 @@ def test_only_what_is_done_is_asked_of_a_shard():
 
 
 def test_a_shard_that_was_left():
-    left = (LeftRows("s3", "ch3", "e.clicks", 12_345),)
+    left = (LeftRows("s3", "ch3", "e.clicks", 12_345), LeftRows("s4", "ch4", "e.clicks", 9, only=2))
     assert list(check_shards(replace(FACTS, left=left), REPAIRS)) == [
         Anomaly(
             AnomalyKind.LEFT,
             "no rows: the pipeline file does not list the shard any more",
             "12,345 rows",
-            advice="when the hours are complete on the other shards, DROP TABLE e.clicks SYNC on connection "
-            "ch3; a Distributed table must not read it any more",
+            advice="all of their hours are committed on the listed shards: take the table out of Distributed "
+            "tables, then on connection ch3 run: DROP TABLE `e`.`clicks` SYNC",
             table="e.clicks",
             shard="s3",
-        )
+        ),
+        Anomaly(
+            AnomalyKind.LEFT,
+            "no rows: the pipeline file does not list the shard any more",
+            "9 rows",
+            advice="2 of them are of hours that the listed shards have not committed, and may be nowhere "
+            "else: list shard s4 again, or load those hours first; until then keep the table",
+            table="e.clicks",
+            shard="s4",
+        ),
     ]
 
 
@@ -160,9 +169,8 @@ def test_offsets_and_counts_come_with_their_commands():
 def test_a_cluster_that_was_taken_away_is_not_read_again():
     gone = "its cluster is not in the pipeline file: put it back there, and run `sluice verify` again"
     away = pipeline(kafka=[{"cluster": "dc2", "bootstrap": "h:1", "topics": ["bids"]}])
-    missing = {
-        key: size for key, size in LAKE.sizes.items() if not key.startswith("type=click/2026-11-20T10Z")
-    }
+    start = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z"
+    missing = {key: size for key, size in LAKE.sizes.items() if not key.startswith(start)}
     facts = replace(FACTS, lake=replace(LAKE, sizes=missing))
     [one] = check(facts, REPAIRS)
     assert (one.kind, one.command, one.advice) == (AnomalyKind.FILE_MISSING, RUN_TEN.format("reland"), "")
@@ -176,5 +184,9 @@ def test_a_cluster_that_was_taken_away_is_not_read_again():
         if a.kind is AnomalyKind.ROWS_MISSING
     ]
     assert [a.command for a in rows] == [RUN_TEN.format("repair")]
-    stray = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, "x": 1}), pipeline=away)
-    assert [a.command for a in check(stray, REPAIRS) if a.file] == ["sluice verify ads --clean"]
+    stray = replace(
+        FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, f"{start}-dc1-1-9.parquet": 1}), pipeline=away
+    )
+    assert [a.command for a in check(stray, REPAIRS) if a.file] == [
+        "sluice verify ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --clean"
+    ]

@@ -14,6 +14,7 @@ from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
 from sluice.flow.land import reject_reasons
+from sluice.flow.land.formats.avro_indexes import Walk, walk_of
 from sluice.flow.land.formats.json_text import json_text
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 
@@ -31,10 +32,12 @@ MOST_VALUES = 100_000
 @dataclass(frozen=True)
 class Schema:
     """`recursive`: a type holds itself. fastavro's compiled reader then follows a deep message until the
-    process dies of it (5 KB suffice); its Python twin raises RecursionError."""
+    process dies of it (5 KB suffice); its Python twin raises RecursionError. `walk` checks the indexes of a
+    message; None where the schema has none."""
 
     parsed: Any
     recursive: bool
+    walk: Walk | None = None
 
 
 def schema_of(text: str, references: Sequence[str] = ()) -> Schema:
@@ -62,6 +65,8 @@ def decoded(message: bytes, writer: Schema, reader: Schema | None = None) -> byt
     source = io.BytesIO(message)
     read = (_read_py if writer.recursive else fastavro).schemaless_reader
     try:
+        if writer.walk is not None and writer.walk(message, 0) != len(message):
+            raise Unparsed(NOT_AVRO)
         text = json_text(read(source, writer.parsed, None if reader is None else reader.parsed))
     except SchemaResolutionError:
         raise Unparsed(NOT_THE_READERS) from None
@@ -126,4 +131,4 @@ def _checked(parsed: Any, named: Mapping[str, Any]) -> Schema:
     values = walk.size(parsed).values
     if values > MOST_VALUES:
         raise BadSchema(f"each of its messages has {values:,} values: expected at most {MOST_VALUES:,}")
-    return Schema(parsed, walk.recursive)
+    return Schema(parsed, walk.recursive, walk_of(parsed, named))

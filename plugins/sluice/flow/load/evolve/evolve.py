@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pendulum
@@ -30,7 +30,7 @@ from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.safe_text import Say, line, visible
 from sluice.slices import Unit
-from sluice.state.additions import Addition, announce, confirm, latest, read_additions
+from sluice.state.additions import Addition, announce, begin, confirm, latest, read_additions
 from sluice.state.lease import Lease
 from sluice.state.ledger import unit_of
 
@@ -131,17 +131,21 @@ class Evolution:
         earlier = set(self.committed) - {work.unit for work in works}
         kinds = read_kinds(self.pipeline, self.target, self.lake, earlier, names)
         inferred = column_types(sample_values(self.lake, holding, names), all_values, kinds)
+        found = [NewColumn(one.name, inferred[one.name].type, inferred[one.name].why, one) for one in new]
+        types = announce(self.lake, self._additions(found), self.shard)
+        return [replace(column, type=types[column.name]) for column in found]
+
+    def _additions(self, new: Sequence[NewColumn]) -> list[Addition]:
         at, by = pendulum.now("UTC").isoformat(), f"process {os.getpid()} on {socket.gethostname()}"
-        additions = [
-            Addition(
-                self.target.table, f.name, inferred[f.name].type, f.slice, f.filled, f.rows, at, by, self.run
-            )
-            for f in new
+        counted = [(column, column.field) for column in new]
+        return [
+            Addition(self.target.table, c.name, c.type, f.slice, f.filled, f.rows, at, by, self.run)
+            for c, f in counted
         ]
-        types = announce(self.lake, additions, self.shard)
-        return [NewColumn(one.name, types[one.name], inferred[one.name].why, one) for one in new]
 
     def _alter(self, new: Sequence[NewColumn]) -> None:
+        types = begin(self.lake, self._additions(new), self.shard)
+        new = [replace(column, type=types[column.name]) for column in new]
         parts = listed(column.definition for column in new)
         sql = render("load/add_columns", table=table(self.target.table), columns=parts)
         attempt = LoadAttempt(self.target.table, self.lease.generation, 0)

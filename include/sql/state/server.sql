@@ -1,0 +1,2 @@
+-- Identifies a server, whatever the connection that leads to it is called.
+SELECT toString(serverUUID())

@@ -1,0 +1,46 @@
+"""Whether a pipeline's folder in the lake is its own: in no other's, with nothing foreign in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from sluice.clients.lake import layout
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.folder import FolderLake
+from sluice.clients.lake.open import open_lake_at
+from sluice.clients.lake.settings import settings_for
+from sluice.config.pipeline import Pipeline
+from sluice.errors import LakeRefused, LakeTaken
+
+
+def check_new(pipeline: Pipeline, lake: Lake) -> None:
+    """Raises LakeTaken where the pipeline has no boundaries yet, and its folder is not its own."""
+    if next(lake.list(layout.BOUNDARIES), None) is not None:
+        return
+    check_above(pipeline, lake)
+    for item in lake.list(""):
+        if layout.is_foreign(item.key):
+            raise LakeTaken(lake.url, f"has {item.key}, which is not the pipeline's")
+
+
+def check_above(pipeline: Pipeline, lake: Lake) -> None:
+    """Raises LakeTaken where the pipeline's folder is in another pipeline's."""
+    for above in _above(pipeline, lake):
+        with suppress(LakeRefused):  # who may not read it can neither have landed there
+            for folder in (layout.BOUNDARIES, layout.SLICES):
+                if next(above.list(folder), None) is not None:
+                    raise LakeTaken(lake.url, f"is in the folder of another pipeline, {above.url}")
+
+
+def _above(pipeline: Pipeline, lake: Lake) -> Iterator[Lake]:
+    """Yields what would be lakes of pipelines, if these had the folders above."""
+    if isinstance(lake, FolderLake):
+        yield from (FolderLake(folder) for folder in Path(lake.root).resolve().parents)
+        return
+    scheme, _, location = pipeline.lake.partition("://")
+    bucket, *parts = [part for part in location.split("/") if part]
+    settings = settings_for(pipeline)
+    for depth, name in enumerate(parts):
+        yield open_lake_at(f"{scheme}://{'/'.join([bucket, *parts[:depth]])}", name, settings)

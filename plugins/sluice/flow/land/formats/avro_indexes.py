@@ -1,0 +1,171 @@
+"""Walks a message in Avro's binary encoding, for what fastavro's compiled reader does not refuse: an index
+of an enum's symbol or of a union's branch below zero, which it counts from the end, and a length below zero.
+
+Only messages of schemas with an enum or a union are walked. Nothing is decoded: each part is a function from
+the offset where a datum begins to that where it ends, made once of the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Walk = Callable[[bytes, int], int]
+"""Takes a message and where a datum begins; returns where it ends. Raises IndexError for a message that ends
+before, and for an index that its schema does not have; ValueError for a length below zero."""
+
+_FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_MORE = 0x80
+_MOST_BITS = 70  # of ten bytes, the most that a long takes
+
+
+def walk_of(schema: Any, named: Mapping[str, Any]) -> Walk | None:
+    """Returns the walk of a parsed schema; None where it has neither an enum nor a union. `named`: the types
+    that it names."""
+    if not _has_index(schema, named, set()):
+        return None
+    return _walk(_part(schema, named, {}))
+
+
+def _has_index(schema: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
+    if isinstance(schema, list):
+        return True
+    if isinstance(schema, str):
+        if schema not in named or schema in seen:
+            return False
+        seen.add(schema)
+        return _has_index(named[schema], named, seen)
+    if schema["type"] in ("record", "error"):
+        seen.add(schema["name"])
+        return any(_has_index(part["type"], named, seen) for part in schema["fields"])
+    inner = [schema[key] for key in ("items", "values") if key in schema]
+    return schema["type"] == "enum" or any(_has_index(part, named, seen) for part in inner)
+
+
+def _part(schema: Any, named: Mapping[str, Any], walks: dict[str, Walk]) -> Walk | int:
+    """Returns the walk of a datum, or the bytes that every one takes."""
+    if isinstance(schema, list):
+        return _union([_walk(_part(branch, named, walks)) for branch in schema])
+    if isinstance(schema, str) and schema in named:
+        return _named(schema, named[schema], named, walks)
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if kind in ("record", "error", "enum", "fixed"):
+        return _named(schema["name"], schema, named, walks)
+    if kind == "array":
+        return _blocks([_part(schema["items"], named, walks)])
+    if kind == "map":
+        return _blocks([_text, _part(schema["values"], named, walks)])
+    if kind in _FIXED:
+        return _FIXED[kind]
+    return _text if kind in ("string", "bytes") else _long
+
+
+def _named(name: str, schema: Any, named: Mapping[str, Any], walks: dict[str, Walk]) -> Walk | int:
+    if schema["type"] == "fixed":
+        return int(schema["size"])
+    if schema["type"] == "enum":
+        return _enum(len(schema["symbols"]))
+    if name not in walks:
+        # A type that holds itself finds its walk when it is walked.
+        walks[name] = lambda message, at: walks[name](message, at)
+        walks[name] = _walk(_record([_part(field["type"], named, walks) for field in schema["fields"]]))
+    return walks[name]
+
+
+def _walk(part: Walk | int) -> Walk:
+    return (lambda message, at: at + part) if isinstance(part, int) else part
+
+
+def _long(message: bytes, at: int) -> int:
+    while message[at] & _MORE:
+        at += 1
+    return at + 1
+
+
+def _number(message: bytes, at: int) -> tuple[int, int]:
+    """Returns a number, and where it ends."""
+    bits = shift = 0
+    while True:
+        byte = message[at]
+        bits |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & _MORE:
+            return (bits >> 1) ^ -(bits & 1), at
+        if shift >= _MOST_BITS:
+            raise ValueError("a number of more than ten bytes")
+
+
+def _text(message: bytes, at: int) -> int:
+    length = message[at]
+    if length & _MORE:
+        number, at = _number(message, at)
+        length = 2 * number
+    else:
+        at += 1
+    if length & 1 or length < 0:
+        raise ValueError("a length below zero")
+    return at + (length >> 1)
+
+
+def _index(message: bytes, at: int, count: int) -> tuple[int, int]:
+    index, at = _number(message, at)
+    if not 0 <= index < count:
+        raise IndexError(f"index {index} of {count}")
+    return index, at
+
+
+def _enum(count: int) -> Walk:
+    return lambda message, at: _index(message, at, count)[1]
+
+
+def _union(branches: Sequence[Walk]) -> Walk:
+    count = len(branches)
+
+    def walk(message: bytes, at: int) -> int:
+        index = message[at]
+        if index & (_MORE | 1) or index >= 2 * count:
+            number, at = _index(message, at, count)
+            return branches[number](message, at)
+        return branches[index >> 1](message, at + 1)
+
+    return walk
+
+
+def _record(parts: Sequence[Walk | int]) -> Walk | int:
+    """Joins neighbours of a fixed size."""
+    joined: list[Walk | int] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if isinstance(part, int) and isinstance(last, int):
+            joined[-1] = last + part
+        elif part != 0:
+            joined.append(part)
+    if not joined or (len(joined) == 1 and isinstance(joined[0], int)):
+        return joined[0] if joined else 0
+    walks = [_walk(part) for part in joined]
+
+    def walk(message: bytes, at: int) -> int:
+        for part in walks:
+            at = part(message, at)
+        return at
+
+    return walk
+
+
+def _blocks(parts: Sequence[Walk | int]) -> Walk:
+    """Walks an array or a map, whose blocks may say their size in bytes before their items."""
+    item = _walk(_record(parts))
+
+    def walk(message: bytes, at: int) -> int:
+        while True:
+            count, at = _number(message, at)
+            if count < 0:
+                count, at = -count, _long(message, at)
+            if not count:
+                return at
+            for _ in range(count):
+                if at > len(message):
+                    raise IndexError("the message ends before")
+                at = item(message, at)
+
+    return walk
