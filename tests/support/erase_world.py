@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pyarrow.parquet as pq
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.batch_loop import Landings, one_ahead
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.finish import finish
@@ -99,14 +97,7 @@ class EraseWorld:
         request = ErasureRequest(
             found, SliceRange(START.subtract(hours=9), SLICES.end), "ticket 1", "me", kind
         )
-        return Eraser(self.pipeline(), self.lake, request, self.landings, say)
-
-    def landings(self, units: Sequence[Unit], token: str) -> Landings:
-        def one(batch: SliceRange) -> int:
-            self.land(batch, "remake", token, units)
-            return 0
-
-        return partial(one_ahead, one, lambda: None)
+        return Eraser(self.pipeline(), self.lake, request, say)
 
     def erase(
         self, *wheres: str, force: bool = False, kind: str = "", say: Callable[[str], None] = lambda _: None
@@ -115,7 +106,7 @@ class EraseWorld:
         eraser = self.eraser(*wheres, kind=kind, say=say)
         _, searched = eraser.plan()
         number, known = eraser.ask()
-        assert eraser.erase(number, known, searched) == 0
+        eraser.erase(number, known, searched)
         return finish(eraser, number, known, force)
 
     def rows(self, table: str, columns: str = "*") -> list[tuple]:

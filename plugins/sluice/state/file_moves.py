@@ -78,9 +78,11 @@ def _stands(lake: Lake, manifest: Manifest) -> bool:
 
 
 def _remove_superseded(lake: Lake, manifest: Manifest) -> None:
+    """Removes the files of the generation before, except those that this one has kept."""
     key = layout.superseded_manifest(manifest.slice, manifest.cluster, manifest.generation - 1)
     stored = lake.read(key)
     if stored is not None:
         old = decode(stored.data, f"{lake.url}/{key}")
-        lake.delete(file.key for file in old.all_files)
+        kept = {file.key for file in manifest.all_files}
+        lake.delete(file.key for file in old.all_files if file.key not in kept)
         crash_points.reached(Land.OLD_REMOVED)

@@ -1,9 +1,9 @@
-"""`sluice erase`: writes the entry, then remakes the units that hold the person until none is left."""
+"""`sluice erase`: writes the entry, then rewrites the units that hold the person until none is left."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -15,13 +15,14 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
 from sluice.errors import Relanded
-from sluice.flow.batch_loop import Landings, landed_before, run_chosen
+from sluice.flow.batch_loop import landed_before, run_chosen
 from sluice.flow.erase.due import DueUnits, due_units
 from sluice.flow.erase.erasure_request import ErasureRequest
 from sluice.flow.erase.search import Tables, covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
 from sluice.flow.erase.what_is_left import forgotten_lines
-from sluice.flow.land.task.erasing import ErasedValues
+from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.land.task.row_erasing import RowErasing
 from sluice.manifest import STAMP, Manifest
 from sluice.plan.plan import work_of
 from sluice.safe_text import Say
@@ -34,7 +35,7 @@ from sluice.state.erasures.erasure_store import add_erasure, salted
 from sluice.state.erasures.receipt_store import has_receipt
 from sluice.state.ledger import Ledger
 from sluice.state.shard_ledgers import ledgers_of
-from sluice.state.status import statuses
+from sluice.state.status import UnitStatus, statuses
 from sluice.state.units import units_of
 
 _ROUNDS = 10
@@ -57,12 +58,11 @@ class ErasurePlan:
 
 @dataclass(frozen=True)
 class Eraser:
-    """One erasure of a pipeline. `landings` remakes batches of some units, by a token."""
+    """One erasure of a pipeline."""
 
     pipeline: Pipeline
     lake: Lake
     request: ErasureRequest
-    landings: Callable[[Sequence[Unit], str], Landings]
     say: Say
 
     def plan(self) -> tuple[ErasurePlan, ErasureProgress]:
@@ -98,11 +98,11 @@ class Eraser:
         """Returns whether the request covers later slices than an entry of the same words."""
         return not entry.asked_until and entry.until < self.request.slices.end.strftime(STAMP)
 
-    def erase(self, number: int, erasures: ErasureList, searched: ErasureProgress) -> int:
-        """Remakes units until none holds the person, and loads them; repeatable at any time.
+    def erase(self, number: int, erasures: ErasureList, searched: ErasureProgress) -> None:
+        """Rewrites units until none holds the person, and loads them; repeatable at any time.
 
-        Returns 0, or the exit code of a landing that failed and has said why. Raises Relanded where others
-        land the same units again and again, BeforeStart, and what searching, loading and verifying raise.
+        Raises Relanded where others land the same units again and again, BeforeStart, and what searching,
+        rewriting, loading and verifying raise.
         """
         entry = erasures.entries[number]
         note_progress(self.lake, number, self._still(searched, entry))
@@ -111,11 +111,10 @@ class Eraser:
             crash_points.reached(Erase.SEARCHED)
             manifests = covered(self.pipeline, self.lake, entry)
             due = self._due(manifests, left_of(progress, number, manifests))
-            if not due.remake and not due.load:
-                return 0
-            code = self._remake(number, due)
-            if code:
-                return code
+            if not due.rewrite and not due.load:
+                return
+            self._rewrite([status.unit for status in due.rewrite])
+            self._load(number, due.load)
         raise Relanded("units are landed again while they are erased: run it again when no run replaces them")
 
     def _still(self, searched: ErasureProgress, entry: Erasure) -> ErasureProgress:
@@ -142,9 +141,7 @@ class Eraser:
         return note_progress(self.lake, number, more)
 
     def _search(self, erasures: ErasureList, entry: Erasure) -> UnitSearch:
-        return UnitSearch(
-            self.lake, ErasedValues(erasures, [entry]), self.request.wheres, self.pipeline.event
-        )
+        return UnitSearch(self.lake, RowErasing(erasures, [entry]), self.request.wheres)
 
     def _due(self, manifests: Mapping[Unit, Manifest], holding: Collection[Unit]) -> DueUnits:
         if not manifests:
@@ -156,18 +153,18 @@ class Eraser:
             unit_statuses, holding, set(units_of(self.pipeline, self._span(manifests), boundaries))
         )
 
-    def _remake(self, number: int, due: DueUnits) -> int:
-        """Remakes and loads what holds the person, and loads the others out of the lake as it is."""
-        token, code = f"erasure-{number}", 0
-        units = [status.unit for status in due.remake]
-        if units:
-            work, landings = work_of(due.remake, "remake"), self.landings(units, token)
-            code = run_chosen(self.pipeline, units, work, "remake", token, landings, self.say)
-        if due.load and not code:
-            units, work = [status.unit for status in due.load], work_of(due.load, "fill")
-            run_chosen(self.pipeline, units, work, "fill", token, landed_before, self.say)
-        crash_points.reached(Erase.REMADE)
-        return code
+    def _rewrite(self, holding: Sequence[Unit]) -> None:
+        """Takes everyone on the list out of these units: also who came onto it meanwhile."""
+        for number, unit in enumerate(holding, start=1):
+            self.say(f"rewriting {unit}, {number:,} of {len(holding):,}")
+            erase_owed(self.lake, [unit])
+        crash_points.reached(Erase.REWRITTEN)
+
+    def _load(self, number: int, due: Sequence[UnitStatus]) -> None:
+        if due:
+            units, work = [status.unit for status in due], work_of(due, "fill")
+            run_chosen(self.pipeline, units, work, "fill", f"erasure-{number}", landed_before, self.say)
+        crash_points.reached(Erase.LOADED)
 
     def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
         """Returns the rows and misfits committed now, by table. A rollup by event hour is left out: it

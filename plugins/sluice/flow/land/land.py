@@ -24,7 +24,7 @@ from sluice.crash_points import Land
 from sluice.errors import SluiceError
 from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.engine import Engine
-from sluice.flow.land.erased_meanwhile import owed, unit_of_each
+from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
 from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
 from sluice.flow.land.lake_source import LakeSource
@@ -89,8 +89,8 @@ def land(
     """
     landing, error = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, only)
     if owing := owed(lake, landing.landed, pipeline.slice):
-        say(f"{len(owing):,} units were landed while an erasure was asked for: they are made again")
-        land(pipeline, lake, slices, "remake", uuid.uuid4().hex, engine, say, topics_of, owing)
+        say(f"{len(owing):,} units were landed while an erasure was asked for: it is applied to them")
+        erase_owed(lake, owing)
         stand = read_manifests(lake, unit_of_each(landing.landed, pipeline.slice))
         landing = replace(landing, landed=tuple(stand.values()))
     if error is not None:

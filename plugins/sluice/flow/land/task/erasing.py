@@ -127,15 +127,26 @@ class BatchErasing:
 
     def has(self, position: int, text: bytes | None) -> bool:
         """Returns whether the text, which came out of the record at `position`, is erased."""
+        type_in_record = partial(
+            type_of, self.event.type, topic=self.topic, headers=self.headers, position=position
+        )
+        return self._has(position, text, type_in_record)
+
+    def has_rejected(self, position: int, text: bytes | None) -> bool:
+        """Returns whether bytes that become no row are erased: they have no type, and any entry counts."""
+        return self._has(position, text, no_type)
+
+    def _has(self, position: int, text: bytes | None, type_of: TypeOf) -> bool:
         values = self.values_by_slice[int(self.slices[position])]
         if values is None:
             return False
         if self.erased_in_lake is not None and self.erased_in_lake[position]:
             return True
-        type_in_record = partial(
-            type_of, self.event.type, topic=self.topic, headers=self.headers, position=position
-        )
-        return values.has(self.keys[position].as_py(), text, type_in_record)
+        return values.has(self.keys[position].as_py(), text, type_of)
+
+
+def no_type(_: object) -> None:
+    """The type of what has none."""
 
 
 def type_of(
@@ -169,10 +180,6 @@ class Erasing:
     @property
     def active(self) -> bool:
         return any(values is not None for values in self._values_by_slice)
-
-    def values(self, number: int) -> ErasedValues | None:
-        """Returns what is erased from a slice."""
-        return self._values_by_slice[number]
 
     def of(
         self, topic: str, slices: np.ndarray, batch: pa.RecordBatch, headers: pa.Array[Any]

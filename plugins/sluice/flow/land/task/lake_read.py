@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.direct_read import divided
-from sluice.flow.land.task.erasing import Erasing
 from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.record_sort import sorted_by_record
 from sluice.flow.land.task.records_again import WHOLE, batches_of
@@ -94,15 +93,15 @@ class _Erased:
     now, and the person was found in the one that the lake has."""
 
     def __init__(self, task: Task) -> None:
-        self._erasing = Erasing(task.erasures, task.slices, task.pipeline.event)
-        self._source, self._decoded = task.pipeline.event.type, task.decoding is not None
-        self._numbers = {str(Unit(slice_, task.cluster)): n for n, slice_ in enumerate(task.slices)}
+        self._decoded = task.decoding is not None
+        self._by_unit: dict[str, RowErasing] = {}
+        for slice_ in task.slices:
+            entries = [entry for entry in task.erasures.entries if entry.covers(slice_)]
+            if entries:
+                self._by_unit[str(Unit(slice_, task.cluster))] = RowErasing(task.erasures, entries)
 
     def of(self, file: LakeFile, names: set[str]) -> RowErasing | None:
-        if not self._decoded and "_raw" not in names:
-            return None
-        values = self._erasing.values(self._numbers[file.unit])
-        return None if values is None else RowErasing(values, self._source)
+        return self._by_unit.get(file.unit) if self._decoded or "_raw" in names else None
 
 
 def _rows_of(task: Task, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterator[pa.Table]:
@@ -128,7 +127,7 @@ def _read(path: Path, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterato
         if sha256(path) != file.sha256:
             raise file.refusal("has other bytes than its manifest says")
         row_erasing = erased.of(file, names)
-        texts = {_value_of(names), *(() if row_erasing is None else ("_payload",))}
+        texts = {_value_of(names), *(() if row_erasing is None else ("_payload", "_type"))}
         selected = [name for name in (*texts, *_PLACE, *_MORE) if name in names]
         for batch in parquet.iter_batches(_ROWS, row_groups=groups, columns=selected):
             rows, places = spans.chosen(batch)
@@ -167,8 +166,9 @@ def _records(
 
 def _are_erased(batch: pa.RecordBatch, numbers: pa.Array[Any], erased: RowErasing | None) -> pa.Array[Any]:
     """Returns which rows are whole messages that are erased. Arrays are joined first, and then read."""
-    flags = [False] * batch.num_rows if erased is None else erased.found(batch)
-    return pc.and_(pa.array(flags, pa.bool_()), numbers.is_null())
+    flags = np.zeros(batch.num_rows, bool) if erased is None else erased.found(batch)
+    whole: np.ndarray = numbers.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(flags & whole, pa.bool_())
 
 
 def _held(file: LakeFile, batch: pa.RecordBatch, value: str, numbers: pa.Array[Any]) -> pa.Array[Any]:

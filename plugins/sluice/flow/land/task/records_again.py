@@ -45,7 +45,11 @@ def _whole(task: Task, rows: pa.Table) -> pa.Table:
     numbers, starts = rows["row"].to_numpy(), np.array(runs_of(rows["offset"].to_numpy()))
     place_in_record = np.arange(len(numbers)) - np.repeat(starts[:-1], np.diff(starts))
     single = numbers == WHOLE
-    wrong = np.where(single, place_in_record != 0, numbers != place_in_record)
+    if any(file.gaps for file in task.files or ()):
+        follows = np.diff(numbers, prepend=WHOLE) > 0
+        wrong = np.where(single, place_in_record != 0, (place_in_record > 0) & ~follows)
+    else:
+        wrong = np.where(single, place_in_record != 0, numbers != place_in_record)
     if wrong.any():
         raise _refusal(task, rows, int(np.flatnonzero(wrong)[0]), "has rows twice, or lacks some")
     if single.all():

@@ -55,6 +55,8 @@ def unerased(
     if batch_erasing is None:
         return dict(refused), []
     erased = [
-        position for position in refused if batch_erasing.has(position, batch["value"][position].as_py())
+        position
+        for position in refused
+        if batch_erasing.has_rejected(position, batch["value"][position].as_py())
     ]
     return {position: reason for position, reason in refused.items() if position not in erased}, erased
