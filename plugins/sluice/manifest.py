@@ -55,8 +55,6 @@ class Manifest:
     `masked`: what the pipeline file's `mask` has hidden; None: nothing.
     `without_bytes`: those of `unparsed` of which the lake had forgotten the bytes when it was remade. They
     are counted, and in no file.
-    `amends`: ids of the earlier manifests of which this one is a filter or an extension, newest first.
-    `retried`: digests of the rules by which rejected records were brought in later.
     """
 
     pipeline: str
@@ -92,8 +90,6 @@ class Manifest:
     erasures: int = 0
     masked: Masked | None = None
     without_bytes: tuple[ForgottenRecords, ...] = ()
-    amends: tuple[str, ...] = ()
-    retried: tuple[str, ...] = ()
     version: int = VERSION
 
     @property
