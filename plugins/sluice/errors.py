@@ -546,9 +546,9 @@ class BeforeStart(Refused):
     slice_id: str
     cluster: str
     message = (
-        "{units:,} units have to be rewritten or loaded, the first {slice_id}/{cluster}, and begin before their "
-        "cluster's `start` in the pipeline file, so no run does it: set `start` of {cluster} back so that it "
-        "covers {slice_id}, and erase again with the same words"
+        "{units:,} units have to be rewritten or loaded, the first {slice_id}/{cluster}, and begin before "
+        "their cluster's `start` in the pipeline file, so no run does it: set `start` of {cluster} back so "
+        "that it covers {slice_id}, and erase again with the same words"
     )
 
 

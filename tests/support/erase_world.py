@@ -106,8 +106,8 @@ class EraseWorld:
         eraser = self.eraser(*wheres, kind=kind, say=say)
         _, searched = eraser.plan()
         number, known = eraser.ask()
-        eraser.erase(number, known, searched)
-        return finish(eraser, number, known, force)
+        wrong = eraser.erase(number, known, searched)
+        return finish(eraser, number, known, force, wrong)
 
     def rows(self, table: str, columns: str = "*") -> list[tuple]:
         names = "_slice, _partition, _offset" if table != "traffic" else "hour, type"

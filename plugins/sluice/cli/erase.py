@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pendulum
@@ -62,9 +63,19 @@ NowOption = Annotated[
 ]
 
 
+PendingOption = Annotated[
+    bool,
+    typer.Option(
+        "--pending",
+        help="Apply the erasure list to what landed without some of its entries, as `verify` asks. It needs "
+        "neither --where nor --reason.",
+    ),
+]
+
+
 def erase(
     pipeline: PipelineArgument,
-    reason: ReasonOption,
+    reason: ReasonOption = "",
     where: WhereOption = None,
     where_file: WhereFileOption = None,
     kind: TypeOption = None,
@@ -72,6 +83,7 @@ def erase(
     to: ToOption = None,
     yes: YesOption = False,
     now: NowOption = False,
+    pending: PendingOption = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -88,6 +100,8 @@ def erase(
     from sluice.flow.erase.finish import finish
 
     spec = load_pipeline(pipeline, config)
+    if pending:
+        return _apply_list(spec, json)
     request = _request(spec, where or [], read_where_file(where_file), kind or "", start, to, reason)
     eraser = Eraser(spec, open_lake(spec), request, progress)
     plan, searched = eraser.plan()
@@ -96,11 +110,26 @@ def erase(
     while True:  # an erasure that was stopped goes on, and then what came after its entry is erased
         number, erasure_list = eraser.ask()
         progress(f"entry {number} of the erasure list: what lands from now on leaves the records out")
-        eraser.erase(number, erasure_list, searched)
-        receipt = finish(eraser, number, erasure_list, now)
+        wrong = eraser.erase(number, erasure_list, searched)
+        receipt = finish(eraser, number, erasure_list, now, wrong)
         if not eraser.goes_on(erasure_list.entries[number]):
             break
     _show_receipt(eraser, number, receipt, json)
+
+
+def _apply_list(spec: Pipeline, json: bool) -> None:
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.erase.pending import apply_list
+
+    applied = apply_list(spec, open_lake(spec), progress)
+    if json:
+        print_json(asdict(applied))
+    else:
+        show(text_of(f"{applied.records:,} rows and rejected records erased, in {applied.units:,} units"))
+    for line in applied.wrong:
+        progress(line)
+    if applied.wrong:
+        raise typer.Exit(1)
 
 
 def _request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pendulum
@@ -22,8 +23,11 @@ from sluice.state.erasures.erasure_progress import read_progress
 from sluice.state.erasures.receipt_store import write_receipt
 
 
-def finish(eraser: Eraser, number: int, erasures: ErasureList, force: bool) -> dict[str, Any]:
-    """Returns the receipt, which is in the lake then. `force`: see `left_parts`; repeatable at any time."""
+def finish(
+    eraser: Eraser, number: int, erasures: ErasureList, force: bool, wrong: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the receipt, which is in the lake then. `force`: see `left_parts`. `wrong`: what verify has
+    found of the units. Repeatable at any time."""
     lake, pipeline, entry = eraser.lake, eraser.pipeline, erasures.entries[number]
     progress, manifests = read_progress(lake, number), covered(pipeline, lake, entry)
     now = pendulum.now("UTC")
@@ -34,10 +38,11 @@ def finish(eraser: Eraser, number: int, erasures: ErasureList, force: bool) -> d
 
     removed = remove_left(lake, covers, manifests, progress, now)
     crash_points.reached(Erase.CLEANED)
-    tables = eraser.tables(manifests)
+    tables = eraser.loads.tables(manifests)
     bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))
     kafka = left_in_kafka(pipeline, progress.found)
     receipt = with_what_is_left(bare, removed, manifests, kafka, _on_disk(eraser, force), force)
+    receipt["left"] += [f"verify: {text}" for text in wrong]
     write_receipt(lake, number, receipt)
     crash_points.reached(Erase.RECEIPTED)
     return receipt

@@ -33,7 +33,7 @@ from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents
-from sluice.flow.land.task.whole_records import carried, refused_unread, sizes_of, unerased
+from sluice.flow.land.task.whole_records import carried, numbered, refused_unread, sizes_of, unerased
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 from sluice.manifest import Masked
 from sluice.mask.mask_rules import MaskRules
@@ -165,7 +165,7 @@ class _Landing:
         record_headers = headers.from_json(batch["headers"])
         erasing = self._erasing.of(topic, slices, batch, record_headers)
         records = RecordColumns(batch["value"], topic, record_headers, times, earliest, latest, erasing)
-        unmasked = columns.taken(batch, self._cluster, topic, partition, record_headers)
+        unmasked = numbered(batch, columns.taken(batch, self._cluster, topic, partition, record_headers))
         taken = self._masks.taken(unmasked, slices)
         for opened in self._opener.open(records, carried(batch)):
             self._take(topic, partition, taken, slices, opened, erasing)
