@@ -14,10 +14,11 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.erasure_request import ErasureRequest, Where
+from sluice.flow.erase.erasure_request import ErasureRequest, Where, masked_too
 from sluice.flow.erase.finish import finish
 from sluice.flow.land.land import land
 from sluice.flow.steps import load_table
+from sluice.mask.mask_rules import mask_rules
 from sluice.slices import SliceRange, Unit
 from tests.support.landing_world import START, InProcess, World, event, hours
 
@@ -94,9 +95,9 @@ class EraseWorld:
 
     def eraser(self, *wheres: str, kind: str = "", say: Callable[[str], None] = lambda _: None) -> Eraser:
         found = tuple(Where(tuple(w.partition("=")[0].split(".")), w.partition("=")[2]) for w in wheres)
-        request = ErasureRequest(
-            found, SliceRange(START.subtract(hours=9), SLICES.end), "ticket 1", "me", kind
-        )
+        rules, slices = mask_rules(self.pipeline()), SliceRange(START.subtract(hours=9), SLICES.end)
+        sought = masked_too(found, rules)
+        request = ErasureRequest(sought, slices, "ticket 1", "me", kind, rules=rules)
         return Eraser(self.pipeline(), self.lake, request, say)
 
     def erase(

@@ -72,16 +72,6 @@ def from_xcom(value: dict[str, str], length: timedelta) -> SliceRange:
     return SliceRange(start, end, length)
 
 
-def batch_of_units(slices: SliceRange, mode: str, only: str) -> dict[str, str]:
-    """Returns a batch with a mode of its own, of `only` the units of such a text (plan/unit_choice.py)."""
-    return {**to_xcom(slices), "mode": mode, "only": only}
-
-
-def batch_mode(batch: Mapping[str, str], params: Mapping[str, Any]) -> str:
-    """Returns a batch's own mode, else the run's."""
-    return batch.get("mode") or mode_of(params)
-
-
 # The years are those of sluice.slices: no table's `_slice` holds others.
 _DATE, _ZONE = r"(19[7-9]\d|20\d{2}|210[0-5])-\d{2}-\d{2}", r"(Z|[+-]\d{2}(:?\d{2})?)?"
 INSTANT = rf"^(now|{_DATE}([T ]\d{{2}}(:?\d{{2}}(:?\d{{2}}(\.\d+)?)?)?{_ZONE})?)$"

@@ -156,9 +156,9 @@ def _request(
     slices = SliceRange.widen(first, end, spec.slice)
     for line in hidden_lines(wheres, rules):
         progress(line)
-    typed = {"start": start is not None, "end": to is not None}
+    typed: dict[str, Any] = {"start": start is not None, "end": to is not None}
     sought, why = masked_too(wheres, rules), checked_reason(reason, wheres)
-    return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed)
+    return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed, rules=rules)
 
 
 def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json: bool) -> None:
@@ -169,6 +169,7 @@ def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json:
         f"units of {spec.name}; their files are rewritten without these, and all other rows stay as they are",
         *(f"{name}: {count:,} rows" for name, count in plan.tables.items() if count),
         *(f"not searched: {line}" for line in plan.unsearched[:_MOST_LEFT]),
+        *(f"not searchable: {line}" for line in plan.unsearchable),
         f"what lands of slices before {request.slices.end} leaves such records out from then on",
     ]
     if plan.behind:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sluice.cli.chosen_run import landings, run_units
+from sluice.cli.chosen_run import landings
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -31,7 +31,7 @@ from sluice.cli.status import as_json, show_hours
 from sluice.config.chosen_tables import Tables
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Conservation, SluiceError, WrongUse
+from sluice.errors import SluiceError, WrongUse
 from sluice.plan.waiting import waiting, waits
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -76,10 +76,7 @@ def run(
         raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
     path = find(pipeline, config)
     with _reported(spec, slices):
-        if mode == "fill" and tables is None:
-            statuses, silent = _fill(spec, path, slices, token)
-        else:
-            statuses, silent = _steps(spec, path, slices, mode, token, tables)
+        statuses, silent = _steps(spec, path, slices, mode, token, tables)
         if backfill:
             statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables, config)
@@ -98,34 +95,6 @@ def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
 
     with listening(from_environment), command(spec, slices):
         yield
-
-
-def _fill(
-    spec: Pipeline, path: Path, slices: SliceRange, token: str
-) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
-    """A fill, and what the file's `remake: auto` asks for. Of records that landed by other rules than the
-    file has now verify finds types and hours wrong, which is what a remake cures: so its error counts where
-    nothing is remade, or where it is raised afterwards, too."""
-    from sluice.state.survey import survey
-
-    try:
-        statuses, silent = _steps(spec, path, slices, "fill", token, None)
-    except Conservation:
-        if not _remade(spec, path, survey(spec, slices)):
-            raise
-        return _steps(spec, path, slices, "fill", token, None)
-    return (survey(spec, slices) if _remade(spec, path, statuses) else statuses), silent
-
-
-def _remade(spec: Pipeline, path: Path, statuses: list[UnitStatus]) -> bool:
-    """Remakes what the file's `remake: auto` asks for. Returns whether there was something."""
-    from sluice.flow.auto_remakes import auto_remakes
-
-    remakes = auto_remakes(spec, statuses)
-    if remakes:
-        progress(str(remakes))
-        run_units(spec, path, remakes.units, "remake")
-    return bool(remakes)
 
 
 def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:

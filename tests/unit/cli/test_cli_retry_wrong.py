@@ -32,7 +32,7 @@ def did(
     monkeypatch.setattr(rejected_retry, "run_units", run_units)
     monkeypatch.setattr(rejected_retry, "_bring_in", lambda *_: done.append("bring in") or 0)
     try:
-        parsed, wrong = rejected_retry._do(pipeline(), Path("x"), MemoryLake(), PLAN)
+        _, wrong = rejected_retry._do(pipeline(), Path("x"), MemoryLake(), PLAN)
         return done, [error for error in wrong if isinstance(error, Conservation)]
     except LakeUnavailable:
         return done, []

@@ -43,6 +43,7 @@ class ErasurePlan:
     rejected: int
     tables: Mapping[str, int]
     unsearched: tuple[str, ...] = ()
+    unsearchable: tuple[str, ...] = ()
     behind: int = 0
 
 
@@ -75,7 +76,8 @@ class Eraser:
         tables = self._by_table(rows)
         due = self.loads.due(manifests, [unit for unit in manifests if str(unit) in progress.found])
         counts = (len(progress.found), len(manifests))
-        return ErasurePlan(*counts, rows, rejected, tables, lines, len(due.load)), progress
+        hidden = tuple(self.request.unsearchable(manifests))
+        return ErasurePlan(*counts, rows, rejected, tables, lines, hidden, len(due.load)), progress
 
     def ask(self) -> tuple[int, ErasureList]:
         """Writes the entry, or finds that of an erasure in the same words that has not ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pendulum
@@ -14,12 +14,13 @@ from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.left_files import remove_left
 from sluice.flow.erase.left_in_kafka import left_in_kafka
 from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts
+from sluice.flow.erase.places import Place, lake_places, left_tables, other_places, state_place, table_place
 from sluice.flow.erase.receipt import receipt_of, with_what_is_left
 from sluice.flow.erase.search import covered
-from sluice.manifest import STAMP
-from sluice.slices import Slice
+from sluice.manifest import STAMP, Manifest
+from sluice.slices import Slice, Unit
 from sluice.state.erasures.erasure_list import ErasureList
-from sluice.state.erasures.erasure_progress import read_progress
+from sluice.state.erasures.erasure_progress import FoundUnit, read_progress
 from sluice.state.erasures.receipt_store import write_receipt
 
 
@@ -42,10 +43,31 @@ def finish(
     bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))
     kafka = left_in_kafka(pipeline, progress.found)
     receipt = with_what_is_left(bare, removed, manifests, kafka, _on_disk(eraser, force), force)
+    places = _places(eraser, manifests, progress.found)
+    receipt["places"] = [place.as_json for place in places]
+    receipt["not_searchable"] = eraser.request.unsearchable(manifests)
+    receipt["left"] += [line for place in places for line in place.left]
+    receipt["left"] += [f"not searchable: {line}" for line in receipt["not_searchable"]]
     receipt["left"] += [f"verify: {text}" for text in wrong]
     write_receipt(lake, number, receipt)
     crash_points.reached(Erase.RECEIPTED)
     return receipt
+
+
+def _places(
+    eraser: Eraser, manifests: Mapping[Unit, Manifest], found: Mapping[str, FoundUnit]
+) -> list[Place]:
+    pipeline, lake = eraser.pipeline, eraser.lake
+    ledgers = eraser.loads.ledgers(manifests) if manifests else {}
+    with connect_shards(pipeline) as servers:
+        left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
+    return [
+        *lake_places(manifests, found),
+        state_place(lake, eraser.request.wheres),
+        table_place(pipeline, manifests, found, ledgers),
+        left,
+        *other_places(None),
+    ]
 
 
 def _on_disk(eraser: Eraser, force: bool) -> list[LeftOnDisk]:

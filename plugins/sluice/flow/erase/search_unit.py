@@ -97,6 +97,8 @@ class UnitSearch:
         """Returns which rows have a value as it was typed, or may have it with escapes."""
         payloads = batch["_payload"].cast(pa.binary())
         likely: Any = pc.match_substring(payloads, "\\")
+        if "_type" not in batch.schema.names:  # what was rejected may be an address
+            likely = pc.or_kleene(likely, pc.match_substring(payloads, "%"))
         for where in self.wheres:
             if where.path == KEY:
                 likely = pc.or_kleene(

@@ -43,7 +43,7 @@ class UnitLoads:
         if not manifests:
             return DueUnits()
         boundaries = BoundaryLog(self.lake).read()
-        facts = (manifests, boundaries, manifests, self._ledgers(manifests), pendulum.now("UTC"))
+        facts = (manifests, boundaries, manifests, self.ledgers(manifests), pendulum.now("UTC"))
         unit_statuses = statuses(self.pipeline, *facts, additions=read_additions(self.lake))
         return due_units(
             unit_statuses, holding, set(units_of(self.pipeline, self._span(manifests), boundaries))
@@ -71,11 +71,11 @@ class UnitLoads:
         by_hour = {t.table for t in self.pipeline.targets if t.rollup and t.rollup.grain == "hour"}
         return {
             name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
-            for name, ledger in (self._ledgers(manifests) if manifests else {}).items()
+            for name, ledger in (self.ledgers(manifests) if manifests else {}).items()
             if name not in by_hour
         }
 
-    def _ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
+    def ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             return ledgers_of(servers, self.pipeline, self.lake.url, self._span(manifests))
 

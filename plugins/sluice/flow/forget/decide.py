@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -72,18 +72,14 @@ def forgettable(
     anomalies: Sequence[Anomaly],
     edges: KeepEdges,
     at: str,
-    remakes: Mapping[Unit, Sequence[str]] | None = None,
     deleted: Collection[Unit] = (),
 ) -> list[ForgetDecision]:
-    """Returns a decision for each unit. `at`: the stamp that manifests get; `remakes`: what a `remake: auto`
-    is still to bring; `deleted`: units that lack one of their `files_begun`.
+    """Returns a decision for each unit. `at`: the stamp that manifests get; `deleted`: units that lack one of
+    their `files_begun`.
 
     `anomalies` are those that verify has just found. For a recorded loss nothing waits: nothing repairs it.
     """
-    why = {
-        (unit.slice.id, unit.cluster): f"`remake: auto` is to bring {', '.join(what)}"
-        for unit, what in (remakes or {}).items()
-    }
+    why: dict[tuple[str, str], str] = {}
     for anomaly in anomalies:
         if anomaly.kind is not AnomalyKind.LOSS:
             why[anomaly.slice, anomaly.cluster] = f"verify: {anomaly.kind}: {anomaly.message}"
