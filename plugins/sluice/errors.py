@@ -538,6 +538,21 @@ class CannotErase(Refused):
 
 
 @dataclass(eq=False)
+class WouldReject(Refused):
+    """A remake by which rows would be rejected: `record` is the first of them, for `reason`."""
+
+    unit: str
+    rows: int
+    of: int
+    record: str
+    reason: str
+    message = (
+        "slice {unit}: the remake would reject {rows:,} of its {of:,} rows, the first {record} ({reason}), "
+        "and leaves it as it is: correct the pipeline file, or take them out by --yes (in Airflow accept_loss)"
+    )
+
+
+@dataclass(eq=False)
 class BeforeStart(Refused):
     """Units that an erasure has to rewrite and load, and that no run loads: their cluster begins later by the
     pipeline file. `slice_id` is the first of them."""

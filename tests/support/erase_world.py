@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from sluice.flow.erase.finish import finish
 from sluice.flow.land.land import land
 from sluice.flow.steps import load_table
 from sluice.mask.mask_rules import mask_rules
-from sluice.slices import SliceRange, Unit
+from sluice.slices import SliceRange
 from tests.support.landing_world import START, InProcess, World, event, hours
 
 PERSON = "7f3c-person-0042"
@@ -84,10 +84,10 @@ class EraseWorld:
         self.land(SLICES, "fill", "first")
         self.load(SLICES)
 
-    def land(self, slices: SliceRange, mode: str, token: str, only: Sequence[Unit] | None = None) -> None:
+    def land(self, slices: SliceRange, mode: str, token: str) -> None:
         engine = InProcess(self.kafka)
         topics = self.kafka.topics_of
-        land(self.pipeline(), self.lake, slices, mode, token, engine, lambda _: None, topics, only)
+        land(self.pipeline(), self.lake, slices, mode, token, engine, lambda _: None, topics)
 
     def load(self, slices: SliceRange) -> None:
         for target in self.pipeline().targets:

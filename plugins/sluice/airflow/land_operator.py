@@ -22,7 +22,7 @@ from sluice.airflow.links import HoursLink
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail
-from sluice.airflow.run_params import from_xcom, mode_of
+from sluice.airflow.run_params import accepts_loss, from_xcom, mode_of
 from sluice.airflow.spark_end import CommandAtDebug, failure
 from sluice.airflow.spark_processes import MARK, end_all
 from sluice.airflow.timeouts import allowed_seconds, extend
@@ -97,7 +97,8 @@ class LandOperator(SparkSubmitOperator):
         refuse_containers()
         self._check_connection()
         ti, mode, run = context["ti"], mode_of(context["params"]), context["run_id"]
-        job = spark_submit_arguments(pipeline, file_of(pipeline.name), slices, mode, run)
+        loss = accepts_loss(context["params"])
+        job = spark_submit_arguments(pipeline, file_of(pipeline.name), slices, mode, run, accept_loss=loss)
         self._take(job, pipeline, slices)
         landing = [ti.dag_id, ti.task_id, run, slices.start.isoformat(), slices.end.isoformat(), mode]
         environment = process_environment(pipeline, job.env_vars)
@@ -125,7 +126,8 @@ class LandOperator(SparkSubmitOperator):
         self._check_connection()
         mode = mode_of(context["params"])
         self.log.info("landing %s, mode %s, through connection %s", slices, mode, self._conn_id)
-        return land_range(pipeline, file_of(pipeline.name), slices, mode, context["run_id"], submit, **only)
+        how: dict[str, Any] = {**only, "accept_loss": accepts_loss(context["params"])}
+        return land_range(pipeline, file_of(pipeline.name), slices, mode, context["run_id"], submit, **how)
 
     def _take(self, job: SubmitSpec, pipeline: Pipeline, slices: SliceRange) -> None:
         self.application, self.conf, self.jars = job.application, dict(job.conf), ",".join(job.jars)

@@ -83,6 +83,11 @@ def mode_of(params: Mapping[str, Any]) -> str:
     return str(params.get("mode", DEFAULT_MODE))
 
 
+def accepts_loss(params: Mapping[str, Any]) -> bool:
+    """Returns whether a remake may reject rows that are there."""
+    return bool(params.get("accept_loss", False))
+
+
 def refuse_unknown(params: Collection[str], dag_params: Collection[str]) -> None:
     """Raises WrongUse for a param that the DAG does not have. Airflow passes on every key of a run's conf,
     and a misspelled `dry-run` must not start a run that changes everything."""
@@ -146,6 +151,12 @@ def _range_and_mode() -> dict[str, Param]:
             "remake: what has landed again from the lake's own records, by the pipeline file of now, then "
             "ClickHouse. "
             "reland: Kafka again with the same boundaries, then the lake and ClickHouse",
+        ),
+        "accept_loss": Param(
+            False,
+            type="boolean",
+            description="With the mode remake: also where rows that are there would be rejected, and so "
+            "leave lake and tables. Without it such slices stay as they are, and are named",
         ),
         "dry_run": Param(False, type="boolean", description="Only log what would be done"),
     }

@@ -63,7 +63,7 @@ def retry_rejected(
         raise typer.Exit(1 if planned.matching else 0)
     if not yes and not typer.confirm("Begin?", err=True):
         raise typer.Exit(1)
-    parsed, wrong = _do(spec, path, lake, planned.plan)
+    parsed, wrong = _do(spec, lake, planned.plan)
     with connect_shards(spec) as servers:
         result = RetryResult.of(before, _rejections(spec, lake, servers, planned.plan), parsed)
     if json:
@@ -129,7 +129,7 @@ def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -
     return [rejection for rejection in rejections if rejection.unit in plan.units]
 
 
-def _do(spec: Pipeline, path: Path, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceError]]:
+def _do(spec: Pipeline, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceError]]:
     """Returns how many records came in by being parsed, and what verify found wrong of slices that were done,
     or which rows a load would have taken out of a table: the others do not wait for it."""
     wrong: list[SluiceError] = []
@@ -137,7 +137,7 @@ def _do(spec: Pipeline, path: Path, lake: Lake, plan: RetryPlan) -> tuple[int, l
     def load(statuses: Sequence[UnitStatus], mode: str, tables: Tables | None = None) -> None:
         try:
             if statuses:
-                run_units(spec, path, statuses, mode, tables)
+                run_units(spec, statuses, mode, tables)
         except (Conservation, TargetRefused) as error:
             wrong.append(error)
 

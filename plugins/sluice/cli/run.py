@@ -48,6 +48,15 @@ Backfill = Annotated[
     ),
 ]
 
+YesOption = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="With --mode remake: also where rows that are there would be rejected, and so leave lake and "
+        "tables. Without it such slices stay as they are, and are named.",
+    ),
+]
+
 
 def run(
     pipeline: PipelineArgument,
@@ -57,6 +66,7 @@ def run(
     mode: ModeOption = "fill",
     table: TableOption = None,
     backfill: Backfill = False,
+    yes: YesOption = False,
     wide: Wide = False,
     config: Config = None,
     json: Json = False,
@@ -74,9 +84,11 @@ def run(
     tables, token = tables_of(spec, table, mode), uuid.uuid4().hex
     if backfill and mode != "fill":
         raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
+    if yes and mode != "remake":
+        raise WrongUse("--yes is for --mode remake: no other mode rejects rows that are there")
     path = find(pipeline, config)
     with _reported(spec, slices):
-        statuses, silent = _steps(spec, path, slices, mode, token, tables)
+        statuses, silent = _steps(spec, path, slices, mode, token, tables, yes)
         if backfill:
             statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables, config)
@@ -137,7 +149,13 @@ def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, con
 
 
 def _steps(
-    spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str, tables: Tables | None
+    spec: Pipeline,
+    path: Path,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    tables: Tables | None,
+    accept_loss: bool = False,
 ) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
     """Returns the units as they are then, and the errors of clusters that did not answer, while others
     did."""
@@ -158,7 +176,8 @@ def _steps(
     if not work.batches:
         others = ", or waits for its cluster" if resolved["waiting"] else ""
         progress(f"nothing to do: every slice is complete{others}")
-    ran = run_work(spec, slices, work, mode, token, landings(spec, path, mode, token), progress, tables)
+    lands = landings(spec, path, mode, token, accept_loss)
+    ran = run_work(spec, slices, work, mode, token, lands, progress, tables)
     if ran.code:
         raise typer.Exit(ran.code)
     if tables is None:

@@ -140,11 +140,14 @@ def land_range(
     token: str,
     submit: Callable[[SubmitSpec], int],
     cluster: str = "",
-    only: str = "",
+    accept_loss: bool = False,
 ) -> int:
-    """Lands the range, or one `cluster`, or `only` the units of a text, with one Spark application, which
-    `submit` runs to its end. Returns its exit code. Raises what `submit` and its arguments raise."""
-    job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster, only=only)
+    """Lands the range, or one `cluster`, with one Spark application, which `submit` runs to its end.
+    `accept_loss`: a remake may reject rows that are there. Returns its exit code. Raises what `submit` and
+    its arguments raise."""
+    job = spark_submit_arguments(
+        pipeline, config, slices, mode, token, cluster=cluster, accept_loss=accept_loss
+    )
     with counted_landing(pipeline, slices, cluster=cluster):
         return submit(job)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sluice.cli import rejected_retry
@@ -24,7 +22,7 @@ def did(
 ) -> tuple[list[str], list[Conservation]]:
     done: list[str] = []
 
-    def run_units(spec, path, found, mode, tables=None):
+    def run_units(spec, found, mode, tables=None):
         done.append(mode if tables is None else f"{mode} {min(tables)}")
         if mode == fails:
             raise error
@@ -32,7 +30,7 @@ def did(
     monkeypatch.setattr(rejected_retry, "run_units", run_units)
     monkeypatch.setattr(rejected_retry, "_bring_in", lambda *_: done.append("bring in") or 0)
     try:
-        _, wrong = rejected_retry._do(pipeline(), Path("x"), MemoryLake(), PLAN)
+        _, wrong = rejected_retry._do(pipeline(), MemoryLake(), PLAN)
         return done, [error for error in wrong if isinstance(error, Conservation)]
     except LakeUnavailable:
         return done, []

@@ -9,7 +9,6 @@
 | held | too young | any | any | nothing |
 | held | old enough | a table lacks it, or has the old rows | any | waits |
 | held | old enough | complete | something is wrong | waits |
-| held | old enough | complete, and `remake: auto` is to remake it | any | waits |
 | held | old enough | complete | all holds | forgotten |
 | `_rejected/` forgotten before | `keep.lake` | complete | all holds | the others are forgotten |
 """

@@ -1,7 +1,7 @@
 """Finds an erased value at any place in bytes that are no event: as they are, unescaped, percent-decoded.
 
-In a text it is no part of a longer word: `user-1` is not in `user-12`. In other bytes what stands before it may be a
-length.
+In a text it is no part of a longer word: `user-1` is not in `user-12`. In other bytes what stands before it
+may be a length.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Anywhere:
         return bool(self._by_length) and any(self._in(form) for form in forms_of(text))
 
     def _in(self, text: bytes) -> bool:
-        sums = np.concatenate(([0], np.cumsum(self._weights[np.frombuffer(text, np.uint8)]))).astype(
-            np.uint64
-        )
+        is_text = _is_text(text)
+        sums = np.zeros(len(text) + 1, np.uint64)
+        np.cumsum(self._weights[np.frombuffer(text, np.uint8)], out=sums[1:])
         for length, digests_by_probe in self._by_length.items():
             if length > len(text):
                 continue
