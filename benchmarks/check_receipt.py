@@ -24,7 +24,9 @@ def check_unit(lake: Path, unit: dict[str, Any]) -> Iterator[str]:
     if f"{manifest['generation']}-{manifest['attempt']}" != unit["manifest_after"]:
         yield f"{name}: landed again since: the receipt says {unit['manifest_after']}"
         return
-    listed = {file["key"]: file["sha256"] for file in (*manifest["files"], *manifest["rejected"])}
+    forgotten = (manifest.get("forgotten") or {}).get("rejected")
+    rejected = [] if forgotten else manifest["rejected"]
+    listed = {file["key"]: file["sha256"] for file in (*manifest["files"], *rejected)}
     listed |= {f["key"]: f["sha256"] for one in manifest["traffic"] for f in one["files"]}
     if listed != {file["key"]: file["sha256"] for file in unit["files_after"]}:
         yield f"{name}: the manifest names other files than the receipt"

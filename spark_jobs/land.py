@@ -31,7 +31,6 @@ from sluice.flow.land.land import land
 from sluice.flow.land.spark_needs import seconds_since_submit
 from sluice.flow.land.submit import ERROR
 from sluice.plan.modes import MODES
-from sluice.plan.unit_choice import read_choice
 from sluice.runtime import collect_seldom
 from sluice.safe_text import line
 from sluice.slices import SliceRange, parse_instant
@@ -51,7 +50,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
         "--token", help="names one reland or remake: repeated with the same token it lands nothing twice"
     )
     parser.add_argument("--cluster", action="append", help="only this cluster of the pipeline (repeatable)")
-    parser.add_argument("--only", default="", help="only these units, such as dc1=0-3,7 (numbers of slices)")
+    parser.add_argument("--accept-loss", action="store_true", help="a remake may reject rows that are there")
     return parser.parse_args(words)
 
 
@@ -63,11 +62,11 @@ def run(options: argparse.Namespace) -> dict[str, object]:
     start, end = (parse_instant(text, now, pipeline.slice) for text in (options.start, options.to))
     slices = SliceRange.widen(start, end, pipeline.slice)
     lake, token = open_lake(pipeline), options.token or uuid.uuid4().hex
-    only = read_choice(options.only, slices) if options.only else None
     with timed(lake, "land", slices, mode=options.mode, run=token) as count:
         metered = handing_over(lake, slices, ",".join(options.cluster or ()))
         with metered, SparkEngine(f"sluice {pipeline.name} {slices}", _say) as engine:
-            landing = land(pipeline, lake, slices, options.mode, token, engine, _say, only=only)
+            how = {"accept_loss": options.accept_loss}
+            landing = land(pipeline, lake, slices, options.mode, token, engine, _say, **how)
         summary = landing.summary()
         count({"units": summary["landed"], "rows": summary["records"], "bytes": summary["bytes"]})
         count({"before": before, "starting": engine.starting})

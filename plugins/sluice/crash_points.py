@@ -92,11 +92,12 @@ class Publish(StrEnum):
 
 
 class Erase(StrEnum):
-    """Beside those of the remake and the loads that it starts. `sluice run` reaches none of them."""
+    """Beside those of commits, moves and loads. `sluice run` reaches none of them."""
 
     ASKED = "entry written"
     SEARCHED = "units searched"
-    REMADE = "units remade and loaded"
+    REWRITTEN = "units rewritten"
+    LOADED = "units loaded"
     CLEANED = "left files removed"
     RECEIPTED = "receipt written"
 

@@ -561,17 +561,32 @@ class CannotErase(Refused):
 
 
 @dataclass(eq=False)
+class WouldReject(Refused):
+    """A remake by which rows would be rejected: `record` is the first of them, for `reason`."""
+
+    unit: str
+    rows: int
+    of: int
+    record: str
+    reason: str
+    message = (
+        "slice {unit}: the remake would reject {rows:,} of its {of:,} rows, the first {record} ({reason}), "
+        "and leaves it as it is: correct the pipeline file, or take them out by --yes (in Airflow accept_loss)"
+    )
+
+
+@dataclass(eq=False)
 class BeforeStart(Refused):
-    """Units that an erasure has to remake or load, and that no run does: their cluster begins later by the
+    """Units that an erasure has to rewrite and load, and that no run loads: their cluster begins later by the
     pipeline file. `slice_id` is the first of them."""
 
     units: int
     slice_id: str
     cluster: str
     message = (
-        "{units:,} units have to be remade or loaded, the first {slice_id}/{cluster}, and begin before their "
-        "cluster's `start` in the pipeline file, so no run does it: set `start` of {cluster} back so that it "
-        "covers {slice_id}, and erase again with the same words"
+        "{units:,} units have to be rewritten or loaded, the first {slice_id}/{cluster}, and begin before "
+        "their cluster's `start` in the pipeline file, so no run does it: set `start` of {cluster} back so "
+        "that it covers {slice_id}, and erase again with the same words"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -88,6 +89,27 @@ def _added(seen: Sequence[FieldSeen]) -> FieldSeen:
         kinds={kind: rows for kind, rows in kinds.items() if rows},
         places=sum(part.places for part in seen),
     )
+
+
+Shape = tuple[tuple[str, ...], tuple[str, ...]]
+"""The names of an event's fields, in their order, and the kind of each."""
+
+
+def less(of: TypeFields, erased: Mapping[Shape, int]) -> TypeFields:
+    """Returns the fields without those of some rows, given by their shapes."""
+    kinds, places = Counter[tuple[str, str]](), Counter[str]()
+    for (names, kinds_of_names), rows in erased.items():
+        for place, (name, kind) in enumerate(zip(names, kinds_of_names, strict=True)):
+            kinds[name, kind] += rows
+            places[name] += place * rows
+    fields = {}
+    for name, seen in of.fields.items():
+        left = {kind: rows - kinds[name, kind] for kind, rows in seen.kinds.items()}
+        left = {kind: rows for kind, rows in left.items() if rows > 0}
+        if left:
+            fields[name] = FieldSeen(sum(left.values()), left, seen.places - places[name])
+    others = sum(rows for (name, _), rows in kinds.items() if name not in of.fields)
+    return replace(of, rows=of.rows - sum(erased.values()), fields=fields, others=max(0, of.others - others))
 
 
 def bounded(

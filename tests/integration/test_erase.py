@@ -20,7 +20,9 @@ from sluice.crash_points import Erase, Land, TableLoad
 from sluice.errors import BeforeStart, SluiceError
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.finish import finish
+from sluice.flow.erase.pending import apply_list
 from sluice.flow.forget.forget import forget_window
+from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.state.erasures.erasure_progress import ErasureProgress
@@ -181,10 +183,11 @@ POINTS: list[Any] = [
     Erase.SEARCHED,
     TableLoad.DELETED,
     Erase.ASKED,
-    Erase.REMADE,
+    Erase.REWRITTEN,
+    Erase.LOADED,
     Erase.CLEANED,
     Erase.RECEIPTED,
-    Land.READ,
+    Land.FILE_HANDED_OVER,
     Land.OLD_COPIED,
     Land.COMMITTED,
     Land.FILE_MOVED,
@@ -249,9 +252,10 @@ def test_a_landing_that_did_not_know_is_named_and_mended(world: EraseWorld) -> N
     eraser.ask()
     found = audit(world.pipeline(), SLICES, AuditScope()).anomalies
     assert {(a.kind, a.slice) for a in found} == {(AnomalyKind.NOT_ERASED, piece.id) for piece in SLICES}
-    assert all(a.command.endswith("--mode remake") for a in found)
-    world.land(SLICES, "remake", "as the command does")
-    world.load(SLICES)
+    assert {a.command for a in found} == {"sluice erase demo --pending"}
+    applied = apply_list(world.pipeline(), world.lake, lambda _: None)
+    assert (applied.units, applied.wrong) == (3, ())
+    assert applied.records > 20 and not of_person(world.rows("clicks"))
     assert audit(world.pipeline(), SLICES, AuditScope()).anomalies == []
     assert in_folder(world.folder / "lake", PERSON) == []
 
@@ -267,7 +271,7 @@ def test_tables_are_loaded_that_have_rows_of_the_files_before(world: EraseWorld)
     assert read_erasures(world.lake).entries == ()
     del world.more["kafka"]
     world.eraser(f"uid={PERSON}").ask()
-    world.land(SLICES, "remake", "killed before its load")
+    erase_owed(world.lake, units_in(world.lake, SLICES))  # and killed before its load
     assert world.rows("clicks") == before["clicks"]
 
     world.more["kafka"] = [{**kafka, "start": START.add(hours=1).isoformat()}]
@@ -291,9 +295,9 @@ def test_an_erasure_that_was_stopped_goes_on_and_covers_what_came_after_it(world
     assert first.ask()[0] == 0  # and no more
     [number, known] = later.ask()
     assert (number, later.goes_on(known.entries[0])) == (0, True)
-    assert later.erase(number, known, ErasureProgress()) == 0
+    later.erase(number, known, ErasureProgress())
     finish(later, number, known, force=False)
     [number, known] = later.ask()
     assert (number, later.goes_on(known.entries[1])) == (1, False)
-    assert later.erase(number, known, ErasureProgress()) == 0
+    later.erase(number, known, ErasureProgress())
     assert in_folder(world.folder / "lake", PERSON) == []

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ import pyarrow.parquet as pq
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.batch_loop import Landings, one_ahead
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.erasure_request import ErasureRequest, Where
+from sluice.flow.erase.erasure_request import ErasureRequest, Where, masked_too
 from sluice.flow.erase.finish import finish
 from sluice.flow.land.land import land
 from sluice.flow.steps import load_table
-from sluice.slices import SliceRange, Unit
+from sluice.mask.mask_rules import mask_rules
+from sluice.slices import SliceRange
 from tests.support.landing_world import START, InProcess, World, event, hours
 
 PERSON = "7f3c-person-0042"
@@ -85,10 +84,10 @@ class EraseWorld:
         self.land(SLICES, "fill", "first")
         self.load(SLICES)
 
-    def land(self, slices: SliceRange, mode: str, token: str, only: Sequence[Unit] | None = None) -> None:
+    def land(self, slices: SliceRange, mode: str, token: str) -> None:
         engine = InProcess(self.kafka)
         topics = self.kafka.topics_of
-        land(self.pipeline(), self.lake, slices, mode, token, engine, lambda _: None, topics, only)
+        land(self.pipeline(), self.lake, slices, mode, token, engine, lambda _: None, topics)
 
     def load(self, slices: SliceRange) -> None:
         for target in self.pipeline().targets:
@@ -96,17 +95,10 @@ class EraseWorld:
 
     def eraser(self, *wheres: str, kind: str = "", say: Callable[[str], None] = lambda _: None) -> Eraser:
         found = tuple(Where(tuple(w.partition("=")[0].split(".")), w.partition("=")[2]) for w in wheres)
-        request = ErasureRequest(
-            found, SliceRange(START.subtract(hours=9), SLICES.end), "ticket 1", "me", kind
-        )
-        return Eraser(self.pipeline(), self.lake, request, self.landings, say)
-
-    def landings(self, units: Sequence[Unit], token: str) -> Landings:
-        def one(batch: SliceRange) -> int:
-            self.land(batch, "remake", token, units)
-            return 0
-
-        return partial(one_ahead, one, lambda: None)
+        rules, slices = mask_rules(self.pipeline()), SliceRange(START.subtract(hours=9), SLICES.end)
+        sought = masked_too(found, rules)
+        request = ErasureRequest(sought, slices, "ticket 1", "me", kind, rules=rules)
+        return Eraser(self.pipeline(), self.lake, request, say)
 
     def erase(
         self, *wheres: str, force: bool = False, kind: str = "", say: Callable[[str], None] = lambda _: None
@@ -115,8 +107,8 @@ class EraseWorld:
         eraser = self.eraser(*wheres, kind=kind, say=say)
         _, searched = eraser.plan()
         number, known = eraser.ask()
-        assert eraser.erase(number, known, searched) == 0
-        return finish(eraser, number, known, force)
+        wrong = eraser.erase(number, known, searched)
+        return finish(eraser, number, known, force, wrong)
 
     def rows(self, table: str, columns: str = "*") -> list[tuple]:
         names = "_slice, _partition, _offset" if table != "traffic" else "hour, type"

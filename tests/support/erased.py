@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from sluice.clients.lake.base import Lake
-from sluice.state.erasures.erasure_list import AskedValue, Erasure, ErasureList, encode
+from sluice.state.erasures.erasure_list import Erasure, ErasureList, encode
 from sluice.state.erasures.erasure_store import KEY, read_erasures
 
 SALT = "5a" * 32
@@ -19,7 +19,8 @@ def digest(value: str) -> str:
 
 def entry(*wheres: str, kind: str = "", start: str = "", until: str = "9999") -> Erasure:
     pairs = [where.partition("=") for where in wheres]
-    values = tuple(AskedValue(tuple(path.split(".")), digest(value)) for path, _, value in pairs)
+    bare = ErasureList(SALT)
+    values = tuple(bare.asked(tuple(path.split(".")), value.encode()) for path, _, value in pairs)
     return Erasure(values, kind, start, until, "", "asked for", "2026-01-01T00:00:00Z", "me")
 
 

@@ -95,8 +95,9 @@ class World:
         say: Say = lambda line: None,
         **options,
     ) -> Landing:
+        accept_loss = options.pop("accept_loss", True)
         engine = InProcess(self, **options)
-        return land(pipeline, lake, slices, mode, token, engine, say, self.topics_of)
+        return land(pipeline, lake, slices, mode, token, engine, say, self.topics_of, accept_loss)
 
 
 HOLE = b"hole"

@@ -22,7 +22,7 @@ from sluice.airflow.links import HoursLink
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail
-from sluice.airflow.run_params import batch_mode, from_xcom
+from sluice.airflow.run_params import accepts_loss, from_xcom, mode_of
 from sluice.airflow.spark_end import CommandAtDebug, failure
 from sluice.airflow.spark_processes import MARK, end_all
 from sluice.airflow.timeouts import allowed_seconds, extend
@@ -96,11 +96,11 @@ class LandOperator(SparkSubmitOperator):
 
         refuse_containers()
         self._check_connection()
-        ti, mode, run = context["ti"], batch_mode(self.batch, context["params"]), context["run_id"]
-        job = spark_submit_arguments(pipeline, file_of(pipeline.name), slices, mode, run, only=self._only)
+        ti, mode, run = context["ti"], mode_of(context["params"]), context["run_id"]
+        loss = accepts_loss(context["params"])
+        job = spark_submit_arguments(pipeline, file_of(pipeline.name), slices, mode, run, accept_loss=loss)
         self._take(job, pipeline, slices)
         landing = [ti.dag_id, ti.task_id, run, slices.start.isoformat(), slices.end.isoformat(), mode]
-        landing += filter(None, [self._only])
         environment = process_environment(pipeline, job.env_vars)
         seconds = allowed_seconds(pipeline, "land", slices, ti.try_number)
         command = self._prepared()._build_spark_submit_command(self.application)
@@ -124,14 +124,10 @@ class LandOperator(SparkSubmitOperator):
             return self._submit(process_environment(pipeline, job.env_vars))
 
         self._check_connection()
-        mode, only = batch_mode(self.batch, context["params"]), {"only": self._only, **only}
+        mode = mode_of(context["params"])
         self.log.info("landing %s, mode %s, through connection %s", slices, mode, self._conn_id)
-        return land_range(pipeline, file_of(pipeline.name), slices, mode, context["run_id"], submit, **only)
-
-    @property
-    def _only(self) -> str:
-        """The units that the batch is for, as text; empty: all."""
-        return str(self.batch.get("only", ""))
+        how: dict[str, Any] = {**only, "accept_loss": accepts_loss(context["params"])}
+        return land_range(pipeline, file_of(pipeline.name), slices, mode, context["run_id"], submit, **how)
 
     def _take(self, job: SubmitSpec, pipeline: Pipeline, slices: SliceRange) -> None:
         self.application, self.conf, self.jars = job.application, dict(job.conf), ",".join(job.jars)

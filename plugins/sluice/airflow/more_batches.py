@@ -1,4 +1,4 @@
-"""What an hourly run does beside its own hours: a part of the older ones, and what it remakes by itself."""
+"""What an hourly run does beside its own hours: a part of the older ones."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 import pendulum
 import structlog
 
-from sluice.airflow.run_params import batch_of_units, mode_of, tables_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.slices import SliceRange
 
 log = structlog.get_logger(__name__)
 
-OLDER_ERROR, REMAKE_ERROR = "older_error", "remake_error"
-"""XCom keys of `resolve`: what kept the run from older hours, and from remakes."""
+OLDER_ERROR = "older_error"
+"""XCom key of `resolve`: what kept the run from older hours."""
 
 
 def older(pipeline: Pipeline, slices: SliceRange, context: Any) -> Sequence[SliceRange]:
@@ -39,41 +38,10 @@ def older(pipeline: Pipeline, slices: SliceRange, context: Any) -> Sequence[Slic
     return backlog_work.batches
 
 
-def remakes(
-    pipeline: Pipeline, slices: SliceRange, batches: Sequence[SliceRange], context: Any, older: bool
-) -> list[dict[str, str]]:
-    """Returns batches of the units that the run remakes by itself, where the pipeline file says `remake:
-    auto`."""
-    from sluice.flow.auto_remakes import hourly_remakes
-    from sluice.plan.batches import spells
-    from sluice.plan.unit_choice import choice_text
-
-    params = context["params"]
-    if mode_of(params) != "fill" or tables_of(pipeline, params) is not None:
-        return []
-    try:
-        remade = hourly_remakes(pipeline, slices, batches, _turn(slices), older)
-    except SluiceError as error:
-        if error.retryable:
-            raise
-        log.error("remakes", error=str(error))
-        context["ti"].xcom_push(REMAKE_ERROR, str(error))
-        return []
-    if remade:
-        log.info("remakes", units=str(remade))
-    units = [status.unit for status in remade.units]
-    ranges = spells(sorted({unit.slice for unit in units}))
-    return [batch_of_units(batch, "remake", choice_text(units, batch)) for batch in ranges]
-
-
 def left_out(slices: SliceRange, context: Any) -> str:
     """Returns what the run for `slices` did not do beside its own hours, and why; empty where it did all."""
-    consequences = {
-        OLDER_ERROR: f"hours before {slices.start:%Y-%m-%dT%H:%MZ} were left out",
-        REMAKE_ERROR: "what `remake: auto` asks for was not remade",
-    }
-    errors = {key: context["ti"].xcom_pull(task_ids="resolve", key=key) for key in consequences}
-    return "; ".join(f"{consequences[key]}: {error}" for key, error in errors.items() if error is not None)
+    error = context["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)
+    return "" if error is None else f"hours before {slices.start:%Y-%m-%dT%H:%MZ} were left out: {error}"
 
 
 def is_newest(pipeline: Pipeline, slices: SliceRange) -> bool:

@@ -72,16 +72,6 @@ def from_xcom(value: dict[str, str], length: timedelta) -> SliceRange:
     return SliceRange(start, end, length)
 
 
-def batch_of_units(slices: SliceRange, mode: str, only: str) -> dict[str, str]:
-    """Returns a batch with a mode of its own, of `only` the units of such a text (plan/unit_choice.py)."""
-    return {**to_xcom(slices), "mode": mode, "only": only}
-
-
-def batch_mode(batch: Mapping[str, str], params: Mapping[str, Any]) -> str:
-    """Returns a batch's own mode, else the run's."""
-    return batch.get("mode") or mode_of(params)
-
-
 # The years are those of sluice.slices: no table's `_slice` holds others.
 _DATE, _ZONE = r"(19[7-9]\d|20\d{2}|210[0-5])-\d{2}-\d{2}", r"(Z|[+-]\d{2}(:?\d{2})?)?"
 INSTANT = rf"^(now|{_DATE}([T ]\d{{2}}(:?\d{{2}}(:?\d{{2}}(\.\d+)?)?)?{_ZONE})?)$"
@@ -91,6 +81,11 @@ DEFAULT_MODE = "fill"
 def mode_of(params: Mapping[str, Any]) -> str:
     """Returns the backfill's mode; the hourly DAG has no params and always fills."""
     return str(params.get("mode", DEFAULT_MODE))
+
+
+def accepts_loss(params: Mapping[str, Any]) -> bool:
+    """Returns whether a remake may reject rows that are there."""
+    return bool(params.get("accept_loss", False))
 
 
 def refuse_unknown(params: Collection[str], dag_params: Collection[str]) -> None:
@@ -156,6 +151,12 @@ def _range_and_mode() -> dict[str, Param]:
             "remake: what has landed again from the lake's own records, by the pipeline file of now, then "
             "ClickHouse. "
             "reland: Kafka again with the same boundaries, then the lake and ClickHouse",
+        ),
+        "accept_loss": Param(
+            False,
+            type="boolean",
+            description="With the mode remake: also where rows that are there would be rejected, and so "
+            "leave lake and tables. Without it such slices stay as they are, and are named",
         ),
         "dry_run": Param(False, type="boolean", description="Only log what would be done"),
     }

@@ -18,11 +18,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sluice.airflow.assets import emit_events
 from sluice.airflow.hours import announce_hours
 from sluice.airflow.metrics import measured
-from sluice.airflow.more_batches import is_newest, left_out, older, remakes
+from sluice.airflow.more_batches import left_out, older
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import final_errors_fail
 from sluice.airflow.run_params import (
-    batch_mode,
     from_xcom,
     mode_of,
     over_elsewhere,
@@ -117,8 +116,7 @@ def resolve(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     pipeline = read_pipeline(name)
     run_slices = from_xcom(slices, pipeline.slice)
     extend(pipeline, "resolve", run_slices, get_current_context())
-    batches, context = _resolved(pipeline, run_slices), get_current_context()
-    return [*map(to_xcom, batches), *remakes(pipeline, run_slices, batches, context, older=False)]
+    return [*map(to_xcom, _resolved(pipeline, run_slices))]
 
 
 @task(task_id="resolve")
@@ -130,9 +128,8 @@ def resolve_hour(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
     pipeline = read_pipeline(name)
     run_slices = from_xcom(slices, pipeline.slice)
     extend(pipeline, "resolve", run_slices, get_current_context())
-    context, newest = get_current_context(), is_newest(pipeline, run_slices)
-    batches = [*_resolved(pipeline, run_slices), *older(pipeline, run_slices, context)]
-    return [*map(to_xcom, batches), *remakes(pipeline, run_slices, batches, context, older=newest)]
+    batches = [*_resolved(pipeline, run_slices), *older(pipeline, run_slices, get_current_context())]
+    return [*map(to_xcom, batches)]
 
 
 def _resolved(pipeline: Pipeline, slices: SliceRange) -> list[SliceRange]:
@@ -162,17 +159,15 @@ def _resolved(pipeline: Pipeline, slices: SliceRange) -> list[SliceRange]:
 def load(name: str, table: str, batch: dict[str, str]) -> dict[str, object]:
     """Loads what of the batch is in the lake into one ClickHouse table, through a temporary table."""
     from sluice.flow import steps
-    from sluice.plan.unit_choice import read_choice
 
     context, pipeline = get_current_context(), read_pipeline(name)
-    slices, mode = from_xcom(batch, pipeline.slice), batch_mode(batch, context["params"])
-    only = read_choice(batch["only"], slices) if batch.get("only") else None
+    slices, mode = from_xcom(batch, pipeline.slice), mode_of(context["params"])
     tables = tables_of(pipeline, context["params"])
     if tables is not None and table not in tables:
         raise AirflowSkipException(f"the run is for other tables: {', '.join(sorted(tables))}")
     extend(pipeline, "load", slices, context)
     started = time.monotonic()
-    loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info, only)
+    loaded = steps.load_table(pipeline, table, slices, mode, context["run_id"], log.info)
     seconds = time.monotonic() - started
     rate = round(loaded["rows"] / seconds)
     log.info(
@@ -219,7 +214,7 @@ def publish(name: str, batch: dict[str, str]) -> None:
 @measured("verify_all")
 def verify_all(name: str, slices: dict[str, str]) -> None:
     """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
-    run until it is resolved. So does what keeps the run from older hours, or from remakes."""
+    run until it is resolved. So does what keeps the run from older hours."""
     from sluice.flow import steps
 
     pipeline = read_pipeline(name)

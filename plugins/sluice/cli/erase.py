@@ -5,8 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pendulum
@@ -17,17 +16,14 @@ from sluice.cli.instants import read_instant
 from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
 from sluice.cli.output import print_json, progress, show, table_of, text_of
 from sluice.cli.where_file import read_where_file
-from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Unavailable, WrongUse
-from sluice.slices import SliceRange, Unit, ceil
+from sluice.errors import WrongUse
+from sluice.slices import SliceRange, ceil
 
 if TYPE_CHECKING:
-    from sluice.flow.batch_loop import Landings
     from sluice.flow.erase.erase import Eraser, ErasurePlan
     from sluice.flow.erase.erasure_request import ErasureRequest
 
-_TEMPORARY = 75  # what spark_jobs/land.py exits with when the error is retryable
 _MOST_LEFT = 5
 
 WhereOption = Annotated[
@@ -67,9 +63,19 @@ NowOption = Annotated[
 ]
 
 
+PendingOption = Annotated[
+    bool,
+    typer.Option(
+        "--pending",
+        help="Apply the erasure list to what landed without some of its entries, as `verify` asks. It needs "
+        "neither --where nor --reason.",
+    ),
+]
+
+
 def erase(
     pipeline: PipelineArgument,
-    reason: ReasonOption,
+    reason: ReasonOption = "",
     where: WhereOption = None,
     where_file: WhereFileOption = None,
     kind: TypeOption = None,
@@ -77,13 +83,15 @@ def erase(
     to: ToOption = None,
     yes: YesOption = False,
     now: NowOption = False,
+    pending: PendingOption = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Takes records out of lake and tables, and keeps them out of what lands later; writes a receipt.
 
     Searches first, says what it would do and asks. Then the erasure list in the lake gets its entry, which
-    every landing obeys, and the units that hold the records are remade and loaded without them. Whatever
+    every landing obeys, and the files that hold the records are rewritten without them and loaded. All other
+    rows stay as they are, whatever the pipeline file says now. Whatever
     stops it: the same words go on. Exits with 1 where something is left, which the receipt names.
     Example: sluice erase adx --where-file person.txt --reason "ticket 4711"
     """
@@ -92,21 +100,36 @@ def erase(
     from sluice.flow.erase.finish import finish
 
     spec = load_pipeline(pipeline, config)
+    if pending:
+        return _apply_list(spec, json)
     request = _request(spec, where or [], read_where_file(where_file), kind or "", start, to, reason)
-    landings = partial(_landings, spec, find(pipeline, config))
-    eraser = Eraser(spec, open_lake(spec), request, landings, progress)
+    eraser = Eraser(spec, open_lake(spec), request, progress)
     plan, searched = eraser.plan()
     _show_plan(spec, request, plan, json)
     _confirm(yes)
     while True:  # an erasure that was stopped goes on, and then what came after its entry is erased
         number, erasure_list = eraser.ask()
         progress(f"entry {number} of the erasure list: what lands from now on leaves the records out")
-        if code := eraser.erase(number, erasure_list, searched):
-            raise typer.Exit(code)
-        receipt = finish(eraser, number, erasure_list, now)
+        wrong = eraser.erase(number, erasure_list, searched)
+        receipt = finish(eraser, number, erasure_list, now, wrong)
         if not eraser.goes_on(erasure_list.entries[number]):
             break
     _show_receipt(eraser, number, receipt, json)
+
+
+def _apply_list(spec: Pipeline, json: bool) -> None:
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.erase.pending import apply_list
+
+    applied = apply_list(spec, open_lake(spec), progress)
+    if json:
+        print_json(asdict(applied))
+    else:
+        show(text_of(f"{applied.records:,} rows and rejected records erased, in {applied.units:,} units"))
+    for line in applied.wrong:
+        progress(line)
+    if applied.wrong:
+        raise typer.Exit(1)
 
 
 def _request(
@@ -133,9 +156,9 @@ def _request(
     slices = SliceRange.widen(first, end, spec.slice)
     for line in hidden_lines(wheres, rules):
         progress(line)
-    typed = {"start": start is not None, "end": to is not None}
+    typed: dict[str, Any] = {"start": start is not None, "end": to is not None}
     sought, why = masked_too(wheres, rules), checked_reason(reason, wheres)
-    return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed)
+    return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed, rules=rules)
 
 
 def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json: bool) -> None:
@@ -143,9 +166,10 @@ def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json:
     rows = sum(plan.rows.values())
     lines = [
         f"{rows:,} rows and {plan.rejected:,} rejected records match, in {plan.units:,} of {plan.of_units:,} "
-        f"units of {spec.name}; these are remade by the pipeline file as it is now",
+        f"units of {spec.name}; their files are rewritten without these, and all other rows stay as they are",
         *(f"{name}: {count:,} rows" for name, count in plan.tables.items() if count),
         *(f"not searched: {line}" for line in plan.unsearched[:_MOST_LEFT]),
+        *(f"not searchable: {line}" for line in plan.unsearchable),
         f"what lands of slices before {request.slices.end} leaves such records out from then on",
     ]
     if plan.behind:
@@ -168,26 +192,6 @@ def _confirm(yes: bool) -> None:
     if not typer.confirm("Erase them? This cannot be undone."):
         progress("nothing was changed")
         raise typer.Exit(1)
-
-
-def _landings(spec: Pipeline, path: Path, units: Sequence[Unit], token: str) -> Landings:
-    """Returns the landings of a remake. Each gives the exit code of its application, which prints its own
-    errors on stderr."""
-    from sluice.flow import steps
-    from sluice.flow.batch_loop import one_ahead
-    from sluice.flow.land.submit import Running, SubmitSpec, run_locally
-    from sluice.plan.unit_choice import choice_text
-
-    running = Running()
-
-    def submit(job: SubmitSpec) -> int:
-        code = run_locally(job, progress, running)
-        return Unavailable.exit_code if code == _TEMPORARY else code
-
-    def land(batch: SliceRange) -> int:
-        return steps.land_range(spec, path, batch, "remake", token, submit, only=choice_text(units, batch))
-
-    return partial(one_ahead, land, running.stop)
 
 
 def _show_receipt(eraser: Eraser, number: int, receipt: dict[str, Any], json: bool) -> None:

@@ -52,8 +52,8 @@ RetryOption = Annotated[
     bool,
     typer.Option(
         "--retry",
-        help="After a fix of the pipeline file or of a table: bring in what it cures, by `remake` (unparsed) "
-        "or `reload` (misfits) of the slices that have some.",
+        help="After a fix of the pipeline file or of a table: bring in what it cures, out of the lake. All "
+        "rows that are there stay as they are.",
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="With --retry: do not ask before it begins.")]
@@ -78,9 +78,10 @@ def rejected(
     """Shows what was rejected, by reason and column: records that the landing could not parse, and misfits,
     of which a value did not fit a column of their table. Each with its remedy.
 
-    After the fix --retry brings in what it cures, without Kafka. It tries some records first, prints what it
-    will do and asks. Where nothing would come in, it does nothing. Whatever stops it, the same command goes
-    on. With --column, --type or --table only misfits are meant.
+    After the fix --retry brings in what it cures, without Kafka, and nothing else: rows that have landed are
+    not read again, and none leaves a table. It tries some records first, prints what it will do and asks.
+    Where nothing would come in, it does nothing. Whatever stops it, the same command goes on. With --column,
+    --type or --table only misfits are meant.
     Exits with 1 where a retry would bring in nothing, and with 3 where a server does not answer.
     Example: sluice rejected adx --reason time --retry
     """

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pendulum
 import typer
 
 from sluice.cli.chosen_run import run_units
@@ -15,7 +16,7 @@ from sluice.cli.fit_columns import TableColumn
 from sluice.cli.output import print_facts, print_json, print_line, progress, show, table_of
 from sluice.config.chosen_tables import Tables, chosen_tables
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Conservation, WrongUse
+from sluice.errors import Conservation, SluiceError, TargetRefused, WrongUse
 from sluice.flow.rejected.rejections import Rejection, RejectionFilter
 from sluice.flow.rejected.retry_plan import (
     Cure,
@@ -62,9 +63,9 @@ def retry_rejected(
         raise typer.Exit(1 if planned.matching else 0)
     if not yes and not typer.confirm("Begin?", err=True):
         raise typer.Exit(1)
-    wrong = _do(spec, path, planned.plan)
+    parsed, wrong = _do(spec, lake, planned.plan)
     with connect_shards(spec) as servers:
-        result = RetryResult.of(before, _rejections(spec, lake, servers, planned.plan))
+        result = RetryResult.of(before, _rejections(spec, lake, servers, planned.plan), parsed)
     if json:
         print_json(_as_json(planned.plan, result))
     else:
@@ -128,21 +129,36 @@ def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -
     return [rejection for rejection in rejections if rejection.unit in plan.units]
 
 
-def _do(spec: Pipeline, path: Path, plan: RetryPlan) -> list[Conservation]:
-    """Returns what verify found wrong of slices that were done: the others do not wait for it."""
-    todo: list[tuple[Sequence[UnitStatus], str, Tables | None]] = [
-        (plan.unfinished, "fill", None),
-        (plan.remake, "remake", None),
-        *((statuses, "reload", chosen_tables(spec, [table])) for table, statuses in plan.reload.items()),
-    ]
-    wrong = []
-    for statuses, mode, tables in todo:
+def _do(spec: Pipeline, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceError]]:
+    """Returns how many records came in by being parsed, and what verify found wrong of slices that were done,
+    or which rows a load would have taken out of a table: the others do not wait for it."""
+    wrong: list[SluiceError] = []
+
+    def load(statuses: Sequence[UnitStatus], mode: str, tables: Tables | None = None) -> None:
         try:
             if statuses:
-                run_units(spec, path, statuses, mode, tables)
-        except Conservation as error:
+                run_units(spec, statuses, mode, tables)
+        except (Conservation, TargetRefused) as error:
             wrong.append(error)
-    return wrong
+
+    load(plan.unfinished, "fill")
+    parsed = _bring_in(spec, lake, plan.bring_in)
+    load(plan.bring_in, "retry")
+    for table, statuses in plan.reload.items():
+        load(statuses, "retry", chosen_tables(spec, [table]))
+    return parsed, wrong
+
+
+def _bring_in(spec: Pipeline, lake: Lake, statuses: Sequence[UnitStatus]) -> int:
+    from sluice.flow.land.amend.retry_unit import UnitRetry
+    from sluice.state.file_moves import finish_moves
+
+    came_in, now = 0, pendulum.now("UTC")
+    for number, status in enumerate(statuses, start=1):
+        progress(f"bringing in rejected records of {status.unit}, {number:,} of {len(statuses):,}")
+        for unit, manifest in finish_moves(lake, [status.unit]).items():
+            came_in += UnitRetry(spec, lake).retry(unit, manifest, now).came_in
+    return came_in
 
 
 def _print(name: str, result: RetryResult) -> None:
@@ -159,7 +175,7 @@ def _print(name: str, result: RetryResult) -> None:
 
 def _as_json(plan: RetryPlan, result: RetryResult) -> dict[str, Any]:
     return {
-        "remade": [str(status.unit) for status in plan.remake],
+        "brought_in": [str(status.unit) for status in plan.bring_in],
         "reloaded": {table: [str(s.unit) for s in statuses] for table, statuses in plan.reload.items()},
         "completed": [str(status.unit) for status in plan.unfinished],
         "came_in": result.came_in,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sluice.cli.chosen_run import landings, run_units
+from sluice.cli.chosen_run import landings
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -31,7 +31,7 @@ from sluice.cli.status import as_json, show_hours
 from sluice.config.chosen_tables import Tables
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Conservation, SluiceError, WrongUse
+from sluice.errors import SluiceError, WrongUse
 from sluice.plan.waiting import waiting, waits
 from sluice.slices import SliceRange
 from sluice.state.rejected_total import rejected_by_reason
@@ -49,6 +49,15 @@ Backfill = Annotated[
     ),
 ]
 
+YesOption = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="With --mode remake: also where rows that are there would be rejected, and so leave lake and "
+        "tables. Without it such slices stay as they are, and are named.",
+    ),
+]
+
 
 def run(
     pipeline: PipelineArgument,
@@ -58,6 +67,7 @@ def run(
     mode: ModeOption = "fill",
     table: TableOption = None,
     backfill: Backfill = False,
+    yes: YesOption = False,
     wide: Wide = False,
     config: Config = None,
     json: Json = False,
@@ -75,12 +85,11 @@ def run(
     tables, token = tables_of(spec, table, mode), uuid.uuid4().hex
     if backfill and mode != "fill":
         raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
+    if yes and mode != "remake":
+        raise WrongUse("--yes is for --mode remake: no other mode rejects rows that are there")
     path = find(pipeline, config)
     with _reported(spec, slices):
-        if mode == "fill" and tables is None:
-            statuses, silent = _fill(spec, path, slices, token)
-        else:
-            statuses, silent = _steps(spec, path, slices, mode, token, tables)
+        statuses, silent = _steps(spec, path, slices, mode, token, tables, yes)
         if backfill:
             statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables, config)
@@ -115,34 +124,6 @@ def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
 
     with listening(from_environment), command(spec, slices):
         yield
-
-
-def _fill(
-    spec: Pipeline, path: Path, slices: SliceRange, token: str
-) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
-    """A fill, and what the file's `remake: auto` asks for. Of records that landed by other rules than the
-    file has now verify finds types and hours wrong, which is what a remake cures: so its error counts where
-    nothing is remade, or where it is raised afterwards, too."""
-    from sluice.state.survey import survey
-
-    try:
-        statuses, silent = _steps(spec, path, slices, "fill", token, None)
-    except Conservation:
-        if not _remade(spec, path, survey(spec, slices)):
-            raise
-        return _steps(spec, path, slices, "fill", token, None)
-    return (survey(spec, slices) if _remade(spec, path, statuses) else statuses), silent
-
-
-def _remade(spec: Pipeline, path: Path, statuses: list[UnitStatus]) -> bool:
-    """Remakes what the file's `remake: auto` asks for. Returns whether there was something."""
-    from sluice.flow.auto_remakes import auto_remakes
-
-    remakes = auto_remakes(spec, statuses)
-    if remakes:
-        progress(str(remakes))
-        run_units(spec, path, remakes.units, "remake")
-    return bool(remakes)
 
 
 def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:
@@ -185,7 +166,13 @@ def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, con
 
 
 def _steps(
-    spec: Pipeline, path: Path, slices: SliceRange, mode: str, token: str, tables: Tables | None
+    spec: Pipeline,
+    path: Path,
+    slices: SliceRange,
+    mode: str,
+    token: str,
+    tables: Tables | None,
+    accept_loss: bool = False,
 ) -> tuple[list[UnitStatus], Mapping[str, SluiceError]]:
     """Returns the units as they are then, and the errors of clusters that did not answer, while others
     did."""
@@ -206,7 +193,8 @@ def _steps(
     if not work.batches:
         others = ", or waits for its cluster" if resolved["waiting"] else ""
         progress(f"nothing to do: every slice is complete{others}")
-    ran = run_work(spec, slices, work, mode, token, landings(spec, path, mode, token), progress, tables)
+    lands = landings(spec, path, mode, token, accept_loss)
+    ran = run_work(spec, slices, work, mode, token, lands, progress, tables)
     if ran.code:
         raise typer.Exit(ran.code)
     if tables is None:

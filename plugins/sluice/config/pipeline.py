@@ -81,10 +81,6 @@ class Pipeline(Section):
     on_expired: Literal["fail", "land_rest"] = "fail"
     """What a slice does whose offsets Kafka no longer has: fail, or land the rest and record the loss.
     Example: `land_rest`"""
-    remake: Literal["by_hand", "auto"] = "by_hand"
-    """`auto`: a fill remakes hours whose manifest shows that counts are missing or other rules were in force,
-    at most 24 a run, the newest first.
-    Example: `auto`"""
     max_early: OptionalDuration = HOUR
     """How far after its slice an event's time may be; later ones are rejected. Example: `none`"""
     max_late: OptionalDuration = None

@@ -23,11 +23,11 @@ from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import EndInFuture
 from sluice.flow import metrics
-from sluice.flow.auto_remakes import forecast_remakes
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.counted_landing import counted_landing
 from sluice.flow.freshness import note_freshness
+from sluice.flow.land.rules_now import rules_now
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
 from sluice.flow.load.evolve.forecast import new_columns
@@ -45,7 +45,7 @@ from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.run_error import error_of
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import meter, sink
-from sluice.plan.dry_run import DryRun
+from sluice.plan.dry_run import DryRun, landed_by_other_rules
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
 from sluice.plan.mask_lines import mask_lines
 from sluice.plan.modes import mode_of
@@ -142,11 +142,14 @@ def land_range(
     token: str,
     submit: Callable[[SubmitSpec], int],
     cluster: str = "",
-    only: str = "",
+    accept_loss: bool = False,
 ) -> int:
-    """Lands the range, or one `cluster`, or `only` the units of a text, with one Spark application, which
-    `submit` runs to its end. Returns its exit code. Raises what `submit` and its arguments raise."""
-    job = spark_submit_arguments(pipeline, config, slices, mode, token, cluster=cluster, only=only)
+    """Lands the range, or one `cluster`, with one Spark application, which `submit` runs to its end.
+    `accept_loss`: a remake may reject rows that are there. Returns its exit code. Raises what `submit` and
+    its arguments raise."""
+    job = spark_submit_arguments(
+        pipeline, config, slices, mode, token, cluster=cluster, accept_loss=accept_loss
+    )
     with counted_landing(pipeline, slices, cluster=cluster):
         return submit(job)
 
@@ -240,5 +243,5 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     statuses = narrowed(pipeline, previewed.statuses, tables)
     work, mask = work_of(statuses, mode), tuple(mask_lines(pipeline, statuses))
     time, new = estimated_time(pipeline, work), new_columns(pipeline, statuses, mode_of(mode), tables)
-    remakes = forecast_remakes(pipeline, statuses, mode, tables)
-    return DryRun(statuses, previewed.unreachable, mode, pipeline.on_expired, work, time, new, mask, *remakes)
+    other = landed_by_other_rules(statuses, rules_now(pipeline)) if mode == "fill" and tables is None else 0
+    return DryRun(statuses, previewed.unreachable, mode, pipeline.on_expired, work, time, new, mask, other)

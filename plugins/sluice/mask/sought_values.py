@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sluice.manifest import Masked
 from sluice.mask.mask_rules import KeyedRule, MaskRules
 
 
@@ -28,3 +29,35 @@ def _each(rule: KeyedRule, value: bytes) -> Iterator[bytes]:
     for key in rule.keys:
         yield key.token(value)
         yield key.token_of_json(value)
+
+
+def unsearchable(masked: Masked | None, rules: MaskRules | None, name: str) -> str:
+    """Returns why a value of the field `name` may be in a unit and not be found there; else nothing.
+
+    `masked`: what its manifest says. `rules`: the mask of now, with whose keys the value is hashed. A field
+    around it is masked as a whole.
+    """
+    if masked is None:
+        return ""
+    around = [name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1)]
+    for outer in (outer for outer in around if outer in masked.hashed or _hides(masked.rules.get(outer, ""))):
+        return f"the mask `{masked.rules.get(outer, 'hash')}` of {outer} left nothing of it to be found"
+    if _hides(action := masked.rules.get(name, "")):
+        return f"the mask `{action}` left nothing of it to be found"
+    if name not in masked.hashed:
+        return ""
+    keyed = {} if rules is None else {**rules.fields, **rules.parts}
+    own = {key.id for key in keyed[name].keys} if name in keyed else set()
+    others = {key.id for other, rule in keyed.items() if other != name for key in rule.keys}
+    lacking = sorted(set(masked.keys) - own - others) if own else list(masked.keys)
+    if not lacking:
+        return ""
+    return (
+        f"it was hashed with a key that `mask.{name}` no longer has (id {', '.join(lacking)}): name the key "
+        "there again, behind the one that hashes"
+    )
+
+
+def _hides(action: str) -> bool:
+    """Returns whether a rule in words leaves no value, and no hash of it."""
+    return action.startswith(("drop", "keep_first"))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sluice.errors import SluiceError
 from sluice.manifest import Loss
-from sluice.plan.auto_remake import Remakes
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork, action, to_land
 from sluice.plan.waiting import waits
@@ -23,8 +22,7 @@ MOST_LINES = 500
 class DryRun:
     """`statuses` has every unit of the range; `work` and `time` are of all with work. `silent` has the error
     of each cluster that did not answer. `new_columns` has a line for each column that `evolve: add` would
-    add, `mask` what is masked. `remakes`: what a fill remakes by itself; `outdated`: how many units landed by
-    other rules than now."""
+    add, `mask` what is masked. `outdated`: how many units landed by other rules than now."""
 
     statuses: Sequence[UnitStatus]
     silent: Mapping[str, SluiceError]
@@ -34,12 +32,10 @@ class DryRun:
     time: TimeEstimate
     new_columns: Sequence[str] = ()
     mask: Sequence[str] = ()
-    remakes: Remakes = field(default_factory=Remakes)
     outdated: int = 0
 
     def does(self, status: UnitStatus) -> str:
-        mode = "remake" if any(remade.unit == status.unit for remade in self.remakes.units) else self.mode
-        return action(status, mode, self.on_expired)
+        return action(status, self.mode, self.on_expired)
 
     @property
     def offsets(self) -> int:
@@ -62,8 +58,6 @@ class DryRun:
         )
         some = f"{len(lacking):,} slice lacks" if len(lacking) == 1 else f"{len(lacking):,} slices lack"
         hints = [f"{some} columns that were added: --mode refill"] if lacking else []
-        if self.remakes:
-            return [*hints, str(self.remakes)]
         other = f"{self.outdated:,} units landed by other rules than the file has now: --mode remake"
         return [*hints, *([other] if self.outdated else [])]
 
@@ -146,3 +140,9 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
         "forgotten": status.forgotten_on,
         "unparsed_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},
     }
+
+
+def landed_by_other_rules(statuses: Iterable[UnitStatus], now: str) -> int:
+    """Counts the units of which the manifest names other rules than those of now."""
+    manifests = (s.manifest for s in statuses if s.manifest and not s.gone)
+    return sum(1 for manifest in manifests if manifest.rules and manifest.rules != now)

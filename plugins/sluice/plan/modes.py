@@ -7,21 +7,24 @@ from typing import Literal, get_args
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 
-Mode = Literal["fill", "refill", "repair", "reload", "remake", "reland"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+Mode = Literal["fill", "refill", "repair", "reload", "remake", "reland", "retry"]
+_ALL: tuple[Mode, ...] = get_args(Mode)
+MODES: tuple[Mode, ...] = tuple(mode for mode in _ALL if mode != "retry")
+"""Those that a person asks for. `sluice rejected --retry` loads by `retry`: again, and by the rules of each
+unit's last load, and not where a row would leave the table."""
 AGAIN: tuple[Mode, ...] = ("remake", "reland")
 """Those that replace what has landed: out of the lake itself, or out of Kafka."""
-LOADS_AGAIN: tuple[Mode, ...] = ("repair", "reload")
+LOADS_AGAIN: tuple[Mode, ...] = ("repair", "reload", "retry")
 """Those that load again what is loaded: by the rules of each unit's last load, or by the pipeline file's."""
 CHANGES_RULES: tuple[Mode, ...] = ("reload", "remake", "reland")
 """Those that apply the rules of the pipeline file, whatever rules a unit landed and was loaded by."""
-FROM_LAKE: tuple[Mode, ...] = ("repair", "reload", "remake")
+FROM_LAKE: tuple[Mode, ...] = ("repair", "reload", "retry", "remake")
 """Those that take all that has landed out of the lake, and ask Kafka only for the rest."""
 
 
 def mode_of(text: str) -> Mode:
     """Raises WrongUse for what is none."""
-    for mode in MODES:
+    for mode in _ALL:
         if mode == text:
             return mode
     raise WrongUse(f"mode {text!r}: expected one of {', '.join(MODES)}")

@@ -79,6 +79,7 @@ def _stands(lake: Lake, manifest: Manifest) -> bool:
 
 
 def _remove_superseded(lake: Lake, manifest: Manifest) -> None:
+    """Removes the files of the generation before, except those that this one has kept."""
     key = layout.superseded_manifest(manifest.slice, manifest.cluster, manifest.generation - 1)
     stored = lake.read(key)
     if stored is not None:

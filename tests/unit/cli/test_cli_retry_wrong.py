@@ -1,8 +1,6 @@
-"""A retry of rejected records: what verify finds wrong of one slice holds up no other, and is told."""
+"""A retry of rejected records: what is wrong with one slice holds up no other, and is told."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -10,11 +8,12 @@ from sluice.cli import rejected_retry
 from sluice.errors import Conservation, LakeUnavailable
 from sluice.flow.rejected.retry_plan import RetryPlan
 from sluice.state.unit_state import UnitState
+from tests.support.fakes import MemoryLake
 from tests.support.verified import pipeline
 from tests.unit.plan.test_plan_actions import status
 
 UNIT = status(UnitState.COMPLETE)
-PLAN = RetryPlan(remake=(UNIT,), reload={"e.clicks": (UNIT,), "e.other": (UNIT,)}, unfinished=(UNIT,))
+PLAN = RetryPlan(bring_in=(UNIT,), reload={"e.clicks": (UNIT,), "e.other": (UNIT,)}, unfinished=(UNIT,))
 WRONG = Conservation("wrong event hour: …")
 
 
@@ -23,25 +22,27 @@ def did(
 ) -> tuple[list[str], list[Conservation]]:
     done: list[str] = []
 
-    def run_units(spec, path, found, mode, tables=None):
+    def run_units(spec, found, mode, tables=None):
         done.append(mode if tables is None else f"{mode} {min(tables)}")
         if mode == fails:
             raise error
 
     monkeypatch.setattr(rejected_retry, "run_units", run_units)
+    monkeypatch.setattr(rejected_retry, "_bring_in", lambda *_: done.append("bring in") or 0)
     try:
-        return done, rejected_retry._do(pipeline(), Path("x"), PLAN)
+        _, wrong = rejected_retry._do(pipeline(), MemoryLake(), PLAN)
+        return done, [error for error in wrong if isinstance(error, Conservation)]
     except LakeUnavailable:
         return done, []
 
 
-ALL = ["fill", "remake", "reload e.clicks", "reload e.other"]
+ALL = ["fill", "bring in", "retry", "retry e.clicks", "retry e.other"]
 
 
-@pytest.mark.parametrize(("fails", "wrong"), [("", 0), ("fill", 1), ("remake", 1), ("reload", 2)])
+@pytest.mark.parametrize(("fails", "wrong"), [("", 0), ("fill", 1), ("retry", 3)])
 def test_all_is_done_and_the_error_is_kept(fails: str, wrong: int, monkeypatch: pytest.MonkeyPatch):
     assert did(monkeypatch, fails, WRONG) == (ALL, [WRONG] * wrong)
 
 
 def test_a_server_that_does_not_answer_ends_it(monkeypatch: pytest.MonkeyPatch):
-    assert did(monkeypatch, "remake", LakeUnavailable("s3://x", "timeout"))[0] == ALL[:2]
+    assert did(monkeypatch, "retry", LakeUnavailable("s3://x", "timeout"))[0] == ALL[:3]

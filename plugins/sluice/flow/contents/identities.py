@@ -82,7 +82,7 @@ class IdentityCounter:
         for place, parts in sorted(self._parts.items()):
             rows = PartitionRows.of(parts)
             yield from _twice(place, rows)
-            yield from _gaps(place, rows)
+            yield from _gaps(place, rows, self._erased_rows(place))
             records += int(rows.first.sum())
         gone = sum(self.manifest.forgotten_by_reason().values())
         expected_records = self.manifest.read - self.manifest.empty - self.manifest.erased - gone
@@ -93,6 +93,11 @@ class IdentityCounter:
             if expected != seen:
                 yield Fault(f"{expected:,} rejected as {reason!r}", f"{seen:,}")
         yield from self._partitions()
+
+    def _erased_rows(self, place: TopicPartitionKey) -> int:
+        """Returns how many rows of records may be missing: others keep their numbers."""
+        counts = [c.rows_erased for c in self.manifest.counts if (c.topic, c.partition) == place]
+        return counts[0] if counts else self.manifest.rows_erased
 
     def _partitions(self) -> Iterator[Fault]:
         """Older manifests do not count by partition."""
@@ -109,13 +114,14 @@ def _twice(place: TopicPartitionKey, rows: PartitionRows) -> Iterator[Fault]:
         yield Fault("each record once", f"{len(repeated):,} more", place, int(rows.offsets[repeated[0]]))
 
 
-def _gaps(place: TopicPartitionKey, rows: PartitionRows) -> Iterator[Fault]:
-    """The rows of a record are numbered from 0 on; one that was rejected as a whole has none."""
-    numbers = rows.numbers
-    follows = rows.again.copy()
-    follows[1:] |= numbers[1:] == numbers[:-1] + 1
-    right = np.where(rows.first, (numbers == 0) | (numbers == WHOLE), follows)
-    wrong = np.flatnonzero(~right)
-    if len(wrong):
+def _gaps(place: TopicPartitionKey, rows: PartitionRows, erased: int) -> Iterator[Fault]:
+    """The rows of a record are numbered from 0 on, and `erased` ones leave gaps; one that was rejected as a
+    whole has no number."""
+    before = np.concatenate(([-1], rows.numbers[:-1]))
+    before[rows.first] = -1
+    missing = np.where(rows.again, 0, rows.numbers - before - 1)
+    missing[rows.first & (rows.numbers == WHOLE)] = 0
+    wrong = np.flatnonzero(missing)
+    if missing.sum() > erased:
         offset = int(rows.offsets[wrong[0]])
         yield Fault("rows numbered from 0 on", f"{len(wrong):,} that follow on none", place, offset)

@@ -1,9 +1,9 @@
-"""Which units an erasure remakes, and which it only loads. Pure."""
+"""Which units an erasure rewrites, and which it loads. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sluice.errors import BeforeStart
 from sluice.slices import Unit
@@ -14,10 +14,10 @@ from sluice.state.unit_state import UnitState
 
 @dataclass(frozen=True)
 class DueUnits:
-    """`remake`: their files hold the person. `load`: their files do not, and tables may have rows of the
+    """`rewrite`: their files hold the person. `load`: their files do not, and tables may have rows of the
     files before."""
 
-    remake: tuple[UnitStatus, ...] = ()
+    rewrite: tuple[UnitStatus, ...] = ()
     load: tuple[UnitStatus, ...] = ()
 
 
@@ -27,15 +27,15 @@ def due_units(
     """Raises BeforeStart for a due unit that no run takes.
 
     `statuses`: of all units that the entry covers. `holding`: those whose files hold the person.
-    `runnable`: those that runs remake and load, by the pipeline file.
+    `runnable`: those that runs load, by the pipeline file.
     """
     covered, holding = sorted(statuses, key=lambda status: status.unit), frozenset(holding)
-    remake = [status for status in covered if status.unit in holding]
+    rewrite = [status for status in covered if status.unit in holding]
     load = [s for s in covered if s.unit not in holding and _behind(s, s.unit in runnable)]
-    beyond = sorted(status.unit for status in (*remake, *load) if status.unit not in runnable)
+    beyond = sorted(status.unit for status in (*rewrite, *load) if status.unit not in runnable)
     if beyond:
         raise BeforeStart(len(beyond), beyond[0].slice.id, beyond[0].cluster)
-    return DueUnits(tuple(replace(status, gone=False) for status in remake), tuple(load))
+    return DueUnits(tuple(rewrite), tuple(load))
 
 
 def _behind(status: UnitStatus, loadable: bool) -> bool:

@@ -1,41 +1,32 @@
-"""`sluice erase`: writes the entry, then remakes the units that hold the person until none is left."""
+"""`sluice erase`: writes the entry, then rewrites the units that hold the person until none is left."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pendulum
 
 from sluice import crash_points
-from sluice.clients.clickhouse.settings import READ_QUORUM
-from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
 from sluice.errors import Relanded
-from sluice.flow.batch_loop import Landings, landed_before, run_chosen
-from sluice.flow.erase.due import DueUnits, due_units
 from sluice.flow.erase.erasure_request import ErasureRequest
-from sluice.flow.erase.search import Tables, covered, search, unsearched_lines
+from sluice.flow.erase.search import covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
+from sluice.flow.erase.unit_loads import UnitLoads
 from sluice.flow.erase.what_is_left import forgotten_lines
-from sluice.flow.land.task.erasing import ErasedValues
-from sluice.manifest import STAMP, Manifest
-from sluice.plan.plan import work_of
+from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.land.task.row_erasing import RowErasing
+from sluice.manifest import STAMP
 from sluice.safe_text import Say
-from sluice.slices import SliceRange, Unit
-from sluice.state.additions import read_additions
-from sluice.state.boundaries.log import BoundaryLog
+from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
 from sluice.state.erasures.erasure_progress import ErasureProgress, left_of, note_progress, read_progress
 from sluice.state.erasures.erasure_store import add_erasure, salted
 from sluice.state.erasures.receipt_store import has_receipt
-from sluice.state.ledger import Ledger
-from sluice.state.shard_ledgers import ledgers_of
-from sluice.state.status import statuses
-from sluice.state.units import units_of
 
 _ROUNDS = 10
 _NOTED_AT_ONCE = 50  # units
@@ -52,18 +43,22 @@ class ErasurePlan:
     rejected: int
     tables: Mapping[str, int]
     unsearched: tuple[str, ...] = ()
+    unsearchable: tuple[str, ...] = ()
     behind: int = 0
 
 
 @dataclass(frozen=True)
 class Eraser:
-    """One erasure of a pipeline. `landings` remakes batches of some units, by a token."""
+    """One erasure of a pipeline."""
 
     pipeline: Pipeline
     lake: Lake
     request: ErasureRequest
-    landings: Callable[[Sequence[Unit], str], Landings]
     say: Say
+
+    @property
+    def loads(self) -> UnitLoads:
+        return UnitLoads(self.pipeline, self.lake, self.say)
 
     def plan(self) -> tuple[ErasurePlan, ErasureProgress]:
         """Searches, and changes nothing but the list's salt. Raises CannotErase and BeforeStart."""
@@ -73,15 +68,16 @@ class Eraser:
         rows: Counter[str] = Counter()
         rejected, progress = 0, ErasureProgress()
         unit_search = self._search(erasures, entry)
-        for searched in search(manifests, unit_search, progress, self.tables(manifests), self.say):
+        for searched in search(manifests, unit_search, progress, self.loads.tables(manifests), self.say):
             progress = progress.with_more(searched.progress)
             rows += searched.rows
             rejected += searched.rejected
         lines = (*unsearched_lines(manifests), *forgotten_lines(manifests.values()))
         tables = self._by_table(rows)
-        due = self._due(manifests, [unit for unit in manifests if str(unit) in progress.found])
+        due = self.loads.due(manifests, [unit for unit in manifests if str(unit) in progress.found])
         counts = (len(progress.found), len(manifests))
-        return ErasurePlan(*counts, rows, rejected, tables, lines, len(due.load)), progress
+        hidden = tuple(self.request.unsearchable(manifests))
+        return ErasurePlan(*counts, rows, rejected, tables, lines, hidden, len(due.load)), progress
 
     def ask(self) -> tuple[int, ErasureList]:
         """Writes the entry, or finds that of an erasure in the same words that has not ended."""
@@ -98,24 +94,24 @@ class Eraser:
         """Returns whether the request covers later slices than an entry of the same words."""
         return not entry.asked_until and entry.until < self.request.slices.end.strftime(STAMP)
 
-    def erase(self, number: int, erasures: ErasureList, searched: ErasureProgress) -> int:
-        """Remakes units until none holds the person, and loads them; repeatable at any time.
+    def erase(self, number: int, erasures: ErasureList, searched: ErasureProgress) -> list[str]:
+        """Rewrites units until none holds the person, and loads them; repeatable at any time.
 
-        Returns 0, or the exit code of a landing that failed and has said why. Raises Relanded where others
-        land the same units again and again, BeforeStart, and what searching, loading and verifying raise.
+        Returns what verify finds wrong of them afterwards. Raises Relanded where others land the same units
+        again and again, BeforeStart, and what searching, rewriting and loading raise.
         """
         entry = erasures.entries[number]
         note_progress(self.lake, number, self._still(searched, entry))
+        wrong: list[str] = []
         for _ in range(_ROUNDS):
             progress = self._search_all(number, erasures)
             crash_points.reached(Erase.SEARCHED)
             manifests = covered(self.pipeline, self.lake, entry)
-            due = self._due(manifests, left_of(progress, number, manifests))
-            if not due.remake and not due.load:
-                return 0
-            code = self._remake(number, due)
-            if code:
-                return code
+            due = self.loads.due(manifests, left_of(progress, number, manifests))
+            if not due.rewrite and not due.load:
+                return wrong
+            self._rewrite([status.unit for status in due.rewrite])
+            wrong += self.loads.load(f"erasure-{number}", due.load)
         raise Relanded("units are landed again while they are erased: run it again when no run replaces them")
 
     def _still(self, searched: ErasureProgress, entry: Erasure) -> ErasureProgress:
@@ -134,58 +130,22 @@ class Eraser:
         manifests = covered(self.pipeline, self.lake, entry)
         holding = {str(unit) for unit in left_of(progress, number, manifests)}
         todo = {u: m for u, m in manifests.items() if m.erasures <= number and str(u) not in holding}
-        more, new = ErasureProgress(), 0
-        for searched in search(todo, self._search(erasures, entry), progress, self.tables(todo), self.say):
+        tables, more, new = self.loads.tables(todo), ErasureProgress(), 0
+        for searched in search(todo, self._search(erasures, entry), progress, tables, self.say):
             more, new = more.with_more(searched.progress), new + 1
             if new % _NOTED_AT_ONCE == 0:
                 note_progress(self.lake, number, more)
         return note_progress(self.lake, number, more)
 
     def _search(self, erasures: ErasureList, entry: Erasure) -> UnitSearch:
-        return UnitSearch(
-            self.lake, ErasedValues(erasures, [entry]), self.request.wheres, self.pipeline.event
-        )
+        return UnitSearch(self.lake, RowErasing(erasures, [entry]), self.request.wheres)
 
-    def _due(self, manifests: Mapping[Unit, Manifest], holding: Collection[Unit]) -> DueUnits:
-        if not manifests:
-            return DueUnits()
-        boundaries = BoundaryLog(self.lake).read()
-        facts = (manifests, boundaries, manifests, self._ledgers(manifests), pendulum.now("UTC"))
-        unit_statuses = statuses(self.pipeline, *facts, additions=read_additions(self.lake))
-        return due_units(
-            unit_statuses, holding, set(units_of(self.pipeline, self._span(manifests), boundaries))
-        )
-
-    def _remake(self, number: int, due: DueUnits) -> int:
-        """Remakes and loads what holds the person, and loads the others out of the lake as it is."""
-        token, code = f"erasure-{number}", 0
-        units = [status.unit for status in due.remake]
-        if units:
-            work, landings = work_of(due.remake, "remake"), self.landings(units, token)
-            code = run_chosen(self.pipeline, units, work, "remake", token, landings, self.say)
-        if due.load and not code:
-            units, work = [status.unit for status in due.load], work_of(due.load, "fill")
-            run_chosen(self.pipeline, units, work, "fill", token, landed_before, self.say)
-        crash_points.reached(Erase.REMADE)
-        return code
-
-    def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
-        """Returns the rows and misfits committed now, by table. A rollup by event hour is left out: it
-        has no rows of a slice."""
-        by_hour = {t.table for t in self.pipeline.targets if t.rollup and t.rollup.grain == "hour"}
-        return {
-            name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
-            for name, ledger in (self._ledgers(manifests) if manifests else {}).items()
-            if name not in by_hour
-        }
-
-    def _ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
-        with connect_shards(self.pipeline, READ_QUORUM) as servers:
-            return ledgers_of(servers, self.pipeline, self.lake.url, self._span(manifests))
-
-    def _span(self, manifests: Mapping[Unit, Manifest]) -> SliceRange:
-        starts = [unit.slice for unit in manifests]
-        return SliceRange(min(starts).start, max(starts).end, self.pipeline.slice)
+    def _rewrite(self, holding: Sequence[Unit]) -> None:
+        """Takes everyone on the list out of these units: also who came onto it meanwhile."""
+        for number, unit in enumerate(holding, start=1):
+            self.say(f"rewriting {unit}, {number:,} of {len(holding):,}")
+            erase_owed(self.lake, [unit])
+        crash_points.reached(Erase.REWRITTEN)
 
     def _by_table(self, rows: Mapping[str, int]) -> dict[str, int]:
         events = [t for t in self.pipeline.targets if not t.counted and t.rollup is None]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.errors import WrongUse
 from sluice.flow.land.task.erasing import LONGEST
-from sluice.manifest import STAMP
+from sluice.manifest import STAMP, Manifest
 from sluice.mask.mask_rules import MaskRules
-from sluice.mask.sought_values import hashes_of, hidden_by
-from sluice.slices import SliceRange
-from sluice.state.erasures.erasure_list import AskedValue, Erasure, ErasureList
+from sluice.mask.sought_values import hashes_of, hidden_by, unsearchable
+from sluice.slices import SliceRange, Unit
+from sluice.state.erasures.erasure_list import Erasure, ErasureList
 
 _MOST_VALUES = 100
 _MOST_REASON = 500
@@ -38,13 +38,27 @@ class ErasureRequest:
     type: str = ""
     start: bool = False
     end: bool = False
+    rules: MaskRules | None = None
+    """The mask of the pipeline file."""
+
+    def unsearchable(self, manifests: Mapping[Unit, Manifest]) -> list[str]:
+        """Returns a line for each field of which some units may have values that are not found."""
+        units_of: dict[tuple[str, str], list[Unit]] = {}
+        names = dict.fromkeys(".".join(where.path) for where in self.wheres)
+        for unit, manifest in sorted(manifests.items()):
+            for name in names:
+                if why := unsearchable(manifest.masked, self.rules, name):
+                    units_of.setdefault((name, why), []).append(unit)
+        return [
+            f"{name} cannot be searched in {len(units):,} units, {units[0]} … {units[-1]}: {why}; or erase "
+            "by another field of the same records"
+            for (name, why), units in units_of.items()
+        ]
 
     def entry(self, erasures: ErasureList, now: datetime) -> Erasure:
         until = self.slices.end.strftime(STAMP)
         return Erasure(
-            values=tuple(
-                AskedValue(where.path, erasures.digest(where.value.encode())) for where in self.wheres
-            ),
+            values=tuple(erasures.asked(where.path, where.value.encode()) for where in self.wheres),
             type=self.type,
             start=self.slices.start.strftime(STAMP) if self.start else "",
             until=until,

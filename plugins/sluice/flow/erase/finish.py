@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pendulum
@@ -13,17 +14,21 @@ from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.left_files import remove_left
 from sluice.flow.erase.left_in_kafka import left_in_kafka
 from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts
+from sluice.flow.erase.places import Place, lake_places, left_tables, other_places, state_place, table_place
 from sluice.flow.erase.receipt import receipt_of, with_what_is_left
 from sluice.flow.erase.search import covered
-from sluice.manifest import STAMP
-from sluice.slices import Slice
+from sluice.manifest import STAMP, Manifest
+from sluice.slices import Slice, Unit
 from sluice.state.erasures.erasure_list import ErasureList
-from sluice.state.erasures.erasure_progress import read_progress
+from sluice.state.erasures.erasure_progress import FoundUnit, read_progress
 from sluice.state.erasures.receipt_store import write_receipt
 
 
-def finish(eraser: Eraser, number: int, erasures: ErasureList, force: bool) -> dict[str, Any]:
-    """Returns the receipt, which is in the lake then. `force`: see `left_parts`; repeatable at any time."""
+def finish(
+    eraser: Eraser, number: int, erasures: ErasureList, force: bool, wrong: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the receipt, which is in the lake then. `force`: see `left_parts`. `wrong`: what verify has
+    found of the units. Repeatable at any time."""
     lake, pipeline, entry = eraser.lake, eraser.pipeline, erasures.entries[number]
     progress, manifests = read_progress(lake, number), covered(pipeline, lake, entry)
     now = pendulum.now("UTC")
@@ -34,13 +39,35 @@ def finish(eraser: Eraser, number: int, erasures: ErasureList, force: bool) -> d
 
     removed = remove_left(lake, covers, manifests, progress, now)
     crash_points.reached(Erase.CLEANED)
-    tables = eraser.tables(manifests)
+    tables = eraser.loads.tables(manifests)
     bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))
     kafka = left_in_kafka(pipeline, progress.found)
     receipt = with_what_is_left(bare, removed, manifests, kafka, _on_disk(eraser, force), force)
+    places = _places(eraser, manifests, progress.found)
+    receipt["places"] = [place.as_json for place in places]
+    receipt["not_searchable"] = eraser.request.unsearchable(manifests)
+    receipt["left"] += [line for place in places for line in place.left]
+    receipt["left"] += [f"not searchable: {line}" for line in receipt["not_searchable"]]
+    receipt["left"] += [f"verify: {text}" for text in wrong]
     write_receipt(lake, number, receipt)
     crash_points.reached(Erase.RECEIPTED)
     return receipt
+
+
+def _places(
+    eraser: Eraser, manifests: Mapping[Unit, Manifest], found: Mapping[str, FoundUnit]
+) -> list[Place]:
+    pipeline, lake = eraser.pipeline, eraser.lake
+    ledgers = eraser.loads.ledgers(manifests) if manifests else {}
+    with connect_shards(pipeline) as servers:
+        left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
+    return [
+        *lake_places(manifests, found),
+        state_place(lake, eraser.request.wheres),
+        table_place(pipeline, manifests, found, ledgers),
+        left,
+        *other_places(None),
+    ]
 
 
 def _on_disk(eraser: Eraser, force: bool) -> list[LeftOnDisk]:

@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Lake
-from sluice.config.event import Event
 from sluice.errors import CannotErase
 from sluice.flow.erase.erasure_request import Where
-from sluice.flow.land.task.erasing import ErasedValues
 from sluice.flow.land.task.row_erasing import COLUMNS, RowErasing
 from sluice.manifest import Manifest
 from sluice.runtime import deeper
@@ -66,13 +64,11 @@ class UnitMatches:
 
 @dataclass(frozen=True)
 class UnitSearch:
-    """`wheres` are the values as they were typed: a payload without any of them is not parsed.
-    `event`: by the pipeline file, for the remake takes types from it; a row may lie in a file of another."""
+    """`wheres` are the values as they were typed: a payload without any of them is not parsed."""
 
     lake: Lake
-    values: ErasedValues
+    erasing: RowErasing
     wheres: Sequence[Where]
-    event: Event
 
     def matches(self, unit: Unit, manifest: Manifest) -> UnitMatches:
         """Reads the files of the unit. Raises CannotErase for one that cannot be read."""
@@ -88,12 +84,12 @@ class UnitSearch:
 
     def _rows(self, parquet: pq.ParquetFile) -> Iterator[Mapping[str, Any]]:
         names = parquet.schema_arrow.names
-        columns = [name for name in (*COLUMNS, "_type", *_PLACE[1:]) if name in names]
+        columns = [name for name in (*COLUMNS, "_type", *_PLACE) if name in names]
         for batch in parquet.iter_batches(_ROWS, columns=columns):
             likely = batch.filter(self._likely(batch))
             stamps = likely["_timestamp"].cast(pa.int64())
             likely = likely.set_column(likely.schema.get_field_index("_timestamp"), "_timestamp", stamps)
-            erased = pa.array(RowErasing(self.values, self.event.type).found(likely), pa.bool_())
+            erased = pa.array(self.erasing.found(likely))
             shown = [name for name in likely.schema.names if name in ("_type", *_PLACE)]
             yield from likely.filter(erased).select(shown).to_pylist()
 
@@ -101,6 +97,8 @@ class UnitSearch:
         """Returns which rows have a value as it was typed, or may have it with escapes."""
         payloads = batch["_payload"].cast(pa.binary())
         likely: Any = pc.match_substring(payloads, "\\")
+        if "_type" not in batch.schema.names:  # what was rejected may be an address
+            likely = pc.or_kleene(likely, pc.match_substring(payloads, "%"))
         for where in self.wheres:
             if where.path == KEY:
                 likely = pc.or_kleene(

@@ -9,14 +9,13 @@
 | held | too young | any | any | nothing |
 | held | old enough | a table lacks it, or has the old rows | any | waits |
 | held | old enough | complete | something is wrong | waits |
-| held | old enough | complete, and `remake: auto` is to remake it | any | waits |
 | held | old enough | complete | all holds | forgotten |
 | `_rejected/` forgotten before | `keep.lake` | complete | all holds | the others are forgotten |
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -72,19 +71,15 @@ def forgettable(
     anomalies: Sequence[Anomaly],
     edges: KeepEdges,
     at: str,
-    remakes: Mapping[Unit, Sequence[str]] | None = None,
     deleted: Collection[Unit] = (),
 ) -> list[ForgetDecision]:
-    """Returns a decision for each unit. `at`: the stamp that manifests get; `remakes`: what a `remake: auto`
-    is still to bring; `deleted`: units that lack one of their `files_begun`.
+    """Returns a decision for each unit. `at`: the stamp that manifests get; `deleted`: units that lack one of
+    their `files_begun`.
 
     `anomalies` are those that verify has just found. For a recorded loss nothing waits: nothing repairs it.
     What a unit landed without is in Kafka, if anywhere.
     """
-    why = {
-        (unit.slice.id, unit.cluster): f"`remake: auto` is to bring {', '.join(what)}"
-        for unit, what in (remakes or {}).items()
-    }
+    why: dict[tuple[str, str], str] = {}
     for anomaly in anomalies:
         if anomaly.kind not in (AnomalyKind.LOSS, AnomalyKind.LACKING):
             why[anomaly.slice, anomaly.cluster] = f"verify: {anomaly.kind}: {anomaly.message}"

@@ -25,12 +25,10 @@ from sluice.crash_points import Forget
 from sluice.errors import Busy, Fenced
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision, files_begun, forgettable
 from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
-from sluice.flow.land.rules_now import rules_now
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.read_loads import leases_of
 from sluice.manifest import LandedFile
-from sluice.plan.auto_remake import still_to_come
 from sluice.plan.due import KeepEdges
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit, utc
@@ -87,8 +85,7 @@ def decided(
     """
     statuses, anomalies, *_ = audit(pipeline, window, say=say)
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
-    remakes = still_to_come(pipeline, statuses, rules_now(pipeline)) if pipeline.remake == "auto" else {}
-    return forgettable(statuses, anomalies, edges, at, remakes, _deleted(lake, statuses)), anomalies
+    return forgettable(statuses, anomalies, edges, at, _deleted(lake, statuses)), anomalies
 
 
 def _deleted(lake: Lake, statuses: Iterable[UnitStatus]) -> set[Unit]:

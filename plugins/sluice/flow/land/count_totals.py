@@ -64,7 +64,7 @@ class Total:
             counted: Counter[str] = Counter()
             for rows in _blocks(summed(self._opened(stack, files))):
                 counted.update(_by_type(rows))
-                written.write(self._place, _lake_rows(rows, files[0].cluster, self.stamp, first), {})
+                written.write(self._place, lake_rows(rows, files[0].cluster, self.stamp, first), {})
                 first += len(rows)
             (file,) = written.finish()
         return replace(file, rows_by_type=dict(counted))
@@ -120,7 +120,7 @@ def _by_type(rows: Iterable[tuple[bytes, int]]) -> Counter[str]:
     return counted
 
 
-def _lake_rows(rows: Sequence[tuple[bytes, int]], cluster: str, stamp: int, first: int) -> pa.Table:
+def lake_rows(rows: Sequence[tuple[bytes, int]], cluster: str, stamp: int, first: int) -> pa.Table:
     """Returns the lake's columns. A row of counts is no record of Kafka's: its offset is its number, its
     partition one of PLACES."""
     size = len(rows)

@@ -14,6 +14,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.commit import commit_remade
 from sluice.flow.land.manifest_draft import Landed, draft
+from sluice.flow.land.newly_rejected import newly_rejected, rejected_in
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.record_source import Accounted, Gaps
 from sluice.flow.land.remake import account, landed_meanwhile, remade_of
@@ -28,17 +29,19 @@ from sluice.state.manifests import read_manifests
 
 @dataclass(frozen=True)
 class LakeSource:
-    """`old`: the manifests that the units are made out of; each is replaced only as long as it stands."""
+    """`old`: the manifests that the units are made out of; each is replaced only as long as it stands.
+    `accept_loss`: rows may be rejected that are there now."""
 
     pipeline: Pipeline
     lake: Lake
     old: Mapping[Unit, Manifest]
     token: str
+    accept_loss: bool = False
 
     def reading(self, task: Task, run: ReadGroup) -> Task:
         units = [(read.unit, self.old[read.unit]) for read in run.units]
         files = (
-            LakeFile.of(u, file, old.masked)
+            LakeFile.of(u, file, old.masked, bool(old.rows_erased))
             for u, old in units
             for file in (*old.held_events, *old.held_rejected)
         )
@@ -52,7 +55,13 @@ class LakeSource:
         return {r.unit: account(r.unit, self.old[r.unit], seen.get(r.unit, ()), arrays) for r in reads}
 
     def check(self, landed: Sequence[Landed]) -> None:
-        """Forbids nothing: the commit itself checks that the old manifest still stands."""
+        """Raises WouldReject. The commit itself checks that the old manifest still stands."""
+        for one in landed if not self.accept_loss else ():
+            unit, rejected = one.read.unit, [file.key for file in one.files if not file.hour]
+            old = self.old[unit]
+            before = rejected_in(self.lake, (file.key for file in old.held_rejected))
+            if (lost := newly_rejected(unit, old, before, rejected_in(self.lake, rejected))).rows:
+                raise lost.error()
 
     def answers(self, cluster: str) -> bool:
         return True

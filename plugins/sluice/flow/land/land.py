@@ -8,7 +8,7 @@ throw away, or not to commit, what another has brought.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from sluice.crash_points import Land
 from sluice.errors import SluiceError
 from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.engine import Engine
-from sluice.flow.land.erased_meanwhile import owed, unit_of_each
+from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
 from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
 from sluice.flow.land.lake_source import LakeSource
@@ -77,20 +77,21 @@ def land(
     engine: Engine,
     say: Say,
     topics_of: TopicsOf = open_topics,
-    only: Collection[Unit] | None = None,
+    accept_loss: bool = False,
 ) -> Landing:
-    """Lands what `mode` asks for, or `only` some units; repeatable, also beside others who do the same.
+    """Lands what `mode` asks for; repeatable, also beside others who do the same.
 
     Raises WrongUse (a key of the mask), NotResolved, RecordsExpired, CannotRemake, CompactedAway,
+    WouldReject (a remake by which rows would leave the lake, unless the caller accepts the loss),
     Conservation, SparkFailed, and what Kafka and the lake raise; of several clusters only when none landed.
     A unit that cannot land, or has expired, holds up no other: its error comes last. `reland` (not where a
     unit has expired) and `remake` replace what is there. Before a first manifest a failure leaves nothing.
     What the erasure list names is left out, also where an entry came while the units were read.
     """
-    landing, error = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, only)
+    landing, error = _land(pipeline, lake, slices, mode, token, engine, say, topics_of, accept_loss)
     if owing := owed(lake, landing.landed, pipeline.slice):
-        say(f"{len(owing):,} units were landed while an erasure was asked for: they are made again")
-        land(pipeline, lake, slices, "remake", uuid.uuid4().hex, engine, say, topics_of, owing)
+        say(f"{len(owing):,} units were landed while an erasure was asked for: it is applied to them")
+        erase_owed(lake, owing)
         stand = read_manifests(lake, unit_of_each(landing.landed, pipeline.slice))
         landing = replace(landing, landed=tuple(stand.values()))
     if error is not None:
@@ -107,15 +108,14 @@ def _land(
     engine: Engine,
     say: Say,
     topics_of: TopicsOf,
-    only: Collection[Unit] | None,
+    accept_loss: bool,
 ) -> tuple[Landing, SluiceError | None]:
     """Returns also the error of what could not land; `land` reads the erasure list before it raises it."""
     mask, erasures, boundaries = mask_rules(pipeline), read_erasures(lake), BoundaryLog(lake).read()
-    units = [u for u in units_of(pipeline, slices, boundaries) if only is None or u in only]
+    units = units_of(pipeline, slices, boundaries)
     old = finish_moves(lake, units)
     crash_points.reached(Land.CAUGHT_UP)
-    named = old if only is not None and mode == "remake" else ()  # also of a cluster that was taken away
-    in_scope = [unit for unit in units if unit.cluster in pipeline.clusters or unit in named]
+    in_scope = [unit for unit in units if unit.cluster in pipeline.clusters]
     todo = [unit for unit in in_scope if needs_landing(old.get(unit), mode, token)]
     again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
     reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)
@@ -126,7 +126,9 @@ def _land(
     from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
     rules = (pipeline.evolving_types, erasures, mask)
     attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, *rules)
-    remade_clusters = _clusters(replace(attempt, source=LakeSource(pipeline, lake, again, token)), remade)
+    remade_clusters = _clusters(
+        replace(attempt, source=LakeSource(pipeline, lake, again, token, accept_loss)), remade
+    )
     read_clusters = _clusters(attempt, reads.by_cluster)
     sweep(pipeline, lake, (*remade_clusters.ids, *read_clusters.ids), pendulum.now("UTC"))
     crash_points.reached(Land.SWEPT)

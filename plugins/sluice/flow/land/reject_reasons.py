@@ -28,6 +28,9 @@ FIELD_TWICE = "a field is there twice"
 TOO_LARGE = "too large"
 SHIPPED_TWICE = "shipped twice"
 
+NO_FIX = (NO_VALUE, SHIPPED_TWICE, TOO_LARGE)
+"""Of such a record no change of the pipeline file makes a row out of what the lake has."""
+
 
 class Unparsed(Exception):
     """One record's verdict, inside the parser only; `reason` is one of these texts."""

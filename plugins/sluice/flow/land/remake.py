@@ -13,8 +13,33 @@ from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.record_source import Accounted
 from sluice.flow.land.task.reports import SeenOffsets
 from sluice.manifest import Manifest, PartitionCount, Remade, TopicPartitionKey
-from sluice.plan.auto_remake import refusal
 from sluice.slices import Unit
+
+_RELAND = "`--mode reland` brings the slice, as long as Kafka has it"
+
+
+def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
+    """Returns why the manifest alone says that the records cannot come back."""
+    if manifest.forgotten_on:
+        return f"it forgot its files on {manifest.forgotten_on}, as `keep` in the pipeline file says"
+    if manifest.rejected_forgotten_on and manifest.rows_unparsed:
+        rows = sum(manifest.rows_unparsed.values())
+        return (
+            f"it forgot the bytes of {rows:,} rejected elements of arrays on "
+            f"{manifest.rejected_forgotten_on}, as `keep` in the pipeline file says, and without them an "
+            f"array cannot be joined again: {_RELAND}"
+        )
+    if manifest.forgotten_records and not manifest.counts:
+        return (
+            f"it forgot the bytes of {manifest.kept:,} unparsed ones on {manifest.rejected_forgotten_on}, "
+            f"and its manifest, of an older version, does not say of which partitions: {_RELAND}"
+        )
+    if manifest.empty and not pipeline.event.arrays:
+        return (
+            f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "
+            "`rows: array` is no longer there"
+        )
+    return None
 
 
 def remade_reads(

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
 from typing import cast
 
+import pyarrow.parquet as pq
+
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Files, Lake
 from sluice.clients.lake.discarding import DiscardingLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.lake_source import LakeSource
+from sluice.flow.land.newly_rejected import NewlyRejected, Record, newly_rejected, rejected_in, rejected_of
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.remake import account, remade_reads
 from sluice.flow.land.task import lake_read
@@ -38,17 +43,25 @@ Outcome = tuple[str, str]
 @dataclass(frozen=True)
 class UnitChange:
     """Rows by outcome, `before` and `after`; or `why` the unit cannot be remade. `forgotten`: unparsed
-    records that stay, because the lake has forgotten their bytes."""
+    records that stay, because the lake has forgotten their bytes. `lost`: rows that would be rejected, record
+    by record."""
 
     unit: Unit
     before: Mapping[Outcome, int]
     after: Mapping[Outcome, int]
     why: str = ""
     forgotten: int = 0
+    lost: NewlyRejected | None = None
 
     def __str__(self) -> str:
         if self.why:
             return self.why
+        if self.lost is not None and self.lost.rows:
+            reasons = ", ".join(
+                f"{line(reason, 200)} {rows:,}" for reason, rows in self.lost.reasons.most_common(3)
+            )
+            out = f"; {self.lost.rows:,} rows that are there would be rejected ({reasons}): it needs --yes"
+            return f"{self._changes()}{out}"
         stay = f"; {self.forgotten:,} unparsed ones stay: the lake forgot their bytes"
         return f"{self._changes()}{stay if self.forgotten else ''}"
 
@@ -75,7 +88,6 @@ def sampled(old: Mapping[Unit, Manifest], most: int = SAMPLED) -> list[Unit]:
 
 def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> Iterator[UnitChange]:
     """Yields what would change of each of the units. Each is read whole, in this process."""
-    bare = cast(Lake, DiscardingLake(lake))  # it has what tasks use of one
     erasures = read_erasures(lake)
     for unit, manifest in old.items():
         before = outcomes(manifest)
@@ -86,13 +98,36 @@ def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> It
             )
             continue
         try:
-            after = _after(pipeline, bare, unit, manifest, erasures.over([unit.slice]))
+            seen = _SeesRejected(lake)  # it has what tasks use of a lake
+            after = _after(pipeline, cast(Lake, seen), unit, manifest, erasures.over([unit.slice]))
             gone = sum(manifest.forgotten_by_reason().values())
-            yield UnitChange(unit, before, after, forgotten=gone)
+            known = rejected_in(lake, (file.key for file in manifest.held_rejected))
+            lost = newly_rejected(unit, manifest, known, seen.rejected)
+            yield UnitChange(unit, before, after, forgotten=gone, lost=lost)
         except SluiceError as error:
             if error.retryable:
                 raise
             yield UnitChange(unit, before, {}, str(error))
+
+
+class _SeesRejected(DiscardingLake):
+    """Keeps which records were rejected of all that is thrown away."""
+
+    def __init__(self, lake: Files) -> None:
+        super().__init__(lake)
+        self.rejected: list[tuple[Record, str]] = []
+
+    def put(self, key: str, data: bytes) -> None:
+        self._see(pq.ParquetFile(BytesIO(data)))
+
+    def finish(self, key: str, path: Path) -> None:
+        with pq.ParquetFile(path) as parquet:
+            self._see(parquet)
+        super().finish(key, path)
+
+    def _see(self, parquet: pq.ParquetFile) -> None:
+        if "_reason" in parquet.schema_arrow.names:
+            self.rejected += rejected_of(parquet)
 
 
 def outcomes(manifest: Manifest) -> dict[Outcome, int]:

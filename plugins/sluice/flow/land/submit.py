@@ -61,11 +61,11 @@ def spark_submit_arguments(
     token: str,
     environment: Mapping[str, str] = os.environ,
     cluster: str = "",
-    only: str = "",
+    accept_loss: bool = False,
 ) -> SubmitSpec:
-    """Returns what lands `slices`, of one `cluster` only where one is named, and `only` the units that the
-    text of plan/unit_choice.py names. Raises WrongUse when the jars or the Spark connection are missing, or
-    the driver would run elsewhere."""
+    """Returns what lands `slices`, of one `cluster` only where one is named. `accept_loss`: a remake may
+    reject rows that are there. Raises WrongUse when the jars or the Spark connection are missing, or the
+    driver would run elsewhere."""
     connection = connections.find(pipeline.spark_connection)
     refuse_cluster_mode(connection.conn_id, connection.extra.get("deploy-mode"), pipeline.spark)
     master = _master(connection)
@@ -78,7 +78,7 @@ def spark_submit_arguments(
             *("--from", slices.start.isoformat(), "--to", slices.end.isoformat()),
             *("--mode", mode, "--token", token),
             *(("--cluster", cluster) if cluster else ()),
-            *(("--only", only) if only else ()),
+            *(("--accept-loss",) if accept_loss else ()),
         ),
         conf={**spark_needs.settings(local), **pipeline.spark},
         jars=() if PACKAGES in pipeline.spark else spark_needs.jars(environment),

@@ -1,4 +1,5 @@
-"""Refuses a refill that would take rows out of a table: those with values that do not fit a later column."""
+"""Refuses a refill or a retry that would take rows out of a table: those with values that do not fit a column
+any more."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _NULLABLE_TEXT = Sql("Nullable(String)")
 
 @dataclass(eq=False)
 class TakesRowsOut(TargetRefused):
-    """A refill that would make misfits of rows that the table has; their `units` stay as they are."""
+    """A load that would make misfits of rows that the table has; their `units` stay as they are."""
 
     units: frozenset[Unit]
 
@@ -50,15 +51,15 @@ class KeepRows:
 
     def check(self, staged: UnitCounts) -> None:
         """Raises TakesRowsOut with all units of which the table has rows that were not staged."""
-        refilled = {work.unit: work.held for work in self.works if work.held}
-        rejected, new = (self.rejected(), self._new_misfits()) if refilled else ({}, {})
+        kept = {work.unit: (work.held, work.brought) for work in self.works if work.held}
+        rejected, new = (self.rejected(), self._new_misfits()) if kept else ({}, {})
         taken = []
-        for unit, held in refilled.items():
+        for unit, (held, brought) in kept.items():
             # A person may have emptied sluice.rejected: then only numbers tell which misfits were there.
             forgotten = max(0, held.misfits - rejected.get(unit, 0))
             left = held.rows - staged.get(unit, 0)
             more = new.get(unit, NewMisfits(unit, left))
-            if left > 0 or more.rows > forgotten:
+            if left > 0 or more.rows > forgotten + brought:
                 taken.append(more)
         if taken:
             units = frozenset(one.unit for one in taken)
@@ -101,5 +102,5 @@ def _reason(taken: Sequence[NewMisfits]) -> str:
     more = f" and of {len(taken) - _SHOWN:,} more slices" if len(taken) > _SHOWN else ""
     example = next((one.example for one in taken if one.example), "another shard would reject them")
     return (
-        f"a refill would take rows out of it, and leaves these slices as they are: {shown}{more}: {example}"
+        f"the load would take rows out of it, and leaves these slices as they are: {shown}{more}: {example}"
     )

@@ -27,7 +27,8 @@ class LoadWork:
     `replaces`: the unit is revoked in the ledger first: it may have an older commit there. `sharding` is the
     stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
-    `held`: the commit that a refill loads again only to fill columns, so that all its rows have to stay.
+    `held`: the commit that is loaded again so that all of its rows have to stay: a refill only fills columns,
+    and a retry only brings rows in.
     `rules`: the digest of the rules to load by (state/rules.py); empty: those of the pipeline file.
     """
 
@@ -43,6 +44,13 @@ class LoadWork:
     counted: bool = False
     held: LedgerRow | None = None
     rules: str = ""
+
+    @property
+    def brought(self) -> int:
+        """Returns how many rows landed beside those that `held` has loaded or rejected."""
+        if self.held is None or self.held.manifest == self.manifest:
+            return 0
+        return max(0, self.landed - self.held.rows - self.held.misfits)
 
     def may_have(self, names: Sequence[str]) -> bool:
         """Returns whether rows may have one of the fields."""
@@ -139,7 +147,7 @@ def choose(
             skipped.append(row)
         else:
             rules = rules_for(manifest, row or (revoked or {}).get(unit), mode)
-            todo.append(replace(work, rules=rules, held=row if current else None))
+            todo.append(replace(work, rules=rules, held=row if current or mode == "retry" else None))
     return todo, skipped
 
 

@@ -47,7 +47,6 @@ FORGOTTEN_MISFIT_REMEDY = (
     "the lake has forgotten the hour's files: give the column a type that takes it (ALTER TABLE … MODIFY "
     "COLUMN), then `reland` the hour, as long as Kafka has it; or correct the producer"
 )
-_NO_FIX = (why.NO_VALUE, why.SHIPPED_TWICE, why.TOO_LARGE)
 
 
 def remedy_of(reason: str, misfit: bool) -> str:
@@ -61,4 +60,4 @@ def fix_of(reason: str, misfit: bool) -> str:
 
 def retryable(reason: str, misfit: bool) -> bool:
     """Returns whether a fix of the file or the table can bring such records in out of the lake."""
-    return misfit or reason not in _NO_FIX
+    return misfit or reason not in why.NO_FIX

@@ -1,12 +1,12 @@
-"""Which units a retry remakes, and which it loads again into which table. Pure.
+"""Of which units a retry brings rejected records in, and which it loads again into which table. Pure.
 
 | rejections of a unit | a retry |
 | --- | --- |
-| unparsed, read by the rules of the file as it is now | leaves it: a remake would give the same |
+| unparsed, read by the rules of the file as it is now | leaves it: they would be rejected again |
 | unparsed, and the lake has forgotten the bytes of all of them | leaves it |
-| unparsed, of a reason that the trial cures | remakes it, and all tables load it |
-| misfits of a cause that the trial cures, and no remake | loads it again into that table |
-| a load or a remake that was stopped has left it half done | completes it first |
+| unparsed, of a reason of which the trial brings some in | brings in what it can, and all tables load it |
+| misfits of a cause that the trial cures, and nothing to bring in | loads it again into that table |
+| a load or a retry that was stopped has left it half done | completes it first |
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from sluice.config.pipeline import Pipeline
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.remedies import retryable
-from sluice.plan.auto_remake import refusal, same_rules
 from sluice.slices import Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -45,28 +44,29 @@ class RetryCandidates:
 
 @dataclass(frozen=True)
 class RetryPlan:
-    """`unfinished` are completed by a fill first, `remake` are remade, `reload` loaded again by table."""
+    """`unfinished` are completed by a fill first; records of `bring_in` are brought in, `reload` are loaded
+    again by table."""
 
     unfinished: tuple[UnitStatus, ...] = ()
-    remake: tuple[UnitStatus, ...] = ()
+    bring_in: tuple[UnitStatus, ...] = ()
     reload: Mapping[str, tuple[UnitStatus, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.unfinished or self.remake or self.reload)
+        return bool(self.unfinished or self.bring_in or self.reload)
 
     @property
     def units(self) -> frozenset[Unit]:
-        passes = (self.unfinished, self.remake, *self.reload.values())
+        passes = (self.unfinished, self.bring_in, *self.reload.values())
         return frozenset(status.unit for statuses in passes for status in statuses)
 
     @property
     def lines(self) -> Iterator[str]:
         if self.unfinished:
             yield f"complete {_named(self.unfinished)}, which a run that was stopped has left half done"
-        if self.remake:
-            yield f"remake {_named(self.remake)} out of the lake, and load all tables"
+        if self.bring_in:
+            yield f"bring in rejected records of {_named(self.bring_in)}, and load them into all tables"
         for table, statuses in self.reload.items():
-            yield f"reload {_named(statuses)} into {table}"
+            yield f"load {_named(statuses)} again into {table}"
 
 
 def candidates(
@@ -98,10 +98,12 @@ def _stays(pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, 
         return "the lake forgot the bytes of these records, as `keep` in the pipeline file says"
     if status.gone:
         return "its cluster is no longer in the pipeline file"
-    if pipeline.event.registry is None and same_rules(status.manifest, rules):
-        return "landed by the rules that the file has now: a remake would change nothing"
-    why = refusal(pipeline, status.manifest)
-    return None if why is None else f"cannot be remade: {why}"
+    if status.forgotten_on:
+        return f"the lake forgot its files on {status.forgotten_on}, as `keep` in the pipeline file says"
+    last = (status.manifest.rules, *status.manifest.retried)[-1]
+    if pipeline.event.registry is None and last == rules:
+        return "landed by the rules that the file has now: they would be rejected again"
+    return None
 
 
 def retry_plan(
@@ -115,15 +117,15 @@ def retry_plan(
     def cured(rejections: Sequence[Rejection]) -> Iterator[Rejection]:
         return (rejection for rejection in rejections if cures[rejection.cause].cured)
 
-    remake = {rejection.unit for rejection in cured(candidates.unparsed)}
+    bring_in = {rejection.unit for rejection in cured(candidates.unparsed)}
     reload: dict[str, set[Unit]] = {}
     for rejection in cured(candidates.misfits):
-        if rejection.unit not in remake:
+        if rejection.unit not in bring_in:
             reload.setdefault(rejection.cause.table, set()).add(rejection.unit)
-    unfinished = {s.unit for s in statuses.values() if _half_done(s, stopped)} - remake
+    unfinished = {s.unit for s in statuses.values() if _half_done(s, stopped)} - bring_in
     return RetryPlan(
         _statuses(unfinished, statuses),
-        _statuses(remake, statuses),
+        _statuses(bring_in, statuses),
         {table: _statuses(units, statuses) for table, units in sorted(reload.items())},
     )
 
@@ -149,8 +151,8 @@ def _named(statuses: Sequence[UnitStatus]) -> str:
 class RetryResult:
     """Records of the retried units by cause, before and after.
 
-    `came_in`: rejections that are gone; a record that is rejected for another reason now is still one.
-    `newly_rejected`: those of units that have more than before, as the file of now takes their rows no more.
+    `came_in`: those that are rejected no more, counted one by one: records that the landing parses now, and
+    misfits that the table takes. `newly_rejected`: rows that came in, and do not fit their table.
     """
 
     before: Mapping[RejectionCause, int]
@@ -159,15 +161,18 @@ class RetryResult:
     newly_rejected: int = 0
 
     @classmethod
-    def of(cls, before: Iterable[Rejection], after: Iterable[Rejection]) -> RetryResult:
+    def of(cls, before: Iterable[Rejection], after: Iterable[Rejection], parsed: int = 0) -> RetryResult:
+        """`parsed`: the records that came in by being parsed. Of misfits no row of a table can have become
+        one, so that in each unit and table some only come, or only go."""
         rejected_before, rejected_after = list(before), list(after)
-        fewer: Counter[Unit] = Counter()
-        for rejection in rejected_before:
-            fewer[rejection.unit] += rejection.records
-        for rejection in rejected_after:
-            fewer[rejection.unit] -= rejection.records
-        came_in = sum(max(0, count) for count in fewer.values())
-        return cls(_summed(rejected_before), _summed(rejected_after), came_in, came_in - sum(fewer.values()))
+        fewer: Counter[tuple[Unit, str]] = Counter()
+        for sign, rejections in ((1, rejected_before), (-1, rejected_after)):
+            for rejection in rejections:
+                if rejection.cause.kind == "misfit":
+                    fewer[rejection.unit, rejection.cause.table] += sign * rejection.records
+        fitting = sum(count for count in fewer.values() if count > 0)
+        more = sum(-count for count in fewer.values() if count < 0)
+        return cls(_summed(rejected_before), _summed(rejected_after), parsed + fitting, more)
 
     @property
     def causes(self) -> list[RejectionCause]:

@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.shards import Servers
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.land.remake_forecast import UnitChange, forecast
+from sluice.flow.land.amend.retry_unit import Tried, UnitRetry
 from sluice.flow.land.task import lake_read
 from sluice.flow.load.casts.columns import LAKE
 from sluice.flow.load.source.select import filled
@@ -36,30 +36,29 @@ class RetryTrial:
     lake: Lake
     statuses: Statuses
     say: Say
-    _changes: dict[Unit, UnitChange] = field(default_factory=dict)
+    _forecasts: dict[Unit, Tried] = field(default_factory=dict)
 
     def cures(
         self, candidates: RetryCandidates, servers: Servers, slices: SliceRange
     ) -> dict[RejectionCause, Cure]:
         """Raises what lake and ClickHouse raise."""
         cures = {
-            cause: self._remade(cause, rejections)
+            cause: self._brought_in(cause, rejections)
             for cause, rejections in _by_cause(candidates.unparsed).items()
         }
         for cause in _by_cause(candidates.misfits):
             cures[cause] = self._reloaded(cause, servers, slices)
         return cures
 
-    def _remade(self, cause: RejectionCause, rejections: Sequence[Rejection]) -> Cure:
+    def _brought_in(self, cause: RejectionCause, rejections: Sequence[Rejection]) -> Cure:
         tried = tried_units([r for r in rejections if self._is_small(r.unit)])
         if not tried:
-            return Cure(True, "not tried: its units are too large to be read in this process")
+            return Cure(True, "not tried: its units have too many rejected records to try some of them first")
         report = ""
         for unit in tried:
-            change = self._change(unit)
-            before, after = (counts.get((cause.reason, ""), 0) for counts in (change.before, change.after))
-            report = f"tried {change}"
-            if not change.why and after < before:
+            forecast = self._forecast(unit)
+            report = f"tried {forecast}"
+            if forecast.came_in and cause.reason in forecast.tried:
                 return Cure(True, report)
         units = len({rejection.unit for rejection in rejections})
         return Cure(
@@ -68,14 +67,14 @@ class RetryTrial:
 
     def _is_small(self, unit: Unit) -> bool:
         manifest = self.statuses[unit].manifest
-        return manifest is not None and manifest.read <= lake_read.TOGETHER
+        return manifest is not None and manifest.kept <= lake_read.TOGETHER
 
-    def _change(self, unit: Unit) -> UnitChange:
+    def _forecast(self, unit: Unit) -> Tried:
         manifest = self.statuses[unit].manifest
-        if unit not in self._changes and manifest is not None:
-            self.say(f"trying what a remake of {unit} would change")
-            [self._changes[unit]] = forecast(self.pipeline, self.lake, {unit: manifest})
-        return self._changes[unit]
+        if unit not in self._forecasts and manifest is not None:
+            self.say(f"trying the rejected records of {unit}")
+            self._forecasts[unit] = UnitRetry(self.pipeline, self.lake).forecast(unit, manifest)
+        return self._forecasts[unit]
 
     def _reloaded(self, cause: RejectionCause, servers: Servers, slices: SliceRange) -> Cure:
         counts = [self._fitting(server.reached, cause, slices) for server in servers]

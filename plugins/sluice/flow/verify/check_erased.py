@@ -17,7 +17,7 @@ def check_erased(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 AnomalyKind.NOT_ERASED,
                 f"nothing that entry {number} of the erasure list names",
                 f"manifest {manifest.id}, which landed without it and was not searched",
-                command=repairs.run([status.unit.slice], "remake"),
+                command=repairs.erase_pending(),
                 advice="or an erasure is at work, or was stopped: the same `sluice erase` goes on",
                 slice=status.unit.slice.id,
                 cluster=status.unit.cluster,

@@ -44,6 +44,10 @@ class Repairs:
         edges = self._range(slice_, slice_) if slice_ else ""
         return self._words("verify", edges, "--clean")
 
+    def erase_pending(self) -> str:
+        """Applies the erasure list to what landed without some of its entries."""
+        return self._words("erase", "--pending")
+
     def accept(self, slice_: Slice) -> str:
         """Accepts fields that are missing since then."""
         return self._words("verify", self._range(slice_, slice_), "--accept")

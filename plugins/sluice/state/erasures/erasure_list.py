@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import msgspec
 
@@ -21,10 +22,16 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, order=True)
 class AskedValue:
-    """A dotted path, and the keyed hash of one value that a record may have there."""
+    """A dotted path, and the keyed hash of one value that a record may have there.
+
+    `bytes` is how long it is, and `probe` the keyed checksum of `ErasureList.probe`: by both it is found
+    anywhere in bytes that are no event. Older entries have neither.
+    """
 
     path: tuple[str, ...]
     digest: str
+    bytes: int = 0
+    probe: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,8 @@ class Erasure:
     @property
     def words(self) -> tuple[object, ...]:
         """What was asked for: two calls with the same words mean the same erasure."""
-        return tuple(sorted(self.values)), self.type, self.start, self.asked_until
+        values = tuple(sorted((value.path, value.digest) for value in self.values))
+        return values, self.type, self.start, self.asked_until
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,11 @@ class ErasureList:
     def digest(self, value: bytes) -> str:
         return digest(self.salt, value)
 
+    def asked(self, path: tuple[str, ...], value: bytes) -> AskedValue:
+        weights = probe_weights(self.salt)
+        probe = sum(weights[byte] for byte in value) % PROBES
+        return AskedValue(path, self.digest(value), len(value), probe)
+
     def number_of(self, erasure: Erasure) -> int | None:
         """Returns the number of the newest entry that was asked for in the same words; None without one."""
         numbers = [number for number, one in enumerate(self.entries) if one.words == erasure.words]
@@ -83,6 +96,17 @@ class ErasureList:
 
 
 NONE = ErasureList()
+
+
+PROBES = 1 << 16
+
+
+@lru_cache(maxsize=8)
+def probe_weights(salt: str) -> tuple[int, ...]:
+    """Returns the weight of each byte in a value's checksum, the sum of them modulo PROBES: one of so many
+    pieces of a text has that of a value, and only these are hashed."""
+    data = hashlib.shake_256(b"probe" + bytes.fromhex(salt)).digest(512)
+    return tuple(int.from_bytes(data[at : at + 2], "little") for at in range(0, 512, 2))
 
 
 def digest(salt: str, value: bytes) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from sluice.clients.lake.base import Lake
 from sluice.manifest import Manifest
 from sluice.slices import Unit
+from sluice.state.erasures.erasure_list import ErasureList
 from sluice.state.erasures.erasure_store import FOLDER, read_erasures
 from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
@@ -106,6 +107,13 @@ def unerased(lake: Lake, manifests: Mapping[Unit, Manifest]) -> dict[Unit, int]:
                 oldest_by_unit[unit] = number
                 break
     return oldest_by_unit
+
+
+def note_clean(lake: Lake, unit: Unit, manifest: Manifest, erasures: ErasureList) -> None:
+    """Notes that the unit's files hold nothing of entries that its landing did not know."""
+    for number in _owed(manifest, len(erasures.entries)):
+        if erasures.entries[number].covers(unit.slice):
+            note_progress(lake, number, ErasureProgress({str(unit): manifest.id}))
 
 
 def left_of(progress: ErasureProgress, number: int, manifests: Mapping[Unit, Manifest]) -> list[Unit]:

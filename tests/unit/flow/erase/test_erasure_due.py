@@ -1,4 +1,4 @@
-"""Which units an erasure remakes, which it only loads, and for which it is refused."""
+"""Which units an erasure rewrites, which it only loads, and for which it is refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def status(unit: Unit, state: UnitState, generation: int, *commits: str) -> Unit
 )
 def test_what_tables_may_have_of_the_files_before_is_loaded(found: UnitStatus, loaded: bool):
     due = due_units([found], [], [FIRST])
-    assert (due.remake, due.load) == ((), (found,) if loaded else ())
+    assert (due.rewrite, due.load) == ((), (found,) if loaded else ())
 
 
 @pytest.mark.parametrize(("held", "loaded"), [(("1-a@7#5", "1-a@8#5"), False), (("1-a", "1-b"), True)])
@@ -54,12 +54,10 @@ def test_of_shards_each_ones_commit_counts(held: tuple[str, str], loaded: bool):
     assert bool(due_units([replace(found, tables=rows)], [], [FIRST]).load) is loaded
 
 
-def test_what_holds_the_person_is_remade_whatever_tables_have():
+def test_what_holds_the_person_is_rewritten_whatever_tables_have():
     found = [status(SECOND, UnitState.COMPLETE, 2, "2-a"), status(FIRST, UnitState.STALE, 2, "1-a")]
     due = due_units(found, [FIRST, SECOND], [FIRST, SECOND])
-    assert ([one.unit for one in due.remake], due.load) == ([FIRST, SECOND], ())
-    gone = due_units([replace(found[0], gone=True)], [SECOND], [SECOND])
-    assert [one.gone for one in gone.remake] == [False]
+    assert ([one.unit for one in due.rewrite], due.load) == ([FIRST, SECOND], ())
 
 
 def test_what_the_lake_has_forgotten_is_not_loaded():
@@ -72,10 +70,10 @@ def test_what_the_lake_has_forgotten_is_not_loaded():
 def test_what_no_run_makes_again_is_refused():
     found = [status(SECOND, UnitState.COMPLETE, 1, "1-a"), status(FIRST, UnitState.COMPLETE, 1, "1-a")]
     with pytest.raises(
-        BeforeStart, match="1 units have to be remade or loaded, the first 2026-01-01T00Z/dc1"
+        BeforeStart, match="1 units have to be rewritten or loaded, the first 2026-01-01T00Z/dc1"
     ):
         due_units(found, [FIRST, SECOND], [SECOND])
-    assert due_units(found, [SECOND], [SECOND]).remake
+    assert due_units(found, [SECOND], [SECOND]).rewrite
     with pytest.raises(BeforeStart):
         due_units([status(FIRST, UnitState.STALE, 2, "1-a")], [], [SECOND])
     # A table that the file names since has nothing of them.

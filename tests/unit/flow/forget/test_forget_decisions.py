@@ -11,7 +11,6 @@ import pytest
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision, files_begun, forgettable
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.manifest import Forgotten, LandedFile
-from sluice.plan.auto_remake import still_to_come
 from sluice.plan.due import KeepEdges
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -86,23 +85,6 @@ def test_what_verify_finds_wrong_waits():
 def test_what_it_landed_without_is_in_kafka_if_anywhere():
     lacks = replace(WRONG, kind=AnomalyKind.LACKING, table="", topic="wins")
     assert decided(status(), BOTH, lacks).action is ForgetAction.FORGET
-
-
-def test_what_a_remake_is_still_to_bring_waits_for_it():
-    found = status()
-    [decision] = forgettable([found], [], BOTH, AT, {found.unit: ("counts for e.traffic", "rules of bids")})
-    assert (decision.action, decision.why) == (
-        WAITS,
-        "`remake: auto` is to bring counts for e.traffic, rules of bids",
-    )
-    counted = pipeline(remake="auto", counts=[{"table": "e.traffic"}])
-    assert still_to_come(counted, [found], {}) == {found.unit: ("counts for e.traffic",)}
-    # A remake can do it without rejected records.
-    bare = status(Forgotten(rejected=EARLIER, removed=True))
-    assert still_to_come(counted, [bare], {}) == {found.unit: ("counts for e.traffic",)}
-    # What the lake has forgotten, or Kafka alone has, is not to come.
-    gone = status(Forgotten(lake=EARLIER, removed=True))
-    assert still_to_come(counted, [gone, missing(unit(0))], {}) == {}
 
 
 @pytest.mark.parametrize("state", [UnitState.MISSING, UnitState.EXPIRED, UnitState.NOT_OVER])

@@ -13,7 +13,7 @@ from sluice.event_values import field, read_event, text_of
 from sluice.flow.find.row_match import read_match
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.runtime import deeper
-from sluice.state.erasures.erasure_list import AskedValue, Erasure, ErasureList
+from sluice.state.erasures.erasure_list import Erasure, ErasureList
 
 LONG = "7f3c-user-0042"
 
@@ -23,7 +23,7 @@ def asked(*wheres: str, kind: str = "") -> ErasedValues:
     values = []
     for where in wheres:
         path, _, value = where.partition("=")
-        values.append(AskedValue(tuple(path.split(".")), bare.digest(value.encode())))
+        values.append(bare.asked(tuple(path.split(".")), value.encode()))
     entry = Erasure(tuple(values), kind, "", "9999", "", "asked", "", "")
     return ErasedValues(bare, [entry])
 
@@ -84,7 +84,13 @@ NO_EVENTS = [
     (b'{"user":{"id":7},"s":"\xff"}', "user.id=7", True),
     (b"user=7f3c-user-0042;x=1", f"user.id={LONG}", True),
     (b"2026 7f3c-user-0042 GET /", f"user.id={LONG}", True),
-    (b"17f3c-user-0042 GET /", f"user.id={LONG}", False),
+    (b"17f3c-user-0042 GET /", f"user.id={LONG}", False),  # a longer word
+    (b"who John Smith of Ulm, paid", "user.name=John Smith of Ulm", True),
+    (b"who John Smith of Ulmenau", "user.name=John Smith of Ulm", False),
+    (b"\x02017f3c-user-0042z\x00\x01", f"user.id={LONG}", True),  # bytes with lengths between texts
+    (b"GET /?u=J%C3%BCrgen%20Gro%C3%9F&x=1", "user.name=J\u00fcrgen Gro\u00df", True),
+    (b"log: J\\u00fcrgen Gro\\u00df left", "user.name=J\u00fcrgen Gro\u00df", True),
+    (b"n=1234567", "user.id=1234567", False),  # too short for anywhere
     (b'{"user":"John Smith of Ul', "user.name=John Smith of Ulm", False),  # the value itself is cut off
     (b'{"user":"John Smith of Ulm",', "user.name=John Smith of Ulm", True),
     (b'{"user":{"id":' + b"[" * 2000 + b'"7f3c-user-0042"', f"user.id={LONG}", True),

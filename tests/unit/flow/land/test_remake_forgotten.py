@@ -13,13 +13,11 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.remake_forecast import forecast, outcomes, sampled
-from sluice.flow.land.rules_now import rules_now
 from sluice.flow.verify.check_files import check_files, dead
 from sluice.flow.verify.facts import LakeFacts
 from sluice.flow.verify.read_lake import list_files
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import ForgottenRecords, Manifest, PartitionCount
-from sluice.plan.auto_remake import still_to_come
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.erased import ask, entry
@@ -152,9 +150,7 @@ def test_newly_rejected_ones_are_forgotten_later_and_all_of_it_in_the_end(held: 
     world, lake, _ = forgotten(spec(), monkeypatch)
     first = read_manifests(lake, UNITS)
     other = spec(event={**BY_FIELD, "time": {"field": "at", "format": "epoch_ms"}})
-    assert set(still_to_come(other, statuses(lake), rules_now(other))) == set(UNITS)
     world.land(other, lake, SLICES, "remake", "other rules")
-    assert still_to_come(other, statuses(lake), rules_now(other)) == {}  # `remake: auto` does it once
     second = read_manifests(lake, UNITS)
     for unit in OLD:
         assert second[unit].held_by_reason() == {"time not understood": first[unit].landed}

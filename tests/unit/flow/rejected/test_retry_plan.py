@@ -1,4 +1,4 @@
-"""What a retry remakes and loads again: the table of retry_plan.py, row by row."""
+"""What a retry brings in and loads again: the table of retry_plan.py, row by row."""
 
 from __future__ import annotations
 
@@ -51,14 +51,18 @@ def statuses(*found: UnitStatus) -> dict[Unit, UnitStatus]:
     [
         (TIME, {}, None),
         (TIME, {"rules": ""}, None),
-        (TIME, {"rules": NOW}, "landed by the rules that the file has now: a remake would change nothing"),
+        (TIME, {"rules": NOW}, "landed by the rules that the file has now: they would be rejected again"),
         (SMALL, {"rules": NOW}, None),
-        (TIME, {"empty": 3}, "cannot be remade: 3 of its messages were empty arrays"),
-        (SMALL, {"empty": 3}, None),
+        (
+            TIME,
+            {"retried": (NOW,)},
+            "landed by the rules that the file has now: they would be rejected again",
+        ),
+        (TIME, {"rules": NOW, "retried": (OTHER,)}, None),
         (TOMBSTONE, {}, "no value: no change of the file or of a table brings these records in"),
         (TIME, {"gone": True}, "its cluster is no longer in the pipeline file"),
         (SMALL, {"gone": True}, None),
-        (TIME, {"forgotten": FORGOTTEN}, "cannot be remade: it forgot its files on 2026-03-01"),
+        (TIME, {"forgotten": FORGOTTEN}, "the lake forgot its files on 2026-03-01"),
         (SMALL, {"forgotten": FORGOTTEN}, "the lake forgot its files on 2026-03-01"),
     ],
 )
@@ -103,19 +107,20 @@ def test_schemas_of_a_registry_may_be_back_though_the_file_is_the_same():
     assert candidates(spec, [one], known, rules_now(spec)).unparsed == (one,)
 
 
-def test_a_slice_is_remade_or_loaded_again_and_not_both():
+def test_records_of_a_slice_are_brought_in_or_it_is_loaded_again_and_not_both():
     found = RetryCandidates(
         (Rejection(UNITS[0], TIME, 1), Rejection(UNITS[1], TYPE, 1), Rejection(UNITS[2], TIME, 4)),
         (Rejection(UNITS[0], SMALL, 1), Rejection(UNITS[3], SMALL, 1)),
     )
     cures = {TIME: Cure(True), TYPE: Cure(False), SMALL: Cure(True)}
     plan = retry_plan(found, cures, statuses(*map(status, UNITS)), ())
-    assert [one.unit for one in plan.remake] == [UNITS[0], UNITS[2]]
+    assert [one.unit for one in plan.bring_in] == [UNITS[0], UNITS[2]]
     assert {t: [one.unit for one in own] for t, own in plan.reload.items()} == {"db.click": [UNITS[3]]}
     assert plan.units == {UNITS[0], UNITS[2], UNITS[3]}
     assert list(plan.lines) == [
-        "remake 2 slices, 2026-01-01T00Z … 2026-01-01T02Z (20 records) out of the lake, and load all tables",
-        "reload 2026-01-01T03Z (10 records) into db.click",
+        "bring in rejected records of 2 slices, 2026-01-01T00Z … 2026-01-01T02Z (20 records), and load them "
+        "into all tables",
+        "load 2026-01-01T03Z (10 records) again into db.click",
     ]
 
 
@@ -154,21 +159,15 @@ def test_those_with_most_records_are_tried_and_some_others():
     assert tried_units(rejections[:1]) == UNITS[:1]
 
 
-def test_a_record_that_is_rejected_for_another_reason_has_not_come_in():
-    before = [Rejection(UNITS[0], TIME, 10), Rejection(UNITS[1], TIME, 5)]
-    after = [Rejection(UNITS[0], TYPE, 3), Rejection(UNITS[1], TIME, 1)]
-    found = RetryResult.of(before, after)
-    assert (found.before, found.after) == ({TIME: 15}, {TYPE: 3, TIME: 1})
-    assert (found.came_in, found.left) == (11, 4)
-    assert found.causes == [TIME, TYPE]
-
-
-def test_rows_that_the_file_takes_no_more_are_told_beside_those_that_came_in():
-    before = [Rejection(UNITS[0], TIME, 2), Rejection(UNITS[1], TIME, 1), Rejection(UNITS[1], TYPE, 4)]
-    after = [Rejection(UNITS[0], TIME, 1), Rejection(UNITS[1], TIME, 3), Rejection(UNITS[1], TYPE, 4)]
-    found = RetryResult.of(before, after)
-    assert (found.came_in, found.newly_rejected, found.left) == (1, 2, 8)
-    assert RetryResult.of(before, before).newly_rejected == 0
+def test_what_came_in_is_counted_by_the_landing_and_misfits_table_by_table():
+    """A record that is rejected for another reason has not come in, and no total says so."""
+    other = RejectionCause("misfit", "db.other", "n", "does not fit UInt8")
+    before = [Rejection(UNITS[0], TIME, 10), Rejection(UNITS[1], SMALL, 5), Rejection(UNITS[1], other, 1)]
+    after = [Rejection(UNITS[0], TYPE, 3), Rejection(UNITS[1], SMALL, 1), Rejection(UNITS[1], other, 3)]
+    found = RetryResult.of(before, after, parsed=7)
+    assert (found.before[TIME], found.after) == (10, {TYPE: 3, SMALL: 1, other: 3})
+    assert (found.came_in, found.newly_rejected, found.left) == (11, 2, 7)
+    assert RetryResult.of(before, before).came_in == 0
 
 
 def test_a_year_is_summed_up_by_cause():

@@ -88,7 +88,7 @@ class Tally:
         for (number, hour, code, *texts), count in sums.items():
             kind = self._names[code]
             if table.spec.counts(kind):
-                key = _key(hour, kind, dict(zip(table.spec.by, texts, strict=True)))
+                key = counted_key(hour_name(hour), kind, dict(zip(table.spec.by, texts, strict=True)))
                 by_slice.setdefault(number, []).append((key, count))
                 types.setdefault(number, Counter())[kind] += count
         for number, rows in by_slice.items():
@@ -97,7 +97,8 @@ class Tally:
             files.write(place, pa.table([keys, counts], schema=PARTIAL), types[number])
 
 
-def _key(hour: int, kind: str, texts: dict[str, bytes]) -> bytes:
-    parts = [b'{"hour":"%s:00:00Z","type":%s' % (hour_name(hour).encode(), msgspec.json.encode(kind))]
+def counted_key(hour: str, kind: str, texts: dict[str, bytes]) -> bytes:
+    """Returns the key of a row of counts; `hour` such as `2026-11-20T10`."""
+    parts = [b'{"hour":"%s:00:00Z","type":%s' % (hour.encode(), msgspec.json.encode(kind))]
     parts += (b'"%s":%s' % (column.encode(), canonical(text)) for column, text in texts.items())
     return b",".join(parts)

@@ -2,8 +2,8 @@
 
 One rule for all bytes that the lake may get: an event, an element of an array, a message that is rejected.
 An event is read by the function that `sluice find --field` reads it with (event_values.py). Bytes that are no
-JSON object are searched for the value as a text. The list has only hashes, so what may be a value is hashed
-and compared.
+JSON object are searched for the value at any place (anywhere.py). The list has only hashes, so what may be a
+value is hashed and compared.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ import pyarrow as pa
 from sluice.config.event import Event, TypeSource
 from sluice.event_values import UnreadablePayload, read_event, text_of
 from sluice.event_values import field as field_of
+from sluice.flow.land.task.anywhere import SHORTEST, Anywhere
 from sluice.flow.land.task.headers import last_values
 from sluice.mask.json_names import escapes_of, quoted
 from sluice.slices import Slice
 from sluice.state.erasures.erasure_list import KEY, Erasure, ErasureList
 
-SHORTEST = 8
-"""Bytes of a value that is searched for anywhere in what is no JSON object; a shorter one only where it
-follows the field's name."""
 LONGEST = 1_024
 """Bytes of a value that can be asked for."""
 ERASED = "erased"
@@ -55,6 +53,8 @@ class ErasedValues:
         self._all = frozenset(
             digest for types_by_digest in self._fields.values() for digest in types_by_digest
         )
+        values = [v for entry in entries for v in entry.values if v.path != KEY]
+        self._anywhere = Anywhere(erasures, values)
         names = sorted({path[-1] for path in self._fields})
         self._named = re.compile(_after(names), re.DOTALL) if names else None
         self._escaped = escapes_of(name for path in self._fields for name in path)
@@ -108,7 +108,7 @@ class ErasedValues:
     def _loosely(self, text: bytes) -> bool:
         pieces = (piece for piece in text.split(b'"') if SHORTEST <= len(piece) <= LONGEST)
         candidates = (*self._values(text), *pieces, *_TOKEN.findall(text))
-        return any(self._digest(value) in self._all for value in candidates)
+        return any(self._digest(value) in self._all for value in candidates) or self._anywhere.has(text)
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,26 @@ class BatchErasing:
 
     def has(self, position: int, text: bytes | None) -> bool:
         """Returns whether the text, which came out of the record at `position`, is erased."""
+        type_in_record = partial(
+            type_of, self.event.type, topic=self.topic, headers=self.headers, position=position
+        )
+        return self._has(position, text, type_in_record)
+
+    def has_rejected(self, position: int, text: bytes | None) -> bool:
+        """Returns whether bytes that become no row are erased: they have no type, and any entry counts."""
+        return self._has(position, text, no_type)
+
+    def _has(self, position: int, text: bytes | None, type_of: TypeOf) -> bool:
         values = self.values_by_slice[int(self.slices[position])]
         if values is None:
             return False
         if self.erased_in_lake is not None and self.erased_in_lake[position]:
             return True
-        type_in_record = partial(
-            type_of, self.event.type, topic=self.topic, headers=self.headers, position=position
-        )
-        return values.has(self.keys[position].as_py(), text, type_in_record)
+        return values.has(self.keys[position].as_py(), text, type_of)
+
+
+def no_type(_: object) -> None:
+    """The type of what has none."""
 
 
 def type_of(
@@ -169,10 +180,6 @@ class Erasing:
     @property
     def active(self) -> bool:
         return any(values is not None for values in self._values_by_slice)
-
-    def values(self, number: int) -> ErasedValues | None:
-        """Returns what is erased from a slice."""
-        return self._values_by_slice[number]
 
     def of(
         self, topic: str, slices: np.ndarray, batch: pa.RecordBatch, headers: pa.Array[Any]

@@ -12,7 +12,7 @@ from sluice.slices import Unit
 @dataclass(frozen=True)
 class LakeFile:
     """`rejected`: it holds records, or rows of records, that were not parsed. `masked`: what was masked of
-    the unit."""
+    the unit. `gaps`: rows of its records were erased, and the others have their numbers."""
 
     unit: str
     key: str
@@ -20,10 +20,11 @@ class LakeFile:
     sha256: str
     rejected: bool
     masked: Masked | None = None
+    gaps: bool = False
 
     @classmethod
-    def of(cls, unit: Unit, file: LandedFile, masked: Masked | None = None) -> LakeFile:
-        return cls(str(unit), file.key, file.rows, file.sha256, not file.hour, masked)
+    def of(cls, unit: Unit, file: LandedFile, masked: Masked | None = None, gaps: bool = False) -> LakeFile:
+        return cls(str(unit), file.key, file.rows, file.sha256, not file.hour, masked, gaps)
 
     def refusal(self, why: str) -> CannotRemake:
         return CannotRemake(self.unit, f"file {self.key} {why}")

@@ -8,7 +8,7 @@ their own bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.direct_read import divided
-from sluice.flow.land.task.erasing import Erasing
 from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.record_sort import sorted_by_record
-from sluice.flow.land.task.records_again import WHOLE, batches_of
+from sluice.flow.land.task.records_again import WHOLE, batches_of, element_batches
 from sluice.flow.land.task.row_erasing import RowErasing
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.writer import sha256
+from sluice.manifest import Masked
 from sluice.mask.unit_mask import is_held
 from sluice.slices import Unit
 
@@ -42,6 +42,37 @@ def shares(task: Task, together: bool, most_rows: int = TOGETHER) -> list[Task]:
     """Divides a task that reads from the lake into those that may run side by side."""
     offsets = sum(int(edges[-1] - edges[0]) for edges in task.edges.values())
     return [task] if together or offsets <= most_rows else divided(task, task.pipeline.rows_per_read)
+
+
+def tried(batch: pa.RecordBatch, masked: Masked | None) -> np.ndarray:
+    """Returns which rejected records a retry tries: those whose bytes are there, and may become a row."""
+    count, reasons = batch.num_rows, batch["_reason"].cast(pa.string())
+    fixed: pa.Array[Any] = pc.is_in(reasons, value_set=pa.array(reject_reasons.NO_FIX))
+    good: np.ndarray = np.logical_not(fixed.to_numpy(zero_copy_only=False)).astype(bool)
+    good &= batch["_payload"].is_valid().to_numpy(zero_copy_only=False)
+    if "_size" in batch.schema.names:
+        good &= batch["_size"].is_null().to_numpy(zero_copy_only=False)
+    if masked is not None:
+        texts: list[Any] = batch["_payload"].cast(pa.binary()).to_pylist()
+        good &= ~np.fromiter((t is not None and is_held(t, masked) for t in texts), bool, count)
+    return good
+
+
+def rejected_batches(task: Task, elements: bool) -> Iterator[pa.RecordBatch]:
+    """Yields the rejected records that a retry tries of the task's `files`, as `batches` does: whole records,
+    or `elements` of arrays, each of them alone and with ROW, the number that it has."""
+    spans = _Spans(task)
+
+    def chosen(file: LakeFile, batch: pa.RecordBatch) -> np.ndarray:
+        are_elements = np.zeros(batch.num_rows, bool)
+        if "_row" in batch.schema.names:
+            are_elements = batch["_row"].is_valid().to_numpy(zero_copy_only=False)
+        good: np.ndarray = tried(batch, file.masked) & (are_elements == elements)
+        return good
+
+    parts = (part for file in task.files or () for part in _rows_of(task, file, spans, None, chosen))
+    tables = sorted_by_record(parts)
+    yield from element_batches(task, tables) if elements else batches_of(task, tables)
 
 
 def batches(task: Task) -> Iterator[pa.RecordBatch]:
@@ -94,28 +125,35 @@ class _Erased:
     now, and the person was found in the one that the lake has."""
 
     def __init__(self, task: Task) -> None:
-        self._erasing = Erasing(task.erasures, task.slices, task.pipeline.event)
-        self._source, self._decoded = task.pipeline.event.type, task.decoding is not None
-        self._numbers = {str(Unit(slice_, task.cluster)): n for n, slice_ in enumerate(task.slices)}
+        self._decoded = task.decoding is not None
+        self._by_unit: dict[str, RowErasing] = {}
+        for slice_ in task.slices:
+            entries = [entry for entry in task.erasures.entries if entry.covers(slice_)]
+            if entries:
+                self._by_unit[str(Unit(slice_, task.cluster))] = RowErasing(task.erasures, entries)
 
     def of(self, file: LakeFile, names: set[str]) -> RowErasing | None:
-        if not self._decoded and "_raw" not in names:
-            return None
-        values = self._erasing.values(self._numbers[file.unit])
-        return None if values is None else RowErasing(values, self._source)
+        return self._by_unit.get(file.unit) if self._decoded or "_raw" in names else None
 
 
-def _rows_of(task: Task, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterator[pa.Table]:
+_Chosen = Callable[[LakeFile, pa.RecordBatch], np.ndarray]
+
+
+def _rows_of(
+    task: Task, file: LakeFile, spans: _Spans, erased: _Erased | None, chosen: _Chosen | None = None
+) -> Iterator[pa.Table]:
     try:
         with task.lake.local(file.key) as path:
-            yield from _read(path, file, spans, erased)
+            yield from _read(path, file, spans, erased, chosen)
     except FileNotFoundError:
         raise file.refusal("is missing") from None
     except (pa.ArrowException, OSError) as error:
         raise file.refusal(f"cannot be read ({error})") from error
 
 
-def _read(path: Path, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterator[pa.Table]:
+def _read(
+    path: Path, file: LakeFile, spans: _Spans, erased: _Erased | None, chosen: _Chosen | None
+) -> Iterator[pa.Table]:
     with pq.ParquetFile(path) as parquet:
         meta = parquet.metadata
         if meta.num_rows != file.rows:
@@ -127,10 +165,12 @@ def _read(path: Path, file: LakeFile, spans: _Spans, erased: _Erased) -> Iterato
             return
         if sha256(path) != file.sha256:
             raise file.refusal("has other bytes than its manifest says")
-        row_erasing = erased.of(file, names)
-        texts = {_value_of(names), *(() if row_erasing is None else ("_payload",))}
+        row_erasing = erased.of(file, names) if erased else None
+        texts = {_value_of(names), *(() if row_erasing is None else ("_payload", "_type"))}
         selected = [name for name in (*texts, *_PLACE, *_MORE) if name in names]
         for batch in parquet.iter_batches(_ROWS, row_groups=groups, columns=selected):
+            if chosen is not None:
+                batch = batch.filter(pa.array(chosen(file, batch)))
             rows, places = spans.chosen(batch)
             if len(rows):
                 yield _records(file, batch.take(pa.array(rows, pa.int64())), places, row_erasing)
@@ -167,8 +207,9 @@ def _records(
 
 def _are_erased(batch: pa.RecordBatch, numbers: pa.Array[Any], erased: RowErasing | None) -> pa.Array[Any]:
     """Returns which rows are whole messages that are erased. Arrays are joined first, and then read."""
-    flags = [False] * batch.num_rows if erased is None else erased.found(batch)
-    return pc.and_(pa.array(flags, pa.bool_()), numbers.is_null())
+    flags = np.zeros(batch.num_rows, bool) if erased is None else erased.found(batch)
+    whole: np.ndarray = numbers.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(flags & whole, pa.bool_())
 
 
 def _held(file: LakeFile, batch: pa.RecordBatch, value: str, numbers: pa.Array[Any]) -> pa.Array[Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from sluice.flow.land.task.read_counts import runs_of
 
 RUN = 16  # bytes of digits and points
 _WORD, _WORDS = 4, 3
@@ -81,3 +84,11 @@ def _bytes(chunk: pa.Array[Any]) -> np.ndarray:
     edges = np.frombuffer(offsets, np.int32)[[chunk.offset, chunk.offset + len(chunk)]]
     content: np.ndarray = np.frombuffer(data, np.uint8)
     return content[edges[0] : edges[1]]
+
+
+def may_be_long_in(payloads: pa.ChunkedArray[Any], slices: np.ndarray) -> list[int]:
+    """Returns the numbers of the slices of which a payload may hold one; `slices` has that of each row."""
+    if not may_be_long(payloads):
+        return []
+    spans = pairwise(runs_of(slices))
+    return [int(slices[a]) for a, b in spans if may_be_long(payloads.slice(a, b - a))]

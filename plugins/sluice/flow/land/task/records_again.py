@@ -16,7 +16,7 @@ from sluice.flow.land.task.erasing import ERASED
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.task import Task
-from sluice.flow.land.task.whole_records import HELD, TOO_LARGE
+from sluice.flow.land.task.whole_records import HELD, ROW, TOO_LARGE
 from sluice.slices import Unit
 
 WHOLE = -1
@@ -40,12 +40,27 @@ def batches_of(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatc
                 yield _batch(part, places)
 
 
+def element_batches(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Yields each row as a record of its own, with ROW, its number in its message."""
+    places = [task.place(*place) for place in sorted(task.edges)]
+    for table in tables:
+        for start, until in pairwise(runs_of(table["place"].to_numpy())):
+            for part in _bounded(table.slice(start, until - start).combine_chunks()):
+                batch = _batch(part, places)
+                numbers = part["row"].combine_chunks()
+                yield pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, ROW])
+
+
 def _whole(task: Task, rows: pa.Table) -> pa.Table:
     """Returns a row for each record; the elements of an array are joined again."""
     numbers, starts = rows["row"].to_numpy(), np.array(runs_of(rows["offset"].to_numpy()))
     place_in_record = np.arange(len(numbers)) - np.repeat(starts[:-1], np.diff(starts))
     single = numbers == WHOLE
-    wrong = np.where(single, place_in_record != 0, numbers != place_in_record)
+    if any(file.gaps for file in task.files or ()):
+        follows = np.diff(numbers, prepend=WHOLE) > 0
+        wrong = np.where(single, place_in_record != 0, (place_in_record > 0) & ~follows)
+    else:
+        wrong = np.where(single, place_in_record != 0, numbers != place_in_record)
     if wrong.any():
         raise _refusal(task, rows, int(np.flatnonzero(wrong)[0]), "has rows twice, or lacks some")
     if single.all():

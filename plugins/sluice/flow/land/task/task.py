@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,21 +18,22 @@ from sluice.flow.land.task import columns, headers
 from sluice.flow.land.task.count_tally import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
 from sluice.flow.land.task.dedup import Deduplicator
-from sluice.flow.land.task.erasing import Erasing
+from sluice.flow.land.task.erased_rejects import unerased_rejects
+from sluice.flow.land.task.erasing import BatchErasing, Erasing
 from sluice.flow.land.task.far_hours import FarHours
 from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.lake_file import LakeFile
-from sluice.flow.land.task.long_numbers import may_be_long
+from sluice.flow.land.task.long_numbers import may_be_long_in
 from sluice.flow.land.task.masking import RecordMasks
 from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
-from sluice.flow.land.task.read_counts import Explain, SeenRecords, runs_of
+from sluice.flow.land.task.read_counts import Explain, SeenRecords
 from sluice.flow.land.task.record_times import RecordTimes
 from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents
-from sluice.flow.land.task.whole_records import carried, refused_unread, sizes_of, unerased
+from sluice.flow.land.task.whole_records import carried, numbered, refused_unread, sizes_of, unerased
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 from sluice.manifest import Masked
 from sluice.mask.mask_rules import MaskRules
@@ -130,7 +130,8 @@ class _Landing:
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records of one partition, in the order of their offsets."""
         topic, partition = self._places[batch["place"][0].as_py()]
-        self._once(topic, partition, batch, self._slices(topic, partition, batch))
+        edges, offsets = self._task.edges[topic, partition], batch["offset"].to_numpy()
+        self._once(topic, partition, batch, np.searchsorted(edges, offsets, "right") - 1)
 
     def report(self, files: tuple[WrittenFile, ...], explain: Explain | None) -> TaskReport:
         self._write_counts()
@@ -138,9 +139,6 @@ class _Landing:
         fields = self._fields.report(self._task.cluster, self._task.slices)
         times = self._times.report(self._task.cluster)
         return TaskReport(files, seen, tuple(self._traffic), fields, times)
-
-    def _slices(self, topic: str, partition: int, batch: pa.RecordBatch) -> np.ndarray:
-        return np.searchsorted(self._task.edges[topic, partition], batch["offset"].to_numpy(), "right") - 1
 
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
         """Rejects records that are not read or were shipped twice, and takes the others on."""
@@ -167,15 +165,21 @@ class _Landing:
         record_headers = headers.from_json(batch["headers"])
         erasing = self._erasing.of(topic, slices, batch, record_headers)
         records = RecordColumns(batch["value"], topic, record_headers, times, earliest, latest, erasing)
-        unmasked = columns.taken(batch, self._cluster, topic, partition, record_headers)
+        unmasked = numbered(batch, columns.taken(batch, self._cluster, topic, partition, record_headers))
         taken = self._masks.taken(unmasked, slices)
         for opened in self._opener.open(records, carried(batch)):
-            self._take(topic, partition, taken, slices, opened)
+            self._take(topic, partition, taken, slices, opened, erasing)
             if self._rows.full or self._rejected.full:
                 self.write()
 
     def _take(
-        self, topic: str, partition: int, taken: pa.Table, slices: np.ndarray, opened: UnpackedEvents
+        self,
+        topic: str,
+        partition: int,
+        taken: pa.Table,
+        slices: np.ndarray,
+        opened: UnpackedEvents,
+        erasing: BatchErasing | None,
     ) -> None:
         """Takes events that came out of the `taken` records; `slices` are those of the records."""
         self.seen.erase(topic, partition, slices[[*opened.erased]], slices[[*opened.rows_erased]])
@@ -186,6 +190,9 @@ class _Landing:
             rows = columns.opened(taken, opened.positions, opened.events.values, opened.numbers)
             row_slices = slices[opened.positions]
         parsed = self._far.bounded(self._parser.parse(opened.events), row_slices)
+        if (left := unerased_rejects(erasing, opened, parsed)) is not None:
+            self.seen.erase(topic, partition, slices[left.records], slices[left.rows])
+            rows, row_slices, parsed = rows.take(pa.array(left.kept)), row_slices[left.kept], left.parsed
         if opened.numbers is None:
             self.seen.refuse(topic, partition, row_slices, parsed.refused)
         else:
@@ -195,19 +202,12 @@ class _Landing:
         self._reject(taken, slices, opened.refused)
         if parsed.refused:
             rows, row_slices = rows.take(pa.array(parsed.rows, pa.int64())), row_slices[parsed.rows]
-        if may_be_long(rows["_payload"]):
-            self._long_numbers(topic, partition, rows["_payload"], row_slices)
+        for number in may_be_long_in(rows["_payload"], row_slices):
+            self.seen.long_number(number, topic, partition)
         rows = self._masks.rows(rows, row_slices, parsed.types)
         offsets = rows["_offset"].to_numpy()
         self._fields.add((topic, partition), rows["_payload"], offsets, row_slices, parsed.types)
         self._keep(rows, row_slices, parsed)
-
-    def _long_numbers(
-        self, topic: str, partition: int, payloads: pa.ChunkedArray[Any], slices: np.ndarray
-    ) -> None:
-        for start, until in pairwise(runs_of(slices)):
-            if may_be_long(payloads.slice(start, until - start)):
-                self.seen.long_number(int(slices[start]), topic, partition)
 
     def write(self) -> None:
         """Writes everything gathered, as one row group in each file that it belongs to."""

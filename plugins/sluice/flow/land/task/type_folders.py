@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.clients.lake.layout import hive_escape
+from sluice.config.pipeline import Pipeline
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.task.reports import WrittenFile
+from sluice.manifest import Manifest
 
 OVERFLOW = -1
 """The code of rows that go to the overflow: types are counted from 0, those of later batches too."""
@@ -98,6 +100,16 @@ def own_folders(files: Iterable[WrittenFile], configured: Collection[str], max_t
         if file.type is not None and file.type not in configured:
             others.add(file.type)
     return frozenset(configured) | frozenset(sorted(others - overflown)[:max_types])
+
+
+def folders_with(old: Manifest, files: Iterable[WrittenFile], pipeline: Pipeline) -> frozenset[str]:
+    """Returns the types that keep their folder when `files` are added to those of a unit: types that have one
+    in the unit have it, and types that are in its overflow are wholly there."""
+    own = {file.type for file in old.files if file.type is not None}
+    overflown = {kind for file in old.files if file.type is None for kind in file.types()}
+    new = [file for file in files if file.type not in own | overflown]
+    room = pipeline.max_types - len(own - set(pipeline.types))
+    return frozenset(own | (own_folders(new, pipeline.types, max(0, room)) - overflown))
 
 
 def placed(file: WrittenFile, types_with_folder: Collection[str]) -> WrittenFile:

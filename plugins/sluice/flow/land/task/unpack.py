@@ -165,7 +165,7 @@ class _Piece:
 
     def refuse(self, position: int, text: bytes | None, reason: str, erasing: BatchErasing | None) -> None:
         """Adds a record without events."""
-        if erasing is not None and erasing.has(position, text):
+        if erasing is not None and erasing.has_rejected(position, text):
             self.erased.append(position)
         else:
             self.refused[position] = reason

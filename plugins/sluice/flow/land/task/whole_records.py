@@ -17,6 +17,14 @@ TOO_LARGE = "too_large"
 HELD = "held"
 """A column of batches out of the lake: why a record was rejected that is there as a hash only, else null."""
 
+ROW = "row"
+"""A column of batches of elements of arrays, each as a record of its own: their numbers."""
+
+
+def numbered(batch: pa.RecordBatch, taken: pa.Table) -> pa.Table:
+    """Returns the lake's columns with `_row` where the batch has such numbers."""
+    return taken.append_column("_row", batch[ROW]) if ROW in batch.schema.names else taken
+
 
 def sizes_of(batch: pa.RecordBatch) -> pa.Array[Any] | None:
     return batch[TOO_LARGE] if TOO_LARGE in batch.schema.names else None
@@ -55,6 +63,8 @@ def unerased(
     if batch_erasing is None:
         return dict(refused), []
     erased = [
-        position for position in refused if batch_erasing.has(position, batch["value"][position].as_py())
+        position
+        for position in refused
+        if batch_erasing.has_rejected(position, batch["value"][position].as_py())
     ]
     return {position: reason for position, reason in refused.items() if position not in erased}, erased

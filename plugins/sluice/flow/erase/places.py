@@ -1,0 +1,124 @@
+"""The places where a person's data may be: what was searched in each, and what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.clients.clickhouse.shards import Servers
+from sluice.clients.clickhouse.sql import render
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.erase.erasure_request import Where
+from sluice.manifest import Manifest
+from sluice.slices import SliceRange, Unit
+from sluice.state.erasures.erasure_progress import FoundUnit
+from sluice.state.ledger import Ledger
+from sluice.state.rollup_commits import manifests_in
+
+SHORTEST = 4
+"""Bytes of a value that is searched for in the lake's own objects: a shorter one is in many texts."""
+_OF_UNITS = ("_slices/", "_attempts/", "_rejected/", "_counts/", "_erasures/", "_leases/", "_drivers/")
+
+
+@dataclass(frozen=True)
+class Place:
+    """`searched`: what was done there; `left`: what of it somebody still has to do, a line for each."""
+
+    name: str
+    searched: str
+    left: tuple[str, ...] = ()
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {"place": self.name, "searched": self.searched}
+
+
+def lake_places(manifests: Mapping[Unit, Manifest], found: Mapping[str, FoundUnit]) -> Iterator[Place]:
+    """Yields events, rejected records and counts of the lake, by numbers. Pure."""
+    held = [m for m in manifests.values() if not m.forgotten_on]
+    rows, rejected = (sum(getattr(unit, name) for unit in found.values()) for name in ("rows", "rejected"))
+    events = sum(len(m.held_events) for m in held)
+    yield Place("lake: events", f"{events:,} files of {len(held):,} units, row by row; {rows:,} rows matched")
+    files = sum(len(m.held_rejected) for m in held)
+    yield Place(
+        "lake: _rejected",
+        f"{files:,} files, record by record, and what is no event as a text; {rejected:,} records matched",
+    )
+    counts = sum(len(m.traffic) for m in held)
+    yield Place("lake: _counts", f"{counts:,} files: each row that is erased is taken off its count")
+
+
+def state_place(lake: Lake, wheres: Sequence[Where]) -> Place:
+    """Searches the lake's other objects for the values as texts: timings, the history of the pipeline file,
+    rules, boundaries and whatever else there is."""
+    values = {where.value.encode() for where in wheres if len(where.value.encode()) >= SHORTEST}
+    searched, hits = 0, list[str]()
+    for item in lake.list("_"):
+        if item.key.startswith(_OF_UNITS):
+            continue
+        stored = lake.read(item.key)
+        searched += 1
+        if stored is not None and any(value in stored.data for value in values):
+            hits.append(f"{item.key} of the lake has the value as a text, and Sluice does not rewrite it")
+    short = "; a value of fewer bytes is not searched for there" if len(values) < len({*wheres}) else ""
+    what = "the history of the pipeline file, _rules, _timings, boundaries and other state, as texts"
+    return Place("lake: state", f"{searched:,} objects: {what}{short}", tuple(hits))
+
+
+def left_tables(servers: Servers, pipeline: Pipeline, lake: str, covered: SliceRange) -> Place:
+    """Names the tables that have left the pipeline file and still hold rows of the slices."""
+    parameters = {
+        "pipeline": pipeline.name,
+        "lake": lake,
+        "targets": [target.table for target in pipeline.targets],
+        "start": int(covered.start.timestamp()),
+        "until": int(covered.end.timestamp()),
+    }
+    rows: dict[str, int] = {}
+    for server in servers:
+        for target, count in server.reached.rows(render("erase/left_tables"), parameters):
+            rows[target] = rows.get(target, 0) + int(count)
+    lines = (
+        f"table {table} is no longer in the pipeline file and has {count:,} rows of these slices, out of "
+        "which nobody is taken: delete the person's rows there, or drop the table"
+        for table, count in rows.items()
+    )
+    return Place("tables that left the pipeline file", f"{len(rows):,} by the ledger", tuple(lines))
+
+
+def table_place(
+    pipeline: Pipeline,
+    manifests: Mapping[Unit, Manifest],
+    found: Mapping[str, FoundUnit],
+    ledgers: Mapping[str, Ledger],
+) -> Place:
+    """Names the tables that still have rows of a unit as it was: of one that could not be loaded again, such
+    as a derived table whose source has expired. Pure."""
+    lines = []
+    for table, ledger in sorted(ledgers.items()):
+        old = [
+            unit
+            for unit, row in ledger.items()
+            if str(unit) in found and unit in manifests and manifests_in(row) - {manifests[unit].id}
+        ]
+        if old:
+            lines.append(
+                f"table {table} still has the rows of {len(old):,} units, {min(old)} … {max(old)}, as they "
+                "were before: it could not be loaded again; delete the person's rows there"
+            )
+    names = ", ".join(target.table for target in pipeline.targets) or "none"
+    return Place(
+        "tables", f"{names}: the units that held somebody are loaded again, misfits included", tuple(lines)
+    )
+
+
+def other_places(cleared: int | None) -> Iterator[Place]:
+    """Yields those that are not searched row by row. `cleared`: comments of columns that had evidence with
+    values and were rewritten; None: they were not looked at."""
+    yield Place("sluice.rejected", "misfits of these units are replaced by the load, and searched with them")
+    comments = "not searched: read them with DESCRIBE" if cleared is None else f"{cleared:,} were cleared"
+    yield Place("comments of columns", comments)
+    yield Place("Kafka", "not searched: `kafka` names the offsets, and until when they are there")
+    yield Place("copies outside of Sluice", "not searched: backups, exports, and tables that others fill")

@@ -1,0 +1,84 @@
+"""The loads after an erasure: of units whose tables may have rows of the files before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pendulum
+
+from sluice import crash_points
+from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Erase
+from sluice.errors import Conservation
+from sluice.flow import steps
+from sluice.flow.batch_loop import landed_before, run_batches
+from sluice.flow.erase.due import DueUnits, due_units
+from sluice.flow.erase.search import Tables
+from sluice.manifest import Manifest
+from sluice.plan.batches import spells
+from sluice.plan.plan import work_of
+from sluice.safe_text import Say
+from sluice.slices import SliceRange, Unit
+from sluice.state.additions import read_additions
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.ledger import Ledger
+from sluice.state.shard_ledgers import ledgers_of
+from sluice.state.status import UnitStatus, statuses
+from sluice.state.units import units_of
+
+
+@dataclass(frozen=True)
+class UnitLoads:
+    """What ClickHouse holds of some units, and has to load of them."""
+
+    pipeline: Pipeline
+    lake: Lake
+    say: Say
+
+    def due(self, manifests: Mapping[Unit, Manifest], holding: Collection[Unit]) -> DueUnits:
+        if not manifests:
+            return DueUnits()
+        boundaries = BoundaryLog(self.lake).read()
+        facts = (manifests, boundaries, manifests, self.ledgers(manifests), pendulum.now("UTC"))
+        unit_statuses = statuses(self.pipeline, *facts, additions=read_additions(self.lake))
+        return due_units(
+            unit_statuses, holding, set(units_of(self.pipeline, self._span(manifests), boundaries))
+        )
+
+    def load(self, token: str, due: Sequence[UnitStatus]) -> list[str]:
+        """Loads units by their own rules. Returns what verify finds wrong of their slices: the receipt says
+        it. Raises what loads raise."""
+        wrong: list[str] = []
+        if due:
+            units, work = [status.unit for status in due], work_of(due, "fill")
+            run_batches(self.pipeline, work, "fill", token, landed_before, self.say, only=units)
+            for spell in spells(sorted({unit.slice for unit in units})):
+                self.say(f"verify {spell}")
+                try:
+                    steps.publish_range(self.pipeline, spell, steps.verify_range(self.pipeline, spell))
+                except Conservation as error:
+                    wrong.append(str(error))
+        crash_points.reached(Erase.LOADED)
+        return wrong
+
+    def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
+        """Returns the rows and misfits committed now, by table. A rollup by event hour is left out: it
+        has no rows of a slice."""
+        by_hour = {t.table for t in self.pipeline.targets if t.rollup and t.rollup.grain == "hour"}
+        return {
+            name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
+            for name, ledger in (self.ledgers(manifests) if manifests else {}).items()
+            if name not in by_hour
+        }
+
+    def ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
+        with connect_shards(self.pipeline, READ_QUORUM) as servers:
+            return ledgers_of(servers, self.pipeline, self.lake.url, self._span(manifests))
+
+    def _span(self, manifests: Mapping[Unit, Manifest]) -> SliceRange:
+        starts = [unit.slice for unit in manifests]
+        return SliceRange(min(starts).start, max(starts).end, self.pipeline.slice)

@@ -1,0 +1,49 @@
+"""Which units a remake refuses by their manifests alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.flow.land.remake import refusal
+from sluice.manifest import Forgotten, LandedFile, Manifest, PartitionCount
+from tests.support.landing_world import pipeline
+
+
+def manifest(**changes) -> Manifest:
+    old = Manifest("p", "2026-01-01T00Z", "dc1", 1, "a", (), (), (), 10, {}, 0, rules="new")
+    return replace(old, **changes)
+
+
+BAD = LandedFile("_rejected/x", "a", None, "", 3, 1, "0")
+GONE = {"rejected": (BAD,), "forgotten": Forgotten(rejected="2028-01-01T00:00:00Z")}
+COUNTS = (PartitionCount("bids", 0, 10, 3),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"unparsed": {"no type": 3}, "counts": COUNTS, **GONE}, None),
+        ({"unparsed": {"no type": 3}, "counts": COUNTS, "rows": 9, **GONE}, None),
+        ({"unparsed": {"no type": 3}, **GONE}, "it forgot the bytes of 3 unparsed ones on 2028-01-01"),
+        (
+            {
+                "unparsed": {"no type": 1},
+                "rows": 9,
+                "rows_unparsed": {"no time": 2},
+                "counts": COUNTS,
+                **GONE,
+            },
+            "it forgot the bytes of 2 rejected elements of arrays on 2028-01-01",
+        ),
+        ({"rows": 9, "rows_unparsed": {"no time": 2}, "counts": COUNTS}, None),
+        ({"forgotten": Forgotten(lake="2028-01-01T00:00:00Z")}, "it forgot its files on 2028-01-01"),
+    ],
+)
+def test_what_the_lake_has_forgotten_is_remade_without_it_where_the_rest_is_whole(
+    changes: dict, why: str | None
+):
+    said = refusal(pipeline(), manifest(**changes))
+    assert (said or "").startswith(why or "") and (said is None) == (why is None)
+    assert why is None or "`--mode reland`" in (said or "") or "its files" in why
