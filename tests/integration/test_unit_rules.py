@@ -126,3 +126,18 @@ def test_rules_that_the_lake_lost_are_not_guessed(world: World):
     assert rows(world) == NAMED_OLD
     world.load(by(world, "person"), unit(), mode="reload")
     assert rows(world) == NAMED_NEW
+
+
+def test_a_column_that_the_table_got_later_stays_as_it_was(world: World):
+    """A repair fills it no more than the load did; verify compares the hour as it was loaded."""
+    land(world.lake, unit(), [event(passenger=f"p{n}", city=f"c{n}") for n in range(5)])
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    world.sql("ALTER TABLE {db}.rides ADD COLUMN city String, ADD COLUMN told String DEFAULT upper(rider)")
+    sql = "SELECT rider, city, told FROM {db}.rides ORDER BY ALL"
+    before = [(f"p{n}", "", f"P{n}") for n in range(5)]
+    assert world.sql(sql) == before
+    world.load(pipeline, unit(), mode="repair")
+    assert world.sql(sql) == before
+    world.load(pipeline, unit(), mode="reload")
+    assert world.sql(sql) == [(f"p{n}", f"c{n}", f"P{n}") for n in range(5)]

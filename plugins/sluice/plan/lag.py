@@ -206,7 +206,8 @@ class _Newest:
             for r in status.manifest.ranges if status.manifest else ():
                 part = _LandedPart(status.unit.slice, r.start, r.until)
                 landed.setdefault((status.unit.cluster, r.topic, r.partition, r.uuid), []).append(part)
-            for r in (r for r in status.ranges or () if r.topic in status.lacking):
+            topics = {topic.topic for topic in status.lacking}
+            for r in (r for r in status.ranges or () if r.topic in topics):
                 name = (status.unit.cluster, r.topic, r.partition, r.uuid)
                 lacking.setdefault(name, []).append((r.start, r.until))
         return cls(min((status.unit.slice.start for status in statuses), default=now), landed, lacking)

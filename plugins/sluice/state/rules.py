@@ -8,7 +8,7 @@ pipeline file says by then.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, Literal, TypeVar
@@ -82,12 +82,13 @@ class LandingRules:
 class TableRules:
     """How rows of the lake came into one table.
 
-    `columns`: the field of each column that isn't named like its field. `types` and `catch_all`: what was
-    routed to the table. `select` and `source`: of a derived table. `ddl`: the CREATE statements of the table,
-    of its views and of their tables, as they were when a load began.
+    `filled`: the columns that the load filled. `columns`: the field of each that isn't named like its field.
+    `types` and `catch_all`: what was routed to the table. `select` and `source`: of a derived table. `ddl`:
+    the CREATE statements of the table, of its views and of their tables, as they were when a load began.
     """
 
     table: str
+    filled: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     catch_all: bool = False
@@ -96,10 +97,14 @@ class TableRules:
     ddl: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, target: Target, target_table: TargetTable) -> TableRules:
-        """Returns the rules of a load that begins now."""
+    def of(
+        cls, target: Target, target_table: TargetTable, later: Collection[str] = frozenset()
+    ) -> TableRules:
+        """Returns the rules of a load that begins now, and fills all columns but `later` ones."""
+        filled = [column.name for column in target_table.columns if column.taken]
         return cls(
             table=target.table,
+            filled=tuple(sorted(name for name in filled if name not in later)),
             columns=dict(target.columns),
             types=tuple(sorted(target.types)),
             catch_all=target.catch_all,
@@ -108,10 +113,9 @@ class TableRules:
             ddl=target_table.ddl,
         )
 
-    def apply(self, target: Target, target_table: TargetTable) -> Target:
-        """Returns the target with the columns of these rules, as far as the table still has them. What is
-        routed to it stays what the pipeline file says now."""
-        present = {column.name for column in target_table.columns}
+    def apply(self, target: Target, present: Container[str]) -> Target:
+        """Returns the target with the columns of these rules, as far as they are `present` in the table. What
+        is routed to it stays what the pipeline file says now."""
         columns = {name: path for name, path in self.columns.items() if name in present}
         return target.model_copy(update={"columns": columns})
 

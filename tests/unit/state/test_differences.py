@@ -30,7 +30,7 @@ def found(
     manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
     rows: dict[str, LedgerRow] = {}
     if columns is not None:
-        table = write_rules(lake, TableRules("db.clicks", columns))
+        table = write_rules(lake, TableRules("db.clicks", columns=columns))
         rows["db.clicks"] = LedgerRow(UNITS[0], manifest.id, ("click",), 1, 1, 0, "", 1, rules=table)
     manifest = replace(manifest, traffic=traffic)
     return differs(now, manifest, rows, LandingRules.of(now, None), RulesReader(lake))

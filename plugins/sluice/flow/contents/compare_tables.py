@@ -13,7 +13,7 @@ from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.compare_floats import ParsedFloats
 from sluice.flow.contents.compare_views import ViewContents
-from sluice.flow.contents.later_columns import by_later_columns, notes_of
+from sluice.flow.contents.later_columns import LaterColumns
 from sluice.flow.contents.sampling import Sample
 from sluice.flow.contents.staged_load import Stage, Staged
 from sluice.flow.contents.sums import (
@@ -48,6 +48,7 @@ class TableContents:
     notes: list[str] = field(default_factory=list)
     moved: list[Unit] = field(default_factory=list)
     uncompared: list[tuple[Unit, str]] = field(default_factory=list)
+    later: LaterColumns = field(default_factory=LaterColumns)
 
 
 @dataclass(frozen=True)
@@ -61,38 +62,32 @@ class Comparing:
     def check(self, works: Sequence[LoadWork]) -> TableContents:
         """Compares every row and misfit of the units. Raises Busy, and what the client raises."""
         contents = TableContents()
-        groups = by_later_columns(self.stage, works, self.stage.ledger())
-        contents.notes += notes_of(self.stage.lake, self.stage, groups)
-        parts = [
-            (later, part)
-            for later, group in groups.items()
-            for same in by_rules(group).values()
-            for part in cut(same, MOST_ROWS, _MOST_UNITS)
-        ]
-        for number, (without, staged_works) in enumerate(parts):
+        ledger = self.stage.ledger()
+        groups = by_rules(_with_rules(work, ledger) for work in works).values()
+        parts = [part for group in groups for part in cut(group, MOST_ROWS, _MOST_UNITS)]
+        for number, staged_works in enumerate(parts):
             try:
-                self._check_each(staged_works, contents, without)
+                self._check_each(staged_works, contents)
             except TargetRefused as error:
                 contents.notes.append(f"table {self.stage.target.table} is not compared: {error}")
-                left = [work.unit for _, left_works in parts[number:] for work in left_works]
+                left = [work.unit for left_works in parts[number:] for work in left_works]
                 contents.uncompared += product(left, self._tables())
-                return contents
+                break
+        contents.notes += contents.later.notes(self.stage)
         return contents
 
-    def _check_each(
-        self, works: Sequence[LoadWork], contents: TableContents, without: frozenset[str]
-    ) -> None:
+    def _check_each(self, works: Sequence[LoadWork], contents: TableContents) -> None:
         """Compares the units together. Where one of them cannot be staged it compares halves of them, so that
         all others are compared."""
         try:
-            self._check(works, contents, without)
+            self._check(works, contents)
         except Conservation as error:
             if len(works) == 1:
                 self._uneven(works[0], error, contents)
                 return
             middle = len(works) // 2
             for half in (works[:middle], works[middle:]):
-                self._check_each(half, contents, without)
+                self._check_each(half, contents)
 
     def _tables(self) -> list[str]:
         """Returns the target's name, and those of its views' tables."""
@@ -105,8 +100,7 @@ class Comparing:
         """Compares some rows of one unit. Raises as `check`."""
         contents = TableContents()
         try:
-            [(without, works)] = by_later_columns(self.stage, [work], self.stage.ledger()).items()
-            self._check(works, contents, without, sample)
+            self._check([_with_rules(work, self.stage.ledger())], contents, sample)
         except Conservation as error:
             self._uneven(work, error, contents)
         return contents
@@ -123,13 +117,12 @@ class Comparing:
         self,
         works: Sequence[LoadWork],
         contents: TableContents,
-        without: frozenset[str],
         sample: Sample | None = None,
     ) -> None:
         client = self.stage.client
         reading, where, rows = sample or (None, ALL_ROWS, None)
         before = self.stage.ledger()
-        with self.stage.staged(works, reading, without) as staged:
+        with self.stage.staged(works, reading) as staged:
             comparison = compare(client, staged.target_table, self.stage.target.rollup is not None)
             staged_where = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
             target_sums, lake_sums = self._sums(staged, comparison, staged_where, by_column=False)
@@ -142,6 +135,7 @@ class Comparing:
             views = ViewContents(client, self.stage.pipeline, staged, self._anomaly)
             if reading is None and self.views:
                 views.check([work.unit for work in works], self.stage.target.rollup is not None)
+            contents.later.add(self.stage, works, staged.later)
         after = self.stage.ledger()
         moved = [work.unit for work in works if not _stood_still(work, before, after)]
         names = {(unit.slice.id, unit.cluster) for unit in moved}
@@ -245,6 +239,12 @@ class Comparing:
     def _notes(self, comparison: Comparison) -> Iterator[str]:
         for name, why in comparison.left_out:
             yield f"table {self.stage.target.table}: column {name} is not compared: {why}"
+
+
+def _with_rules(work: LoadWork, ledger: Mapping[Unit, LedgerRow]) -> LoadWork:
+    """Returns the work by the rules of the unit's last load."""
+    row = ledger.get(work.unit)
+    return work if row is None else replace(work, rules=row.rules)
 
 
 def _stood_still(work: LoadWork, before: Mapping[Unit, LedgerRow], after: Mapping[Unit, LedgerRow]) -> bool:

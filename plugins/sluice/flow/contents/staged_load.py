@@ -24,14 +24,12 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
-from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.destinations import staged_names
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.state.ledger import unit_of
@@ -46,13 +44,14 @@ class Staged:
     """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit.
 
     `view_tables`: by table of the target's views the temporary one that has every row which they give of
-    `rows`."""
+    `rows`. `later`: columns that the table has got since the units were loaded."""
 
     target_table: TargetTable
     rows: Sql
     misfits: Sql
     fence: Sql
     view_tables: Mapping[str, Sql]
+    later: frozenset[str] = frozenset()
 
 
 class Stage(LoadPlace):
@@ -63,21 +62,15 @@ class Stage(LoadPlace):
         self,
         works: Sequence[LoadWork],
         reading: Reading | None = None,
-        without: frozenset[str] = frozenset(),
     ) -> Iterator[Staged]:
-        """Yields the rows and misfits that a load of `works` gives by their rules, which are the same, of a
-        table
-        that had no columns `without`; the tables go at the end.
+        """Yields the rows and misfits that a load of `works` gives by their rules, which are the same; the
+        tables go at the end.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.
         """
         place = self.by_rules(works[0].rules)
-        target_table, filling = inspect_target(self.client, self.pipeline, place.target)
-        if without:
-            columns = [column for column in target_table.columns if column.name not in without]
-            paths = {name: path for name, path in place.target.columns.items() if name not in without}
-            filling = fill(columns, paths)
+        target_table, filling = place.inspect()
         client = self.client.reading(READ_QUORUM) if target_table.replicated else self.client
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
@@ -90,7 +83,8 @@ class Stage(LoadPlace):
             crash_points.reached(Verify.LISTED)
             _fill(staging, attempt)
             views = _view_rows(target_table, attempt)
-            yield Staged(target_table, attempt.staging, attempt.misfits, attempt.fence, views)
+            later = place.later(target_table)
+            yield Staged(target_table, attempt.staging, attempt.misfits, attempt.fence, views, later)
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
         finally:

@@ -196,9 +196,10 @@ class _Loading:
         number = 0
         while runs:
             works, number = runs.popleft(), number + 1
-            place = self._place.by_rules(works[0].rules)
-            target_table, filling = inspect_target(self.client, self.pipeline, place.target)
-            rules = write_rules(self.lake, TableRules.of(place.target, target_table))
+            place = self._place.by_rules(works[0].rules, every_column=self.mode == "refill")
+            target_table, filling = place.inspect()
+            later = place.later(target_table)
+            rules = write_rules(self.lake, TableRules.of(place.target, target_table, later))
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
             writer = Writer(

@@ -15,11 +15,12 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
-from sluice.flow.load.casts.columns import Filling
+from sluice.flow.load.casts.columns import Filling, fill
 from sluice.flow.load.rollups.staging import RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
 from sluice.flow.load.staging import Staging
+from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.state.ledger import Commits, committed
@@ -28,13 +29,14 @@ from sluice.state.rules import RulesReader
 
 @dataclass(frozen=True)
 class LoadPlace:
-    """`client` is of the shard that `placement` says."""
+    """`client` is of the shard that `placement` says. `filled`: the columns that are filled; None: all."""
 
     client: Client
     pipeline: Pipeline
     target: Target
     lake: Lake
     placement: Placement
+    filled: frozenset[str] | None = None
 
     def ledger(self) -> Commits:
         """Reads what is committed now, by unit."""
@@ -45,14 +47,12 @@ class LoadPlace:
         source = next(t for t in self.pipeline.targets if t.table == rollup.source)
         return committed(self.client, self.pipeline, self.lake.url, source)
 
-    def by_rules(self, digest: str) -> Self:
-        """Returns the place with its columns filled by the rules of an earlier load; an empty digest stands
-        for
-        the pipeline file's.
+    def by_rules(self, digest: str, every_column: bool = False) -> Self:
+        """Returns the place whose columns are filled by the rules of an earlier load; an empty digest stands
+        for the pipeline file's. `every_column`: also those that the table has got since.
 
         Raises TargetRefused if the lake doesn't have the rules."""
-        target_table = read_table(self.client, self.target.database, self.target.name) if digest else None
-        if target_table is None:
+        if not digest:
             return self
         rules = RulesReader(self.lake).table(digest)
         if rules is None:
@@ -61,7 +61,27 @@ class LoadPlace:
                 f"{self.lake.url} has no rules {digest}, by which hours of it were loaded",
                 "restore _rules/ from a copy, or run the hours with `--mode reload`: by the pipeline file",
             )
-        return replace(self, target=rules.apply(self.target, target_table))
+        target_table = read_table(self.client, self.target.database, self.target.name)
+        present = set() if target_table is None else {column.name for column in target_table.columns}
+        filled = None if every_column else frozenset(rules.filled)
+        return replace(self, target=rules.apply(self.target, present), filled=filled)
+
+    def inspect(self) -> tuple[TargetTable, Filling]:
+        """Returns the table as it is and how its columns are filled. Raises as `inspect_target`."""
+        target_table, filling = inspect_target(self.client, self.pipeline, self.target)
+        later = self.later(target_table)
+        if not later:
+            return target_table, filling
+        columns = [column for column in target_table.columns if column.name not in later]
+        # The DEFAULT of a later column is the server's own, as in the rows that were there before it.
+        plain = [replace(c, computed=False, reads=()) if c.name in later else c for c in target_table.columns]
+        return replace(target_table, columns=tuple(plain)), fill(columns, self.target.columns)
+
+    def later(self, target_table: TargetTable) -> frozenset[str]:
+        """Returns the columns that the table has got since the load whose rules these are."""
+        if self.filled is None or self.target.rollup is not None:
+            return frozenset()
+        return frozenset(column.name for column in target_table.columns if column.taken) - self.filled
 
     def staging(
         self,
