@@ -22,12 +22,11 @@ _MERGING = re.compile("Summing|Aggregating|Coalescing|Graphite")  # also of stag
 
 @dataclass(frozen=True)
 class ParsedFloats:
-    """The `staged` rows of a target that had no columns `without`."""
+    """The `staged` rows of a target."""
 
     stage: Stage
     staged: Staged
     comparison: Comparison
-    without: frozenset[str]
 
     def check(
         self, works: Sequence[LoadWork], rows: pa.Table | None, anomaly: Callable[[Unit], partial[Anomaly]]
@@ -36,13 +35,13 @@ class ParsedFloats:
 
         Raises what the client raises; who reads the lake's files says which cannot be read.
         """
-        target = self.stage.target
+        target = self.staged.target
         files = [(work, file) for work in works for file in work.files if file.type is not None]
         merging = _MERGING.search(self.staged.target_table.engine)
         if merging or target.counted or target.rollup is not None or not files:
             return
         work, file = files[0]
-        columns = [one for one in self.comparison.columns if one.name not in self.without]
+        columns = [one for one in self.comparison.columns if one.name not in self.staged.later]
         try:
             sampled = first_rows(self.stage.lake, file, 0, MOST_ROWS) if rows is None else rows
             floats = float_columns(target, columns)

@@ -128,7 +128,7 @@ class Comparing:
             target_sums, lake_sums = self._sums(staged, comparison, staged_where, by_column=False)
             wrong = units_that_differ(target_sums, lake_sums)
             anomalies = list(self._values(staged, comparison, staged_where, wrong))
-            parsed = ParsedFloats(self.stage, staged, comparison, without)
+            parsed = ParsedFloats(self.stage, staged, comparison)
             anomalies += parsed.check(works, rows, self._anomaly)
             if reading is None and self.stage.target.rollup is None:
                 anomalies += self._misfits(staged)

@@ -44,13 +44,15 @@ class Staged:
     """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit.
 
     `view_tables`: by table of the target's views the temporary one that has every row which they give of
-    `rows`. `later`: columns that the table has got since the units were loaded."""
+    `rows`. `target` has the columns of the units' rules; `later`: columns that the table has got
+    since the units were loaded."""
 
     target_table: TargetTable
     rows: Sql
     misfits: Sql
     fence: Sql
     view_tables: Mapping[str, Sql]
+    target: Target
     later: frozenset[str] = frozenset()
 
 
@@ -84,7 +86,9 @@ class Stage(LoadPlace):
             _fill(staging, attempt)
             views = _view_rows(target_table, attempt)
             later = place.later(target_table)
-            yield Staged(target_table, attempt.staging, attempt.misfits, attempt.fence, views, later)
+            yield Staged(
+                target_table, attempt.staging, attempt.misfits, attempt.fence, views, place.target, later
+            )
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
         finally:
