@@ -25,8 +25,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from sluice.errors import WouldReject
+from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import client_of
-from tests.support.history_model import HOURS, FileNow, Model
+from tests.support.history_model import HOURS, PEOPLE, TOPICS, FileNow, Model
 from tests.support.history_world import HistoryWorld, logs
 from tests.support.landing_world import hours
 
@@ -68,10 +70,39 @@ class History(RuleBasedStateMachine):
         self.world.run(mode, hours(span[1] - span[0], span[0]))
         getattr(self.model, mode)(range(*span))
 
-    @rule(span=SPANS, mode=st.sampled_from(["reland", "remake"]))
-    def again(self, span: tuple[int, int], mode: str) -> None:
-        self.world.run(mode, hours(span[1] - span[0], span[0]))
-        getattr(self.model, mode)(range(*span))
+    @rule(topics=st.sampled_from([TOPICS, TOPICS[:1]]))
+    def choose_topics(self, topics: tuple[str, ...]) -> None:
+        self.says(topics=frozenset(topics))
+
+    @rule(span=SPANS)
+    def reland(self, span: tuple[int, int]) -> None:
+        self.world.run("reland", hours(span[1] - span[0], span[0]))
+        self.model.reland(range(*span))
+
+    @rule(span=SPANS)
+    def remake(self, span: tuple[int, int]) -> None:
+        """A remake with a yes takes rows out that the file can't read any more."""
+        self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=True)
+        self.model.remake(range(*span))
+
+    @rule(hour=st.integers(0, HOURS - 1))
+    def remake_without_a_yes(self, hour: int) -> None:
+        if self.model.loses(hour):
+            with pytest.raises(WouldReject):
+                self.world.run("remake", hours(1, hour))
+        else:
+            self.world.run("remake", hours(1, hour))
+            self.model.remake(range(hour, hour + 1))
+
+    @rule(person=st.sampled_from(PEOPLE))
+    def erase(self, person: str) -> None:
+        self.world.erase(person)
+        self.model.erase(person)
+
+    @rule(span=SPANS)
+    def retry(self, span: tuple[int, int]) -> None:
+        self.world.retry(hours(span[1] - span[0], span[0]))
+        self.model.retry(range(*span))
 
     @precondition(lambda self: self.model.clicks())
     @rule(data=st.data())
@@ -102,7 +133,12 @@ class History(RuleBasedStateMachine):
     def verify(self) -> None:
         """What the model calls right is right for verify, too."""
         landed = {f"2026-01-01T{hour:02}Z" for hour in self.model.units}
-        assert [a for a in self.world.findings() if a.slice in landed] == []
+        lacking = {
+            f"2026-01-01T{h:02}Z" for h, u in self.model.units.items() if self.model.file.topics - u.topics
+        }
+        found = [a for a in self.world.findings() if a.slice in landed]
+        assert [a for a in found if a.kind is not AnomalyKind.LACKING] == []
+        assert {a.slice for a in found} == lacking
 
 
 @pytest.fixture

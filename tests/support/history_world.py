@@ -16,6 +16,9 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.compare import auditor
+from sluice.flow.erase.erase import Eraser
+from sluice.flow.erase.erasure_request import ErasureRequest, Where
+from sluice.flow.land.amend.retry_unit import UnitRetry
 from sluice.flow.land.land import land
 from sluice.flow.steps import load_table
 from sluice.flow.verify.anomaly import Anomaly
@@ -93,15 +96,38 @@ class HistoryWorld:
             }
         )
 
-    def run(self, mode: str, slices: SliceRange) -> None:
+    def run(self, mode: str, slices: SliceRange, accept_loss: bool = False) -> None:
         """What `sluice run` does, up to the loads. Raises what the steps raise."""
         pipeline, token = self.pipeline(), uuid.uuid4().hex
         self.kafka.resolve(pipeline, self.lake, slices)
         refuse_forgotten(pipeline, survey(pipeline, slices), mode, None)
         engine = InProcess(self.kafka)
-        land(pipeline, self.lake, slices, mode, token, engine, lambda _: None, self.kafka.topics_of)
+        topics_of = self.kafka.topics_of
+        land(pipeline, self.lake, slices, mode, token, engine, lambda _: None, topics_of, accept_loss)
+        self.load(slices, mode, token)
+
+    def load(self, slices: SliceRange, mode: str, token: str = "") -> None:
+        pipeline = self.pipeline()
         for target in pipeline.targets:
             load_table(pipeline, target.table, slices, mode, token, lambda _: None)
+
+    def retry(self, slices: SliceRange) -> None:
+        """What `sluice rejected --retry` does to each unit of the range that has rejected records."""
+        pipeline, token = self.pipeline(), uuid.uuid4().hex
+        for unit, manifest in read_manifests(self.lake, units_in(self.lake, slices)).items():
+            if manifest.held_rejected:
+                UnitRetry(pipeline, self.lake).retry(unit, manifest, pendulum.now("UTC"))
+        self.load(slices, "retry", token)
+
+    def erase(self, person: str) -> None:
+        """What `sluice erase` does."""
+        request = ErasureRequest(
+            (Where(("uid",), person),), SliceRange(START, START.add(hours=HOURS)), "ticket", "me"
+        )
+        eraser = Eraser(self.pipeline(), self.lake, request, lambda _: None)
+        _, searched = eraser.plan()
+        number, known = eraser.ask()
+        assert eraser.erase(number, known, searched) == []
 
     def findings(self) -> list[Anomaly]:
         """What verify finds in counts and contents of all that has landed."""
