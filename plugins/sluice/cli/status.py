@@ -136,7 +136,11 @@ def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind
         yield text_of(rejected, style="yellow")
     if (balance := balance_of(spec, statuses)).landed:
         yield text_of(str(balance))
-    for line in (*missing_lines(spec, statuses), *status_lines.lacking(spec, statuses)):
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.rule_differences import rule_lines
+
+    differences = rule_lines(spec, open_lake(spec), statuses)
+    for line in (*missing_lines(spec, statuses), *status_lines.lacking(spec, statuses), *differences):
         yield text_of(line)
     yield from lag.lines(behind)
 

@@ -104,6 +104,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     from sluice.clients.lake.open import open_lake
     from sluice.flow.contents.accepted import accept as accept_missing
     from sluice.flow.contents.compare import auditor
+    from sluice.flow.rule_differences import rule_lines
     from sluice.flow.verify import audit as verification
     from sluice.flow.verify.causes import causes_of
     from sluice.flow.verify.verdict_store import note_verified, opened_all
@@ -118,7 +119,8 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     compared = contents_auditor.whole(statuses) if scope.contents else contents_auditor.fields(statuses)
     accepted = accept_missing(open_lake(spec), compared.anomalies) if accept else []
     anomalies = [*anomalies, *(anomaly for anomaly in compared.anomalies if anomaly not in accepted)]
-    notes = [*notes, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
+    differences = rule_lines(spec, open_lake(spec), statuses)
+    notes = [*notes, *differences, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:
         now, left_out = pendulum.now("UTC"), compared.uncompared
         note_verified(open_lake(spec), slices, statuses, anomalies, now, compared.covered, pending, left_out)

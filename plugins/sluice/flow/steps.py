@@ -27,7 +27,6 @@ from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.counted_landing import counted_landing
 from sluice.flow.freshness import note_freshness
-from sluice.flow.land.rules_now import rules_now
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
 from sluice.flow.load.evolve.forecast import new_columns
@@ -39,16 +38,17 @@ from sluice.flow.publish.proven_hours import proven_hours as proven_hours
 from sluice.flow.publish.publish import publish_range as publish_unobserved
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
+from sluice.flow.rule_differences import rule_lines
 from sluice.flow.verify.anomaly import QUIET_KINDS, AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.run_error import error_of
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import meter, sink
-from sluice.plan.dry_run import DryRun, landed_by_other_rules
+from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
 from sluice.plan.mask_lines import mask_lines
-from sluice.plan.modes import mode_of
+from sluice.plan.modes import CHANGES_RULES, mode_of
 from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
 from sluice.plan.waiting import waiting
 from sluice.safe_text import Say, line
@@ -243,5 +243,6 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     statuses = narrowed(pipeline, previewed.statuses, tables)
     work, mask = work_of(statuses, mode), tuple(mask_lines(pipeline, statuses))
     time, new = estimated_time(pipeline, work), new_columns(pipeline, statuses, mode_of(mode), tables)
-    other = landed_by_other_rules(statuses, rules_now(pipeline)) if mode == "fill" and tables is None else 0
+    kept = mode not in CHANGES_RULES and tables is None
+    other = rule_lines(pipeline, open_lake(pipeline), statuses) if kept else []
     return DryRun(statuses, previewed.unreachable, mode, pipeline.on_expired, work, time, new, mask, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.current import lacking, targets_of
@@ -12,6 +12,8 @@ from sluice.page.cells import Cell
 from sluice.page.models import CauseRow, RepairRow
 from sluice.page.slice_models import FailedTry, Finding, RunRow, TaskRow
 from sluice.safe_text import visible
+from sluice.slices import Unit
+from sluice.state.differences import Difference
 from sluice.state.row_balance import without_table
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -31,7 +33,8 @@ _ABOUT = frozenset({ProblemKind.UNAVAILABLE, ProblemKind.TABLE})
 @dataclass(frozen=True)
 class SliceFacts:
     """All that is known of one hour. `gone`: target tables that are not there; `paused`: whether the hourly
-    DAG is, None where Airflow has none; `alarms`: what the watch has seen."""
+    DAG is, None where Airflow has none; `alarms`: what the watch has seen; `differences`: the rules of each
+    unit that aren't the pipeline file's."""
 
     pipeline: Pipeline
     cell: Cell
@@ -41,6 +44,7 @@ class SliceFacts:
     alarms: Sequence[Alarm] = ()
     gone: Collection[str] = ()
     paused: bool | None = False
+    differences: Mapping[Unit, Sequence[Difference]] = field(default_factory=dict)
 
 
 def tone_of(cell: Cell) -> str:
@@ -215,6 +219,13 @@ def _left_out(facts: SliceFacts) -> Iterator[Finding]:
             message = f"It {visible(status.lacks)}: the pipeline file names it since then."
             yield Finding(
                 tone=_WARN, title=f"{cluster}: topics", message=message, repair=_repair(facts, "reland")
+            )
+        for difference in facts.differences.get(status.unit, ()):
+            yield Finding(
+                tone=_NONE,
+                title=f"{cluster}: rules",
+                message=f"It has another {visible(difference.rule)} than the pipeline file.",
+                advice=f"nothing is wrong: a `{difference.mode}` applies the pipeline file to it",
             )
         if lost := sum(loss.until - loss.start for loss in manifest.lost):
             message = f"{lost:,} offsets had expired in Kafka when it landed: nothing brings them back."

@@ -22,7 +22,7 @@ MOST_LINES = 500
 class DryRun:
     """`statuses` has every unit of the range; `work` and `time` are of all with work. `silent` has the error
     of each cluster that did not answer. `new_columns` has a line for each column that `evolve: add` would
-    add, `mask` what is masked. `outdated`: how many units landed by other rules than now."""
+    add, `mask` what is masked, `differences` for each rule in which units differ from the pipeline file."""
 
     statuses: Sequence[UnitStatus]
     silent: Mapping[str, SluiceError]
@@ -32,7 +32,7 @@ class DryRun:
     time: TimeEstimate
     new_columns: Sequence[str] = ()
     mask: Sequence[str] = ()
-    outdated: int = 0
+    differences: Sequence[str] = ()
 
     def does(self, status: UnitStatus) -> str:
         return action(status, self.mode, self.on_expired)
@@ -57,9 +57,7 @@ class DryRun:
             {s.unit.slice for s in self.statuses if s.later and s.state.done} if self.mode == "fill" else ()
         )
         some = f"{len(lacking):,} slice lacks" if len(lacking) == 1 else f"{len(lacking):,} slices lack"
-        hints = [f"{some} columns that were added: --mode refill"] if lacking else []
-        other = f"{self.outdated:,} units landed by other rules than the file has now: --mode remake"
-        return [*hints, *([other] if self.outdated else [])]
+        return [*([f"{some} columns that were added: --mode refill"] if lacking else []), *self.differences]
 
     @property
     def facts(self) -> dict[str, int | str]:
@@ -92,8 +90,6 @@ def unit_line(status: UnitStatus, does: str) -> str:
     """Formats unit, state, action, offsets, reads, what Kafka no longer has."""
     expired = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
     lacking = f", {status.lacks}: reland brings it" if status.lacking else ""
-    if status.uncounted:
-        lacking += f", not counted as the file says for {', '.join(status.uncounted)} (remake counts it)"
     if status.forgotten_on and status.state is not UnitState.FORGOTTEN:
         lacking += f", files forgotten on {status.forgotten_on[:10]}"
     gone = sum(status.manifest.forgotten_by_reason().values()) if status.manifest else 0
@@ -140,9 +136,3 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
         "forgotten": status.forgotten_on,
         "unparsed_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},
     }
-
-
-def landed_by_other_rules(statuses: Iterable[UnitStatus], now: str) -> int:
-    """Counts the units of which the manifest names other rules than those of now."""
-    manifests = (s.manifest for s in statuses if s.manifest and not s.gone)
-    return sum(1 for manifest in manifests if manifest.rules and manifest.rules != now)

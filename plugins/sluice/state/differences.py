@@ -65,7 +65,11 @@ def differs(
 def _landing(manifest: Manifest, now: LandingRules, rules: RulesReader) -> Iterator[Difference]:
     landed = rules.landing(manifest.rules)
     for rule in fields(LandingRules) if landed is not None else ():
-        if getattr(landed, rule.name) != getattr(now, rule.name):
+        before, after = getattr(landed, rule.name), getattr(now, rule.name)
+        # What a rule of the mask has hidden stays hidden, also when the file no longer has the rule.
+        if rule.name == "mask" and after.items() <= before.items():
+            continue
+        if before != after:
             yield Difference(_KEYS.get(rule.name, rule.name), "remake")
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from sluice.flow import batch_loop, steps
 from sluice.manifest import Manifest
-from sluice.plan.dry_run import landed_by_other_rules
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import work_of
 from sluice.slices import Unit
@@ -18,12 +17,6 @@ from tests.support.landing_world import hours, pipeline
 def status(unit: Unit, rules: str) -> UnitStatus:
     manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=rules)
     return UnitStatus(unit, UnitState.COMPLETE, (), (), manifest, {}, (), 1)
-
-
-def test_a_plan_counts_the_units_that_landed_by_other_rules():
-    units = [Unit(slice_, "dc1") for slice_ in hours(4)]
-    found = [status(unit, own) for unit, own in zip(units, ["other", "now", "", "other"], strict=True)]
-    assert landed_by_other_rules(found, "now") == 2
 
 
 def test_a_run_over_some_units_loads_these_and_verifies_their_slices(monkeypatch: pytest.MonkeyPatch):

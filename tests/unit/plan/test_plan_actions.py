@@ -201,18 +201,16 @@ def test_a_line_says_state_action_and_size():
     )
 
 
-def test_a_line_says_what_is_lost_lacking_and_not_counted():
+def test_a_line_says_what_is_lost_and_lacking():
     found = status(
         UnitState.EXPIRED,
         losses=LOSSES,
         lacking=(LackingTopic("wins", 25), LackingTopic("views", None)),
-        uncounted=("e.traffic", "e.more"),
     )
     assert unit_line(found, action(found, "fill", "land_rest")) == (
         "2026-11-20T00Z/dc1: expired → land what is left and load; 5,500 offsets, 3 reads, "
         "Kafka no longer has bids/0 [5, 9); at most wins/3 [0, 4), "
-        "lacks topics wins (25 offsets), views: reland brings it, "
-        "not counted as the file says for e.traffic, e.more (remake counts it)"
+        "lacks topics wins (25 offsets), views: reland brings it"
     )
 
 

@@ -53,6 +53,12 @@ def test_each_rule_of_a_landing_is_named_as_in_the_file(now: dict[str, Any], rul
     assert found(pipeline(), pipeline(**now)) == tuple(Difference(rule, "remake") for rule in rules)
 
 
+def test_a_rule_of_the_mask_that_the_file_lost_makes_no_difference():
+    hidden = pipeline(mask={"ip": "drop", "name": "keep_first"})
+    assert found(hidden, pipeline(mask={"ip": "drop"})) == ()
+    assert found(hidden, pipeline()) == ()
+
+
 def test_counts_that_the_file_asks_for_otherwise():
     spec = pipeline(**COUNTS)
     counted = Traffic("db.traffic", {"country": "country"}, (), {}, ())

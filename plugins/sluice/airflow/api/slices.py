@@ -22,6 +22,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
+from sluice.flow.rule_differences import rule_differences
 from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import rejected_samples
@@ -78,6 +79,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
         alarms,
         gone,
         paused_dags(session, [pipeline]).get(pipeline.name),
+        rule_differences(pipeline, lake, snapshot.statuses),
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
     view = slice_view(facts, slice_, hour, noted, now).model_copy(update=_counts(pipeline, slice_, snapshot))

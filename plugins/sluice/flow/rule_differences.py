@@ -1,0 +1,41 @@
+"""Reads in what landed units differ from the pipeline file: the adapter of `sluice.state.differences`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline
+from sluice.slices import Unit
+from sluice.state.differences import Difference, difference_lines, differs
+from sluice.state.rules import LandingRules, RulesReader
+from sluice.state.status import UnitStatus
+
+
+def rule_differences(
+    pipeline: Pipeline, lake: Lake, statuses: Iterable[UnitStatus]
+) -> dict[Unit, tuple[Difference, ...]]:
+    """Returns the differences of each landed unit that a run can still change.
+
+    Raises SchemaRefused, and what the lake raises.
+    """
+    now, rules = LandingRules.of(pipeline, _schema(pipeline)), RulesReader(lake)
+    return {
+        status.unit: differs(pipeline, status.manifest, status.tables, now, rules)
+        for status in statuses
+        if status.manifest is not None and not status.gone and not status.forgotten_on
+    }
+
+
+def rule_lines(pipeline: Pipeline, lake: Lake, statuses: Iterable[UnitStatus]) -> list[str]:
+    """Returns a line for each difference. Raises as `rule_differences`."""
+    return difference_lines(rule_differences(pipeline, lake, statuses))
+
+
+def _schema(pipeline: Pipeline) -> bytes | None:
+    if pipeline.event.format.schema_file is None:
+        return None
+    # The clients of schemas take half a second to load: only for a pipeline that has one.
+    from sluice.flow.land.task.decoding import schema_of
+
+    return schema_of(pipeline.event)
