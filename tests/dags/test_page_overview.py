@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -75,7 +76,7 @@ def test_kafka_is_asked_once_in_a_while_whoever_looks(
 
     def ask(pipeline) -> Lag:
         asked.append(pipeline.name)
-        return Lag("now", [part(7, 100, 1.5)], [])
+        return Lag("now", [replace(part(7, 100, 1.5), lacking=2, outside=5)], [])
 
     monkeypatch.setattr(cards, "lag", ask)
     monkeypatch.setattr(card_lag, "lags", TimedCache(FRESH_SECONDS))
@@ -83,7 +84,8 @@ def test_kafka_is_asked_once_in_a_while_whoever_looks(
         airflow_app.get("/sluice/api/pipelines/ads/lag-now", headers=login(role)).json()
         for role in ("viewer", "admin")
     ]
-    assert answers == [{"at": "now", "records": 7, "seconds": 100, "rate": 1.5, "gone": 0, "errors": []}] * 2
+    counts = {"records": 7, "gone": 0, "lacking": 2, "outside": 5}
+    assert answers == [{"at": "now", "seconds": 100, "rate": 1.5, "errors": [], **counts}] * 2
     assert asked == ["ads"]
 
 
