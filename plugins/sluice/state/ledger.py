@@ -19,7 +19,8 @@ class LedgerRow:
 
     `sharding` is the stamp of sharding.py. On a shard rows and misfits are its own share of those
     landed; `shares` are the shards' rows in the row of the whole unit (shard_ledgers.py), whose `generation`
-    is the sum of theirs: another commit on any shard is another sum.
+    is the sum of theirs: another commit on any shard is another sum. `left`: shards that hold a part of the
+    unit by the placement of its rows, and that the pipeline file does not list any more.
     """
 
     unit: Unit
@@ -32,6 +33,7 @@ class LedgerRow:
     generation: int
     sharding: str = ""
     shares: tuple[tuple[str, LedgerRow | None], ...] = ()
+    left: tuple[str, ...] = ()
 
     @property
     def lacking(self) -> tuple[str, ...]:

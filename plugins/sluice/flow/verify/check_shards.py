@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.current import units_of
-from sluice.flow.verify.facts import TableFacts, VerifyFacts
+from sluice.flow.verify.current import committed
+from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
 
 
 def check_shards(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for part in facts.shards:
-        for unit in sorted(units_of(facts, part.table)):
+        for unit in sorted(status.unit for status, _ in committed(facts, part.table)):
             command = repairs.reload(unit.slice)
             for anomaly in _share(part, unit):
                 yield replace(
@@ -48,12 +48,25 @@ def _share(part: TableFacts, unit: Unit) -> Iterator[Anomaly]:
 
 def _left(facts: VerifyFacts) -> Iterator[Anomaly]:
     for left in facts.left:
+        only_there = f", {left.forgotten:,} hours of them there alone" if left.forgotten else ""
         yield Anomaly(
             AnomalyKind.LEFT,
             expected="no rows: the pipeline file does not list the shard any more",
-            seen=f"{left.rows:,} rows",
-            advice=f"when the hours are complete on the other shards, DROP TABLE {left.table} SYNC on "
-            f"connection {left.connection}; a Distributed table must not read it any more",
+            seen=f"{left.rows:,} rows{only_there}",
+            advice=_advice(left),
             table=left.table,
             shard=left.shard,
         )
+
+
+def _advice(left: LeftRows) -> str:
+    if left.forgotten:
+        return (
+            f"rows of {left.forgotten:,} forgotten hours are on a shard that left the file: list "
+            f"{left.shard} (connection {left.connection}) under `clickhouse.shards` again: the lake does not "
+            "have them any more"
+        )
+    return (
+        f"when the hours are complete on the other shards, DROP TABLE {left.table} SYNC on connection "
+        f"{left.connection}; a Distributed table must not read it any more"
+    )

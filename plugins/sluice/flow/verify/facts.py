@@ -94,12 +94,14 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class LeftRows:
-    """Rows that a shard still holds of a table, although it has left the pipeline file's list."""
+    """Rows that a shard still holds of a table, although it has left the pipeline file's list. `forgotten`:
+    of so many units they are nowhere else, because the lake has forgotten the files."""
 
     shard: str
     connection: str
     table: str
     rows: int
+    forgotten: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,14 @@ from itertools import chain
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.errors import (
+    UNKNOWN_DATABASE,
+    UNKNOWN_IDENTIFIER,
+    UNKNOWN_TABLE,
+    ServerError,
+)
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.sharding import placement_in
 from sluice.clients.clickhouse.shards import Server, Servers
 from sluice.clients.clickhouse.sql import render, table
 from sluice.clients.connections.find import find
@@ -20,11 +25,12 @@ from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Unavailable, WrongUse
 from sluice.flow.verify.facts import ByType, LeftRows, TableFacts
+from sluice.flow.verify.read_lake import read_all
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.known_shards import left
-from sluice.state.ledger import LedgerRow, unit_of
+from sluice.state.ledger import LedgerRow, committed, unit_of
 from sluice.state.shard_ledgers import merge
 
 Ledger = Mapping[Unit, LedgerRow]
@@ -44,7 +50,7 @@ def read_shards(
     def part(server: Server) -> TableFacts:
         client, shard = server.reached, server.shard
         facts = read_target(client, pipeline, target, ledgers[shard.name], span)
-        away = _misplaced(client, pipeline, target, server, span)
+        away = _misplaced(client, pipeline, target, ledgers[shard.name], span)
         return replace(facts, shard=shard.name, misplaced=away)
 
     parts = tuple(each(part, servers))
@@ -86,18 +92,33 @@ def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> Mapping[Unit, ByType]:
 
 
 def _misplaced(
-    client: Client, pipeline: Pipeline, target: Target, server: Server, span: SliceSpan
+    client: Client, pipeline: Pipeline, target: Target, ledger: Ledger, span: SliceSpan
 ) -> dict[Unit, int]:
-    """Returns how many rows belong on other shards, by unit; none where the table lacks the column for it."""
-    placement = placement_of(pipeline.clickhouse, server.shard, target.table)
+    """Returns how many rows belong on other shards, by unit, as its ledger row says where they belong; none
+    where the table lacks the column for it."""
     target_table = read_table(client, target.database, target.name)
-    if target_table is None or (
-        placement.by_partition and "_partition" not in {c.name for c in target_table.columns}
-    ):
+    if target_table is None:
         return {}
-    own_rows = placement.own_record if placement.by_partition else placement.own_row
-    rows = client.rows(render("verify/misplaced", table=table(target.table), own=own_rows), span.parameters)
-    return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
+    columns = {column.name for column in target_table.columns}
+    away: dict[Unit, int] = {}
+    for stamp in sorted({row.sharding for unit, row in ledger.items() if span.holds(unit)}):
+        placement = placement_in(stamp)
+        if placement.alone or (placement.by_partition and "_partition" not in columns):
+            continue
+        own_rows = placement.own_record if placement.by_partition else placement.own_row
+        sql = render("verify/misplaced", table=table(target.table), own=own_rows)
+        try:
+            rows = client.rows(sql, span.parameters)
+        except ServerError as error:
+            # What placed them then may read a column that the table has lost since.
+            if error.code != UNKNOWN_IDENTIFIER or placement.sharding == pipeline.clickhouse.sharding(
+                target.table
+            ):
+                raise
+            continue
+        found = {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
+        away |= {u: count for u, count in found.items() if u in ledger and ledger[u].sharding == stamp}
+    return away
 
 
 def read_left(
@@ -112,10 +133,12 @@ def read_left(
                 say(f"shard {shard} has left the list, and cannot be read: {error}")
                 continue
             with closing(client):
-                yield from _held(client, pipeline.chosen(tables), shard, conn_id)
+                yield from _held(client, pipeline, lake, pipeline.chosen(tables), shard, conn_id)
 
 
-def _held(client: Client, targets: Sequence[Target], shard: str, conn_id: str) -> Iterator[LeftRows]:
+def _held(
+    client: Client, pipeline: Pipeline, lake: Lake, targets: Sequence[Target], shard: str, conn_id: str
+) -> Iterator[LeftRows]:
     for target in targets:
         try:
             [(rows,)] = client.rows(render("clickhouse/count_table", table=table(target.table)))
@@ -124,4 +147,15 @@ def _held(client: Client, targets: Sequence[Target], shard: str, conn_id: str) -
                 raise
             continue
         if rows:
-            yield LeftRows(shard, conn_id, target.table, rows)
+            yield LeftRows(shard, conn_id, target.table, rows, _only_there(client, pipeline, lake, target))
+
+
+def _only_there(client: Client, pipeline: Pipeline, lake: Lake, target: Target) -> int:
+    """Returns how many units have rows there that nothing can bring elsewhere: their files are forgotten."""
+    ledger = committed(client, pipeline, lake.url, target)
+    held = [unit for unit, row in ledger.items() if row.rows + row.misfits]
+    manifests, unreadable = read_all(lake, held)
+    forgotten = [
+        u for u, manifest in manifests.items() if manifest.forgotten_on and ledger[u].manifest == manifest.id
+    ]
+    return len(forgotten) + len(unreadable)
