@@ -31,6 +31,7 @@ from sluice.flow.verify.settling import Settled, TwoReads
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.departed_tables import departed_tables
 from sluice.state.erasures.erasure_progress import unerased
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses
@@ -165,6 +166,7 @@ def read_facts(
         for target in pipeline.chosen(scope.tables):
             say(f"counting {target.table}")
             counted.append(read_shards(servers, pipeline, target, shard_ledgers[target.table], span))
+        departed = departed_tables([server.reached for server in servers], pipeline, lake.url)
     return VerifyFacts(
         pipeline,
         slices,
@@ -178,4 +180,5 @@ def read_facts(
         tuple(part for _, parts in counted for part in parts),
         tuple(read_left(pipeline, lake, say, scope.tables)),
         unerased(lake, manifests),
+        departed,
     )

@@ -9,7 +9,8 @@ from sluice.flow.verify.facts import TableFacts, VerifyFacts
 
 
 def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
-    """Yields a line for each table of a view that is not compared, or whose rows a TTL may have deleted.
+    """Yields a line for each table of a view that is not compared, whose rows a TTL may have deleted, or that
+    the pipeline file no longer names.
 
     `contents`: the tables of views are compared row by row, and that comparison has its own notes.
     """
@@ -25,6 +26,7 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
             f"the lake has forgotten the bytes of {sum(counts):,} unparsed records of {len(counts):,} units: "
             "they are counted, and no file has them"
         )
+    yield from (f"{departed}: {departed.remedy}" for departed in facts.departed)
     for table in facts.tables:
         yield from () if contents else table.notes
         if not table.expiring and table.aged is None:
