@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sluice.doctor.check import Level
+from sluice.doctor.clickhouse import clickhouse_checks
+from sluice.flow.verify.audit import audit
+from sluice.slices import SliceRange
 from sluice.state.departed_tables import DepartedTable, departed_tables
-from tests.integration.landed import World, client_of, event, land, unit
+from tests.integration.landed import START, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
 
@@ -33,5 +37,13 @@ def test_a_table_that_left_the_file_is_known_by_its_rows(world: World) -> None:
     left = DepartedTable(f"{world.database}.views", units=2, rows=2, misfits=2)
     assert departed_tables([world.client], one, url) == (left,)
     assert departed_tables([world.client], one, f"{url}-of-another") == ()
+    said = f"table {left.name} has 2 rows and 2 misfits of this pipeline and is no longer in the file"
+    notes = audit(one, SliceRange(START, START.add(hours=2))).notes
+    assert [note for note in notes if said in note] == [f"{said}: {left.remedy}"]
+    checks = clickhouse_checks(world.client, one, url, lambda target: "")
+    assert [(c.place, c.finding) for c in checks if c.level is Level.WARN and "longer" in c.finding] == [
+        (left.name, said)
+    ]
+    assert not [note for note in audit(both, SliceRange(START, START.add(hours=2))).notes if said in note]
     world.sql("DROP TABLE {db}.views SYNC")
     assert departed_tables([world.client], one, url) == ()

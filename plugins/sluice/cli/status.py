@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pendulum
 import typer
@@ -38,6 +39,9 @@ from sluice.state.ledger import LedgerRow
 from sluice.state.rejected_total import rejected_by_reason, rejected_words
 from sluice.state.row_balance import balance_of, without_table
 from sluice.state.status import UnitStatus
+
+if TYPE_CHECKING:
+    from sluice.state.departed_tables import DepartedTable
 
 _MOST_TYPES = 8
 _OTHER_LINES, _FEWEST = 14, 6  # of a terminal: all but the hours, and the hours that are shown anyway
@@ -83,11 +87,11 @@ def status(
     if watch:
         return _watch(spec, start, to, every, with_lag, wide)
     statuses, title = _survey(spec, start, to)
-    behind = read_behind(spec, statuses, with_lag)
+    behind, departed = read_behind(spec, statuses, with_lag), _departed(spec)
     if json:
-        print_json(_answer(spec, statuses, behind))
+        print_json(_answer(spec, statuses, behind, departed))
     else:
-        show(*shown(spec, statuses, title, behind), wide=wide)
+        show(*shown(spec, statuses, title, behind, departed), wide=wide)
 
 
 def _watch(
@@ -117,7 +121,20 @@ def show_hours(spec: Pipeline, statuses: list[UnitStatus], title: str, wide: boo
     show(*shown(spec, statuses, title, read_behind(spec, statuses)), wide=wide)
 
 
-def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind) -> Iterator[RenderableType]:
+def _departed(spec: Pipeline) -> tuple[DepartedTable, ...]:
+    from sluice.clients.lake.open import open_lake
+    from sluice.state.departed_tables import read_departed
+
+    return read_departed(spec, open_lake(spec).url)
+
+
+def shown(
+    spec: Pipeline,
+    statuses: list[UnitStatus],
+    title: str,
+    behind: Behind,
+    departed: Iterable[DepartedTable] = (),
+) -> Iterator[RenderableType]:
     """Yields the hours, rows by type where they are few, rows by table, and the lag."""
     lines = status_lines.grouped(statuses)
     yield table_of(
@@ -134,6 +151,8 @@ def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind
         yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
     if rejected := rejected_words(spec.name, statuses):
         yield text_of(rejected, style="yellow")
+    for table in departed:
+        yield text_of(f"{table}: {table.remedy}")
     if (balance := balance_of(spec, statuses)).landed:
         yield text_of(str(balance))
     from sluice.clients.lake.open import open_lake
@@ -145,10 +164,13 @@ def shown(spec: Pipeline, statuses: list[UnitStatus], title: str, behind: Behind
     yield from lag.lines(behind)
 
 
-def _answer(spec: Pipeline, statuses: list[UnitStatus], behind: Behind) -> dict[str, Any]:
+def _answer(
+    spec: Pipeline, statuses: list[UnitStatus], behind: Behind, departed: Iterable[DepartedTable]
+) -> dict[str, Any]:
     rejected = rejected_by_reason(statuses)
     units = [as_json(spec, s) for s in statuses]
     answer = {"pipeline": spec.name, **lag.as_json(behind), "rejected": rejected, "units": units}
+    answer["departed_tables"] = [asdict(table) for table in departed]
     if len(spec.clusters) > 1:
         left = waiting_of(spec, statuses)
         answer["missing"] = {part.cluster: [unit.slice.id for unit in part.units] for part in left}

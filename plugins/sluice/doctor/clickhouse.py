@@ -17,6 +17,7 @@ from sluice.doctor.missing_table import missing
 from sluice.doctor.table_ttl import ttl_checks
 from sluice.errors import TableMissing
 from sluice.flow.load.target_checks import inspect_target
+from sluice.state.departed_tables import departed_tables
 from sluice.state.system_tables import check_owner
 
 OLDEST = (25, 8)
@@ -53,6 +54,8 @@ def clickhouse_checks(
         place = f"table {target.table}"
         checks = partial(_target, client, pipeline, lake_url, target, user, ddl_of)
         yield from guarded(Area.CLICKHOUSE, place, checks)
+    for departed in departed_tables([client], pipeline, lake_url):
+        yield warn(Area.CLICKHOUSE, departed.name, str(departed), departed.remedy)
 
 
 def version_check(address: str, version: str) -> Check:

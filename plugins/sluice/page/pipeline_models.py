@@ -31,12 +31,14 @@ class TableFacts(Model):
 
 
 class Tables(Model):
-    """Of `[start, end)`; `errors` has a line for each shard that does not answer."""
+    """Of `[start, end)`; `errors` has a line for each shard that does not answer, `departed` one for each
+    table with rows of the pipeline that its file no longer names."""
 
     start: str
     end: str
     tables: list[TableFacts]
     errors: list[str]
+    departed: list[str]
 
 
 class LagTrend(Model):

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline
 
@@ -28,7 +29,7 @@ class DepartedTable:
 
     @property
     def remedy(self) -> str:
-        return "no run, `erase` or `verify` reaches them: name it under `tables` again, or drop it"
+        return "name it under `tables` again, or drop it: no run loads it, and no `verify` compares it"
 
 
 def departed_tables(clients: Iterable[Client], pipeline: Pipeline, lake: str) -> tuple[DepartedTable, ...]:
@@ -47,6 +48,12 @@ def departed_tables(clients: Iterable[Client], pipeline: Pipeline, lake: str) ->
             earlier = counts.get(name, (0, 0))
             counts[name] = earlier[0] + rows, earlier[1] + misfits
     return tuple(DepartedTable(name, len(units[name]), *counts[name]) for name in sorted(units))
+
+
+def read_departed(pipeline: Pipeline, lake: str) -> tuple[DepartedTable, ...]:
+    """Reads those of the servers that answer. Raises what the clients raise."""
+    with connect_shards(pipeline) as servers:
+        return departed_tables([server.client for server in servers if server.client], pipeline, lake)
 
 
 def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:

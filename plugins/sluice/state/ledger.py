@@ -20,6 +20,8 @@ class LedgerRow:
     `sharding` is the stamp of sharding.py, `rules` the digest of the load's rules (rules.py). On a shard rows
     and misfits are its own share of those landed; `shares` are the shards' rows in the row of the whole unit
     (shard_ledgers.py), whose `generation` is the sum of theirs: another commit on any shard is another sum.
+    `left`: shards that hold a part of the unit by the placement of its rows, and that the pipeline file does
+    not list any more.
     """
 
     unit: Unit
@@ -33,6 +35,7 @@ class LedgerRow:
     sharding: str = ""
     rules: str = ""
     shares: tuple[tuple[str, LedgerRow | None], ...] = ()
+    left: tuple[str, ...] = ()
 
     @property
     def lacking(self) -> tuple[str, ...]:

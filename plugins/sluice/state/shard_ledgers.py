@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from sluice.clients.clickhouse.sharding import stamp
+from sluice.clients.clickhouse.sharding import absent, stamp
 from sluice.clients.clickhouse.shards import Servers
 from sluice.concurrency import each
 from sluice.config.clickhouse import ClickHouse, Shard
@@ -102,30 +102,39 @@ def check_different(servers: Servers, target: Target) -> None:
 def merge(clickhouse: ClickHouse, table: str, held: Mapping[str, ShardLedger | None]) -> Ledger:
     """Returns the ledger of a table, from what each shard holds; None for a shard that does not answer.
 
-    Where shards lack the unit, or hold different commits, its row has no manifest, and so fits none.
+    Where shards lack the unit, or hold different commits, its row has no manifest, and so fits none. Which
+    shards have to hold it, the placement of its rows says: of a unit whose files the lake has forgotten they
+    stay where they are, whatever shards are listed now.
     """
+    sharding = clickhouse.sharding(table)
     if not clickhouse.shards:
         (only,) = held.values()
-        return dict(only or {})
+        return {u: _whole(sharding, [("", row)]) if row.sharding else row for u, row in (only or {}).items()}
     units = {unit for ledger in held.values() for unit in ledger or {}}
     return {
-        unit: _whole(
-            clickhouse.sharding(table), [(shard, (ledger or {}).get(unit)) for shard, ledger in held.items()]
-        )
+        unit: _whole(sharding, [(shard, (ledger or {}).get(unit)) for shard, ledger in held.items()])
         for unit in units
     }
 
 
 def _whole(sharding: str, shares: list[tuple[str, LedgerRow | None]]) -> LedgerRow:
     rows = [row for _, row in shares if row is not None]
-    same = len({(row.manifest, row.types) for row in rows}) == 1 and len(rows) == len(shares)
+    missing = absent(row.sharding for row in rows)
+    if missing is None:
+        needed, missing = shares, tuple(shard for shard, row in shares if row is None)
+    else:
+        needed = [(shard, row) for shard, row in shares if row is not None or shard in missing]
+    listed = {shard for shard, _ in shares}
+    same = len({(row.manifest, row.types) for row in rows}) == 1 and not missing
     placed = all(row.sharding == stamp(sharding, shard) for shard, row in shares if row)
     return replace(
         rows[0],
         manifest=rows[0].manifest if same else "",
-        sharding=sharding if placed else "",
+        # With shards none is empty, without them each.
+        sharding=sharding if placed else "" if sharding else rows[0].sharding,
         rows=sum(row.rows for row in rows),
         misfits=sum(row.misfits for row in rows),
         generation=sum(row.generation for row in rows),
-        shares=tuple(shares),
+        shares=tuple(needed) if sharding else (),
+        left=tuple(shard for shard in missing if shard not in listed),
     )

@@ -69,6 +69,13 @@ class UnitStatus:
         return tuple(dict.fromkeys(shard for row in self.tables.values() for shard in row.lacking))
 
     @property
+    def left_shards(self) -> tuple[str, ...]:
+        """Shards that the pipeline file does not list, and that hold a part of it: nothing can move the rows
+        of a unit whose files the lake has forgotten."""
+        rows = self.tables.values() if self.forgotten_on else ()
+        return tuple(dict.fromkeys(shard for row in rows for shard in row.left))
+
+    @property
     def lacks(self) -> str:
         """What it landed without: `lacks topic b (1,200 offsets)`; empty where it lacks nothing."""
         several = "s" if len(self.lacking) > 1 else ""
@@ -77,8 +84,10 @@ class UnitStatus:
     @property
     def seen(self) -> str:
         """The state, and which shards it is for."""
-        shards = self.lacking_shards
-        return f"{self._said}, not on shard {', '.join(shards)}" if shards else self._said
+        shards, left = self.lacking_shards, self.left_shards
+        lacking = f", not on shard {', '.join(shards)}" if shards else ""
+        elsewhere = f", in part on shard {', '.join(left)}, which left" if left else ""
+        return f"{self._said}{lacking}{elsewhere}"
 
     @property
     def _said(self) -> str:

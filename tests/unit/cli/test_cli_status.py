@@ -20,7 +20,8 @@ from sluice.errors import WrongUse
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import SliceRange
-from sluice.state.status import UnitStatus
+from sluice.state.departed_tables import DepartedTable
+from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_alarms_rules import TEN, status, unit
@@ -148,18 +149,28 @@ def test_many_days_are_told_by_month():
 
 
 def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys):
-    found = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
+    lacks = (LackingTopic("wins", 1_200), LackingTopic("views", None))
+    found = [replace(status(0, UnitState.COMPLETE, tables=["e.clicks"]), lacking=lacks)]
     older = Backlog({unit(-40): UnitState.MISSING, unit(-39): UnitState.EXPIRED})
     monkeypatch.setattr(command, "_survey", lambda *_: (found, "p"))
     monkeypatch.setattr(command, "read_behind", lambda *_: Behind(found, older))
+    monkeypatch.setattr(command, "_departed", lambda _: (DepartedTable("e.old", 2, 1_200, 3),))
     commands(args=["status", *config], standalone_mode=False)
     said = " ".join(capsys.readouterr().out.split())
     assert (
         "older: 2 slices from 2026-11-18T18Z to 2026-11-18T19Z are not complete (1 missing, 1 expired)"
         in said
     )
+    left = "table e.old has 1,200 rows and 3 misfits of this pipeline and is no longer in the file"
+    brings = (
+        f"sluice run p --from {TEN:%Y-%m-%dT%H:%MZ} --to {TEN.add(hours=1):%Y-%m-%dT%H:%MZ} --mode reland"
+    )
+    assert f"{left}: name it under `tables` again, or drop it" in said
+    assert "1 slice lacks topic dc1/wins (1,200 offsets)" in said and f"`{brings}` brings it" in said
     commands(args=["status", *config, "--json"], standalone_mode=False)
     answer = json.loads(capsys.readouterr().out)
+    assert answer["departed_tables"] == [{"name": "e.old", "units": 2, "rows": 1200, "misfits": 3}]
+    assert answer["units"][0]["lacking_topics"] == {"wins": 1200, "views": None}
     assert answer["older"] == {"missing": ["2026-11-18T18Z/dc1"], "expired": ["2026-11-18T19Z/dc1"]}
 
 

@@ -32,6 +32,7 @@ from sluice.plan.estimate import TimeEstimate
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.plan.plan import work_of
 from sluice.ship.report import BatchReport, BatchState, ShipmentEnd, ShipReport
+from sluice.state.departed_tables import DepartedTable
 from sluice.state.status import LackingTopic
 from sluice.state.unit_state import UnitState
 from tests.unit.watch.test_alarms_rules import TEN, status
@@ -105,6 +106,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("sluice.flow.steps.dry_run", dry_run)
     monkeypatch.setattr(status_command, "_survey", lambda *_: (hours(), f"{PIPELINE} [a, b)"))
     monkeypatch.setattr(status_command, "read_behind", lambda *_: lag)
+    monkeypatch.setattr(status_command, "_departed", lambda _: (DepartedTable("e.old", 2, 1_200, 3),))
     monkeypatch.setattr(run_command, "_steps", lambda *_: (hours()[:1], {}))
     traffic = [TrafficHour(TEN.int_timestamp + 3600 * n, f"{TOPIC}/{n}", 1e7, 12_345_678) for n in range(30)]
     monkeypatch.setattr(traffic_report, "traffic_of", lambda *_: traffic)

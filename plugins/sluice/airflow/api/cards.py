@@ -57,6 +57,7 @@ from sluice.page.timed_cache import TimedCache
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only
 from sluice.plan.older_unread import older_unread
 from sluice.slices import SliceRange, floor, parse_instant
+from sluice.state.departed_tables import departed_tables
 from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.lag_history import MOST as MOST_LAG
 from sluice.state.lag_history import read_lag
@@ -138,12 +139,13 @@ def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
     servers, lake = memory.clients.servers(pipeline), open_lake(pipeline)
     first = first_instant(pipeline, memory.of(pipeline).boundaries(lake))
     progress = progress_of_tables(pipeline, memory.walk(pipeline, slices), first)
-    now = tables_now([server.client for server in servers if server.client], pipeline, lake.url, slices)
+    asked = [server.client for server in servers if server.client], pipeline, lake.url
     return Tables(
         start=slices.start.isoformat(),
         end=slices.end.isoformat(),
-        tables=table_facts(progress, now, memory.clients.gone(pipeline)),
+        tables=table_facts(progress, tables_now(*asked, slices), memory.clients.gone(pipeline)),
         errors=[str(server.error) for server in servers if server.error],
+        departed=[f"{one}: {one.remedy}" for one in departed_tables(*asked)],
     )
 
 

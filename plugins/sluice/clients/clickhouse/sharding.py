@@ -6,6 +6,7 @@ is 0), and each shard takes those of its own number.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sql import Sql
@@ -62,8 +63,36 @@ class Placement:
 ALONE = Placement()
 
 
+_OF, _AND, _BY = " of ", ", ", " by "
+
+
+def placement_in(stamp: str) -> Placement:
+    """Returns the placement that a ledger row is stamped with: the unit's rows lie as it says, whatever
+    shards the pipeline file lists now."""
+    if not stamp:
+        return ALONE
+    shard, _, sharding = stamp.partition(_OF)
+    listed = _listed(sharding)
+    return Placement(shard, listed.index(shard), len(listed), sharding.partition(_BY)[2], sharding)
+
+
+def absent(stamps: Iterable[str]) -> tuple[str, ...] | None:
+    """Returns the shards that the placement of a unit's ledger rows names, and of which there is no row. None
+    where the rows are not of one placement: they are being placed anew."""
+    placements = [placement_in(stamp) for stamp in stamps]
+    numbers = {placement.number for placement in placements}
+    shardings = {placement.sharding for placement in placements}
+    if len(shardings) != 1 or len(numbers) != len(placements):
+        return None
+    return tuple(name for n, name in enumerate(_listed(*shardings)) if n not in numbers)
+
+
+def _listed(sharding: str) -> list[str]:
+    return sharding.partition(_BY)[0].split(_AND)
+
+
 def stamp(sharding: str, shard: str) -> str:
-    return f"{shard} of {sharding}" if sharding else ""
+    return f"{shard}{_OF}{sharding}" if sharding else ""
 
 
 def placement_of(clickhouse: ClickHouse, shard: Shard, table: str) -> Placement:

@@ -32,6 +32,7 @@ from sluice.flow.verify.settling import Settled, TwoReads
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.departed_tables import departed_tables
 from sluice.state.erasures.erasure_progress import unerased
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses
@@ -167,6 +168,7 @@ def read_facts(
             say(f"counting {target.table}")
             counted.append(read_shards(servers, pipeline, target, shard_ledgers[target.table], span))
         left = tuple(read_left(servers, pipeline, lake, ledgers, say, scope.tables))
+        departed = departed_tables([server.reached for server in servers], pipeline, lake.url)
     return VerifyFacts(
         pipeline,
         slices,
@@ -180,4 +182,5 @@ def read_facts(
         tuple(part for _, parts in counted for part in parts),
         left,
         unerased(lake, manifests),
+        departed,
     )

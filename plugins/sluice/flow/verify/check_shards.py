@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sluice.clients.clickhouse.sql import table
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.current import units_of
+from sluice.flow.verify.current import committed
 from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
@@ -19,7 +19,7 @@ from sluice.slices import Unit
 
 def check_shards(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for part in facts.shards:
-        for unit in sorted(units_of(facts, part.table)):
+        for unit in sorted(status.unit for status, _ in committed(facts, part.table)):
             command = repairs.repair(unit.slice)
             for anomaly in _share(part, unit):
                 yield replace(

@@ -51,7 +51,17 @@ def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -
     forgotten = status.manifest.forgotten if status.manifest else None
     for table in sorted(set(forgotten.tables if forgotten else ()) & set(chosen)):
         row = status.tables.get(table)
-        if row is None or row.lacking or status.manifest is None or row.manifest != status.manifest.id:
+        if row is not None and row.left:
+            yield Anomaly(
+                AnomalyKind.INCOMPLETE,
+                expected="complete",
+                seen=f"a part of it is on shard {', '.join(row.left)}, which left the file",
+                advice="its files are forgotten: list the shard under `clickhouse.shards` again",
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+                table=table,
+            )
+        elif row is None or row.lacking or status.manifest is None or row.manifest != status.manifest.id:
             yield Anomaly(
                 AnomalyKind.INCOMPLETE,
                 expected="complete",

@@ -13,6 +13,7 @@ from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.departed_tables import DepartedTable
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 
@@ -121,7 +122,8 @@ class LakeFacts:
 class VerifyFacts:
     """`unreadable`: what is wrong with the manifests that cannot be read. `whole`: not only the range, but
     all that the lake and the tables hold. `tables` are each target as a whole, `shards` its parts.
-    `unerased`: units that an entry of the erasure list may still concern, and its number."""
+    `unerased`: units that an entry of the erasure list may still concern, and its number. `departed`: tables
+    that the pipeline file no longer names, and that hold rows of it."""
 
     pipeline: Pipeline
     slices: SliceRange
@@ -135,6 +137,7 @@ class VerifyFacts:
     shards: tuple[TableFacts, ...] = ()
     left: tuple[LeftRows, ...] = ()
     unerased: Mapping[Unit, int] = field(default_factory=dict)
+    departed: tuple[DepartedTable, ...] = ()
 
     @property
     def landed(self) -> list[tuple[UnitStatus, Manifest]]:

@@ -10,8 +10,9 @@ from sluice.state.boundaries.outside import outside_at_most
 
 
 def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
-    """Yields a line on what no slice has, and for each table of a view that is not compared, or whose rows a
-    TTL may have deleted.
+    """Yields a line on what no slice has, and for each table of a view that is not compared, whose rows a TTL
+    may
+    have deleted, or that the pipeline file no longer names.
 
     `contents`: the tables of views are compared row by row, and that comparison has its own notes.
     """
@@ -29,6 +30,7 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
         )
     if words := outside_at_most(facts.pipeline, facts.boundaries):
         yield words
+    yield from (f"{departed}: {departed.remedy}" for departed in facts.departed)
     for table in facts.tables:
         yield from () if contents else table.notes
         if not table.expiring and table.aged is None:

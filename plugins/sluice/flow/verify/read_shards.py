@@ -9,8 +9,9 @@ from itertools import chain
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.sharding import placement_in
 from sluice.clients.clickhouse.shards import Server, Servers
 from sluice.clients.clickhouse.sql import render, table
 from sluice.clients.connections.find import find
@@ -44,7 +45,7 @@ def read_shards(
     def part(server: Server) -> TableFacts:
         client, shard = server.reached, server.shard
         facts = read_target(client, pipeline, target, ledgers[shard.name], span)
-        away = _misplaced(client, pipeline, target, server, span)
+        away = _misplaced(client, pipeline, target, ledgers[shard.name], span)
         return replace(facts, shard=shard.name, misplaced=away)
 
     parts = tuple(each(part, servers))
@@ -86,18 +87,33 @@ def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> Mapping[Unit, ByType]:
 
 
 def _misplaced(
-    client: Client, pipeline: Pipeline, target: Target, server: Server, span: SliceSpan
+    client: Client, pipeline: Pipeline, target: Target, ledger: Ledger, span: SliceSpan
 ) -> dict[Unit, int]:
-    """Returns how many rows belong on other shards, by unit; none where the table lacks the column for it."""
-    placement = placement_of(pipeline.clickhouse, server.shard, target.table)
+    """Returns how many rows belong on other shards, by unit, as its ledger row says where they belong; none
+    where the table lacks the column for it."""
     target_table = read_table(client, target.database, target.name)
-    if target_table is None or (
-        placement.by_partition and "_partition" not in {c.name for c in target_table.columns}
-    ):
+    if target_table is None:
         return {}
-    own_rows = placement.own_record if placement.by_partition else placement.own_row
-    rows = client.rows(render("verify/misplaced", table=table(target.table), own=own_rows), span.parameters)
-    return {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
+    columns = {column.name for column in target_table.columns}
+    away: dict[Unit, int] = {}
+    for stamp in sorted({row.sharding for unit, row in ledger.items() if span.holds(unit)}):
+        placement = placement_in(stamp)
+        if placement.alone or (placement.by_partition and "_partition" not in columns):
+            continue
+        own_rows = placement.own_record if placement.by_partition else placement.own_row
+        sql = render("verify/misplaced", table=table(target.table), own=own_rows)
+        try:
+            rows = client.rows(sql, span.parameters)
+        except ServerError as error:
+            # What placed them then may read a column that the table has lost since.
+            if error.code != UNKNOWN_IDENTIFIER or placement.sharding == pipeline.clickhouse.sharding(
+                target.table
+            ):
+                raise
+            continue
+        found = {unit_of(pipeline, start, cluster): count for start, cluster, count in rows}
+        away |= {u: count for u, count in found.items() if u in ledger and ledger[u].sharding == stamp}
+    return away
 
 
 def read_left(
@@ -147,6 +163,6 @@ def _held(
     counts, sharding = [0, 0], pipeline.clickhouse.sharding(target.table)
     for start, cluster, rows in client.rows(render("verify/left_rows", table=table(target.table))):
         row = ledger.get(unit_of(pipeline, start, cluster))
-        whole = row is not None and row.manifest and row.sharding == sharding
+        whole = row is not None and row.manifest and row.sharding == sharding and not row.left
         counts[0 if whole else 1] += rows
     return counts[0], counts[1]

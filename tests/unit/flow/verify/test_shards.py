@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from pydantic import ValidationError
 
-from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.sharding import Placement, absent, placement_in, placement_of
 from sluice.clients.clickhouse.shards import Server
 from sluice.clients.lake import layout
 from sluice.config.clickhouse import ClickHouse
@@ -21,8 +21,11 @@ from sluice.flow.load.shards import merged
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.check_states import check_states
 from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
 from sluice.flow.verify.read_shards import whole
+from sluice.flow.verify.repairs import Repairs
+from sluice.manifest import Forgotten
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork
 from sluice.state.known_shards import left, remember
@@ -156,6 +159,86 @@ def test_of_a_shard_that_does_not_answer_nothing_counts():
     assert state({"s1": {TEN: row(OWN["s1"])}, "s2": None}) == (UnitState.LANDED, ("s2",))
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", Placement()),
+        ("s1 of s1 by partition", Placement("s1", 0, 1, "partition", "s1 by partition")),
+        (OWN["s2"], Placement("s2", 1, 2, "partition", "s1, s2 by partition")),
+        (
+            "b-2 of a_1, b-2, c by cityHash64(n, 'x, y by z of w')",
+            Placement(
+                "b-2",
+                1,
+                3,
+                "cityHash64(n, 'x, y by z of w')",
+                "a_1, b-2, c by cityHash64(n, 'x, y by z of w')",
+            ),
+        ),
+    ],
+)
+def test_a_stamp_names_its_placement(given: str, expected: Placement):
+    assert placement_in(given) == expected
+    assert expected.stamp == given
+
+
+@pytest.mark.parametrize(
+    ("stamps", "expected"),
+    [
+        ([""], ()),
+        ([OWN["s1"], OWN["s2"]], ()),
+        ([OWN["s2"]], ("s1",)),
+        (["s1 of s1, s2, s3 by n", "s3 of s1, s2, s3 by n"], ("s2",)),
+        # Of rows that are being placed anew nothing is known.
+        (["", OWN["s2"]], None),
+        (["", ""], None),
+        ([OWN["s1"], "s2 of s1, s2 by n"], None),
+    ],
+)
+def test_which_shares_of_a_placement_are_absent(stamps: list[str], expected: tuple | None):
+    assert absent(stamps) == expected
+
+
+FORGOTTEN = Forgotten("2028-01-01T00:00:00Z", tables=("e.clicks", "e.other"), removed=True)
+
+
+def seen(clickhouse: dict, held: dict) -> tuple[str, list[str]]:
+    """What status says of the first hour, whose files are forgotten, and verify of e.clicks."""
+    spec = FACTS.pipeline.model_copy(update={"clickhouse": ClickHouse.model_validate(clickhouse)})
+    other = replace(FOUND[0].tables["e.other"], sharding=spec.clickhouse.sharding("e.other"))
+    ledgers = {"e.clicks": merge(spec.clickhouse, "e.clicks", held), "e.other": {TEN: other}}
+    manifests = {TEN: replace(FOUND[0].manifest, forgotten=FORGOTTEN)}
+    [one] = statuses(spec, [TEN], FACTS.boundaries, manifests, ledgers, FACTS.now)
+    facts = replace(FACTS, pipeline=spec, statuses=(one,), tables=FACTS.tables)
+    found = [a.advice or a.command for a in check_states(facts, Repairs("ads"))]
+    return one.seen.removeprefix("complete; files forgotten on 2028-01-01"), found
+
+
+@pytest.mark.parametrize(
+    ("clickhouse", "held", "said"),
+    [
+        # A shard came: the rows of one server stay there.
+        (TWO, {"s1": {TEN: row("")}, "s2": {}}, ""),
+        (TWO, {"s1": {TEN: row("")}, "s2": None}, ""),
+        # Another order, another expression: each share is where it was.
+        (TWO, {"s1": {TEN: row("s1 of s2, s1 by n")}, "s2": {TEN: row("s2 of s2, s1 by n")}}, ""),
+        # A listed shard has lost its share, or does not answer.
+        (TWO, {"s1": {TEN: row(OWN["s1"])}, "s2": {}}, ", not on shard s2"),
+        (TWO, {"s1": {TEN: row(OWN["s1"])}, "s2": None}, ", not on shard s2"),
+        # One that holds a share is not listed any more.
+        (TWO, {"s1": {TEN: row("s1 of s1, s3 by n")}, "s2": {}}, ", in part on shard s3, which left"),
+        ({}, {"": {TEN: row(OWN["s1"])}}, ", in part on shard s2, which left"),
+        ({}, {"": {TEN: row("s1 of s1 by partition")}}, ""),
+    ],
+)
+def test_hours_that_cannot_be_moved_keep_their_placement(clickhouse: dict, held: dict, said: str):
+    status, found = seen(clickhouse, held)
+    assert status == said
+    assert bool(found) == bool(said)
+    if "left" in said:
+        assert found == ["its files are forgotten: list the shard under `clickhouse.shards` again"]
+
+
 def test_rows_of_the_shards_add_up():
     two = ClickHouse.model_validate(TWO)
     held = {"s1": {TEN: row(OWN["s1"], 3)}, "s2": {TEN: row(OWN["s2"], 2)}}
@@ -190,6 +273,14 @@ def test_a_row_that_is_missing_here_and_too_many_there_is_found():
     anomalies = [(a.kind, a.shard, a.command) for a in found(sharded(1, 2)) if a.shard]
     command = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair"
     assert anomalies == [(AnomalyKind.ROWS_MISSING, "s1", command), (AnomalyKind.ROWS_EXTRA, "s2", command)]
+
+
+def test_a_shard_with_the_only_rows_of_hours_is_not_to_be_dropped():
+    facts = replace(sharded(2, 1), left=(LeftRows("s3", "c", "e.other", 7, only=2),))
+    [one] = [a for a in found(facts) if a.kind is AnomalyKind.LEFT]
+    assert (one.seen, one.command) == ("7 rows", "")
+    assert "2 of them are of hours that the listed shards have not committed" in one.advice
+    assert "DROP" not in one.advice
 
 
 def test_rows_of_another_shard_and_shards_that_have_left_are_named():
