@@ -10,7 +10,7 @@ from sluice.clients.lake.base import Lake
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.work import LoadWork
 from sluice.safe_text import visible
-from sluice.slices import Unit
+from sluice.slices import SliceRange, Unit
 from sluice.state.additions import read_additions, since
 from sluice.state.later_columns import added_after, maybe_lost
 from sluice.state.ledger import LedgerRow
@@ -56,8 +56,8 @@ def _note(stage: Stage, column: str, counts: Sequence[int | None], units: Sequen
     parts += [f"of {maybe:,} its field was not counted in every row"] if maybe else []
     first, last = units[0].slice.start, units[-1].slice.end
     slices = f"{len(units):,} loaded {'slice' if len(units) == 1 else 'slices'}"
-    edges = f"--from {first:%Y-%m-%dT%H:%MZ} --to {last:%Y-%m-%dT%H:%MZ}"
+    command = stage.pipeline.command("run", *SliceRange(first, last).words, "--backfill")
     return (
         f"table {stage.target.table}: column {visible(column)} was added later than {slices}, and is empty "
-        f"there: {', '.join(parts)}; `sluice run {stage.pipeline.name} {edges} --backfill` loads them again"
+        f"there: {', '.join(parts)}; `{command}` loads them again"
     )
