@@ -597,10 +597,18 @@ class TopicRecreated(Refused):
     topic: str
     known: str
     found: str
+    accept: str = ""
     message = (
         "topic {cluster}/{topic} was recreated (id {known} is now {found}): its offsets mean "
-        "other records; `sluice accept PIPELINE {topic} --from A` reads the new one from an instant A on"
+        "other records; {remedy}"
     )
+
+    @property
+    def remedy(self) -> str:
+        """`accept` is the command that reads the new one, where who raises it knows the pipeline."""
+        if not self.accept:
+            return "`sluice accept` reads the new one from an instant on"
+        return f"`{self.accept}` reads the new one from that instant on"
 
 
 @dataclass(eq=False)

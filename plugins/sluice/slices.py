@@ -195,6 +195,11 @@ class SliceRange:
     def __len__(self) -> int:
         return int((self.end.timestamp() - self.start.timestamp()) // self.length.total_seconds())
 
+    @property
+    def words(self) -> tuple[str, str, str, str]:
+        """Returns the range as a command takes it."""
+        return ("--from", f"{self.start:%Y-%m-%dT%H:%MZ}", "--to", f"{self.end:%Y-%m-%dT%H:%MZ}")
+
     def at_most(self, most: int = MOST_SLICES) -> SliceRange:
         """Raises WrongUse when the range has more slices than that."""
         if len(self) > most:

@@ -71,13 +71,18 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     from sluice.doctor.missing_table import types_beside
     from sluice.doctor.propose_table import propose
     from sluice.flow.load.casts.fillable import RULES
+    from sluice.state.target_ddl import to_begin_with
 
     sample = sampled(spec, count)
     kinds = types_beside(spec, kind)
     events = [item.event for item in sample.events if item.type in kinds]
-    if not any(item.type == kind for item in sample.events):
+    if not events:
         sampled_types = ", ".join(sample.types()) or "none"
-        raise WrongUse(f"no event of type {kind!r} among the newest records; there are: {sampled_types}")
+        target = next((target for target in spec.targets if kind in target.types), None)
+        begin = f"; create the table {to_begin_with(spec, target)}" if target else ""
+        raise WrongUse(
+            f"no event of type {kind!r} among the newest records; there are: {sampled_types}{begin}"
+        )
     proposal = propose(spec, kind, events, RULES)
     notes = proposal.columns.notes()
     if json:

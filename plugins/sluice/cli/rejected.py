@@ -97,7 +97,7 @@ def rejected(
     if retry:
         return retry_rejected(spec, find(pipeline, config), slices, criteria, yes=yes, json=json)
     report = _read(spec, slices, criteria, sample)
-    show_report(report, retry_command(spec.name, config, slices), wide=wide, json=json)
+    show_report(report, retry_command(spec, slices), wide=wide, json=json)
 
 
 def _tables(spec: Pipeline, names: list[str] | None) -> frozenset[str] | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluice.cli.fit_columns import TableColumn
 from sluice.cli.output import print_json, print_line, show, table_of
+from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable
 from sluice.safe_text import line, visible
 from sluice.slices import SliceRange
@@ -99,10 +99,8 @@ def _lines(group: RejectedGroup, samples: Sequence[RejectedSample], command: str
         yield f"sample {visible(place)}{f': {line(shown, 400)}' if shown else ''}"
 
 
-def retry_command(name: str, config: Path | None, slices: SliceRange) -> str:
-    edges = f"--from {slices.start:%Y-%m-%dT%H:%MZ} --to {slices.end:%Y-%m-%dT%H:%MZ}"
-    config_option = f" --config {shlex.quote(str(config))}" if config else ""
-    return f"sluice rejected {name}{config_option} {edges}"
+def retry_command(pipeline: Pipeline, slices: SliceRange) -> str:
+    return pipeline.command("rejected", *slices.words)
 
 
 def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:

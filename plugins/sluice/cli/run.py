@@ -92,7 +92,7 @@ def run(
         statuses, silent = _steps(spec, path, slices, mode, token, tables, yes)
         if backfill:
             statuses = _filled(spec, path, slices, tables) or statuses
-            _tell_outside(spec, slices, tables, config)
+            _tell_outside(spec, slices, tables)
         _show(spec, slices, statuses, json, wide)
         _tell_far_times(spec, statuses)
         refuse_missing(spec, statuses, mode, token, silent)
@@ -142,7 +142,7 @@ def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | Non
     return statuses
 
 
-def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, config: Path | None) -> None:
+def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None) -> None:
     """Names the command for landed slices outside of the range that lack columns."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.verify.current import narrowed
@@ -161,7 +161,7 @@ def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None, con
     statuses = narrowed(spec, around, tables)
     lacking = {status.unit.slice for status in statuses if status.later}
     if outside := sorted(slice_ for slice_ in lacking if not slices.start <= slice_.start < slices.end):
-        command = Repairs(spec.name, config).run(outside, "refill")
+        command = Repairs.of(spec).run(outside, "refill")
         progress(f"{len(outside):,} slices outside of the range lack columns that were added: {command}")
 
 

@@ -72,7 +72,7 @@ def verify(
 
     spec = load_pipeline(pipeline, config)
     start, to = day_or(spec, start, to, day)
-    scope = AuditScope(True, start is None, checksums, contents, config, tables_of(spec, table))
+    scope = AuditScope(True, start is None, checksums, contents, tables_of(spec, table))
     seen = _verified(spec, known_range(spec, start, to), scope, accept=accept, clean=clean)
     if json:
         anomalies = [anomaly.as_dict() for anomaly in seen.anomalies]
@@ -115,7 +115,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     removed = verification.clean(spec, anomalies, scope, say) if clean else 0
     if removed:
         statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
-    contents_auditor = auditor(spec, scope.config, say, anomalies, scope.tables)
+    contents_auditor = auditor(spec, say, anomalies, scope.tables)
     compared = contents_auditor.whole(statuses) if scope.contents else contents_auditor.fields(statuses)
     accepted = accept_missing(open_lake(spec), compared.anomalies) if accept else []
     anomalies = [*anomalies, *(anomaly for anomaly in compared.anomalies if anomaly not in accepted)]

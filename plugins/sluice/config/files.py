@@ -61,7 +61,9 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
     defaults = defaults_file(path)
     common = _defaults(defaults, environment)
     settings = merged(expand(common, environment, defaults, ""), expand(content, environment, path, ""))
-    context = {"folder": folder or path.resolve().parent}
+    found_by_name = path.resolve() == (pipelines_folder() / f"{path.stem}.yaml").resolve()
+    elsewhere = None if found_by_name else path.absolute()
+    context = {"folder": folder or path.resolve().parent, "file": path, "config": elsewhere}
     files = {path: content, defaults: common}
     return _checked(Pipeline, {"name": path.stem, **settings}, files, context)
 

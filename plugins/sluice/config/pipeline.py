@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from datetime import timedelta
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from sluice.config.airflow import AirflowSettings
 from sluice.config.alarms import Alarms
 from sluice.config.clickhouse import ClickHouse
+from sluice.config.command_line import command_line
 from sluice.config.counts import Counts
 from sluice.config.event import Event
 from sluice.config.kafka import Cluster
@@ -34,6 +36,8 @@ NO_CRON = (timedelta(minutes=45), timedelta(minutes=90))
 
 
 class Pipeline(Section):
+    _file: Path | None = PrivateAttr(None)
+    _config: Path | None = PrivateAttr(None)
     name: PlainName
     kafka: list[Cluster] = Field(min_length=1)
     """The Kafka clusters, independent of each other, whose records are merged."""
@@ -218,6 +222,25 @@ class Pipeline(Section):
         """Those whose table may get columns of their fields, which are counted exactly; `*` stands for those
         without a line of their own."""
         return frozenset(name for name, target in self.tables.items() if target.evolves)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keeps where the file is: `file` and `config` of the context."""
+        if isinstance(context, dict):
+            self._file, self._config = context.get("file"), context.get("config")
+
+    def command(self, command: str, *words: str) -> str:
+        """Returns a `sluice` command on this pipeline, exactly as a shell takes it."""
+        return command_line(self.name, self._config, command, *words)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that it was read from."""
+        return self._file
+
+    @property
+    def config(self) -> Path | None:
+        """Its file, where a command does not find it by the pipeline's name."""
+        return self._config
 
     @property
     def targets(self) -> tuple[Target, ...]:

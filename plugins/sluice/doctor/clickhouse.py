@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,11 +37,8 @@ class Replica:
     quorum: str
 
 
-def clickhouse_checks(
-    client: Client, pipeline: Pipeline, lake_url: str, ddl_of: Callable[[Target], str]
-) -> Iterator[Check]:
-    """Raises ClickHouseUnavailable and ServerError; what a table lacks is one of the checks. `ddl_of` gives
-    the command that proposes a missing target."""
+def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iterator[Check]:
+    """Raises ClickHouseUnavailable and ServerError; what a table lacks is one of the checks."""
     [(version, user, readonly)] = client.rows(render("doctor/server"))
     yield version_check(client.address, version)
     if readonly not in ("0", None):
@@ -52,7 +49,7 @@ def clickhouse_checks(
     yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
     for target in pipeline.targets:
         place = f"table {target.table}"
-        checks = partial(_target, client, pipeline, lake_url, target, user, ddl_of)
+        checks = partial(_target, client, pipeline, lake_url, target, user)
         yield from guarded(Area.CLICKHOUSE, place, checks)
     for departed in departed_tables([client], pipeline, lake_url):
         yield warn(Area.CLICKHOUSE, departed.name, str(departed), departed.remedy)
@@ -86,12 +83,11 @@ def _target(
     lake_url: str,
     target: Target,
     user: str,
-    ddl_of: Callable[[Target], str],
 ) -> Iterator[Check]:
     try:
         target_table, filling = inspect_target(client, pipeline, target)
     except TableMissing as error:
-        yield missing(client, target, error, ddl_of(target), Area.CLICKHOUSE, target.table)
+        yield missing(client, target, error, Area.CLICKHOUSE, target.table)
         return
     destinations = {
         view_table.view: "a table of its own" if view_table.called == view_table.view else view_table.table

@@ -29,7 +29,7 @@ from sluice.doctor.events import EventSample, format_checks, joined, masked, par
 from sluice.doctor.kafka import boundary_checks, topic_checks
 from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
-from sluice.doctor.missing_table import ddl_command, missing
+from sluice.doctor.missing_table import missing
 from sluice.doctor.pools import pool_checks
 from sluice.doctor.spark import spark_checks
 from sluice.errors import SluiceError, TableMissing
@@ -108,7 +108,7 @@ class Examination:
         with closing(open_client(connections.find(conn_id))) as client:
             if shard.name:
                 yield ok(Area.CLICKHOUSE, client.address, f"shard {shard.name}, connection {conn_id}")
-            yield from clickhouse_checks(client, self.pipeline, open_lake(self.pipeline).url, self._ddl_of)
+            yield from clickhouse_checks(client, self.pipeline, open_lake(self.pipeline).url)
 
     def _shards(self) -> Iterator[Check]:
         with connect_shards(self.pipeline) as servers:
@@ -125,12 +125,6 @@ class Examination:
             return sampled(self.pipeline, self.sample)
         except SluiceError as error:
             return error
-
-    def _ddl_of(self, target: Target) -> str:
-        """Empty where no event can be read: a check of its own says why."""
-        sample = self._sampled
-        types = {} if isinstance(sample, SluiceError) else sample.types()
-        return ddl_command(self.pipeline, self.config, target, types)
 
     def _mask(self) -> Iterator[Check]:
         """Raises WrongUse for a key that is missing."""
@@ -158,7 +152,7 @@ class Examination:
             target_table, filling = inspect_target(client, self.pipeline, target)
         except TableMissing as error:
             place = f"table {target.table}"
-            yield missing(client, target, error, self._ddl_of(target), Area.SCHEMA, place)
+            yield missing(client, target, error, Area.SCHEMA, place)
             return
         yield from fit_checks(self.pipeline, target, target_table.columns, [item.event for item in events])
         yield from misfit_checks(client, target.table, filling, events)

@@ -208,7 +208,7 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
         statuses, findings, notes, pending = audit(pipeline, slices, AuditScope(tables=tables))
-        contents_auditor = auditor(pipeline, None, tables=tables)
+        contents_auditor = auditor(pipeline, tables=tables)
         contents = ContentsReport() if findings else contents_auditor.sample(statuses)
         findings = [*findings, *contents.anomalies]
         count({"units": len(statuses), "rows": records_of(statuses)})

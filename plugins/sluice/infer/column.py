@@ -1,10 +1,13 @@
-"""The column of one field: its type, its COMMENT, and the sampled values that would be misfits."""
+"""The column of one field: its type, its COMMENT, and how many of the sampled values would be misfits.
+
+A COMMENT outlives the rows, and their erasure: it says shares, lengths and kinds, and no value of any event
+(comments.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from sluice.infer.fits import misfit
@@ -12,11 +15,9 @@ from sluice.infer.infer import infer, whole
 from sluice.infer.rules import Rules
 from sluice.infer.scalars import Finding
 from sluice.infer.types import Inferred, may_lack, nullable
-from sluice.safe_text import line, visible
+from sluice.safe_text import line
 
-_SHOWN = 60  # characters of a value
 _EXAMPLES = 3
-_LOOKED_AT = 100  # for different examples
 _COMMENT = 400
 
 
@@ -28,19 +29,19 @@ class Misfit:
     value: Any
 
     def __str__(self) -> str:
-        return f"{self.place} = {shown(self.value)}" if self.place else shown(self.value)
+        return f"{self.place} is {described(self.value)}" if self.place else described(self.value)
 
 
 @dataclass(frozen=True)
 class InferredColumn:
     """`present` of `total` events have the field and no null there; `refused` of them do not fit, the first
-    of which are `misfits`."""
+    of which are `misfits`. `longest`: characters of the longest text, 0 where the values are no texts."""
 
     kind: Inferred
     why: str
     present: int
     total: int
-    examples: tuple[str, ...] = ()
+    longest: int = 0
     refused: int = 0
     misfits: tuple[Misfit, ...] = ()
 
@@ -50,10 +51,10 @@ class InferredColumn:
 
     @property
     def comment(self) -> str:
-        """Says in how many events it is, with examples, and why this type; bounded, and to be quoted."""
+        """Says in how many events it is, and why this type; bounded, and to be quoted."""
         share = "all" if self.present == self.total else f"{_percent(self.present, self.total)} of"
         parts = [f"in {share} {self.total:,} events", self.why]
-        parts += [f"such as {', '.join(self.examples)}"] if self.examples else []
+        parts += [f"at most {self.longest:,} characters"] if self.longest else []
         parts += [self.warning] if self.refused else []
         return line("; ".join(parts), _COMMENT)
 
@@ -79,10 +80,9 @@ def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> Inferr
     if kind is None:
         finding = whole(present, rules, "objects that some events lack, with containers inside")
         kind, refused = nullable(finding.kind), _refused(finding.kind, present)
-    examples = list(dict.fromkeys(shown(value) for value in present[:_LOOKED_AT]))[:_EXAMPLES]
-    return InferredColumn(
-        kind, finding.why, len(present), total, tuple(examples), len(refused), tuple(refused[:_EXAMPLES])
-    )
+    longest = max((len(value) for value in present if isinstance(value, str)), default=0)
+    few = tuple(refused[:_EXAMPLES])
+    return InferredColumn(kind, finding.why, len(present), total, longest, len(refused), few)
 
 
 def optional_column(name: str, values: Sequence[Any], rules: Rules) -> InferredColumn:
@@ -106,27 +106,17 @@ def _refused(kind: Inferred, values: Sequence[Any]) -> list[Misfit]:
     return [Misfit(*refusal) for refusal in refusals if refusal is not None]
 
 
-def shown(value: Any) -> str:
-    """Returns a value as a comment or a message shows it."""
-    if isinstance(value, str):
-        return f'"{visible(value, _SHOWN)}"'
+def described(value: Any) -> str:
+    """Returns what a value is, and nothing of it."""
     if value is None:
         return "null"
+    if isinstance(value, str):
+        return f"a text of {len(value):,} characters"
     if isinstance(value, bool):
-        return str(value).lower()
+        return "true or false"
     if isinstance(value, Mapping | list):
-        return visible(_brief(value), _SHOWN)
-    return visible(str(value), _SHOWN)
-
-
-def _brief(value: Mapping[str, Any] | list[Any]) -> str:
-    """Its first parts: an event may be deeper than Python calls functions, and as long as a message."""
-    few = list(islice(value.items() if isinstance(value, Mapping) else enumerate(value), _EXAMPLES))
-    texts = [(name, "…" if isinstance(part, Mapping | list) else shown(part)) for name, part in few]
-    more = ["…"] if len(value) > len(few) else []
-    if isinstance(value, Mapping):
-        return "{" + ", ".join([*(f'"{visible(str(n), _SHOWN)}": {text}' for n, text in texts), *more]) + "}"
-    return "[" + ", ".join([*(text for _, text in texts), *more]) + "]"
+        return "an object" if isinstance(value, Mapping) else "an array"
+    return "a number"
 
 
 def _percent(part: int, total: int) -> str:

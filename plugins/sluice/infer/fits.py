@@ -46,8 +46,8 @@ def misfits(kind: Inferred, value: Any, place: str = "") -> Iterator[ValuePlace]
     elif not isinstance(value, Mapping):
         yield place, value
     elif isinstance(kind, MapOf):
-        for name, item in value.items():
-            yield from _inner(kind.value, item, f"{place}.{name}")
+        for item in value.values():
+            yield from _inner(kind.value, item, f"{place}[]")
     else:
         yield from _elements(kind, value, place)
 

@@ -10,7 +10,6 @@ from sluice.infer.rules import Rules
 from sluice.infer.scalars import Finding, number, text
 from sluice.infer.types import JSON, STRING, ArrayOf, Inferred, Leaf, MapOf, TupleOf, is_container, nullable
 from sluice.infer.values import Kind, becomes_json, divided, readable
-from sluice.safe_text import visible
 
 
 def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Finding:
@@ -95,7 +94,7 @@ def _tuple(
         present = sum(value is not None for value in values)
         if present < count or count < rules.sure:
             if is_container(kind):
-                return None, _unsure(name, present, count)
+                return None, _unsure(present, count)
             kind = nullable(kind)
         elements.append((name, kind))
     tuple_type = TupleOf(tuple(elements))
@@ -104,9 +103,9 @@ def _tuple(
     return Finding(tuple_type, f"objects with {len(keys):,} stable keys"), ""
 
 
-def _unsure(name: str, present: int, count: int) -> str:
+def _unsure(present: int, count: int) -> str:
     seen = f"{present:,} of {count:,} objects have" if present < count else f"only {count:,} objects show"
-    return f"{seen} a container at key {visible(name, 40)}, which a Tuple needs in each row"
+    return f"{seen} a container at one of their keys, which a Tuple needs in each row"
 
 
 def whole(values: Sequence[Any], rules: Rules, why: str) -> Finding:

@@ -43,7 +43,9 @@ def number(values: Sequence[Any], name: str, rules: Rules) -> Finding:
 
 def _integer(values: Sequence[int]) -> Finding:
     low, high = min(values), max(values)
-    why = f"whole numbers from {low:,} to {high:,}"
+    digits = len(str(max(-low, high)))
+    why = f"whole numbers of at most {digits} digit{'' if digits == 1 else 's'}"
+    why += ", some below 0" if low < 0 else ""
     if low >= 0:
         return Finding(Leaf("UInt64"), why)
     return Finding(Leaf("Int64" if high < 1 << 63 else "Int128"), why)

@@ -12,7 +12,7 @@ from sluice.clients.connections.find import find
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable
-from sluice.flow.load.missing_targets import gone
+from sluice.state.last_ddl import gone
 
 
 class Clients:

@@ -129,7 +129,7 @@ def _unfinished(facts: SliceFacts) -> Iterator[Finding]:
             title="Table missing",
             message=f"{_named(gone)} is not in ClickHouse, so no run can load it.",
             since=min((alarm.since for alarm in facts.alarms if _is_of_tables(alarm, gone)), default=""),
-            advice=f"`sluice doctor {facts.pipeline.name}` prints its CREATE TABLE; then fill the hour.",
+            advice=f"`{facts.pipeline.command('verify')}` prints its CREATE TABLE; then fill the hour.",
             repair=repair,
         )
     if behind := [table for table in _lacking(facts) if table not in facts.gone]:
@@ -248,7 +248,7 @@ def _without(cluster: str, without: Mapping[str, int], forgotten_on: str) -> Fin
 
 def _repair(facts: SliceFacts, mode: str) -> RepairRow:
     slice_ = facts.statuses[0].unit.slice
-    command = Repairs(facts.pipeline.name).run([slice_], mode)
+    command = Repairs.of(facts.pipeline).run([slice_], mode)
     run = ranged(command)
     assert run is not None  # noqa: S101 - narrows the type
     return RepairRow(command=command, mode=mode, start=run.start, end=run.until)

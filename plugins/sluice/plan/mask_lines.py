@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.mask.mask_rules import said_by
+from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
 
@@ -16,14 +17,16 @@ def mask_lines(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> Iterator[s
     if not rules:
         return
     yield f"mask: {'; '.join(f'{name}: {rule}' for name, rule in rules.items())}"
-    landed = [status.manifest for status in statuses if status.manifest is not None]
-    others = sum(not _masked_so(manifest, rules) for manifest in landed)
+    others = [s.unit for s in statuses if s.manifest is not None and not masked_so(s.manifest, rules)]
     if others:
-        units = "1 unit was" if others == 1 else f"{others:,} units were"
-        yield f"{units} landed without this mask, or with another: --mode remake masks them"
+        units = "1 unit was" if len(others) == 1 else f"{len(others):,} units were"
+        span = SliceRange(others[0].slice.start, others[-1].slice.end, pipeline.slice)
+        command = pipeline.command("run", *span.words, "--mode", "remake")
+        yield f"{units} landed without this mask, or with another: `{command}` masks them"
 
 
-def _masked_so(manifest: Manifest, rules: dict[str, str]) -> bool:
-    """Rules that the file no longer has do not count: what they have hidden stays hidden."""
+def masked_so(manifest: Manifest, rules: Mapping[str, str]) -> bool:
+    """Returns whether the unit landed by these rules of a mask. Rules that the file no longer has do not
+    count: what they have hidden stays hidden."""
     landed_rules = manifest.masked.rules if manifest.masked else {}
     return all(landed_rules.get(name) == rule for name, rule in rules.items())

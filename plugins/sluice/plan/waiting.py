@@ -34,8 +34,8 @@ class Waiting:
     def error(self, pipeline: Pipeline, cause: SluiceError | None, mode: str = "fill") -> ClusterWaits:
         """Makes the error. `cause`: what the cluster says now; None when it answers."""
         first, last = self.units[0].slice, self.units[-1].slice
-        edges = f"--from {first.start:%Y-%m-%dT%H:%MZ} --to {last.end:%Y-%m-%dT%H:%MZ}"
-        command = f"sluice run {pipeline.name} {edges}" + ("" if mode == "fill" else f" --mode {mode}")
+        words = () if mode == "fill" else ("--mode", mode)
+        command = pipeline.command("run", *self.slices.words, *words)
         kind = ClusterWaits if cause is None or cause.retryable else ClusterRefused
         why = "it answers again" if cause is None else str(cause)
         return kind(self.cluster, len(self.units), first.id, last.id, why, command)

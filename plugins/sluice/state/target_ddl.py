@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 
 from sluice.clients.clickhouse.sql import Sql, identifier, table
 from sluice.config.pipeline import Pipeline, Target
@@ -36,21 +37,47 @@ def lacking(name: str, columns: Iterable[str]) -> tuple[str, str] | None:
     return f"it has no column {' and '.join(missing)}", f"ALTER TABLE {table(name)} {added}"
 
 
-def creation(pipeline: Pipeline, target: Target) -> str:
-    """Returns a CREATE TABLE to begin with: the columns that the pipeline file names, and the lake's."""
+def creation(pipeline: Pipeline, target: Target, ddl: Sequence[str] = ()) -> str:
+    """Returns what creates a table that is not there: the statements that it was made by, where they are
+    known (`ddl`), those of `init`, what the pipeline file says of all its columns, or the command that
+    proposes columns for its events."""
+    if ddl:
+        return f"create it as it was: {'; '.join(ddl)}"
+    if made_by_init := _init(pipeline, target):
+        return f"`{made_by_init}` creates it"
     if target.counted:
         return counts_creation(pipeline, target.table)
     if target.rollup is not None:
         return rollup_creation(target, target.rollup)
+    if target.catch_all:
+        return f"create it, {to_begin_with(pipeline, target)}"
+    propose = pipeline.command("doctor", "--ddl", target.types[0])
+    return f"create it: `{propose}` prints a CREATE TABLE for its events"
+
+
+def to_begin_with(pipeline: Pipeline, target: Target) -> str:
+    """Returns a CREATE TABLE of the columns that the pipeline file names, and the lake's."""
     time = pipeline.event.time.field
     fields = {} if target.catch_all or time is None or "." in time else {time: "DateTime64(3, 'UTC')"}
     fields |= dict.fromkeys(target.columns, "String")
     lake = {"_type": "LowCardinality(String)", "_payload": "String"} if target.catch_all else {}
     columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**fields, **lake, **NEEDED}.items())
     return (
-        f"create it, with a column for each field you want, for instance: CREATE TABLE {table(target.table)} "
+        f"with a column for each field you want, for instance: CREATE TABLE {table(target.table)} "
         f"({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) ORDER BY (_slice, _cluster)"
     )
+
+
+def _init(pipeline: Pipeline, target: Target) -> str:
+    """Returns the command that runs the statements which `init` wrote beside the pipeline file, where they
+    create the table."""
+    statements = pipeline.file.with_suffix(".sql") if pipeline.file else None
+    if statements is None or not statements.is_file():
+        return ""
+    if f"EXISTS {table(target.table)}" not in statements.read_text(encoding="utf-8", errors="replace"):
+        return ""
+    into = ["--into", str(pipeline.config.parent)] if pipeline.config else []
+    return shlex.join(["sluice", "init", pipeline.name, *into, "--apply"])
 
 
 def everything(rollup: Rollup) -> Sql:

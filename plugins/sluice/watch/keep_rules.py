@@ -34,8 +34,8 @@ def _problem(pipeline: Pipeline, first: FirstForgotten) -> Problem:
     ]
     message = (
         f"from {utc(first.at):%Y-%m-%dT%H:%MZ} on runs of DAG {pipeline.name} delete files of hours that are "
-        f"older than `keep` says, the first of slice {first.slice.id}; `sluice forget {pipeline.name} "
-        "--dry-run` says which, and a longer `keep` keeps them"
+        f"older than `keep` says, the first of slice {first.slice.id}; "
+        f"`{pipeline.command('forget', '--dry-run')}` says which, and a longer `keep` keeps them"
     )
     return Problem(ProblemKind.FORGETS, f"keep: {', '.join(lengths)}", message, (ProblemSource.LAKE,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -19,7 +19,6 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, Unavailable
 from sluice.flow.choose_backlog import backlog_before, seen_backlog
 from sluice.flow.forget.forget_due import forgotten_first
-from sluice.flow.load.missing_targets import gone
 from sluice.flow.oldest_unlanded import ask_oldest
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import read_verdict
@@ -31,6 +30,7 @@ from sluice.plan.older_unread import older_unread
 from sluice.slices import SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.last_ddl import creations, gone
 from sluice.state.manifests import read_manifests
 from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.shard_ledgers import ledgers_of
@@ -145,7 +145,11 @@ def _clickhouse(
             clients = [(server.shard.name, server.reached) for server in servers]
             ledgers = ledgers_of(servers, pipeline, lake.url, slices)
             tables = [target.table for target in pipeline.targets]
-            return ledgers, joined([(name, server_facts(client, tables)) for name, client in clients])
+            facts = joined([(name, server_facts(client, tables)) for name, client in clients])
+            remedies: dict[str, str] = {}
+            for _, client in clients if facts.missing else ():
+                remedies |= creations(client, pipeline, gone(client, tables))
+            return ledgers, replace(facts, remedies=remedies)
 
     return _unless_silent(ProblemSource.CLICKHOUSE, silent, ask) or (None, None)
 

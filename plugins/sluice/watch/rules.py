@@ -72,10 +72,9 @@ def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
     """Hours before the watched range that are not complete."""
     if not backlog:
         return
-    edges = f"--from {backlog.range.start:%Y-%m-%dT%H:%MZ} --to {backlog.range.end:%Y-%m-%dT%H:%MZ}"
     message = (
         f"{backlog}; the runs of DAG {pipeline.name} go back to them, the oldest first, or "
-        f"`sluice run {pipeline.name} {edges}`"
+        f"`{pipeline.command('run', *backlog.range.words)}`"
     )
     if UnitState.EXPIRED in backlog.states.values():
         message += "; of what has expired `on_expired: land_rest` lands what is left and records the loss"
@@ -153,7 +152,7 @@ def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Probl
         types.setdefault((unit_change.unit, unit_change.change.type), []).append(unit_change)
     for (unit, name), unit_changes in types.items():
         text = "; ".join(unit_change.change.said for unit_change in unit_changes)
-        message = f"{text}; `sluice status {pipeline.name} --changes` shows all"
+        message = f"{text}; `{pipeline.command('status', '--changes')}` shows all"
         yield Problem(
             ProblemKind.SCHEMA, f"slice {unit}, type {visible(name)}", message, (ProblemSource.LAKE,)
         )
@@ -169,7 +168,7 @@ def added(pipeline: Pipeline, additions: Iterable[Addition]) -> Iterator[Problem
             f"{visible(addition.column)} {addition.type} in {addition.filled:,} of {addition.rows:,} rows"
             for addition in slice_additions
         )
-        message = f"columns were added: {text}; `sluice status {pipeline.name} --changes` shows all"
+        message = f"columns were added: {text}; `{pipeline.command('status', '--changes')}` shows all"
         yield Problem(ProblemKind.SCHEMA, f"table {table}, slice {slice_}", message, (ProblemSource.LAKE,))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sluice.clients.clickhouse.errors import TOO_MANY_PARTS, rule_of
 from sluice.config.pipeline import Pipeline
-from sluice.state.target_ddl import creation
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 
 # What a load meets when replicas or Keeper are in trouble.
@@ -47,7 +46,7 @@ class ServerFacts:
     """`errors` of the last few minutes only; `queues` and `parts` by table (`database.table`).
 
     `queues` are entries of system.replication_queue, `parts` the largest number in one partition; `missing`
-    are targets that are not there, each with the address of the server.
+    are targets that are not there, each with the address of the server, and `remedies` what creates them.
     """
 
     address: str
@@ -56,6 +55,7 @@ class ServerFacts:
     parts: tuple[tuple[str, int], ...] = ()
     disks: tuple[Disk, ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
 
 def joined(facts: Sequence[tuple[str, ServerFacts]]) -> ServerFacts:
@@ -97,9 +97,8 @@ def meaning_of(error: ServerErrorCount) -> str:
 
 def server_problems(pipeline: Pipeline, facts: ServerFacts) -> Iterator[Problem]:
     bounds = pipeline.alarms
-    targets = {target.table: target for target in pipeline.targets}
     for table, address in facts.missing:
-        message = f"{address} has no such table; {creation(pipeline, targets[table])}"
+        message = f"{address} has no such table; {facts.remedies[table]}"
         yield Problem(ProblemKind.TABLE, f"table {table}", message, _SERVER)
     for error in facts.errors:
         meaning = meaning_of(error)

@@ -83,7 +83,7 @@ def _few(
     others = f"{len(short_slices) - 1} of the {len(judged) - 1} others since slice {judged[0].id}"
     earlier = f"; so did {others}" if len(short_slices) > 1 else ""
     advice = (
-        f"inspect the producers; `sluice status {pipeline.name} --lag` shows partitions that stand still, "
+        f"inspect the producers; `{pipeline.command('status', '--lag')}` shows partitions that stand still, "
         "and the page of the pipeline the rows of each type"
     )
     message = f"{short_slices[-1]}{earlier}{more}: {advice}"
@@ -120,7 +120,7 @@ def rejects(
         most = sorted(reasons, key=lambda reason: -reasons[reason])[:_REASONS]
         why = "; ".join(f"{reasons[reason]:,} {reason}" for reason in most)
         places.setdefault(reading, []).append(_Rejects(unit.slice, refused, manifest.landed + refused, why))
-    doctor = f"do not fit it; `sluice doctor {pipeline.name}` names columns and reasons"
+    doctor = f"do not fit it; `{pipeline.command('doctor')}` names columns and reasons"
     for status in statuses:
         for table, row in status.tables.items():
             if table not in status.derived:

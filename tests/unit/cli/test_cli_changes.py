@@ -72,7 +72,14 @@ ADDED = "2026-11-20T02Z: table e.clicks: column `a\\x1b[1mb` Nullable(UInt64) wa
 def add_column(words: list[str]) -> Addition:
     lake = open_lake(read(Path(words[3])))
     one = Addition(
-        "e.clicks", "a\x1b[1mb", "Nullable(UInt64)", "2026-11-20T02Z", 100, 100, "now", "process 1 on h"
+        "e.clicks",
+        "a\x1b[1mb",
+        "Nullable(UInt64)",
+        "2026-11-20T02Z",
+        100,
+        100,
+        "2026-11-20T03:00:00Z",
+        "process 1 on h",
     )
     announce(lake, [one], "")
     confirm(lake, "e.clicks", [one.column], "", 4)

@@ -73,7 +73,9 @@ def test_slices_outside_of_the_range_are_named(additions, span, asked, told, mon
     monkeypatch.setattr("sluice.state.manifests.landed_span", lambda lake, length: ends)
     monkeypatch.setattr("sluice.state.survey.survey", lambda spec, slices: seen.append(slices) or FURTHER)
     monkeypatch.setattr(run, "progress", said.append)
-    run._tell_outside(pipeline(), SLICES, None, Path("x y.yaml"))
+    spec = pipeline()
+    spec.model_post_init({"config": Path("x y.yaml")})
+    run._tell_outside(spec, SLICES, None)
     assert said == told
     edges = [(hours.start, hours.end) for hours in seen]
     assert edges == ([] if asked is None else [tuple(DAY.add(hours=hour) for hour in asked)])

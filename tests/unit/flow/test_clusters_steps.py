@@ -51,7 +51,7 @@ def patched(monkeypatch: pytest.MonkeyPatch, units: list[UnitStatus], *anomalies
         "open_lake": lambda pipeline: lake,
         "survey_past": lambda pipeline, slices: units,
         "audit": lambda pipeline, slices, look: Findings(units, list(anomalies), []),
-        "auditor": lambda pipeline, config, tables: SimpleNamespace(sample=lambda found: ContentsReport()),
+        "auditor": lambda pipeline, tables: SimpleNamespace(sample=lambda found: ContentsReport()),
         "publish_event_hours": lambda *_: [],
     }
     for module in (steps, publish):

@@ -9,15 +9,17 @@ from typing import Any, cast
 from sluice.manifest import Manifest, Masked
 from sluice.mask.mask_rules import mask_rules
 from sluice.plan.mask_lines import mask_lines
+from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
-from tests.support.landing_world import pipeline
+from tests.support.landing_world import START, pipeline
 
 KEY, NEW = "the first key of 2026", "the second key of 2026"
+UNIT = Unit(Slice(START), "dc1")
 BARE = Manifest("p", "2026-01-01T00Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
 
 
 def lines(mask: dict[str, Any], *masked: Masked | None) -> list[str]:
-    found = [SimpleNamespace(manifest=replace(BARE, masked=one)) for one in masked]
+    found = [SimpleNamespace(unit=UNIT, manifest=replace(BARE, masked=one)) for one in masked]
     return list(mask_lines(pipeline(mask=mask), [*cast("list[UnitStatus]", found), missing()]))
 
 
@@ -44,6 +46,7 @@ def test_units_that_landed_without_it_or_with_another():
     rotated = applied({**mask, "email": {"hash": [NEW, KEY]}})  # another key changes nothing
     assert lines(mask, whole, more, rotated) == [said]
     for_all = applied({"email": {"hash": KEY}, "ip": "drop"})
-    left = "landed without this mask, or with another: --mode remake masks them"
+    command = "sluice run demo --from 2026-01-01T00:00Z --to 2026-01-01T01:00Z --mode remake"
+    left = f"landed without this mask, or with another: `{command}` masks them"
     assert lines(mask, whole, None) == [said, f"1 unit was {left}"]
     assert lines(mask, None, for_all, applied({"email": "drop"})) == [said, f"3 units were {left}"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pendulum
 
@@ -190,12 +189,11 @@ class Auditor:
 
 def auditor(
     pipeline: Pipeline,
-    config: Path | None,
     say: Say = lambda _: None,
     known: Sequence[Anomaly] = (),
     tables: Collection[str] | None = None,
 ) -> Auditor:
-    return Auditor(pipeline, open_lake(pipeline), Repairs(pipeline.name, config), say, known, tables)
+    return Auditor(pipeline, open_lake(pipeline), Repairs.of(pipeline), say, known, tables)
 
 
 def _stored(table: TargetTable | None) -> tuple[ViewTable, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.work import LoadWork
 from sluice.safe_text import visible
-from sluice.slices import Unit
+from sluice.slices import SliceRange, Unit
 from sluice.state.additions import latest, read_additions
 from sluice.state.later_columns import maybe_lost
 from sluice.state.manifests import read_manifests
@@ -49,11 +49,10 @@ def _note(stage: Stage, column: str, units: dict[Unit, int | None], evolved: boo
     parts += [f"of {maybe:,} its field was not counted in every row"] if maybe else []
     first, last = min(units).slice.start, max(units).slice.end
     slices = f"{len(units):,} loaded {'slice' if len(units) == 1 else 'slices'}"
-    edges = f"--from {first:%Y-%m-%dT%H:%MZ} --to {last:%Y-%m-%dT%H:%MZ}"
-    how = (
-        "--backfill` loads them again" if evolved else "--mode reload` fills it by the pipeline file as it is"
-    )
+    fills = ("--backfill",) if evolved else ("--mode", "reload")
+    command = stage.pipeline.command("run", *SliceRange(first, last).words, *fills)
+    how = f"`{command}` " + ("loads them again" if evolved else "fills it by the pipeline file as it is")
     return (
         f"table {stage.target.table}: column {visible(column)} was added later than {slices}, and is empty "
-        f"there: {', '.join(parts)}; `sluice run {stage.pipeline.name} {edges} {how}"
+        f"there: {', '.join(parts)}; {how}"
     )

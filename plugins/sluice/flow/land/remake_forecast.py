@@ -25,7 +25,8 @@ from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.reports import TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest
-from sluice.mask.mask_rules import keyless, mask_rules
+from sluice.mask.mask_rules import keyless, mask_rules, said_by
+from sluice.plan.mask_lines import masked_so
 from sluice.safe_text import line
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import ErasureList
@@ -44,7 +45,7 @@ Outcome = tuple[str, str]
 class UnitChange:
     """Rows by outcome, `before` and `after`; or `why` the unit cannot be remade. `forgotten`: unparsed
     records that stay, because the lake has forgotten their bytes. `lost`: rows that would be rejected, record
-    by record."""
+    by record. `masked`: it landed by the mask of now."""
 
     unit: Unit
     before: Mapping[Outcome, int]
@@ -52,6 +53,7 @@ class UnitChange:
     why: str = ""
     forgotten: int = 0
     lost: NewlyRejected | None = None
+    masked: bool = True
 
     def __str__(self) -> str:
         if self.why:
@@ -68,7 +70,8 @@ class UnitChange:
     def _changes(self) -> str:
         changed = [o for o in {*self.before, *self.after} if self.before.get(o, 0) != self.after.get(o, 0)]
         if not changed:
-            return f"{self.unit}: nothing would change"
+            counts = f"{self.unit}: no row would come or go"
+            return counts if self.masked else f"{counts}, and its rows would be masked as the file says now"
         changed.sort(key=lambda o: (-abs(self.after.get(o, 0) - self.before.get(o, 0)), o))
         rows = [sum(n for (_, hour), n in some.items() if hour) for some in (self.before, self.after)]
         shown = [self._one(outcome) for outcome in changed[:_MOST_SHOWN]]
@@ -88,7 +91,7 @@ def sampled(old: Mapping[Unit, Manifest], most: int = SAMPLED) -> list[Unit]:
 
 def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> Iterator[UnitChange]:
     """Yields what would change of each of the units. Each is read whole, in this process."""
-    erasures = read_erasures(lake)
+    erasures, mask = read_erasures(lake), said_by(pipeline)
     for unit, manifest in old.items():
         before = outcomes(manifest)
         mark = lake.read(layout.slice_success(manifest.slice, manifest.cluster))
@@ -102,8 +105,14 @@ def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> It
             after = _after(pipeline, cast(Lake, seen), unit, manifest, erasures.over([unit.slice]))
             gone = sum(manifest.forgotten_by_reason().values())
             known = rejected_in(lake, (file.key for file in manifest.held_rejected))
-            lost = newly_rejected(unit, manifest, known, seen.rejected)
-            yield UnitChange(unit, before, after, forgotten=gone, lost=lost)
+            yield UnitChange(
+                unit,
+                before,
+                after,
+                forgotten=gone,
+                lost=newly_rejected(unit, manifest, known, seen.rejected),
+                masked=masked_so(manifest, mask),
+            )
         except SluiceError as error:
             if error.retryable:
                 raise

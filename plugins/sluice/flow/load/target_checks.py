@@ -23,7 +23,8 @@ from sluice.flow.load.foreign_views import check_feeders
 from sluice.flow.load.passing_views import check_passing
 from sluice.flow.load.rollups import target as rollups
 from sluice.flow.load.view_checks import check_views
-from sluice.state.target_ddl import creation, lacking
+from sluice.state.last_ddl import check_written, creations
+from sluice.state.target_ddl import lacking
 
 ENGINES = ("MergeTree", "ReplicatedMergeTree")
 _REMEDY = "change its type, or make it MATERIALIZED or an ALIAS"
@@ -41,12 +42,14 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     """
     target_table = read_table(client, target.database, target.name)
     if target_table is None:
-        raise TableMissing(target.table, "there is no such table", creation(pipeline, target))
+        remedy = creations(client, pipeline, [target.table])[target.table]
+        raise TableMissing(target.table, "there is no such table", remedy)
     _check_engine(target_table)
     _check_needed(target_table.table, target_table.columns)
     if target.counted:
         check_counts(target_table.table, target_table.columns)
     _check_lake_columns(target_table)
+    check_written(client, pipeline, target_table)
     for view_table in target_table.stored:
         _check_needed(view_table.table, view_table.columns)
     check_views(client, target_table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import pendulum
@@ -43,7 +42,7 @@ from sluice.state.units import units_of
 class AuditScope:
     """What verify reads. `everywhere`: lists the slices' files in every folder, not only in those that their
     manifests name and in the range's own days. `whole`: reads all that the lake and the tables hold, of
-    whatever slice. `checksums`: reads every file's bytes. `config`: the pipeline's file, for commands.
+    whatever slice. `checksums`: reads every file's bytes.
     `contents` are compared, too: notes on what counts and sums leave out are omitted. `tables`: only these
     are read, and what others lack is no anomaly."""
 
@@ -51,7 +50,6 @@ class AuditScope:
     whole: bool = False
     checksums: bool = False
     contents: bool = False
-    config: Path | None = None
     tables: Collection[str] | None = None
 
 
@@ -77,7 +75,7 @@ def audit(
     Raises: Busy when nothing else is broken and it changes for ten terms of the lease; and what the lake and
         ClickHouse raise.
     """
-    lake, repairs = open_lake(pipeline), Repairs(pipeline.name, scope.config)
+    lake, repairs = open_lake(pipeline), Repairs.of(pipeline)
     facts = read_facts(pipeline, lake, slices, scope, say)
     anomalies = check(facts, repairs)
     moving: list[str] = []

@@ -20,8 +20,6 @@ from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.state.status import UnitStatus
 
-_GONE = "its cluster is not in the pipeline file: put it back there, and run `sluice verify` again"
-
 
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
     """Returns every anomaly, those of slices first; none when all holds."""
@@ -50,7 +48,9 @@ def _repairable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly) -> Anoma
     if forgotten is not None:
         anomaly = _without_files(facts, repairs, anomaly, forgotten)
     gone = anomaly.cluster and anomaly.cluster not in facts.pipeline.clusters
-    return replace(anomaly, command="", advice=_GONE) if gone and "reland" in anomaly.command else anomaly
+    if gone and "reland" in anomaly.command:
+        return replace(anomaly, command="", advice=_advice(facts))
+    return anomaly
 
 
 def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
@@ -72,3 +72,8 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
         *check_shards(facts, repairs),
         *check_views(facts, repairs, broken),
     ]
+
+
+def _advice(facts: VerifyFacts) -> str:
+    verify = facts.pipeline.command("verify")
+    return f"its cluster is not in the pipeline file: put it back there, and run `{verify}` again"

@@ -21,9 +21,9 @@ from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts
 from sluice.flow.verify.read_views import read_views
 from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import SliceRange, Unit
+from sluice.state.last_ddl import check_written, creations
 from sluice.state.ledger import LedgerRow, unit_of
 from sluice.state.system_tables import view_stands
-from sluice.state.target_ddl import creation
 
 _IDENTITY = frozenset({"_topic", "_partition", "_offset"})
 _LAST = (1 << 32) - 1  # of a DateTime, in seconds
@@ -60,8 +60,9 @@ def read_target(
         pipeline, _ask(client, render("verify/misfits"), {"target": target.table, **span.parameters})
     )
     if target_table is None:
-        remedy = creation(pipeline, target)
+        remedy = creations(client, pipeline, [target.table])[target.table]
         return TableFacts(target.table, missing=remedy, misfits=misfits, ledger=ledger)
+    check_written(client, pipeline, target_table)
     if not {"_slice", "_cluster"} <= _names(target_table):
         return TableFacts(target.table, misfits=misfits, ledger=ledger)
     rows = _rows(client, pipeline, target, target_table, span)

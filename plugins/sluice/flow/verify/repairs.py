@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from sluice.config.command_line import command_line
+from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.slices import Slice
 
 
 @dataclass(frozen=True)
 class Repairs:
-    """Commands for one pipeline; `config` is its file where that is not in the folder of pipelines."""
+    """Commands for one pipeline; `config` is its file where its name alone does not find it."""
 
     pipeline: str
     config: Path | None = None
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Repairs:
+        return cls(pipeline.name, pipeline.config)
 
     def fill(self, slice_: Slice) -> str:
         """Lands and loads what is missing or stale."""
@@ -37,27 +42,26 @@ class Repairs:
         return self.run([slice_], "reland")
 
     def run(self, slices: Sequence[Slice], mode: str) -> str:
-        return self._words("run", self._range(slices[0], slices[-1]), "--mode", mode)
+        return self._line("run", *_edges(slices[0], slices[-1]), "--mode", mode)
 
     def clean(self, slice_: Slice | None = None) -> str:
         """Removes files that no manifest lists; without a slice wherever they are."""
-        edges = self._range(slice_, slice_) if slice_ else ""
-        return self._words("verify", edges, "--clean")
+        return self._line("verify", *(_edges(slice_, slice_) if slice_ else ()), "--clean")
 
     def erase_pending(self) -> str:
         """Applies the erasure list to what landed without some of its entries."""
-        return self._words("erase", "--pending")
+        return self._line("erase", "--pending")
 
     def accept(self, slice_: Slice) -> str:
         """Accepts fields that are missing since then."""
-        return self._words("verify", self._range(slice_, slice_), "--accept")
+        return self._line("verify", *_edges(slice_, slice_), "--accept")
 
-    def _range(self, first: Slice, last: Slice) -> str:
-        return f"--from {_instant(first.start)} --to {_instant(last.end)}"
+    def _line(self, command: str, *words: str) -> str:
+        return command_line(self.pipeline, self.config, command, *words)
 
-    def _words(self, command: str, *words: str) -> str:
-        config = f"--config {shlex.quote(str(self.config))}" if self.config else ""
-        return " ".join(filter(None, ("sluice", command, self.pipeline, config, *words)))
+
+def _edges(first: Slice, last: Slice) -> tuple[str, ...]:
+    return ("--from", _instant(first.start), "--to", _instant(last.end))
 
 
 def _instant(at: datetime) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sluice.clients.lake import layout
 from sluice.flow.land.commit import commit_again
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
@@ -125,7 +126,8 @@ def drafted(lake: MemoryLake, attempt: str):
     lake.put(f"_attempts/{unit.slice.id}/{attempt}/0", attempt.encode())
 
     def draft(generation: int) -> Manifest:
-        keys = f"type=a/{unit.slice.id}-dc1-{generation}-0.parquet", f"_attempts/{unit.slice.id}/{attempt}/0"
+        folder = layout.event_folder("a", unit.slice.start.strftime("%Y-%m-%dT%H"))
+        keys = f"{folder}{unit.slice.id}-dc1-{generation}-0.parquet", f"_attempts/{unit.slice.id}/{attempt}/0"
         files = (LandedFile(*keys, type="a", hour="2026-01-01T00", rows=1, bytes=1, sha256=""),)
         return Manifest(
             "p", unit.slice.id, "dc1", generation, attempt, (), files, (), 1, {}, 0, token=attempt

@@ -39,7 +39,7 @@ def test_a_field_that_counts_read_is_still_there_twice():
     world.land(pipeline(**by), lake, SLICES)
     old = read_manifests(lake, [Unit(Slice(START), "dc1")])
     assert [str(change) for change in forecast(pipeline(**by), lake, old)] == [
-        "2026-01-01T00Z/dc1: nothing would change"
+        "2026-01-01T00Z/dc1: no row would come or go"
     ]
     assert [str(change) for change in forecast(pipeline(), lake, old)] == [
         "2026-01-01T00Z/dc1: 5 rows would be 6: a field is there twice 1 → 0; bid 2026-01-01T00 5 → 6"
@@ -54,7 +54,7 @@ def test_a_line_says_it_by_hand():
     world.land(pipeline(), lake, SLICES)
     old = read_manifests(lake, [Unit(Slice(START), "dc1")])
     [same] = forecast(pipeline(), lake, old)
-    assert str(same) == "2026-01-01T00Z/dc1: nothing would change"
+    assert str(same) == "2026-01-01T00Z/dc1: no row would come or go"
     [other] = forecast(pipeline(event={"type": {"field": "type"}, "time": {"record": True}}), lake, old)
     assert str(other) == (
         "2026-01-01T00Z/dc1: 99 rows would be 100: bid 2026-01-01T00 49 → 50; time not understood 1 → 0"
@@ -88,3 +88,15 @@ def test_a_long_list_of_changes_is_cut():
 @pytest.fixture(autouse=True)
 def temporary_files_of_its_own(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_rows_that_would_be_masked_are_said_to_change():
+    """Their number stays: it was called "nothing"."""
+    world, lake = World({BIDS: [[event("bid", n) for n in range(5)]]}), MemoryLake()
+    world.resolve(pipeline(), lake, SLICES)
+    world.land(pipeline(), lake, SLICES)
+    old = read_manifests(lake, [Unit(Slice(START), "dc1")])
+    [same] = forecast(pipeline(mask={"ip": "drop"}), lake, old)
+    assert str(same) == (
+        "2026-01-01T00Z/dc1: no row would come or go, and its rows would be masked as the file says now"
+    )

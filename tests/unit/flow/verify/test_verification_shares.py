@@ -167,7 +167,7 @@ def test_offsets_and_counts_come_with_their_commands():
 
 
 def test_a_cluster_that_was_taken_away_is_not_read_again():
-    gone = "its cluster is not in the pipeline file: put it back there, and run `sluice verify` again"
+    gone = "its cluster is not in the pipeline file: put it back there, and run `sluice verify ads` again"
     away = pipeline(kafka=[{"cluster": "dc2", "bootstrap": "h:1", "topics": ["bids"]}])
     start = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z"
     missing = {key: size for key, size in LAKE.sizes.items() if not key.startswith(start)}

@@ -1,0 +1,2 @@
+-- Says something else of a column; its rows are not touched.
+ALTER TABLE {table} COMMENT COLUMN {column} {comment}

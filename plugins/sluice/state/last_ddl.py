@@ -1,0 +1,129 @@
+"""How a table that is gone was made: by the statements that its last load kept (state/rules.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sql import render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline
+from sluice.errors import TargetRefused
+from sluice.state.rules import FOLDER, RulesReader, TableRules
+from sluice.state.target_ddl import creation
+from sluice.stored_json import UNREADABLE
+
+_NAME = r"(?:`(?:[^`\\]|\\.)+`|\w+)"
+_KINDS = "TABLE|MATERIALIZED VIEW|VIEW"
+_CREATE = re.compile(rf"CREATE (?:{_KINDS}) (?P<database>{_NAME})\.(?P<name>{_NAME})")
+_TABLE = msgspec.json.Decoder(TableRules)
+_INNER = ".inner"
+"""How the server calls the table of a view without TO: it makes it with the view."""
+_NO_LEDGER = (UNKNOWN_DATABASE, UNKNOWN_TABLE, UNKNOWN_IDENTIFIER)
+
+
+def creations(client: Client, pipeline: Pipeline, tables: Sequence[str]) -> dict[str, str]:
+    """Returns what creates each of the tables, which this server lacks: what it was made by, with those of
+    its views and their tables that are gone, too; else what the pipeline file says of it."""
+    targets = {target.table: target for target in pipeline.targets if target.table in tables}
+    known = last_ddl(client, pipeline, open_lake(pipeline), list(targets))
+    named = {name for ddl in known.values() for statement in ddl if (name := named_by(statement))}
+    absent = set(gone(client, sorted(named | set(targets))))
+    return {
+        name: creation(pipeline, target, missing_of(known.get(name, ()), absent))
+        for name, target in targets.items()
+    }
+
+
+def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable) -> None:
+    """Raises TargetRefused for a view of the target that writes to a table which is not there: then every
+    INSERT into the target fails."""
+    for view in target_table.view_tables:
+        if view.engine or view.columns:
+            continue
+        ddl = last_ddl(client, pipeline, open_lake(pipeline), [target_table.table]).get(
+            target_table.table, ()
+        )
+        created = (
+            f"create it as it was: {'; '.join(made)}; or " if (made := missing_of(ddl, {view.table})) else ""
+        )
+        raise TargetRefused(
+            view.called,
+            f"materialized view {view.view} writes to it, and it is not there, or the user may not see it",
+            f"{created}DROP VIEW {table(view.view)}",
+        )
+
+
+def last_ddl(
+    client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Returns the CREATE statements of each table, its views and their tables, where they are known. Raises
+    what the client and the lake raise."""
+    reader = RulesReader(lake)
+    digests = _digests(client, pipeline, lake, tables)
+    found = {name: rules for name, digest in digests.items() if (rules := reader.table(digest))}
+    if len(found) < len(tables):
+        found = {**_newest_kept(lake, tables), **found}
+    return {name: rules.ddl for name, rules in found.items() if rules.ddl}
+
+
+def _digests(client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]) -> Mapping[str, str]:
+    parameters = {"pipeline": pipeline.name, "lake": lake.url, "targets": list(tables)}
+    try:
+        rows = client.rows(render("state/last_rules"), parameters)
+        return {str(name): str(digest) for name, digest in rows}
+    except ServerError as error:
+        if error.code not in _NO_LEDGER:
+            raise
+        return {}
+
+
+def _newest_kept(lake: Lake, tables: Sequence[str]) -> dict[str, TableRules]:
+    """Returns the newest rules of each table that the lake keeps: the ledger is gone, or is a new one."""
+    kept: dict[str, TableRules] = {}
+    for item in sorted(lake.list(FOLDER), key=lambda item: item.modified):
+        rules = _table_rules(lake, item.key)
+        if rules is not None and rules.table in tables:
+            kept[rules.table] = rules
+    return kept
+
+
+def _table_rules(lake: Lake, key: str) -> TableRules | None:
+    """Returns None for rules of a landing."""
+    stored = lake.read(key)
+    with suppress(*UNREADABLE):
+        return None if stored is None else _TABLE.decode(stored.data)
+    return None
+
+
+def named_by(statement: str) -> str | None:
+    """Returns what a CREATE statement makes, as `database.name`; None for what the server makes itself."""
+    found = _CREATE.match(statement)
+    if found is None:
+        return None
+    database, name = (re.sub(r"\\(.)", r"\1", part.strip("`")) for part in (found["database"], found["name"]))
+    return None if name.startswith(_INNER) else f"{database}.{name}"
+
+
+def missing_of(ddl: Sequence[str], absent: set[str]) -> tuple[str, ...]:
+    """Returns the statements of what is gone, tables before views; each does nothing where it is there."""
+    statements = [statement for statement in ddl if named_by(statement) in absent]
+    statements.sort(key=lambda statement: "CREATE TABLE" not in statement[:12])
+    return tuple(
+        re.sub(rf"^CREATE ({_KINDS}) ", r"CREATE \1 IF NOT EXISTS ", statement) for statement in statements
+    )
+
+
+def gone(client: Client, tables: Sequence[str]) -> list[str]:
+    """Returns those of the tables that the server does not have, or does not show to this user."""
+    databases = sorted({name.partition(".")[0] for name in tables})
+    asked = {"tables": list(tables), "databases": databases}
+    existing = {name for (name,) in client.rows(render("state/target_tables"), asked)}
+    return [name for name in tables if name not in existing]

@@ -1,0 +1,97 @@
+"""A table that somebody has dropped: what is printed makes it as it was, and then a fill brings its rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.errors import TableMissing, TargetRefused
+from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.verify.read_tables import SliceSpan, read_target
+from sluice.init.statements import statements_in
+from sluice.state.last_ddl import creations, last_ddl
+from tests.integration.landed import World, client_of, event, land, unit
+
+pytestmark = pytest.mark.integration
+
+COLUMNS = """n UInt16 DEFAULT 7 COMMENT 'a; "b"', `q x` Nullable(String) CODEC(ZSTD(3)),
+tags Array(LowCardinality(String)), _partition Int32, _offset Int64, _slice DateTime('UTC'),
+_cluster LowCardinality(String), INDEX i n TYPE minmax"""
+ENGINE = "ENGINE = MergeTree PARTITION BY toDate(_slice) ORDER BY (_slice, n) TTL _slice + toIntervalYear(50)"
+DEFINITIONS = """SELECT name, create_table_query FROM system.tables
+WHERE database = '{db}' AND NOT startsWith(name, '.inner') ORDER BY name"""
+ROWS = "SELECT n, `q x`, tags FROM {db}.clicks ORDER BY n"
+SUMS = "SELECT sum(total) FROM {db}.sums"
+
+
+@pytest.fixture
+def world(clickhouse_server, tmp_path, name) -> World:
+    found = World(tmp_path, client_of(clickhouse_server), name)
+    found.sql("CREATE DATABASE {db} ENGINE = Atomic")
+    found.sql(f"CREATE TABLE {{db}}.clicks ({COLUMNS}) {ENGINE}")
+    found.sql(
+        "CREATE TABLE {db}.sums (_slice DateTime('UTC'), _cluster LowCardinality(String), total UInt64) "
+        "ENGINE = SummingMergeTree ORDER BY (_slice, _cluster)"
+    )
+    selected = "SELECT _slice, _cluster, sum(n) AS total FROM {db}.clicks GROUP BY _slice, _cluster"
+    found.sql(f"CREATE MATERIALIZED VIEW {{db}}.to_sums TO {{db}}.sums AS {selected}")
+    found.sql(f"CREATE MATERIALIZED VIEW {{db}}.own ENGINE = MergeTree ORDER BY _slice AS {selected}")
+    land(found.lake, unit(), [event(n=n, **{"q x": "a", "tags": ["t"]}) for n in range(5)])
+    return found
+
+
+def printed(world: World, error: Exception) -> list[str]:
+    """The statements of a remedy, as a client takes them."""
+    return statements_in(str(error).partition("create it as it was: ")[2].partition("; or DROP")[0])
+
+
+@pytest.mark.parametrize("lost", [["clicks"], ["clicks", "to_sums", "sums"], ["clicks", "own", "to_sums"]])
+@pytest.mark.parametrize("ledger", [True, False])
+def test_a_dropped_table_is_made_as_it_was(world: World, lost: list[str], ledger: bool):
+    pipeline = world.pipeline({"click": "clicks"})
+    target = pipeline.targets[0]
+    world.load(pipeline, unit())
+    before, rows, sums = world.sql(DEFINITIONS), world.sql(ROWS), world.sql(SUMS)
+    assert len(rows) == 5
+    for name in lost:
+        world.sql(f"DROP TABLE {{db}}.{name} SYNC")
+    if not ledger:
+        world.client.run(f"DELETE FROM sluice.ledger WHERE target = '{target.table}'")
+    with pytest.raises(TableMissing) as raised:
+        inspect_target(world.client, pipeline, target)
+    facts = read_target(world.client, pipeline, target, {}, SliceSpan())
+    assert facts.missing == raised.value.remedy
+    for statement in printed(world, raised.value):
+        world.client.run(statement)
+    assert world.sql(DEFINITIONS) == before
+    world.load(pipeline, unit())
+    assert world.sql(ROWS) == rows
+    if "sums" in lost:
+        assert world.sql(SUMS) == sums
+
+
+def test_a_view_whose_table_is_gone_is_told_with_what_makes_it(world: World):
+    pipeline = world.pipeline({"click": "clicks"})
+    target = pipeline.targets[0]
+    world.load(pipeline, unit())
+    before, sums = world.sql(DEFINITIONS), world.sql(SUMS)
+    world.sql("DROP TABLE {db}.sums SYNC")
+    words = "materialized view .*to_sums writes to it, and it is not there"
+    with pytest.raises(TargetRefused, match=words) as raised:
+        inspect_target(world.client, pipeline, target)
+    assert "ALTER" not in str(raised.value)
+    with pytest.raises(TargetRefused, match=words):
+        read_target(world.client, pipeline, target, {}, SliceSpan())
+    [statement] = printed(world, raised.value)
+    world.client.run(statement)
+    assert world.sql(DEFINITIONS) == before
+    world.load(pipeline, unit(), mode="reload")
+    assert world.sql(SUMS) == sums
+
+
+def test_a_table_that_was_never_loaded_has_no_guessed_columns(world: World):
+    pipeline = world.pipeline({"never": {"table": "never", "columns": {"a": "b.c"}}})
+    table = pipeline.targets[0].table
+    assert last_ddl(world.client, pipeline, world.lake, [table]) == {}
+    assert creations(world.client, pipeline, [table]) == {
+        table: f"create it: `sluice doctor {pipeline.name} --ddl never` prints a CREATE TABLE for its events"
+    }
