@@ -548,7 +548,7 @@ class WouldReject(Refused):
     reason: str
     message = (
         "slice {unit}: the remake would reject {rows:,} of its {of:,} rows, the first {record} ({reason}), "
-        "and leaves it as it is: correct the pipeline file, or take them out by --yes (in Airflow accept_loss)"
+        "and leaves it as it is: correct the pipeline file, or take them out: --yes (in Airflow accept_loss)"
     )
 
 
