@@ -1,4 +1,4 @@
-"""A model of the landing's commit and move: one unit, a file an attempt; landers fill, reland, remake or erase.
+"""A model of the landing's commit and move: one unit, a file an attempt; fills, relands, remakes, erasures.
 
 Between any two of its actions a lander may crash, or sleep while others act; the answer to a conditional
 write may be lost. With `slow_copies` a move is a copy and a delete, as in S3; else one rename.
