@@ -571,8 +571,7 @@ class WouldReject(Refused):
     reason: str
     message = (
         "slice {unit}: the remake would reject {rows:,} of its {of:,} rows, the first {record} ({reason}), "
-        "and leaves it as it is: correct the pipeline file, or say --yes to take them out (in Airflow "
-        "accept_loss)"
+        "and leaves it as it is: correct the pipeline file, or take them out: --yes (in Airflow accept_loss)"
     )
 
 

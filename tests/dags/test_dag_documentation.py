@@ -50,10 +50,17 @@ def test_every_task_says_in_a_sentence_what_it_does(dags: dict[str, DAG]):
 
 def test_every_param_of_the_form_is_described(dags: dict[str, DAG]):
     params = dags["ads_backfill"].params
-    assert set(params) == {"from", "to", "mode", "dry_run", "tables"}
+    assert set(params) == {"from", "to", "mode", "accept_loss", "dry_run", "tables"}
     for name in params:
         assert params.get_param(name).description, name
-    assert set(params.get_param("mode").schema["enum"]) == {"fill", "refill", "reload", "remake", "reland"}
+    assert set(params.get_param("mode").schema["enum"]) == {
+        "fill",
+        "refill",
+        "repair",
+        "reload",
+        "remake",
+        "reland",
+    }
 
 
 def test_the_graph_reads_from_left_to_right_as_the_flow(dags: dict[str, DAG]):

@@ -28,11 +28,11 @@ pytestmark = pytest.mark.faults
 HOURS = 6
 SLICES = SliceRange(utc(rejected.START), utc(rejected.START + timedelta(hours=HOURS)))
 SPAN = ("--from", str(SLICES.start), "--to", str(SLICES.end))
-AGAIN = 6  # a Spark whose command was killed may still be at work
-# The second pass of a retry is the reload: of the protocol's steps the second occurrence is its.
+AGAIN = 6  # statements of a command that was killed may still be at work
+# The second pass of a retry is that of misfits: of the protocol's steps the second occurrence is its.
 ORDERS = [
     Order(name_of(TableLoad.DELETED)),
-    *(Order(name_of(p)) for p in (Land.PLANNED, Land.READ, Land.OLD_COPIED, Land.COMMITTED)),
+    *(Order(name_of(p)) for p in (Land.FILE_HANDED_OVER, Land.TASK_DONE, Land.OLD_COPIED, Land.COMMITTED)),
     Order(name_of(Land.COMMITTED), 2),
     *(Order(name_of(p)) for p in (Land.FILE_MOVED, Land.OLD_REMOVED, Land.MARKED, Land.SWEPT)),
     *(Order(name_of(p)) for p in (TableLoad.REVOKED, TableLoad.MOVED, TableLoad.COMMITTED)),
@@ -54,7 +54,7 @@ class Retries:
     def spoil(self) -> None:
         rejected.write(self.user, rejected.WRONG, kafka=False)
         self.user.client.command(f"ALTER TABLE {self.user.name}.clicks MODIFY COLUMN small UInt8")
-        self.user.do("run", *SPAN, "--mode", "remake")
+        self.user.do("run", *SPAN, "--mode", "remake", "--yes")
         rejected.write(self.user, rejected.RIGHT, kafka=False)
         self.user.client.command(f"ALTER TABLE {self.user.name}.clicks MODIFY COLUMN small UInt16")
 

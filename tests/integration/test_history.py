@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sluice.errors import WouldReject
+from sluice.errors import NotAllLanded, WouldReject
 from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import client_of
 from tests.support.history_model import HOURS, PEOPLE, TOPICS, FileNow, Model
@@ -85,24 +85,33 @@ class History(RuleBasedStateMachine):
         self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=True)
         self.model.remake(range(*span))
 
-    @rule(hour=st.integers(0, HOURS - 1))
-    def remake_without_a_yes(self, hour: int) -> None:
-        if self.model.loses(hour):
-            with pytest.raises(WouldReject):
-                self.world.run("remake", hours(1, hour))
+    @rule(span=SPANS)
+    def remake_without_a_yes(self, span: tuple[int, int]) -> None:
+        """An hour that would lose a row stays as it is; the others are remade."""
+        losing = self.model.losing(range(*span))
+        if losing:
+            with pytest.raises((WouldReject, NotAllLanded), match="would reject"):
+                self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=False)
         else:
-            self.world.run("remake", hours(1, hour))
-            self.model.remake(range(hour, hour + 1))
-
-    @rule(person=st.sampled_from(PEOPLE))
-    def erase(self, person: str) -> None:
-        self.world.erase(person)
-        self.model.erase(person)
+            self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=False)
+        self.model.remake([hour for hour in range(*span) if hour not in losing])
 
     @rule(span=SPANS)
     def retry(self, span: tuple[int, int]) -> None:
-        self.world.retry(hours(span[1] - span[0], span[0]))
+        before = len(self.model.lake_rows())
         self.model.retry(range(*span))
+        came_in = self.world.retry(hours(span[1] - span[0], span[0]))
+        assert came_in == len(self.model.lake_rows()) - before
+
+    @precondition(lambda self: self.model.units)
+    @rule(person=st.sampled_from(PEOPLE))
+    def erase(self, person: str) -> None:
+        before = len(self.model.lake_rows())
+        again = person in self.model.erased
+        self.model.erase(person)
+        receipt = self.world.erase(person)
+        assert receipt["left"] == []
+        assert again or receipt["erased"]["rows"] == before - len(self.model.lake_rows())
 
     @precondition(lambda self: self.model.clicks())
     @rule(data=st.data())

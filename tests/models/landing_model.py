@@ -1,4 +1,4 @@
-"""A model of the landing's commit and move: one unit, a file an attempt, landers that fill, reland or remake.
+"""A model of the landing's commit and move: one unit, a file an attempt; fills, relands, remakes, erasures.
 
 Between any two of its actions a lander may crash, or sleep while others act; the answer to a conditional
 write may be lost. With `slow_copies` a move is a copy and a delete, as in S3; else one rename.
@@ -26,6 +26,7 @@ class Rule(StrEnum):
     MARK_COMPARED = "_SUCCESS is not written over that of a later manifest"
     MARK_LAST = "_SUCCESS is written after older files are removed"
     MADE_OF = "a remake replaces only the manifest whose files it has read"
+    KEEP = "of the generation before those files stay that the manifest names, too"
 
 
 class Lander(NamedTuple):
@@ -41,7 +42,8 @@ class Lander(NamedTuple):
 
 class State(NamedTuple):
     """`attempts`: whose file is still in its attempt; `files`: (generation, whose) at its final name.
-    `stale`: a manifest was replaced by one that was made of another."""
+    `stale`: a manifest was replaced by one that was made of another. `kept`: a file of the first generation,
+    which an erasure keeps under its name, is there; `naming`: the generations whose manifests name it."""
 
     manifest: Manifest | None
     mark: Manifest | None
@@ -50,6 +52,8 @@ class State(NamedTuple):
     files: frozenset[Manifest]
     landers: tuple[Lander, ...]
     stale: bool = False
+    kept: bool = False
+    naming: frozenset[int] = frozenset()
 
     def lander(self, who: int, lander: Lander, **changes: object) -> State:
         if lander.at in ENDS:
@@ -59,6 +63,7 @@ class State(NamedTuple):
 
 
 ENDS = ("done", "crashed", "false alarm")
+_OUT_OF_LAKE = ("remake", "erase")
 
 
 def start(landers: int) -> State:
@@ -68,18 +73,25 @@ def start(landers: int) -> State:
 def start_landed(landers: int) -> State:
     """What somebody else has landed, and moved, is there."""
     first = (1, landers)
-    return start(landers)._replace(manifest=first, mark=first, files=frozenset({first}))
+    one = frozenset({1})
+    return start(landers)._replace(
+        manifest=first, mark=first, files=frozenset({first}), kept=True, naming=one
+    )
 
 
 def lost(state: State) -> bool:
     """A file of the committed manifest is nowhere."""
     found = state.manifest
+    if found is not None and found[0] in state.naming and not state.kept:
+        return True
     return found is not None and found[1] not in state.attempts and found not in state.files
 
 
 def mixed(state: State) -> bool:
     """The slice says that it is complete, and shows other files than its manifest's."""
-    return state.manifest is not None and state.mark == state.manifest and state.files != {state.manifest}
+    if state.manifest is None or state.mark != state.manifest:
+        return False
+    return state.files != {state.manifest} or (state.kept and state.manifest[0] not in state.naming)
 
 
 def unmarked(state: State) -> bool:
@@ -112,7 +124,7 @@ class Model:
         following = "sweep" if self.modes[who] == "fill" else "write"
         if state.manifest is None:
             yield "finds no manifest", state.lander(who, Lander("write"))
-        elif self.modes[who] == "remake":
+        elif self.modes[who] in _OUT_OF_LAKE:
             after = state.lander(who, Lander("compare mark", state.manifest, "read files", state.manifest))
             yield f"reads manifest {state.manifest}", after
         else:
@@ -145,6 +157,8 @@ class Model:
         """Its answer may be lost: the retry is refused, and only who reads back knows better."""
         stale = lander.made_of is not None and lander.made_of != state.manifest
         written = state._replace(manifest=mine, stale=state.stale or stale)
+        if self.modes[who] == "erase" and lander.made_of is not None and lander.made_of[0] in state.naming:
+            written = written._replace(naming=state.naming | {mine[0]})
         if Rule.COPY_FIRST in self.off and lander.old is not None:
             yield f"writes manifest {mine}", written.lander(who, Lander("copy", old=lander.old))
         else:
@@ -162,7 +176,7 @@ class Model:
         assert state.manifest is not None
         used = who not in state.attempts and Rule.LOOK_BACK not in self.off
         old = Lander("compare", old=state.manifest)
-        if self.modes[who] in ("fill", "remake") or state.manifest[1] == who or used:
+        if self.modes[who] in ("fill", *_OUT_OF_LAKE) or state.manifest[1] == who or used:
             yield f"reads back {state.manifest}", self._move_first(state, who, "sweep")
         elif Rule.FINISH_FIRST in self.off:
             yield f"reads the old {state.manifest}", state.lander(who, old)
@@ -180,7 +194,7 @@ class Model:
             )
             yield "sees that it was replaced, and replaces that", state.lander(who, after)
         elif state.manifest != lander.old:
-            at = "create" if self.modes[who] != "remake" else "read back"
+            at = "create" if self.modes[who] not in _OUT_OF_LAKE else "read back"
             yield "sees that it was replaced", state.lander(who, Lander(at))
         else:
             at = "replace" if Rule.COPY_FIRST in self.off else "copy"
@@ -199,7 +213,7 @@ class Model:
         if state.manifest == lander.old or Rule.COMPARE_AND_SET in self.off:
             yield from self._written(state, who, (lander.old[0] + 1, who), lander)
         else:
-            at = "create" if self.modes[who] != "remake" else "read back"
+            at = "create" if self.modes[who] not in _OUT_OF_LAKE else "read back"
             yield "is refused", state.lander(who, Lander(at))
 
     def _compare_mark(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
@@ -242,7 +256,10 @@ class Model:
         before = lander.what[0] - 1
         files = frozenset(f for f in state.files if f[0] != before or before not in state.copies)
         at = lander.then if Rule.MARK_LAST in self.off else "mark"
-        yield "removes older files", state.lander(who, lander._replace(at=at), files=files)
+        names = lander.what[0] in state.naming and Rule.KEEP not in self.off
+        gone = before in state.copies and before in state.naming and not names
+        kept = state.kept and not gone
+        yield "removes older files", state.lander(who, lander._replace(at=at), files=files, kept=kept)
 
     def _mark(self, state: State, who: int, lander: Lander) -> Iterator[tuple[str, State]]:
         at = "remove" if Rule.MARK_LAST in self.off else lander.then

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 HOURS = 4
@@ -97,7 +98,7 @@ class Model:
         rows = {record for record in records if self.file.reads(record)}
         return UnitModel(topics, rows, set(records) - rows, self.file.column)
 
-    def fill(self, hours: range) -> None:
+    def fill(self, hours: Iterable[int]) -> None:
         for hour in hours:
             if hour not in self.units:
                 self.units[hour] = self.landed_by_file(hour, self.file.topics)
@@ -115,7 +116,16 @@ class Model:
             topics = self.file.topics | (self.units[hour].topics if hour in self.units else frozenset())
             self.units[hour] = self.landed_by_file(hour, topics)
 
-    def remake(self, hours: range) -> None:
+    def losing(self, hours: range) -> list[int]:
+        """The hours in which a remake by the file of now would reject rows."""
+        return [
+            hour
+            for hour in hours
+            if hour in self.units and any(not self.file.reads(record) for record in self.units[hour].rows)
+        ]
+
+    def remake(self, hours: Iterable[int]) -> None:
+        hours = list(hours)
         self.fill(hours)
         for hour in hours:
             unit = self.units[hour]

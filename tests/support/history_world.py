@@ -8,18 +8,23 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pendulum
 import pyarrow.parquet as pq
 
+from sluice.cli.rejected_retry import _do, _planned
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
+from sluice.errors import NotAllLanded, SluiceError, WouldReject
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
-from sluice.flow.land.amend.retry_unit import UnitRetry
+from sluice.flow.erase.finish import finish
 from sluice.flow.land.land import land
+from sluice.flow.rejected.rejections import RejectionFilter
 from sluice.flow.steps import load_table
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.audit import AuditScope, audit
@@ -96,38 +101,41 @@ class HistoryWorld:
             }
         )
 
-    def run(self, mode: str, slices: SliceRange, accept_loss: bool = False) -> None:
-        """What `sluice run` does, up to the loads. Raises what the steps raise."""
+    def run(self, mode: str, slices: SliceRange, accept_loss: bool = True) -> None:
+        """What `sluice run` does, up to the loads; also where a part of it does not land. Raises what the
+        steps raise."""
         pipeline, token = self.pipeline(), uuid.uuid4().hex
         self.kafka.resolve(pipeline, self.lake, slices)
         refuse_forgotten(pipeline, survey(pipeline, slices), mode, None)
         engine = InProcess(self.kafka)
-        topics_of = self.kafka.topics_of
-        land(pipeline, self.lake, slices, mode, token, engine, lambda _: None, topics_of, accept_loss)
-        self.load(slices, mode, token)
-
-    def load(self, slices: SliceRange, mode: str, token: str = "") -> None:
-        pipeline = self.pipeline()
+        how = (lambda _: None, self.kafka.topics_of, accept_loss)
+        error: SluiceError | None = None
+        try:
+            land(pipeline, self.lake, slices, mode, token, engine, *how)
+        except (WouldReject, NotAllLanded) as caught:
+            error = caught
         for target in pipeline.targets:
             load_table(pipeline, target.table, slices, mode, token, lambda _: None)
+        if error is not None:
+            raise error
 
-    def retry(self, slices: SliceRange) -> None:
-        """What `sluice rejected --retry` does to each unit of the range that has rejected records."""
-        pipeline, token = self.pipeline(), uuid.uuid4().hex
-        for unit, manifest in read_manifests(self.lake, units_in(self.lake, slices)).items():
-            if manifest.held_rejected:
-                UnitRetry(pipeline, self.lake).retry(unit, manifest, pendulum.now("UTC"))
-        self.load(slices, "retry", token)
-
-    def erase(self, person: str) -> None:
-        """What `sluice erase` does."""
-        request = ErasureRequest(
-            (Where(("uid",), person),), SliceRange(START, START.add(hours=HOURS)), "ticket", "me"
-        )
+    def erase(self, person: str) -> dict[str, Any]:
+        """What `sluice erase --where uid=…` does."""
+        request = ErasureRequest((Where(("uid",), person),), hours(HOURS), "ticket", "me", end=True)
         eraser = Eraser(self.pipeline(), self.lake, request, lambda _: None)
         _, searched = eraser.plan()
-        number, known = eraser.ask()
-        assert eraser.erase(number, known, searched) == []
+        number, erasures = eraser.ask()
+        wrong = eraser.erase(number, erasures, searched)
+        return finish(eraser, number, erasures, force=False, wrong=wrong)
+
+    def retry(self, slices: SliceRange) -> int:
+        """What `sluice rejected --retry` does. Returns how many records came in by being parsed."""
+        pipeline = self.pipeline()
+        with connect_shards(pipeline) as servers:
+            planned = _planned(pipeline, self.lake, servers, slices, RejectionFilter())
+        came_in, wrong = _do(pipeline, self.lake, planned.plan)
+        assert wrong == []
+        return came_in
 
     def findings(self) -> list[Anomaly]:
         """What verify finds in counts and contents of all that has landed."""

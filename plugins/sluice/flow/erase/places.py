@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.shards import Servers
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.base import Lake
@@ -78,7 +80,7 @@ def left_tables(servers: Servers, pipeline: Pipeline, lake: str, covered: SliceR
     }
     rows: dict[str, int] = {}
     for server in servers:
-        for target, count in server.reached.rows(render("erase/left_tables"), parameters):
+        for target, count in _rows(server.reached, parameters):
             rows[target] = rows.get(target, 0) + int(count)
     lines = (
         f"table {table} is no longer in the pipeline file and has {count:,} rows of these slices, out of "
@@ -86,6 +88,16 @@ def left_tables(servers: Servers, pipeline: Pipeline, lake: str, covered: SliceR
         for table, count in rows.items()
     )
     return Place("tables that left the pipeline file", f"{len(rows):,} by the ledger", tuple(lines))
+
+
+def _rows(client: Client, parameters: dict[str, Any]) -> list[Any]:
+    """Returns nothing where ClickHouse has no ledger: nothing was ever loaded there."""
+    try:
+        return list(client.rows(render("erase/left_tables"), parameters))
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise
 
 
 def table_place(

@@ -12,10 +12,11 @@ OF_FORMATS = (
     "does not fit the reader's schema",
     "not Protobuf of its message",
 )
+_RETRY = "`sluice rejected --retry`"
 _PRODUCER = "correct the producer: such a record becomes no row"
-_TYPE = "let `event.type` name the field or header that has it, or correct the producer; then `remake`"
-_TIME = "let `event.time` name the field and its format, or correct the producer; then `remake`"
-_SCHEMA = "give the registry, or the file that `event` names, the schema of these messages; then `remake`"
+_TYPE = f"let `event.type` name the field or header that has it, or correct the producer; then {_RETRY}"
+_TIME = f"let `event.time` name the field and its format, or correct the producer; then {_RETRY}"
+_SCHEMA = f"give the registry, or the file that `event` names, the schema of these messages; then {_RETRY}"
 _REMEDIES = {
     why.NO_VALUE: "a record without a value is a tombstone: nothing, or correct the producer",
     why.NO_TYPE: _TYPE,
@@ -25,7 +26,7 @@ _REMEDIES = {
     why.NO_TIME: _TIME,
     why.TIME_NOT_UNDERSTOOD: _TIME,
     why.TIME_OUT_OF_RANGE: _TIME,
-    why.TOO_MANY_HOURS: "set `max_late` where years of events are published at once; then `remake`",
+    why.TOO_MANY_HOURS: f"set `max_late` where years of events are published at once; then {_RETRY}",
     why.NOT_FRAMED: _SCHEMA,
     why.UNKNOWN_SCHEMA: _SCHEMA,
     why.TOO_MANY_UNKNOWN_SCHEMAS: _SCHEMA,
@@ -33,15 +34,15 @@ _REMEDIES = {
     why.UNREADABLE_SCHEMA: _SCHEMA,
     **dict.fromkeys(OF_FORMATS, _SCHEMA),
     why.TOO_LARGE: "raise `max_record` where such records are meant; then `reland`, while Kafka has them",
-    why.NOT_AN_ARRAY: "set or remove `rows: array` as the messages are; then `remake`",
+    why.NOT_AN_ARRAY: f"set or remove `rows: array` as the messages are; then {_RETRY}",
     why.NOT_AN_OBJECT: (
-        "set `rows: array` where messages are arrays of objects, or correct the producer; then `remake`"
+        f"set `rows: array` where messages are arrays of objects, or correct the producer; then {_RETRY}"
     ),
     why.SHIPPED_TWICE: "nothing: the same event is there once",
 }
 MISFIT_REMEDY = (
-    "give the column a type that takes it (ALTER TABLE … MODIFY COLUMN), then `reload` the hour; or correct "
-    "the producer"
+    f"give the column a type that takes it (ALTER TABLE … MODIFY COLUMN), then {_RETRY}; or "
+    "correct the producer"
 )
 FORGOTTEN_MISFIT_REMEDY = (
     "the lake has forgotten the hour's files: give the column a type that takes it (ALTER TABLE … MODIFY "
@@ -55,7 +56,7 @@ def remedy_of(reason: str, misfit: bool) -> str:
 
 def fix_of(reason: str, misfit: bool) -> str:
     """Returns the remedy without its last step, for who is shown the command of that."""
-    return re.sub(r"[,;] then `(remake|reload)`( the hour)?", "", remedy_of(reason, misfit))
+    return re.sub(r"[,;] then `sluice rejected --retry`", "", remedy_of(reason, misfit))
 
 
 def retryable(reason: str, misfit: bool) -> bool:

@@ -117,7 +117,7 @@ def note_clean(lake: Lake, unit: Unit, manifest: Manifest, erasures: ErasureList
 
 
 def left_of(progress: ErasureProgress, number: int, manifests: Mapping[Unit, Manifest]) -> list[Unit]:
-    """Returns the units in which the person was found, and that have not been remade since."""
+    """Returns the units in which the person was found, and that have not been rewritten since."""
     return [unit for unit, m in manifests.items() if str(unit) in progress.found and m.erasures <= number]
 
 

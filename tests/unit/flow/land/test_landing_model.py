@@ -28,6 +28,13 @@ from tests.support.landing_world import hours
 FILLS, RELANDS = ("fill", "fill", "reland"), ("reland", "reland")
 THREE = ("fill", "reland", "reland")
 REMAKES = (("remake", "reland"), ("remake", "remake"), ("remake", "fill"), ("remake", "remake", "reland"))
+ERASES = (
+    ("erase", "reland"),
+    ("erase", "erase"),
+    ("erase", "fill"),
+    ("erase", "remake"),
+    ("erase", "erase", "reland"),
+)
 
 
 def wrong(state: State) -> bool:
@@ -58,7 +65,7 @@ def explore_landed(modes: tuple[str, ...], *off: Rule) -> Found[State]:
     return found
 
 
-@pytest.mark.parametrize("modes", REMAKES)
+@pytest.mark.parametrize("modes", [*REMAKES, *ERASES])
 def test_a_remake_among_others_never_reaches_a_wrong_state(modes: tuple[str, ...]):
     assert explore_landed(modes).trace == ()
 
@@ -68,6 +75,19 @@ def test_a_remake_that_replaced_what_it_has_not_read_would_lose_records():
     assert found.last is not None
     assert stale(found.last)
     assert len(found.trace) == 21
+
+
+def test_a_move_that_removed_what_its_manifest_has_kept_would_lose_it():
+    found = explore_landed(("erase", "fill"), Rule.KEEP)
+    assert found.last is not None
+    assert lost(found.last)
+
+
+def test_an_erasure_gets_to_a_second_generation_that_has_kept_a_file():
+    def complete(state: State) -> bool:
+        return state.manifest == state.mark == (2, 0) and state.files == {(2, 0)} and state.kept
+
+    assert search([start_landed(2)], Model(("erase", "fill")).moves, complete).trace != ()
 
 
 def test_a_remake_gets_to_a_second_generation_that_is_complete():
@@ -110,7 +130,7 @@ def test_without_a_rule_a_wrong_state_is_reached(rule: Rule, modes: tuple[str, .
 
 
 def test_every_rule_is_tried():
-    assert {rule for rule, *_ in NEEDED} | {Rule.MADE_OF} == set(Rule)
+    assert {rule for rule, *_ in NEEDED} | {Rule.MADE_OF, Rule.KEEP} == set(Rule)
 
 
 def test_a_slow_copy_brings_an_older_file_back_and_loses_none():
