@@ -12,13 +12,12 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error, Operati
 from clickhouse_connect.driver.summary import QuerySummary
 from urllib3.exceptions import HTTPError
 
-from sluice.clients.clickhouse.errors import NO_CODE, NO_ROW, READONLY, ServerError, shorten
+from sluice.clients.clickhouse.errors import READONLY, ServerError, shorten
 from sluice.clients.clickhouse.settings import NEWER
 from sluice.errors import ClickHouseUnavailable
 from sluice.metrics import meter
 
 _KINDS = frozenset({"SELECT", "WITH", "INSERT", "ALTER", "DELETE", "CREATE", "DROP", "EXPLAIN", "DESCRIBE"})
-_NO_VERSION = "Unexpected response to server version query: ''"
 Parameters = Mapping[str, Any]
 Settings = Mapping[str, Any]
 
@@ -112,8 +111,6 @@ def _metered(sql: str) -> Iterator[str]:
 def explain(error: ClickHouseError, address: str, step: str) -> ServerError | ClickHouseUnavailable:
     """Translates an error of the driver's. Without a code of the server, its answer never came."""
     code = error.code if isinstance(error, Error) else None
-    if code is None and _NO_VERSION in str(error):  # it was there to answer, and nothing was in the answer
-        return ServerError(address, NO_CODE, "NO_ROW", step, NO_ROW)
     if code is None and (isinstance(error, OperationalError) or "HTTP status 5" in str(error)):
         return ClickHouseUnavailable(address, shorten(str(error.__cause__ or error), 160))
     if code is None and "is readonly" in str(error):  # the driver asks the server no more

@@ -6,13 +6,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from clickhouse_connect.driver import create_client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from urllib3.exceptions import HTTPError
 
 from sluice.clients.clickhouse.client import Client, explain
-from sluice.clients.clickhouse.errors import shorten
-from sluice.clients.clickhouse.settings import READS
+from sluice.clients.clickhouse.driver import open_driver, set_back
+from sluice.clients.clickhouse.errors import READONLY, ServerError, shorten
 from sluice.clients.connections.connection import YES_OR_NO, Connection
 from sluice.clients.connections.find import find
 from sluice.config.pipeline import Pipeline
@@ -55,10 +54,10 @@ def open_client(connection: Connection) -> Client:
     extra, secure, port = connection.extra, _secure(connection), port_of(connection)
     address = f"{connection.host}:{port}"
     try:
-        driver = create_client(
+        driver = open_driver(
+            interface="https" if secure else "http",
             host=connection.host,
             port=port,
-            interface="https" if secure else "http",
             username=connection.login or "default",
             password=connection.password or "",
             verify=connection.chosen("verify", YES_OR_NO, True),
@@ -66,14 +65,18 @@ def open_client(connection: Connection) -> Client:
             **{name: extra[name] for name in _TLS if extra.get(name)},
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=_ANSWER_SECONDS,
-            autogenerate_session_id=False,
-            client_name="sluice",
         )
+        fixed = set_back(driver)
     except ClickHouseError as error:
         raise explain(error, address, "connecting") from error
     except (HTTPError, OSError) as error:
         raise ClickHouseUnavailable(address, shorten(str(error), 120)) from error
-    return Client(driver, address, READS)
+    if fixed:
+        driver.close()
+        names = ", ".join(f"`{name}`" for name in fixed)
+        reason = f"the user's profile sets {names}, and doesn't let the user set them back"
+        raise ServerError(address, READONLY, "READONLY", "connecting", reason)
+    return Client(driver, address)
 
 
 def port_of(connection: Connection) -> int:

@@ -37,10 +37,10 @@ READONLY = 164
 UNKNOWN_DATABASE = 81
 TOO_MANY_PARTS = 252
 UNFINISHED = 341
+UNKNOWN_SETTING = 115
+CONSTRAINT = 452
 THROWN = 395  # by throwIf()
 ACCESS_DENIED = 497
-NO_CODE = 0
-NO_ROW = "a SELECT of one row gives none"
 
 _PASSWORD = "correct user and password of the connection"  # noqa: S105 - advice
 _RIGHTS = "grant it to the user of the connection"
@@ -93,14 +93,15 @@ RULES: tuple[Rule, ...] = (
          says="response code: 404"),
     Rule(499, "S3_ERROR", Outcome.UNKNOWN,
          "try again later; where it stays, correct the named collection's URL, or set `read: push`"),
-    # the driver's own, and it met no error of the server
-    Rule(NO_CODE, "NO_ROW", Outcome.FINAL,
-         "take `offset`, `limit` and `additional_result_filter` out of the profile of the connection's user",
-         says=NO_ROW),
     # a person has to act
     Rule(UNKNOWN_TABLE, "UNKNOWN_TABLE", Outcome.FINAL, "make it again, then load its slices"),
     Rule(READONLY, "READONLY", Outcome.FINAL,
+         "take it out of the profile of the connection's user, with its constraint",
+         says="the user's profile sets"),
+    Rule(READONLY, "READONLY", Outcome.FINAL,
          "the user of the connection may only read: give it another profile"),
+    Rule(CONSTRAINT, "SETTING_CONSTRAINT_VIOLATION", Outcome.FINAL,
+         "take the constraint on it out of the profile of the connection's user"),
     Rule(192, "UNKNOWN_USER", Outcome.FINAL, _PASSWORD),
     Rule(193, "WRONG_PASSWORD", Outcome.FINAL, _PASSWORD),
     Rule(469, "VIOLATED_CONSTRAINT", Outcome.FINAL,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-# Every statement that only reads carries these (connect.py). They are the server's own defaults: a
-# user who may only read, and may not set them, has them already, or is refused.
+# Every statement carries these (driver.py), also the first, which asks for all others that a profile
+# has changed (profile.py). They are the server's own defaults: a user who may only read, and may not set
+# them, has them already, or is refused.
 READS: dict[str, object] = {
     # What a SELECT means.
     "session_timezone": "",
@@ -43,11 +44,11 @@ READS: dict[str, object] = {
     "transfer_overflow_mode": "throw",
     "force_index_by_date": 0,
     "force_primary_key": 0,
-    "force_data_skipping_indices": "",
     "skip_unavailable_shards": 0,
     "use_query_cache": 0,
     "implicit_transaction": 0,
     "dialect": "clickhouse",
+    "compatibility": "",  # it has changed hundreds of others, which go back with it
 }
 
 # What a value means, too: whoever casts, counts or compares carries these.
@@ -136,6 +137,9 @@ WRITE: dict[str, object] = {
     # What a view's SELECT means is asked of the analyzer, so it is what carries it out.
     "enable_analyzer": 1,
 }
+
+NEWER_READS: dict[str, object] = {"inject_random_order_for_select_without_order_by": 0}
+"""Of these, what a server of 25.8 may not know."""
 
 NEWER = frozenset({"deduplicate_insert", "deduplicate_insert_select"})
 """Settings that 25.8 does not have, and would refuse a statement for."""

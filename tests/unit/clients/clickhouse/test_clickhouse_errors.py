@@ -14,7 +14,7 @@ from sluice.errors import ClickHouseUnavailable, SluiceError
 
 RETRY = (173, 201, 202, 225, 241, 242, 243, 252, 285, 289, 439, 473, 517, 692, 745)
 UNKNOWN = (95, 96, 159, 209, 210, 216, 236, 286, 319, 341, 394, 499, 735, 999)
-FINAL = (0, 47, 60, 62, 81, 164, 192, 193, 232, 469, 497, 516)
+FINAL = (0, 47, 60, 62, 81, 164, 192, 193, 232, 452, 469, 497, 516)
 EXPECTED = {
     **dict.fromkeys(RETRY, Outcome.RETRY),
     **dict.fromkeys(UNKNOWN, Outcome.UNKNOWN),

@@ -22,7 +22,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         def __init__(self, **named: Any) -> None:
             arguments.append(named)
 
-    monkeypatch.setattr(connect, "create_client", Driver)
+    monkeypatch.setattr(connect, "open_driver", Driver)
+    monkeypatch.setattr(connect, "set_back", lambda _: ())
     monkeypatch.setattr(connect, "Client", lambda *_: None)
     return arguments
 

@@ -1,0 +1,50 @@
+"""A user's profile may say what it likes of any setting: the right rows, or a refusal before any is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.bent_profiles import Bent, users
+from tests.integration.landed import client_of
+
+pytestmark = pytest.mark.integration
+
+# Each of these has changed a value, refused a statement after the revoke, or made advice wrong.
+HARMED = {
+    "offset": "1",
+    "additional_result_filter": "0",
+    "allow_simdjson": "0",
+    "asterisk_include_virtual_columns": "1",
+    "enable_lightweight_delete": "0",
+    "lightweight_delete_mode": "lightweight_update_force",
+    "rewrite_in_to_join": "1",
+    "data_type_default_nullable": "1",
+    "force_optimize_projection": "1",
+    "implicit_transaction": "1",
+    "max_parser_depth": "40",
+    "input_format_parquet_allow_missing_columns": "0",
+    "inject_random_order_for_select_without_order_by": "1",
+    "describe_include_subcolumns": "1",
+    "ignore_drop_queries_probability": "1",
+}
+
+
+@pytest.fixture
+def bent(start_clickhouse_server, tmp_path, monkeypatch):
+    def start(profiles) -> Bent:
+        server = start_clickhouse_server(users=users(profiles))
+        return Bent(server, tmp_path, client_of(server), monkeypatch.setenv)
+
+    return start
+
+
+def test_settings_that_have_done_harm(bent):
+    world = bent({"harmed": HARMED, "old": {"compatibility": "22.3"}})
+    assert [world.outcome(login) for login in ("harmed", "old")] == ["", ""]
+    assert fences(world) == []
+
+
+def fences(world: Bent) -> list:
+    return world.plain.rows(
+        "SELECT name FROM system.tables WHERE database = 'sluice' AND match(name, '^(fence|tmp)_')"
+    )
