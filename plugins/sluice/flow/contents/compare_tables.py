@@ -11,8 +11,10 @@ from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
+from sluice.flow.contents.compare_floats import ParsedFloats
 from sluice.flow.contents.compare_views import ViewContents
 from sluice.flow.contents.later_columns import by_later_columns, notes_of
+from sluice.flow.contents.sampling import Sample
 from sluice.flow.contents.staged_load import Stage, Staged
 from sluice.flow.contents.sums import (
     ALL_ROWS,
@@ -23,7 +25,6 @@ from sluice.flow.contents.sums import (
     sums_of_misfits,
     units_that_differ,
 )
-from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.work import LoadWork, cut
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
@@ -81,7 +82,7 @@ class Comparing:
         """Compares the units together. Where one of them cannot be staged it compares halves of them, so that
         all others are compared."""
         try:
-            self._check(works, None, ALL_ROWS, contents, without)
+            self._check(works, contents, without)
         except Conservation as error:
             if len(works) == 1:
                 self._uneven(works[0], error, contents)
@@ -97,13 +98,12 @@ class Comparing:
         view_tables = () if target_table is None else target_table.stored
         return [target.table, *(view_table.called for view_table in view_tables)]
 
-    def check_sample(self, work: LoadWork, reading: Reading, where: RowFilter) -> TableContents:
-        """Compares the rows of one unit that `reading` gives; `where` finds them in the target. Raises as
-        `check`."""
+    def check_sample(self, work: LoadWork, sample: Sample) -> TableContents:
+        """Compares some rows of one unit. Raises as `check`."""
         contents = TableContents()
         try:
             [without] = by_later_columns(self.stage, [work], self.stage.ledger())
-            self._check([work], reading, where, contents, without)
+            self._check([work], contents, without, sample)
         except Conservation as error:
             self._uneven(work, error, contents)
         return contents
@@ -119,12 +119,12 @@ class Comparing:
     def _check(
         self,
         works: Sequence[LoadWork],
-        reading: Reading | None,
-        where: RowFilter,
         contents: TableContents,
         without: frozenset[str],
+        sample: Sample | None = None,
     ) -> None:
         client = self.stage.client
+        reading, where, rows = sample or (None, ALL_ROWS, None)
         before = self.stage.ledger()
         with self.stage.staged(works, reading, without) as staged:
             comparison = compare(client, staged.target_table, self.stage.target.rollup is not None)
@@ -132,6 +132,8 @@ class Comparing:
             target_sums, lake_sums = self._sums(staged, comparison, staged_where, by_column=False)
             wrong = units_that_differ(target_sums, lake_sums)
             anomalies = list(self._values(staged, comparison, staged_where, wrong))
+            parsed = ParsedFloats(self.stage, staged, comparison, without)
+            anomalies += parsed.check(works, rows, self._anomaly)
             if reading is None and self.stage.target.rollup is None:
                 anomalies += self._misfits(staged)
             views = ViewContents(client, self.stage.pipeline, staged, self._anomaly)

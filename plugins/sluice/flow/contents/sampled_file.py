@@ -17,6 +17,7 @@ from sluice.flow.contents.compare_tables import Comparing
 from sluice.flow.contents.report import ContentsReport, relanded
 from sluice.flow.contents.sampling import (
     SAMPLED_ROWS,
+    Sample,
     SampledRowGroup,
     judge,
     reading_of,
@@ -82,7 +83,7 @@ class Share:
                 file = replace(chosen.file, rows=rows.num_rows)
                 part = replace(work, files=(file,), landed=rows.num_rows)
                 with reading_of(rows) as reading:
-                    contents.add(comparing.check_sample(part, reading, where))
+                    contents.add(comparing.check_sample(part, Sample(reading, where, rows)))
             elif work.landed <= SAMPLED_ROWS:
                 contents.add(comparing.check([work]))
         except (Busy, TargetRefused) as error:

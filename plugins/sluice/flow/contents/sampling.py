@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,6 +49,14 @@ class SampledRowGroup:
     number: int
 
 
+class Sample(NamedTuple):
+    """Some `rows` of a unit, which `reading` gives; `where` finds them in the target."""
+
+    reading: Reading
+    where: RowFilter
+    rows: pa.Table
+
+
 def choose(
     landed: Sequence[tuple[Unit, Manifest]], most: int = MOST_FILES, most_bytes: int | None = None
 ) -> list[SampledRowGroup]:
@@ -69,11 +77,16 @@ def _digest(manifest: Manifest, file: LandedFile) -> str:
 def rows_in(lake: Lake, chosen: SampledRowGroup, most: int = SAMPLED_ROWS) -> pa.Table:
     """Returns the first rows of the chosen row group, with all columns. Raises OSError and ArrowException:
     also for a file of another number of rows than its manifest says."""
-    with lake.local(chosen.file.key) as path, pq.ParquetFile(path) as parquet:
+    return first_rows(lake, chosen.file, chosen.number, most)
+
+
+def first_rows(lake: Lake, file: LandedFile, number: int, most: int) -> pa.Table:
+    """Returns the first rows of one of the file's row groups; raises as `rows_in`."""
+    with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
         rows, groups = parquet.metadata.num_rows, parquet.num_row_groups
-        if rows != chosen.file.rows:
-            raise pa.ArrowInvalid(f"it has {rows:,} rows, and its manifest says {chosen.file.rows:,}")
-        batches = parquet.iter_batches(most, row_groups=[chosen.number % groups] if groups else [])
+        if rows != file.rows:
+            raise pa.ArrowInvalid(f"it has {rows:,} rows, and its manifest says {file.rows:,}")
+        batches = parquet.iter_batches(most, row_groups=[number % groups] if groups else [])
         return pa.Table.from_batches(islice(batches, 1), parquet.schema_arrow)
 
 

@@ -39,7 +39,7 @@ def comparing(monkeypatch, bad: dict[Unit, Exception]) -> Comparing:
         for work in staged:
             if work.unit in bad:
                 raise bad[work.unit]
-        contents: TableContents = more[2]
+        contents: TableContents = more[0]
         contents.rows += sum(work.landed for work in staged)
 
     per_day = SimpleNamespace(called=PER_DAY)
