@@ -45,6 +45,14 @@ OWN = "_slice, _cluster FROM events.clicks"
 MORE = "CREATE MATERIALIZED VIEW {} AS SELECT {}"
 # By what stands in the way: the statements that put it there, and words of the refusal.
 CAUSES: dict[str, tuple[list[str], str]] = {
+    "a constraint of the ledger": (
+        ["ALTER TABLE sluice.ledger ADD CONSTRAINT first CHECK generation < 2"],
+        r"sluice\.ledger.*violated",
+    ),
+    "a projection of the rejected rows": (
+        ["ALTER TABLE sluice.rejected ADD PROJECTION p (SELECT column, count() GROUP BY column)"],
+        r"projection",
+    ),
     "a constraint beside a view": (
         ["ALTER TABLE events.clicks ADD CONSTRAINT small CHECK n < 3"],
         r"Constraint `small` for table events\.clicks.* is violated",
@@ -107,6 +115,9 @@ CAUSES: dict[str, tuple[list[str], str]] = {
         "KILL MUTATION WHERE database = 'events' AND table = 'fed'",
     ),
 }  # fmt: skip
+
+
+TEMPORARY = "SELECT name FROM system.tables WHERE database = 'sluice' AND match(name, '^(fence|tmp)_')"
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +205,7 @@ def scene(server, tmp_path: Path) -> Iterator[Scene]:
     return made
 
 
-@pytest.mark.parametrize("cause", per_commit(CAUSES, 5))
+@pytest.mark.parametrize("cause", per_commit(CAUSES, 7))
 def test_a_load_that_cannot_succeed_changes_nothing(scene: Scene, cause: str, fault_log):
     statements, words = CAUSES[cause]
     for statement in statements:
@@ -211,6 +222,7 @@ def test_a_load_that_cannot_succeed_changes_nothing(scene: Scene, cause: str, fa
                 scene.load(mode=mode)
             assert "tmp_" not in raised.value.reason
             assert scene.contents() == before
+            assert scene.root.sql(TEMPORARY) == []
             assert set(scene.committed()) == {unit(0), unit(1)}
 
 

@@ -133,11 +133,6 @@ class Model:
             unit.rows = {record for record in records if self.file.reads(record)}
             unit.rejected, unit.column = records - unit.rows, self.file.column
 
-    def loses(self, hour: int) -> bool:
-        """Returns whether a remake of the hour would reject a row that is there."""
-        unit = self.units.get(hour)
-        return unit is not None and any(not self.file.reads(record) for record in unit.rows)
-
     def retry(self, hours: range) -> None:
         for hour in hours:
             if hour in self.units and not self.units[hour].forgotten:

@@ -1,5 +1,5 @@
 -- The commit point: one INSERT for all units of the attempt.
-INSERT INTO sluice.ledger
+INSERT INTO {ledger}
     (pipeline, lake, target, table_uuid, slice, cluster, generation, attempt, state,
      manifest, types, landed, rows, misfits, token, sharding, views, rules)
 SELECT

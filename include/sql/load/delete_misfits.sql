@@ -1,2 +1,2 @@
-DELETE FROM sluice.rejected
+DELETE FROM {rejected}
 WHERE target = {target:String} AND (slice, cluster) IN (SELECT slice, cluster FROM {fence})

@@ -1,2 +1,2 @@
 -- Whether the server sees the lake's folder: it reads the same bytes.
-SELECT * FROM file({file}, 'RawBLOB', 'bytes String')
+SELECT bytes FROM file({file}, 'RawBLOB', 'bytes String')

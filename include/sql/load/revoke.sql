@@ -1,5 +1,5 @@
 -- Before anything is removed: what is about to be replaced is not committed any more.
-INSERT INTO sluice.ledger
+INSERT INTO {ledger}
     (pipeline, lake, target, table_uuid, slice, cluster, generation, attempt, state, manifest, landed, token, sharding, rules)
 SELECT
     {pipeline:String}, {lake:String}, {target:String}, {table_uuid:UUID}, slice, cluster,

@@ -48,6 +48,7 @@ READS: dict[str, object] = {
     "use_query_cache": 0,
     "implicit_transaction": 0,
     "dialect": "clickhouse",
+    "compatibility": "",  # it has changed hundreds of others, which go back with it
 }
 
 # What a value means, too: whoever casts, counts or compares carries these.

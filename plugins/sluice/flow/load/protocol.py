@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from sluice import crash_points
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import TableLoad
-from sluice.errors import Conservation, TargetChanged
+from sluice.errors import Conservation, SluiceError, TargetChanged
+from sluice.flow.load.changes import Changes
 from sluice.flow.load.destinations import Destination, destinations
-from sluice.flow.load.keep_rows import KeepRows, TakesRowsOut
+from sluice.flow.load.keep_rows import KeepRows
 from sluice.flow.load.move_rows import Move
 from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
@@ -42,18 +44,13 @@ class LoadRun:
     def execute(self) -> list[UnitLoad]:
         """Raises Fenced, Conservation (a count that must hold does not), TargetChanged, and what the client
         raises."""
-        self._create_fence()
-        crash_points.reached(TableLoad.FENCED)
-        self.staging.stage()
-        crash_points.reached(TableLoad.STAGED)
-        rows, misfits = self.staging.review()
-        self._keep_rows(rows)
-        crash_points.reached(TableLoad.REVIEWED)
-        view_rows = Rehearsal(
-            self._destinations, self.staging, self.writer, self.target_table.attachable
-        ).execute()
-        self._expect_unchanged()
-        crash_points.reached(TableLoad.REHEARSED)
+        try:
+            rows, misfits, view_rows = self._prepare()
+        except SluiceError as error:
+            if not error.retryable:
+                with suppress(SluiceError):  # else the next attempt does
+                    self._abandon()
+            raise
         self._revoke()
         crash_points.reached(TableLoad.REVOKED)
         self._delete()
@@ -65,7 +62,7 @@ class LoadRun:
         self._compare(rows, misfits, view_rows)
         crash_points.reached(TableLoad.COUNTED)
         self._expect_unchanged()
-        self._commit()
+        self._changes.commit()
         crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         crash_points.reached(TableLoad.DROPPED)
@@ -74,6 +71,33 @@ class LoadRun:
             for w in self.works
         ]
 
+    def _prepare(self) -> tuple[UnitCounts, UnitCounts, dict[str, UnitCounts]]:
+        """Stages all rows and tries all that follows; what it makes is the attempt's own.
+
+        Returns the staged rows, the misfits, and of each view's table its staged rows.
+        """
+        self._create_fence()
+        crash_points.reached(TableLoad.FENCED)
+        self.staging.stage()
+        crash_points.reached(TableLoad.STAGED)
+        rows, misfits = self.staging.review()
+        self._keep_rows(rows)
+        crash_points.reached(TableLoad.REVIEWED)
+        view_rows = self._rehearsal.execute()
+        self._expect_unchanged()
+        crash_points.reached(TableLoad.REHEARSED)
+        return rows, misfits, view_rows
+
+    @property
+    def _rehearsal(self) -> Rehearsal:
+        attached, changes = self.target_table.attachable, self._changes.rehearsal()
+        return Rehearsal(self._destinations, self.staging, self.writer, attached, changes)
+
+    @property
+    def _changes(self) -> Changes:
+        views = list(view_stamps(self.target_table).values())
+        return Changes(self.works, self.writer, self.replicated, self._ledger_values(), views)
+
     @property
     def _destinations(self) -> tuple[Destination, ...]:
         return destinations(self.target_table, self.writer.attempt)
@@ -81,10 +105,6 @@ class LoadRun:
     @property
     def _fence(self) -> Sql:
         return self.writer.attempt.fence
-
-    @property
-    def _staging(self) -> Sql:
-        return self.writer.attempt.staging
 
     @property
     def _misfits(self) -> Sql:
@@ -106,52 +126,23 @@ class LoadRun:
 
     def _keep_rows(self, staged: UnitCounts) -> None:
         rejected = partial(self.staging.count_misfits, identifier("sluice", "rejected"))
-        try:
-            KeepRows(self.target_table, self.works, self.writer, rejected).check(staged)
-        except TakesRowsOut:
-            self._drop()
-            raise
+        KeepRows(self.target_table, self.works, self.writer, rejected).check(staged)
 
     def _revoke(self) -> None:
         if any(work.replaces for work in self.works):
-            self.writer.run("revoke", render("load/revoke", fence=self._fence), self._ledger_values())
+            self._changes.revoke()
 
     def _delete(self) -> None:
         """Deletes the units' rows from target, views' tables and sluice.rejected; expects none after that."""
         for destination in self._destinations:
             if self.writer.count_rows(table(destination.table)):
-                self.writer.run("delete", self._deletion(destination))
+                self._changes.delete(destination, table(destination.table))
                 self._expect_nothing(destination.table, self.writer.count_rows(table(destination.table)))
         if self.staging.count_misfits(identifier("sluice", "rejected")):
-            sql = render("load/delete_misfits", fence=self._fence)
-            if self.replicated:
-                parts = {**self._marked, "target_name": literal(self.target.table)}
-                sql = render("load/delete_misfits_replicated", fence=self._fence, **parts)
-            self.writer.run("delete", sql, {"target": self.target.table})
+            self._changes.delete_misfits()
             self._expect_nothing(
                 "sluice.rejected", self.staging.count_misfits(identifier("sluice", "rejected"))
             )
-
-    def _deletion(self, destination: Destination) -> Sql:
-        name = table(destination.table)
-        if destination.replicated:
-            statement = (
-                "load/delete_rows_rewriting_replicated"
-                if destination.projections
-                else "load/delete_rows_replicated"
-            )
-            return render(statement, table=name, fence=self._fence, **self._marked)
-        statement = "load/delete_rows_rewriting" if destination.projections else "load/delete_rows"
-        return render(statement, table=name, fence=self._fence)
-
-    @property
-    def _marked(self) -> dict[str, Sql]:
-        """The units as values, and what tells the mutation from others: the fence's name."""
-        units = (
-            f"(toDateTime({int(w.unit.slice.start.timestamp())}, 'UTC'), {literal(w.unit.cluster)})"
-            for w in self.works
-        )
-        return {"units": listed(units), "marker": literal(self.writer.attempt.fence_name)}
 
     def _expect_nothing(self, name: str, left: UnitCounts) -> None:
         for unit, rows in left.items():
@@ -162,8 +153,7 @@ class LoadRun:
 
     def _reject(self, misfits: UnitCounts) -> None:
         if misfits:
-            sql = render("load/insert_misfits", misfits=self._misfits, fence=self._fence)
-            self.writer.run("reject", sql, blocks=1)
+            self._changes.reject()
 
     def _compare(self, rows: UnitCounts, misfits: UnitCounts, view_rows: Mapping[str, UnitCounts]) -> None:
         """Compares what the tables hold with what was moved; a table that merges rows is not compared.
@@ -185,15 +175,16 @@ class LoadRun:
             if counted != expected and not (expiring and counted < expected):
                 raise _uneven(name, work, expected, counted)
 
-    def _commit(self) -> None:
-        staged = self.writer.rows_by_unit(self._staging)
-        sql = render("load/commit", fence=self._fence, staged=staged, misfits=self._misfits)
-        views = {"views": list(view_stamps(self.target_table).values())}
-        self.writer.run("commit", sql, {**self._ledger_values(), **views}, blocks=1)
-
     def _drop(self) -> None:
         for name in (self._fence, *self.staging.tables):
             self.writer.run("drop", render("clickhouse/drop_table", table=name))
+
+    def _abandon(self) -> None:
+        """Drops whatever the attempt has made."""
+        attempt = self.writer.attempt
+        prefixes = {"fences": attempt.fence_name, "stagings": attempt.staging_name}
+        for (name,) in self.writer.rows(render("load/leftovers"), prefixes):
+            self.writer.run("drop", render("clickhouse/drop_table", table=identifier(SYSTEM, name)))
 
     def _ledger_values(self) -> dict[str, object]:
         return {

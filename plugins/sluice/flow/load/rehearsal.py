@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from sluice.clients.clickhouse.errors import shorten
+from sluice.clients.clickhouse.errors import ServerError, shorten
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render, table
 from sluice.errors import Blocked, TargetRefused
+from sluice.flow.load.changes import Changes
 from sluice.flow.load.destinations import Destination
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.writer import UnitCounts, Writer
@@ -21,12 +22,18 @@ _NOWHERE = Sql(literal("no-such"))
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """`attached`: parts are attached to the destinations."""
+    """`attached`: parts are attached to the destinations. `changes`: the load's, on the attempt's tables."""
 
     destinations: Sequence[Destination]
     staging: Staging
     writer: Writer
     attached: bool
+    changes: Changes
+
+    @property
+    def _copies(self) -> dict[Sql, Destination]:
+        own = self.writer.attempt.temporary
+        return {own(f"copy{number}"): destination for number, destination in enumerate(self.destinations)}
 
     def execute(self) -> dict[str, UnitCounts]:
         """Returns the staged rows of the views' tables by unit.
@@ -41,7 +48,51 @@ class Rehearsal:
                 command = Sql(f"ATTACH PARTITION ID {_NOWHERE} FROM {destination.staged}")
                 sql = render("load/attach_partitions", target=table(destination.table), partitions=command)
                 self.writer.run("rehearse", sql)
+        if any(work.replaces for work in self.staging.works):
+            self._try_changes()
         return staged
+
+    def _try_changes(self) -> None:
+        """What is loaded is revoked next: whatever refuses a later statement has to refuse it here."""
+        changes = self.changes
+        meanings = {changes.ledger: _LEDGER, changes.rejected: _REJECTED}
+        meanings |= {copy: destination.table for copy, destination in self._copies.items()}
+        try:
+            for own, name in ((changes.ledger, _LEDGER), (changes.rejected, _REJECTED)):
+                self._create("load/create_rehearsed_own", own, table(name))
+            changes.revoke()
+            changes.reject()
+            changes.delete_misfits()
+            self._expect_none(_REJECTED, self.staging.count_misfits(changes.rejected))
+            changes.commit()
+            for copy, destination in self._copies.items():
+                self._create("load/create_rehearsed", copy, destination.staged)
+                self._fill(copy, destination)
+                changes.delete(destination, copy)
+                self._expect_none(destination.table, self.writer.count_rows(copy))
+        except ServerError as error:
+            raise replace(error, reason=_renamed(error.reason, meanings)) from error
+        for own in (changes.ledger, changes.rejected, *self._copies):
+            self.writer.run("rehearse", render("clickhouse/drop_table", table=own))
+
+    def _create(self, statement: str, own: Sql, like: Sql) -> None:
+        self.writer.run("rehearse", render(statement, rehearsed=own, like=like))
+
+    def _fill(self, copy: Sql, destination: Destination) -> None:
+        """Attaches one of the staged partitions: no row is copied."""
+        for (key,) in self.writer.rows(render("load/staged_partitions"), {"name": destination.staged_name})[
+            :1
+        ]:
+            command = Sql(f"ATTACH PARTITION ID {literal(key)} FROM {destination.staged}")
+            self.writer.run("rehearse", render("load/attach_partitions", target=copy, partitions=command))
+
+    def _expect_none(self, name: str, left: UnitCounts) -> None:
+        if left:
+            raise TargetRefused(
+                name,
+                f"the server's DELETE leaves {sum(left.values()):,} of the rows that it is asked to delete",
+                "see the server's log: nothing has been changed",
+            )
 
     def _check_rights(self) -> None:
         needed = {destination.table: _RIGHTS for destination in self.destinations} | _OWN_RIGHTS
@@ -82,3 +133,10 @@ class Rehearsal:
                 "ROLLUP and CUBE",
             )
         return counts
+
+
+def _renamed(reason: str, meanings: Mapping[Sql, str]) -> str:
+    """Returns what the server says with the tables for which the attempt's own ones stand."""
+    for own, meant in meanings.items():
+        reason = reason.replace(own, meant).replace(own.replace("`", ""), meant)
+    return reason

@@ -14,6 +14,7 @@ from sluice.errors import Conservation
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
 from sluice.flow.load.shard_filter import ShardFilter
+from sluice.flow.load.source.damaged import damaged
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.source.select import files_of, filled, misfits, needed, overflowing, routed
 from sluice.flow.load.view_staging import ViewStaging
@@ -69,6 +70,9 @@ class Staging:
         except ServerError as error:
             if error.code == ACCESS_DENIED:  # the grant is one on Sluice's own tables
                 raise
+            wrong = damaged(self.reading.lake, self.works, error.reason) if not error.retryable else None
+            if wrong is not None:
+                raise wrong from error
             raise replace(error, reason=self._with_names_of_tables(error.reason)) from error
 
     def _create(self) -> None:

@@ -30,7 +30,7 @@ def test_files_of_a_folder():
         == "SELECT a, b, 1 AS _slice\nFROM file('/la\\'ke/a=1/x', 'Parquet', 'x')"
     )
     assert "file('/la\\'ke/{a=1/x,y}', 'Parquet', 'x')" in place.rows(["a=1/x", "y"], **STRUCTURE)
-    assert place.content("k'") == "SELECT * FROM file('/la\\'ke/k\\'', 'RawBLOB', 'bytes String')"
+    assert place.content("k'") == "SELECT bytes FROM file('/la\\'ke/k\\'', 'RawBLOB', 'bytes String')"
     assert place.remedy == "give it the folder at the same path (below its user_files_path)"
 
 
@@ -42,7 +42,7 @@ def test_objects_of_a_bucket():
     )
     assert "filename = 'p%25/a%20b/{x%201,y}'" in place.rows(["x 1", "y"], **STRUCTURE)
     assert place.content("x'y") == (
-        "SELECT * FROM s3(`co\\`l`, filename = 'p%25/a%20b/x%27y', format = 'RawBLOB', "
+        "SELECT bytes FROM s3(`co\\`l`, filename = 'p%25/a%20b/x%27y', format = 'RawBLOB', "
         "structure = 'bytes String')"
     )
     assert place.remedy == (

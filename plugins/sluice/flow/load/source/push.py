@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.lake.base import Files
-from sluice.errors import Conservation
+from sluice.flow.load.source.damaged import refusal
 from sluice.flow.load.source.select import definitions
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
@@ -72,18 +72,12 @@ def _batches(lake: Files, unit: Unit, key: str, schema: pa.Schema) -> Iterator[p
         try:
             path = stack.enter_context(lake.local(key))
         except FileNotFoundError as error:
-            raise _refusal(unit, key, "is missing") from error
+            raise refusal(unit, key, "is missing") from error
         try:
             yield from _read(path, unit, schema)
         except (pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise _refusal(unit, key, f"cannot be read ({reason})") from error
-
-
-def _refusal(unit: Unit, key: str, why: str) -> Conservation:
-    return Conservation(
-        f"slice {unit}: lake file {key} of its manifest {why}: `--mode reland` over the slice writes it again"
-    )
+            raise refusal(unit, key, f"cannot be read ({reason})") from error
 
 
 def _read(path: Path, unit: Unit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
