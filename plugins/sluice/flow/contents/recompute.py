@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from sluice.config.event import Event
 from sluice.event_values import UnreadablePayload, read_event
 from sluice.event_values import field as field_of
+from sluice.field_path import names_of
 from sluice.flow.contents.payload import hour_name, hour_named, hours_of, is_text, moments
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.verify.anomaly import AnomalyKind
@@ -118,7 +119,7 @@ class FileJudge:
 
 def _type(rules: Event, event: dict[str, Any], rows: FileColumns, number: int) -> str | None:
     if rules.type.field is not None:
-        value = field_of(event, rules.type.field.split("."))
+        value = field_of(event, names_of(rules.type.field))
         return value if is_text(value) else None
     if rules.type.header is not None:
         return _last(rows, number, rules.type.header)
@@ -127,7 +128,7 @@ def _type(rules: Event, event: dict[str, Any], rows: FileColumns, number: int) -
 
 def _moments(rules: Event, event: dict[str, Any], rows: FileColumns, number: int) -> tuple[int, ...]:
     if rules.time.field is not None:
-        return moments(field_of(event, rules.time.field.split(".")), rules.time.format)
+        return moments(field_of(event, names_of(rules.time.field)), rules.time.format)
     stamp = rows.stamps[number]
     return () if stamp is None else (stamp,)
 
