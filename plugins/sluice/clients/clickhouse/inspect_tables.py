@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.sql import render, table
 from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, ViewTable, view_target
 
 
@@ -28,6 +28,14 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
         unseen=tuple(unseen),
         keys=f"{inspected.partition_key} {inspected.sorting_key}",
     )
+
+
+def keeps_values(client: Client, target_table: TargetTable) -> bool:
+    """Returns whether values stay as long as their rows do: no TTL of a column takes them away, and none of
+    the table puts others into their place."""
+    described = client.rows(render("clickhouse/describe_table", table=table(target_table.table)))
+    ttl = target_table.engine_full.partition(" TTL ")[2]
+    return not any(row[6] for row in described) and " GROUP BY " not in ttl
 
 
 _Place = tuple[str, str]

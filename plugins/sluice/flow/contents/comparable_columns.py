@@ -68,7 +68,7 @@ def compare(client: Client, compared_table: TargetTable | ViewTable, derived: bo
 
 
 def _expiring_columns(client: Client, compared_table: TargetTable | ViewTable) -> frozenset[str]:
-    described = client.rows(render("verify/describe_table", table=table(compared_table.table)))
+    described = client.rows(render("clickhouse/describe_table", table=table(compared_table.table)))
     return frozenset(name for name, ttl in ((row[0], row[6]) for row in described) if ttl)
 
 

@@ -27,8 +27,7 @@ from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.replicas import Replicas, own_tables
-from sluice.flow.load.rollups.decide import Choice, RollupFacts
-from sluice.flow.load.rollups.hours import choose as choose_rollup
+from sluice.flow.load.rollups.decide import RollupFacts, frozen_line, refuse_event_hours
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, choose, cut
@@ -39,9 +38,12 @@ from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
 from sluice.state.lease import Lease
-from sluice.state.ledger import Commits, unit_of
+from sluice.state.ledger import Commits, LedgerRow, unit_of
 from sluice.state.manifests import read_manifests
 from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
+
+Choice = tuple[list[LoadWork], list[LedgerRow]]
+"""What is to be done, and the ledger's rows of what is skipped."""
 
 _PATIENCE_TERMS = 3  # one to notice that a holder died, and one for the next in the queue
 
@@ -171,8 +173,11 @@ class _Loading:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         rollup = self.target.rollup
         if rollup is not None:
-            facts = RollupFacts(rollup, self._place.source(rollup), *how)
-            return choose_rollup(self.client, self.pipeline, self.target.table, facts, units)
+            refuse_event_hours(self.target, ledger)
+            source = self._place.source(rollup)
+            facts = RollupFacts(rollup, source.ledger(), *how)
+            choice = facts.choose(units, source.units(facts.due(units), facts.source))
+            return [*choice.todo, *choice.frozen], choice.skipped
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
         return choose(self.pipeline, self.target, landed, *how, additions, self.placement.shard)
@@ -188,7 +193,10 @@ class _Loading:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         loaded: list[UnitLoad] = []
         refused: list[TargetRefused] = []
-        runs = cut(todo)
+        runs = [
+            *cut([work for work in todo if not work.frozen]),
+            *cut([work for work in todo if work.frozen]),
+        ]
         for number, works in enumerate(runs, start=1):
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
@@ -225,6 +233,9 @@ class _Loading:
 
     def _execute(self, run: LoadRun) -> list[UnitLoad]:
         """A `reland` may remove the files that are being loaded: then missing rows are no anomaly."""
+        if run.works[0].frozen:
+            self.say(frozen_line(self.target, run.works))
+            return run.freeze()
         try:
             return run.execute()
         except SluiceError as error:

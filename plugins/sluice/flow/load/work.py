@@ -28,6 +28,8 @@ class LoadWork:
     stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
     `held`: the commit that a refill loads again only to fill columns, so that all its rows have to stay.
+    `source`: of a rollup whose source's rows are staged out of the lake first, how. `frozen`: nothing is
+    loaded, and the rollup's rows, `landed` of them, stay as they are.
     """
 
     unit: Unit
@@ -41,6 +43,8 @@ class LoadWork:
     fields: tuple[TypeFields, ...] = ()
     counted: bool = False
     held: LedgerRow | None = None
+    source: LoadWork | None = None
+    frozen: bool = False
 
     def may_have(self, names: Sequence[str]) -> bool:
         """Returns whether rows may have one of the fields."""
