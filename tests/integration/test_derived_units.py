@@ -54,7 +54,8 @@ def test_an_edited_select_leaves_rows_whose_input_is_gone(summed: Summed):
     table = f"{summed.world.database}.sums"
     assert [line for line in summed.said if "frozen" in line] == [
         f"{table}: frozen: 1 slices (2026-11-20T10Z/dc1): rows of {summed.world.database}.clicks that they "
-        "are made from have expired there, and the lake has forgotten the files: their 1 rows stay as they are"
+        "are made from have expired there, and the lake has forgotten the files: their 1 rows stay as they "
+        "are"
     ]
     first, second = summed.statuses(*places)
     assert (first.state, first.frozen, second.frozen) == (UnitState.FORGOTTEN, (table,), ())

@@ -15,7 +15,7 @@ from sluice.config.rollups import Rollup
 from sluice.config.target import Target
 from sluice.errors import TargetRefused
 from sluice.flow.load.work import LoadWork
-from sluice.plan.modes import Mode
+from sluice.plan.modes import LOADS_AGAIN, Mode
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rollup_commits import commit_of, frozen_commit, settles
@@ -97,7 +97,7 @@ class RollupFacts:
         row = self.ledger.get(unit)
         if row is None or row.sharding != self.sharding or not settles(row.manifest, self._commit(unit)):
             return False
-        return self.mode != "reload" or (self.token != "" and row.token == self.token)
+        return self.mode not in LOADS_AGAIN or (self.token != "" and row.token == self.token)
 
     def _commit(self, unit: Unit) -> str:
         return commit_of(self.rollup, self.source[unit])
@@ -109,8 +109,9 @@ class RollupFacts:
     def _frozen(self, unit: Unit) -> LoadWork:
         """Its rows are those that the ledger has. Of a load that was stopped it has none."""
         row = self.ledger.get(unit)
-        manifest = frozen_commit(row, self._commit(unit))
-        return replace(self._work(unit), manifest=manifest, landed=row.rows if row else 0, frozen=True)
+        manifest, rules = frozen_commit(row, self._commit(unit)), row.rules if row else ""
+        rows = row.rows if row else 0
+        return replace(self._work(unit), manifest=manifest, landed=rows, rules=rules, frozen=True)
 
 
 def refuse_event_hours(target: Target, ledger: LedgerRows) -> None:
