@@ -63,7 +63,16 @@ class UnitStatus:
         """The state, which shards it is for, and which rollups are frozen."""
         shards = self.lacking_shards
         said = f"{self._said}, not on shard {', '.join(shards)}" if shards else self._said
-        return f"{said}; frozen: {', '.join(self.frozen)}" if self.frozen else said
+        return f"{said}{self._frozen_too}"
+
+    @property
+    def planned(self) -> str:
+        """The state, and which rollups are frozen."""
+        return f"{self.state}{self._frozen_too}"
+
+    @property
+    def _frozen_too(self) -> str:
+        return f"; frozen: {', '.join(self.frozen)}" if self.frozen else ""
 
     @property
     def _said(self) -> str:

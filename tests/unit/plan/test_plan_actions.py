@@ -239,6 +239,7 @@ def test_the_same_for_programs():
         ],
         "lacking_topics": ["wins"],
         "uncounted": ["e.traffic"],
+        "frozen": [],
         "forgotten": "",
         "unparsed_forgotten": {},
     }

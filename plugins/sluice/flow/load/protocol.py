@@ -77,10 +77,8 @@ class LoadRun:
     def freeze(self) -> list[UnitLoad]:
         """Commits what a rollup has of `works` as it is: nothing has all of their input any more."""
         self._create_fence()
-        crash_points.reached(TableLoad.FENCED)
         rows = Sql(f"SELECT slice, cluster, landed AS rows FROM {self._fence}")  # noqa: S608 - quoted
         self._commit(rows, views=())
-        crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         return [UnitLoad(w.unit, w.manifest, w.landed, 0, loaded=False) for w in self.works]
 
