@@ -133,6 +133,7 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
         ],
         "lacking_topics": {lacking.topic: lacking.offsets for lacking in status.lacking},
         "uncounted": list(status.uncounted),
+        "frozen": list(status.frozen),
         "forgotten": status.forgotten_on,
         "unparsed_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},
     }

@@ -15,7 +15,7 @@ from sluice.state.additions import Addition, Since, since
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.later_columns import later_by_table
 from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import rollups_wanted
+from sluice.state.rollup_commits import is_frozen, rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
 from sluice.state.units import topics_of
 
@@ -64,6 +64,11 @@ class UnitStatus:
     later: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
 
     @property
+    def frozen(self) -> tuple[str, ...]:
+        """The rollups whose rows of the unit stay as they are: nothing has all that they are made from."""
+        return tuple(table for table, row in self.tables.items() if table in self.derived and is_frozen(row))
+
+    @property
     def lacking_shards(self) -> tuple[str, ...]:
         """Shards that hold no commit of it for some table, or did not answer."""
         return tuple(dict.fromkeys(shard for row in self.tables.values() for shard in row.lacking))
@@ -83,11 +88,20 @@ class UnitStatus:
 
     @property
     def seen(self) -> str:
-        """The state, and which shards it is for."""
+        """The state, which shards it is for, and which rollups are frozen."""
         shards, left = self.lacking_shards, self.left_shards
         lacking = f", not on shard {', '.join(shards)}" if shards else ""
         elsewhere = f", in part on shard {', '.join(left)}, which left" if left else ""
-        return f"{self._said}{lacking}{elsewhere}"
+        return f"{self._said}{lacking}{elsewhere}{self._frozen_too}"
+
+    @property
+    def planned(self) -> str:
+        """The state, and which rollups are frozen."""
+        return f"{self.state}{self._frozen_too}"
+
+    @property
+    def _frozen_too(self) -> str:
+        return f"; frozen: {', '.join(self.frozen)}" if self.frozen else ""
 
     @property
     def _said(self) -> str:

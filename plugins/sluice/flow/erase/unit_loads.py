@@ -66,13 +66,10 @@ class UnitLoads:
         return wrong
 
     def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
-        """Returns the rows and misfits committed now, by table. A rollup by event hour is left out: it
-        has no rows of a slice."""
-        by_hour = {t.table for t in self.pipeline.targets if t.rollup and t.rollup.grain == "hour"}
+        """Returns the rows and misfits committed now, by table."""
         return {
             name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
             for name, ledger in (self.ledgers(manifests) if manifests else {}).items()
-            if name not in by_hour
         }
 
     def ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:

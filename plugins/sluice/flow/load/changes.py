@@ -64,9 +64,9 @@ class Changes:
         sql = render("load/insert_misfits", rejected=self.rejected, misfits=misfits, fence=self._fence)
         self._run("reject", sql, blocks=1)
 
-    def commit(self) -> None:
+    def commit(self, staged: Sql) -> None:
+        """`staged` selects (slice, cluster, rows) of the units."""
         attempt = self.writer.attempt
-        staged = self.writer.rows_by_unit(attempt.staging)
         parts = {"fence": attempt.fence, "staged": staged, "misfits": attempt.misfits}
         sql = render("load/commit", ledger=self.ledger, **parts)
         self._run("commit", sql, {**self.ledger_values, "views": list(self.views)}, blocks=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sluice import crash_points
@@ -62,7 +62,7 @@ class LoadRun:
         self._compare(rows, misfits, view_rows)
         crash_points.reached(TableLoad.COUNTED)
         self._expect_unchanged()
-        self._changes.commit()
+        self._changes.commit(self.writer.rows_by_unit(self.writer.attempt.staging))
         crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         crash_points.reached(TableLoad.DROPPED)
@@ -70,6 +70,14 @@ class LoadRun:
             UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
             for w in self.works
         ]
+
+    def freeze(self) -> list[UnitLoad]:
+        """Commits what a rollup has of `works` as it is: nothing has all of their input any more."""
+        self._create_fence()
+        rows = Sql(f"SELECT slice, cluster, landed AS rows FROM {self._fence}")  # noqa: S608 - quoted
+        replace(self._changes, views=()).commit(rows)
+        self._drop()
+        return [UnitLoad(w.unit, w.manifest, w.landed, 0, loaded=False) for w in self.works]
 
     def _prepare(self) -> tuple[UnitCounts, UnitCounts, dict[str, UnitCounts]]:
         """Stages all rows and tries all that follows; what it makes is the attempt's own.
@@ -111,10 +119,7 @@ class LoadRun:
         return self.writer.attempt.misfits
 
     def _create_fence(self) -> None:
-        self.writer.run("fence", render("load/create_fence", fence=self._fence))
-        lines = "\n".join(json.dumps(_fence_row(work)) for work in self.works)
-        self.writer.run("fence", render("load/fill_fence", fence=self._fence), body=lines.encode())
-        self.writer.run("fence", render("load/create_staged_misfits", misfits=self._misfits))
+        create_fence(self.writer, self.works)
 
     def _expect_unchanged(self) -> None:
         """Raises TargetChanged: rows of a view that was created meanwhile have not been computed."""
@@ -198,6 +203,14 @@ class LoadRun:
             "sharding": self.staging.sieve.placement.stamp,
             "rules": self.rules,
         }
+
+
+def create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
+    """Creates the fence of an attempt, with a row for each unit, and its table of misfits."""
+    writer.run("fence", render("load/create_fence", fence=writer.attempt.fence))
+    lines = "\n".join(json.dumps(_fence_row(work)) for work in works)
+    writer.run("fence", render("load/fill_fence", fence=writer.attempt.fence), body=lines.encode())
+    writer.run("fence", render("load/create_staged_misfits", misfits=writer.attempt.misfits))
 
 
 def _fence_row(work: LoadWork) -> dict[str, object]:

@@ -64,7 +64,7 @@ class Rehearsal:
             changes.reject()
             changes.delete_misfits()
             self._expect_none(_REJECTED, self.staging.count_misfits(changes.rejected))
-            changes.commit()
+            changes.commit(self.writer.rows_by_unit(self.writer.attempt.staging))
             for copy, destination in self._copies.items():
                 self._create("load/create_rehearsed", copy, destination.staged)
                 self._fill(copy, destination)

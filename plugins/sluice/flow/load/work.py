@@ -31,6 +31,8 @@ class LoadWork:
     `held`: the commit that is loaded again so that all of its rows have to stay: a refill only fills columns,
     and a retry only brings rows in.
     `rules`: the digest of the rules to load by (state/rules.py); empty: those of the pipeline file.
+    `source`: of a rollup whose source's rows are staged out of the lake first, how. `frozen`: nothing is
+    loaded, and the rollup's rows, `landed` of them, stay as they are.
     """
 
     unit: Unit
@@ -45,6 +47,8 @@ class LoadWork:
     counted: bool = False
     held: LedgerRow | None = None
     rules: str = ""
+    source: LoadWork | None = None
+    frozen: bool = False
 
     @property
     def brought(self) -> int:

@@ -31,6 +31,7 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
     if words := outside_at_most(facts.pipeline, facts.boundaries):
         yield words
     yield from (f"{departed}: {departed.remedy}" for departed in facts.departed)
+    yield from _frozen(facts)
     for table in facts.tables:
         yield from () if contents else table.notes
         if not table.expiring and table.aged is None:
@@ -39,6 +40,17 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
         if expired:
             missing = f"missing rows of {len(expired):,} slices are not reported"
             yield f"table {table.table}: {missing}, {_why(table)}"
+
+
+def _frozen(facts: VerifyFacts) -> Iterator[str]:
+    for table, rollup in facts.pipeline.rollups.items():
+        units = [status.unit for status in facts.statuses if table in status.frozen]
+        if units:
+            yield (
+                f"table {table}: {len(units):,} slices are frozen, from {units[0]} to {units[-1]}: rows of "
+                f"{rollup.source} that they are made from have expired, and the lake has forgotten the "
+                "files; their rows stay as they were made last"
+            )
 
 
 def _why(table: TableFacts) -> str:
