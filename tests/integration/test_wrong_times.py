@@ -8,6 +8,7 @@ from pathlib import Path
 import pendulum
 import pytest
 from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
 
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
@@ -15,7 +16,6 @@ from sluice.state.timings import newest
 from tests.integration.test_main_job import RANGE, START, SYSTEM_COLUMNS, User
 
 pytestmark = pytest.mark.integration
-MINUTE_MS = 60_000
 
 
 @pytest.fixture
@@ -54,11 +54,14 @@ def test_seconds_read_as_milliseconds_and_the_other_way_round(user: User):
 def test_what_is_rejected_has_a_total_and_a_plan_knows_what_starting_takes(user: User):
     """Records stamped in their hours, with milliseconds that are read as seconds; then a second topic."""
     user.write(event={"type": {"field": "type"}, "time": {"field": "at", "format": "epoch_s"}})
-    producer = KafkaProducer(
-        bootstrap_servers=json.loads(user.env["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]["bootstrap.servers"]
-    )
+    bootstrap = json.loads(user.env["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]["bootstrap.servers"]
+    topics = [user.name, f"{user.name}_later"]
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics([NewTopic(topic, 1, 1, topic_configs={"retention.ms": "-1"}) for topic in topics])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
     first = int(START.timestamp()) * 1000
-    for topic in (user.name, f"{user.name}_later"):
+    for topic in topics:
         for n in range(300):
             event = json.dumps({"type": "a", "at": first + n}).encode()
             producer.send(topic, event, timestamp_ms=first + n * 10_000)
@@ -69,8 +72,7 @@ def test_what_is_rejected_has_a_total_and_a_plan_knows_what_starting_takes(user:
     pipeline = read(user.path)
     (timing,) = [t for t in newest(open_lake(pipeline), pendulum.now("UTC")) if t.step == "land"]
     assert timing.before > 1
-    user.client.command(f"TRUNCATE TABLE {user.name}.other")
-    later = {"cluster": "feed", "connection": "kafka_default", "topics": [user.name, f"{user.name}_later"]}
+    later = {"cluster": "feed", "connection": "kafka_default", "topics": topics}
     user.write(kafka=[later], event={"type": {"field": "type"}, "time": {"field": "at", "format": "epoch_s"}})
     parts = json.loads(user.do("status", "--lag", "--json"))["waiting"]["partitions"]
     assert {p["topic"]: p["records"] for p in parts if p["records"]} == {f"{user.name}_later": 300}

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
-from sluice.plan.backlog import Backlog, backlog_of, hours_until, unlanded
-from sluice.slices import Slice, SliceRange, floor
+from sluice.plan.backlog import Backlog, backlog_of, unlanded
+from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.month_store import read_summaries
 from sluice.state.months import Summaries
@@ -37,16 +37,32 @@ NOTHING_OLDER = OlderUnread()
 def older_unread(
     pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries, backlog: Backlog | None = None
 ) -> OlderUnread:
-    """Returns what is not read of the five years before `until`; older hours are not counted. `backlog`: what
-    is known of it; without, what the summaries say."""
-    hours = hours_until(pipeline, boundaries, until)
-    if hours is None:
+    """Returns what is not read of the five years before `until`, from the first boundary on; older hours are
+    not counted. `backlog`: what is known of it; without, what the summaries say. Hours before a `start` of
+    the file count as well: that they are not asked for any more has landed nothing."""
+    span = boundaries.span()
+    if span is None or span[0] >= until:
         return OlderUnread()
-    first = max(hours.start, floor(until - LONGEST, pipeline.slice))
-    recent = SliceRange(first, hours.end, pipeline.slice)
-    noted = read_summaries(lake, recent)
-    open_units = backlog_of(pipeline, boundaries, recent, noted) if backlog is None else backlog
-    return OlderUnread(unlanded(open_units, boundaries), _landed_without(pipeline, boundaries, recent, noted))
+    first = max(floor(span[0], pipeline.slice), floor(until - LONGEST, pipeline.slice))
+    hours = SliceRange(first, floor(until, pipeline.slice), pipeline.slice)
+    noted = read_summaries(lake, hours)
+    states = dict(backlog_of(_without_starts(pipeline), boundaries, hours, noted).states)
+    if backlog is not None:
+        begun = {unit for unit in states if not _before_start(pipeline, unit)}
+        states = {unit: state for unit, state in states.items() if unit not in begun} | dict(backlog.states)
+    spans = unlanded(Backlog(states), boundaries)
+    return OlderUnread(spans, _landed_without(pipeline, boundaries, hours, noted))
+
+
+def _without_starts(pipeline: Pipeline) -> Pipeline:
+    clusters = [cluster.model_copy(update={"start": None}) for cluster in pipeline.kafka]
+    return pipeline.model_copy(update={"start": None, "kafka": clusters})
+
+
+def _before_start(pipeline: Pipeline, unit: Unit) -> bool:
+    cluster = pipeline.cluster(unit.cluster) if unit.cluster in pipeline.clusters else None
+    starts = (pipeline.start, cluster.start if cluster else None)
+    return any(start is not None and unit.slice.start < start for start in starts)
 
 
 def _landed_without(

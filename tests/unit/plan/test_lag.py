@@ -32,6 +32,7 @@ class World:
     topics: list[str] = field(default_factory=lambda: ["a"])
     manifests: dict[Unit, Manifest] = field(default_factory=dict)
     hour: int = 0
+    start: int | None = None
 
     @property
     def spec(self) -> Pipeline:
@@ -41,6 +42,7 @@ class World:
                 "kafka": [{"cluster": "dc1", "bootstrap": "b:1", "topics": self.topics}],
                 "event": {"type": {"topic": True}, "time": {"record": True}},
                 "lake": "file:///lake",
+                **({} if self.start is None else {"start": START.add(hours=self.start).isoformat()}),
             }
         )
 
@@ -131,6 +133,19 @@ def test_records_of_a_topic_that_was_added_later_wait():
         assert (world.lag(newest)["a"].records, world.lag(newest)["a"].lacking) == (0, 0)
 
 
+def test_hours_before_a_start_that_was_set_later_wait_as_well():
+    """Hours 0 and 1 are resolved and not landed; then the file begins with hour 2."""
+    world = World(hour=6)
+    for hour in range(6):
+        world.send("a", hour + 0.5, 10)
+    resolve(
+        world.spec, world.lake, [Slice(START), Slice(START.add(hours=1))], world.now, world.kafka.topics_of
+    )
+    world.land(*range(2, 6))
+    world.start = 2
+    assert (world.lag()["a"].records, world.lag(6)["a"].records) == (20, 20)
+
+
 acts = st.one_of(
     st.tuples(st.just("send"), st.sampled_from("ab"), st.integers(-30, 90)),
     st.tuples(st.just("land"), st.lists(st.integers(0, 9), min_size=1, max_size=4), st.none()),
@@ -138,6 +153,7 @@ acts = st.one_of(
     st.tuples(st.just("recreate"), st.sampled_from("ab"), st.none()),
     st.tuples(st.just("expire"), st.sampled_from("ab"), st.integers(1, 3)),
     st.tuples(st.just("accept"), st.sampled_from("ab"), st.none()),
+    st.tuples(st.just("start"), st.integers(0, 9) | st.none(), st.none()),
     st.tuples(st.just("wait"), st.none(), st.none()),
 )
 
@@ -155,6 +171,8 @@ def test_every_unread_offset_is_counted(story, newest):
             world.land(*value)
         elif act == "topics":
             world.topics = value
+        elif act == "start":
+            world.start = value
         elif act == "wait":
             world.hour = min(world.hour + 1, 9)
         elif act == "expire" and topic is not None:
