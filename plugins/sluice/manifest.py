@@ -45,7 +45,9 @@ class Manifest:
     `fields`: of the types with most rows; older manifests have none.
     `times`: how many records were stamped in each of TWELFTHS parts of the slice; older manifests have none.
     `remade`: where it was made out of the files of the generation before, and not of Kafka.
-    `rules`: by topic a digest of how its records became rows; older manifests have none.
+    `rules`: the digest of the rules by which its records became rows (state/rules.py). `retried`: of those by
+    which rejected records were brought in later. `amends`: the ids of the manifests that it only filters or
+    extends; tables that were loaded from them keep their rules.
     `forgotten`: where the lake no longer has to hold some of the files. All counts stay.
     `erased`: records of which nothing was kept, by the erasure list. Where messages are arrays, `rows_erased`
     is how many of their rows were not kept; `rows` does not count them. `erasures`: how many entries the list
@@ -79,7 +81,9 @@ class Manifest:
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
     remade: Remade | None = None
-    rules: Mapping[str, str] = field(default_factory=dict)
+    rules: str = ""
+    retried: tuple[str, ...] = ()
+    amends: tuple[str, ...] = ()
     forgotten: Forgotten | None = None
     erased: int = 0
     rows_erased: int = 0

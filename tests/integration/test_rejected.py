@@ -83,7 +83,7 @@ def write(user: User, event: dict, kafka: bool = True, **changes) -> None:
 def lake_contents(user: User, slices: SliceRange) -> dict:
     """Without the rules: hours of which nothing was rejected are not remade, and keep those before."""
     found = contents(open_lake(read(user.path)), [Unit(slice_, "feed") for slice_ in slices])
-    return {unit: (rows, replace(manifest, rules={})) for unit, (rows, manifest) in found.items()}
+    return {unit: (rows, replace(manifest, rules="")) for unit, (rows, manifest) in found.items()}
 
 
 @pytest.mark.parametrize("hours", [48, pytest.param(24 * 15, marks=pytest.mark.long)])

@@ -1,6 +1,7 @@
 -- What is committed, and what was and is revoked. Rows are only ever added; of one (target, table, slice,
 -- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
 -- `sharding`: which of which shards, placed by what, this one was; rows and misfits are its share of landed.
+-- `rules`: the digest of the rules of the load (state/rules.py); a revocation has those of the load that revokes.
 -- `views`: the tables of which views hold the rows, and by which SELECTs, as digests; the first is the target's own.
 CREATE TABLE IF NOT EXISTS sluice.ledger
 (
@@ -21,6 +22,7 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     token String,
     sharding String,
     views Array(String),
+    rules String,
     at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = MergeTree

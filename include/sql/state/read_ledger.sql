@@ -1,5 +1,5 @@
--- What is committed for some tables in a range of slices: of each unit the newest row, whoever wrote it, where that
--- is not a revocation. A table recreated under the same name has another UUID, and starts with nothing.
+-- What is committed for some tables in a range of slices, and what was revoked: of each unit the newest row, whoever
+-- wrote it. A table recreated under the same name has another UUID, and starts with nothing.
 SELECT
     newest.2 AS pipeline,
     newest.3 AS lake,
@@ -13,7 +13,9 @@ SELECT
     newest.8 AS misfits,
     newest.9 AS token,
     newest.10 AS generation,
-    newest.11 AS sharding
+    newest.11 AS sharding,
+    newest.12 AS rules,
+    newest.1 = 'committed' AS committed
 FROM
 (
     SELECT
@@ -21,7 +23,7 @@ FROM
         slice,
         cluster,
         argMax(
-            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}),
+            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}, {rules}),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger
@@ -35,4 +37,3 @@ FROM
         AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
     GROUP BY target, slice, cluster
 )
-WHERE newest.1 = 'committed'

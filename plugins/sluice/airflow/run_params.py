@@ -150,7 +150,7 @@ def _range_and_mode() -> dict[str, Param]:
         "mode": Param(
             DEFAULT_MODE,
             type="string",
-            enum=["fill", "refill", "reload", "remake", "reland"],
+            enum=["fill", "refill", "repair", "reload", "remake", "reland"],
             description="fill: what is missing or stale. refill: that, and what was loaded before a column "
             "was added and may have its field. reload: ClickHouse again from the lake. "
             "remake: what has landed again from the lake's own records, by the pipeline file of now, then "

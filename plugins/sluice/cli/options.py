@@ -83,7 +83,7 @@ NewestFrom = Annotated[
 ]
 OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
 
-MODES = ("fill", "refill", "reload", "remake", "reland")
+MODES = ("fill", "refill", "repair", "reload", "remake", "reland")
 
 
 def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -> Tables | None:

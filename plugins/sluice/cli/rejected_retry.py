@@ -100,7 +100,7 @@ class _Planned:
 def _planned(
     spec: Pipeline, lake: Lake, servers: Servers, slices: SliceRange, criteria: RejectionFilter
 ) -> _Planned:
-    from sluice.flow.land.parse_rules import rules_now
+    from sluice.flow.land.rules_now import rules_now
     from sluice.flow.rejected.read_rejections import RejectionReader, revoked
     from sluice.flow.rejected.trial import RetryTrial
     from sluice.state.survey import survey

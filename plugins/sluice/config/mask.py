@@ -106,6 +106,12 @@ def with_defaults(mask: Mapping[str, MaskRule]) -> dict[str, MaskRule]:
     return {**mask, **{part: default for part in PARTS if part not in mask}}
 
 
+def said(rules: Mapping[str, MaskRule]) -> dict[str, str]:
+    """Returns each rule in words: `hash`, `drop of click`. Keys are not said."""
+    of = {name: f" of {', '.join(rule.types)}" if rule.types else "" for name, rule in rules.items()}
+    return {name: f"{rules[name].action}{of[name]}" for name in sorted(rules)}
+
+
 def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
     """Raises WrongKey for what cannot be masked exactly."""
     if mask and event.format.decoded:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sluice.clients.lake.open import open_lake
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
-from sluice.flow.land.parse_rules import rules_now
+from sluice.flow.land.rules_now import rules_now
 from sluice.plan.auto_remake import Remakes, chosen, older_window, other_rules
 from sluice.plan.backlog import hours_until
 from sluice.slices import SliceRange

@@ -15,6 +15,7 @@ from sluice.config.mask import (
     UNPARSED,
     HashKey,
     MaskRule,
+    said,
     with_defaults,
 )
 from sluice.config.pipeline import Pipeline
@@ -56,12 +57,6 @@ class MaskRules:
 
 def rules_of(mask: MaskRules) -> dict[str, MaskRule]:
     return {name: keyed.rule for name, keyed in {**mask.fields, **mask.parts}.items()}
-
-
-def said(rules: Mapping[str, MaskRule]) -> dict[str, str]:
-    """Returns each rule in words: `hash`, `drop of click`. Keys are not said."""
-    of = {name: f" of {', '.join(rule.types)}" if rule.types else "" for name, rule in rules.items()}
-    return {name: f"{rules[name].action}{of[name]}" for name in sorted(rules)}
 
 
 def said_by(pipeline: Pipeline) -> dict[str, str]:

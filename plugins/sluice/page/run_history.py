@@ -19,7 +19,7 @@ from sluice.state.timings import Timing
 MOST_RUNS = 100
 _COMMAND = re.compile(r"[0-9a-f]{32}")
 """The token of a `sluice run`."""
-_ALL = "reload", "reland"
+_ALL = "repair", "reload", "reland"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 | the manifest | a remake |
 | --- | --- |
 | has no counts for a table of `counts:`, or by other fields or types | counts |
-| has other rules for a topic that the file still names | reads by the rules of now |
+| has other rules than the file has now | reads by the rules of now |
 | has no rules (of an older version) | nothing that it shows |
 | has records that were too large, or empty arrays that are none any more | cannot, or cannot for certain |
 | has files of rows that the lake has forgotten, or rejected elements of arrays | cannot |
@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline
@@ -71,24 +71,24 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
     return None
 
 
-def same_rules(manifest: Manifest, now: Mapping[str, str]) -> bool:
-    """Returns whether its records were read as the file says now; False where the manifest does not say."""
+def same_rules(manifest: Manifest, now: str) -> bool:
+    """Returns whether its records were read as the file says now; False if the manifest doesn't say."""
     return bool(manifest.rules) and not other_rules(manifest, now)
 
 
-def other_rules(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
-    """Returns the topics whose records were read by other rules than the file has now."""
-    return sorted(topic for topic, rule in manifest.rules.items() if now.get(topic, rule) != rule)
+def other_rules(manifest: Manifest, now: str) -> bool:
+    """Returns whether its records were read by other rules than the file has now."""
+    return bool(manifest.rules) and manifest.rules != now
 
 
-def outdated(pipeline: Pipeline, manifest: Manifest, now: Mapping[str, str]) -> tuple[str, ...]:
+def outdated(pipeline: Pipeline, manifest: Manifest, now: str) -> tuple[str, ...]:
     """Returns the parts of a unit that a remake would bring up to date, as far as its manifest shows."""
     counts = tuple(f"counts for {table}" for table in uncounted(pipeline, manifest))
-    return (*counts, *(f"rules of {topic}" for topic in other_rules(manifest, now)))
+    return (*counts, *(["rules"] if other_rules(manifest, now) else []))
 
 
 def still_to_come(
-    pipeline: Pipeline, statuses: Iterable[UnitStatus], now: Mapping[str, str]
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], now: str
 ) -> dict[Unit, tuple[str, ...]]:
     """Returns the parts of each unit that later runs bring up to date by a remake. Its files stay until
     then."""
@@ -100,7 +100,7 @@ def still_to_come(
 def chosen(
     pipeline: Pipeline,
     statuses: Iterable[UnitStatus],
-    now: Mapping[str, str],
+    now: str,
     apart: Sequence[SliceRange] = (),
     turn: int = 0,
 ) -> Remakes:

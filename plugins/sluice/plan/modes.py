@@ -7,11 +7,15 @@ from typing import Literal, get_args
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 
-Mode = Literal["fill", "refill", "reload", "remake", "reland"]
+Mode = Literal["fill", "refill", "repair", "reload", "remake", "reland"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 AGAIN: tuple[Mode, ...] = ("remake", "reland")
 """Those that replace what has landed: out of the lake itself, or out of Kafka."""
-FROM_LAKE: tuple[Mode, ...] = ("reload", "remake")
+LOADS_AGAIN: tuple[Mode, ...] = ("repair", "reload")
+"""Those that load again what is loaded: by the rules of each unit's last load, or by the pipeline file's."""
+CHANGES_RULES: tuple[Mode, ...] = ("reload", "remake", "reland")
+"""Those that apply the rules of the pipeline file, whatever rules a unit landed and was loaded by."""
+FROM_LAKE: tuple[Mode, ...] = ("repair", "reload", "remake")
 """Those that take all that has landed out of the lake, and ask Kafka only for the rest."""
 
 
@@ -24,7 +28,8 @@ def mode_of(text: str) -> Mode:
 
 
 def needs_landing(manifest: Manifest | None, mode: str, token: str) -> bool:
-    """Returns whether a unit is landed: `reload` does it only for what has never landed; a `reland` or a
+    """Returns whether a unit is landed: `reload` and `repair` do it only for what has never landed; a
+    `reland` or a
     `remake` of this token is not repeated."""
     again = mode_of(mode) in AGAIN
     return manifest is None or (again and manifest.token != token)

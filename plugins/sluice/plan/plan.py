@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sluice.config.pipeline import Pipeline
 from sluice.errors import FilesForgotten
 from sluice.plan.batches import SliceWeight, cut
-from sluice.plan.modes import AGAIN, FROM_LAKE
+from sluice.plan.modes import AGAIN, FROM_LAKE, LOADS_AGAIN
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -38,7 +38,7 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
         return "refuse: forgotten"
     if mode == "remake" and status.manifest is not None:
         return "make again out of the lake and load"
-    if status.manifest is not None and (mode == "reload" or (mode == "refill" and status.later)):
+    if status.manifest is not None and (mode in LOADS_AGAIN or (mode == "refill" and status.later)):
         return "load again"
     if status.state is UnitState.EXPIRED and on_expired == "land_rest":
         return "land what is left and load"
@@ -87,16 +87,19 @@ def has_work(status: UnitStatus, mode: str) -> bool:
         return False
     if status.gone and mode in AGAIN:
         mode = "fill"
-    return mode in ("reload", *AGAIN) or (mode == "refill" and bool(status.later)) or not status.state.done
+    return (
+        mode in (*LOADS_AGAIN, *AGAIN) or (mode == "refill" and bool(status.later)) or not status.state.done
+    )
 
 
 def refuse_forgotten(
     pipeline: Pipeline, statuses: Sequence[UnitStatus], mode: str, tables: Collection[str] | None
 ) -> None:
-    """Raises FilesForgotten where a `reload` asks for files that the lake has forgotten. Rollups are made
+    """Raises FilesForgotten where a `reload` or `repair` asks for files that the lake has forgotten. Rollups
+    are made
     from their source's rows; a `remake` refuses unit by unit."""
     units = [(status.unit, status.forgotten_on) for status in statuses if status.forgotten_on]
-    if mode == "reload" and units and any(target.rollup is None for target in pipeline.chosen(tables)):
+    if mode in LOADS_AGAIN and units and any(target.rollup is None for target in pipeline.chosen(tables)):
         raise FilesForgotten.of(units, mode)
 
 

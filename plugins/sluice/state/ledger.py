@@ -17,10 +17,11 @@ from sluice.slices import Slice, SliceRange, Unit, from_seconds
 class LedgerRow:
     """A committed unit of one table: rows landed for it = `rows` in the table + `misfits` rejected.
 
-    `sharding` is the stamp of sharding.py. On a shard rows and misfits are its own share of those
-    landed; `shares` are the shards' rows in the row of the whole unit (shard_ledgers.py), whose `generation`
-    is the sum of theirs: another commit on any shard is another sum. `left`: shards that hold a part of the
-    unit by the placement of its rows, and that the pipeline file does not list any more.
+    `sharding` is the stamp of sharding.py, `rules` the digest of the load's rules (rules.py). On a shard rows
+    and misfits are its own share of those landed; `shares` are the shards' rows in the row of the whole unit
+    (shard_ledgers.py), whose `generation` is the sum of theirs: another commit on any shard is another sum.
+    `left`: shards that hold a part of the unit by the placement of its rows, and that the pipeline file does
+    not list any more.
     """
 
     unit: Unit
@@ -32,6 +33,7 @@ class LedgerRow:
     token: str
     generation: int
     sharding: str = ""
+    rules: str = ""
     shares: tuple[tuple[str, LedgerRow | None], ...] = ()
     left: tuple[str, ...] = ()
 
@@ -58,11 +60,14 @@ asks and from its lake."""
 
 
 class Commits(Ledger):
-    """A ledger, and in `others` the units whose newest row is another pipeline's or lake's commit."""
+    """A ledger. `others` are the units whose newest row is another pipeline's or lake's commit. `revoked` has
+    the
+    newest row of each unit that a load has revoked and not committed again: what it was going to commit."""
 
     def __init__(self) -> None:
         super().__init__()
         self.others: set[Unit] = set()
+        self.revoked: dict[Unit, LedgerRow] = {}
 
 
 # The whole of ClickHouse's DateTime, in seconds since the epoch.
@@ -89,15 +94,18 @@ def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict
     for question, answer in zip(questions, answers, strict=True):
         for table, ledger in answer.items():
             asked.setdefault(table, []).append((question, ledger))
-    for name, lake, table, *values in _rows(client, _parameters(questions)):
+    for name, lake, table, *values, is_committed in _rows(client, _parameters(questions)):
         # The statement's tables and hours are those of all the questions.
         for question, ledger in asked.get(table, ()):
             row = _row(question.pipeline, *values)
             if not _within(row.unit.slice, question.slices):
                 continue
-            if (name, lake) == (question.pipeline.name, question.lake):
+            own = (name, lake) == (question.pipeline.name, question.lake)
+            if own and is_committed:
                 ledger[row.unit] = row
-            else:
+            elif own:
+                ledger.revoked[row.unit] = row
+            elif is_committed:
                 ledger.others.add(row.unit)
     return answers
 
@@ -122,15 +130,17 @@ def _seconds(slices: SliceRange) -> tuple[int, int]:
 
 
 def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """A ledger of an earlier version has no column `sharding`, until the next load adds it."""
+    """A ledger of an earlier version lacks columns until the next load adds them."""
     try:
-        return client.rows(render("state/read_ledger", sharding=Sql("sharding")), parameters)
+        return client.rows(
+            render("state/read_ledger", sharding=Sql("sharding"), rules=Sql("rules")), parameters
+        )
     except ServerError as error:
         if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             return []
         if error.code != UNKNOWN_IDENTIFIER:
             raise
-    return client.rows(render("state/read_ledger", sharding=Sql("''")), parameters)
+    return client.rows(render("state/read_ledger", sharding=Sql("''"), rules=Sql("''")), parameters)
 
 
 def unit_of(pipeline: Pipeline, start: int, cluster: str) -> Unit:
@@ -150,6 +160,7 @@ def _row(
     token: str,
     generation: int,
     sharding: str,
+    rules: str,
 ) -> LedgerRow:
     unit = unit_of(pipeline, start, cluster)
-    return LedgerRow(unit, manifest, tuple(types), landed, rows, misfits, token, generation, sharding)
+    return LedgerRow(unit, manifest, tuple(types), landed, rows, misfits, token, generation, sharding, rules)

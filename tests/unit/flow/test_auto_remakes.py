@@ -6,7 +6,7 @@ import pytest
 
 from sluice.flow import auto_remakes, batch_loop, steps
 from sluice.flow.auto_remakes import forecast_remakes, hourly_remakes
-from sluice.flow.land.parse_rules import rules_now
+from sluice.flow.land.rules_now import rules_now
 from sluice.manifest import Manifest
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import work_of
@@ -20,7 +20,7 @@ AUTO = pipeline(remake="auto")
 OWN = hours(4, first=6)
 
 
-def status(unit: Unit, rules: dict[str, str]) -> UnitStatus:
+def status(unit: Unit, rules: str) -> UnitStatus:
     manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=rules)
     return UnitStatus(unit, UnitState.COMPLETE, (), (), manifest, {}, (), 1)
 
@@ -70,7 +70,7 @@ def test_nothing_is_asked_without_auto(surveyed):
 )
 def test_a_plan_says_what_a_fill_remakes(spec, mode, tables, remade, outdated):
     units = [Unit(slice_, "dc1") for slice_ in hours(3)]
-    rules = [{"bids": "other"}, rules_now(spec), {"bids": "other"}]
+    rules = ["other", rules_now(spec), "other"]
     found = [status(unit, own) for unit, own in zip(units, rules, strict=True)]
     remakes, count = forecast_remakes(spec, found, mode, tables)
     assert (len(remakes.units), count) == (remade, outdated)

@@ -45,6 +45,8 @@ class Ledger:
                 "run",
                 1,
                 "",
+                "",
+                1,
             )
             for name in names
             for at in starts

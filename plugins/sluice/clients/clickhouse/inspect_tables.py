@@ -16,7 +16,7 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
     inspected = _inspect(client, [target]).get(target)
     if inspected is None:
         return None
-    view_tables, unseen = _views(client, target, inspected)
+    view_tables, unseen, definitions = _views(client, target, inspected)
     return TargetTable(
         table=f"{database}.{name}",
         uuid=inspected.uuid,
@@ -27,6 +27,7 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
         view_tables=tuple(view_tables),
         unseen=tuple(unseen),
         keys=f"{inspected.partition_key} {inspected.sorting_key}",
+        ddl=tuple(dict.fromkeys((inspected.definition, *definitions))),
     )
 
 
@@ -70,8 +71,10 @@ def _columns(rows: Iterable[Sequence[Any]]) -> tuple[Column, ...]:
 
 def _views(
     client: Client, target: _Place, inspected: _Inspected
-) -> tuple[list[ViewTable], list[OtherReader]]:
-    """Returns every view that an INSERT into the target feeds, directly or through another's table, once."""
+) -> tuple[list[ViewTable], list[OtherReader], list[str]]:
+    """Returns every view that an INSERT into the target feeds, directly or through another's table, once, and
+    the CREATE statements of the views and their tables."""
+    definitions: list[str] = []
     view_tables: list[ViewTable] = []
     unseen: list[OtherReader] = []
     visited, level = {target}, {target: inspected}
@@ -86,6 +89,7 @@ def _views(
             client, {destination for destination in written.values() if destination is not None}
         )
         level = {}
+        definitions += [seen.definition for seen in (*tables.values(), *views.values()) if seen.definition]
         for source, view in feeds:
             if view not in written:
                 engine = views.get(view, _UNSEEN).engine
@@ -97,7 +101,7 @@ def _views(
                 if destination in tables and destination not in visited:
                     visited.add(destination)
                     level[destination] = tables[destination]
-    return view_tables, unseen
+    return view_tables, unseen, definitions
 
 
 def _view_table(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Lake
+from sluice.config.event import Event
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.identities import Fault, IdentityCounter
 from sluice.flow.contents.read_rows import FileColumns, read
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows, misplaced, ranges_of
-from sluice.flow.contents.row_repairs import repair_of
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.runtime import deeper
 from sluice.slices import Unit
+from sluice.state.rules import RulesReader
 
 
 @dataclass
@@ -35,13 +36,12 @@ def check_unit(
     """Checks every row of every file of a unit. A file that is missing, or has another size or checksum, is
     an anomaly here, too; one that the lake has forgotten is left out. Raises what the lake raises."""
     contents, identities = LakeContents(), IdentityCounter(manifest)
+    events = events_of(pipeline, lake, manifest)
     all_read = not manifest.forgotten_files
     for file in (*manifest.held_events, *manifest.held_rejected):
         try:
             with deeper():
-                contents.anomalies += _file(
-                    pipeline, lake, manifest, file, identities, contents, unit, repairs
-                )
+                contents.anomalies += _file(events, lake, manifest, file, identities, contents, unit, repairs)
         except (OSError, pa.ArrowException, ValueError) as error:
             all_read = False
             contents.anomalies.append(unreadable(unit, file, error, repairs))
@@ -50,8 +50,17 @@ def check_unit(
     return contents
 
 
+def events_of(pipeline: Pipeline, lake: Lake, manifest: Manifest) -> list[Event]:
+    """Returns where type and time are in the unit's payloads: by the rules of its landing, and by those of
+    each
+    retry of its rejected records. A manifest that names none is judged by the pipeline file."""
+    reader = RulesReader(lake)
+    rules = [reader.landing(digest) for digest in (manifest.rules, *manifest.retried)]
+    return [known.event for known in rules if known is not None] or [pipeline.event]
+
+
 def _file(
-    pipeline: Pipeline,
+    events: Sequence[Event],
     lake: Lake,
     manifest: Manifest,
     file: LandedFile,
@@ -61,15 +70,17 @@ def _file(
     repairs: Repairs,
 ) -> list[Anomaly]:
     with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-        parts = _noted(read(parquet, headers=pipeline.event.type.header is not None), identities, contents)
+        parts = _noted(
+            read(parquet, headers=any(e.type.header is not None for e in events)), identities, contents
+        )
         if not file.hour:
             wrong = list(_rejected(manifest, parts))
         else:
-            judge = FileJudge(pipeline.event, manifest, TypeFolder.of(file.key))
+            judge = FileJudge(events, manifest, TypeFolder.of(file.key))
             for rows in parts:
                 judge.take(rows)
             wrong = [*judge.wrong.values(), *_counts(file, judge)]
-    return [of_file(pipeline, manifest, unit, file, fault, repairs) for fault in wrong]
+    return [of_file(unit, file, fault, repairs) for fault in wrong]
 
 
 def _noted(
@@ -99,18 +110,14 @@ def _counts(file: LandedFile, judge: FileJudge) -> Iterator[WrongRows]:
         yield WrongRows(AnomalyKind.ROW_TYPE, f"rows of types {expected}", seen, ("", -1), -1)
 
 
-def of_file(
-    pipeline: Pipeline, manifest: Manifest, unit: Unit, file: LandedFile, wrong: WrongRows, repairs: Repairs
-) -> Anomaly:
+def of_file(unit: Unit, file: LandedFile, wrong: WrongRows, repairs: Repairs) -> Anomaly:
     topic, partition = wrong.place
     located = wrong.offset >= 0
-    command, advice = repair_of(pipeline, manifest, unit, wrong, repairs)
     return Anomaly(
         wrong.kind,
         expected=wrong.expected,
         seen=f"{wrong.seen}; so in {wrong.rows:,} rows of the file" if located else wrong.seen,
-        command=command,
-        advice=advice,
+        command=repairs.reland(unit.slice),
         slice=unit.slice.id,
         cluster=unit.cluster,
         topic=topic,

@@ -24,7 +24,7 @@ from sluice.flow.contents.sums import (
     units_that_differ,
 )
 from sluice.flow.load.source.pull_or_push import Reading
-from sluice.flow.load.work import LoadWork, cut
+from sluice.flow.load.work import LoadWork, by_rules, cut
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
@@ -63,7 +63,10 @@ class Comparing:
         groups = by_later_columns(self.stage, works, self.stage.ledger())
         contents.notes += notes_of(self.stage.lake, self.stage, groups)
         parts = [
-            (later, part) for later, group in groups.items() for part in cut(group, MOST_ROWS, _MOST_UNITS)
+            (later, part)
+            for later, group in groups.items()
+            for same in by_rules(group).values()
+            for part in cut(same, MOST_ROWS, _MOST_UNITS)
         ]
         for number, (without, staged_works) in enumerate(parts):
             try:
@@ -102,8 +105,8 @@ class Comparing:
         `check`."""
         contents = TableContents()
         try:
-            [without] = by_later_columns(self.stage, [work], self.stage.ledger())
-            self._check([work], reading, where, contents, without)
+            [(without, works)] = by_later_columns(self.stage, [work], self.stage.ledger()).items()
+            self._check(works, reading, where, contents, without)
         except Conservation as error:
             self._uneven(work, error, contents)
         return contents
@@ -224,7 +227,7 @@ class Comparing:
         hour = not unit.cluster  # of a rollup by event hour: the slices of its rows are not the unit's
         return partial(
             Anomaly,
-            command="" if hour else self.repairs.reload(unit.slice),
+            command="" if hour else self.repairs.repair(unit.slice),
             advice="reload the slices that brought rows of this event hour" if hour else "",
             slice=unit.slice.id,
             cluster=unit.cluster,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sluice.clients.lake.base import Lake
 from sluice.flow.contents.staged_load import Stage
@@ -20,13 +21,16 @@ Groups = Mapping[frozenset[str], list[LoadWork]]
 
 
 def by_later_columns(stage: Stage, works: Sequence[LoadWork], ledger: Mapping[Unit, LedgerRow]) -> Groups:
-    """Groups works by the columns that were added after their commits. Raises what the lake raises."""
+    """Groups works by the columns that were added after their commits; each gets the rules of its commit.
+    Raises
+    what the lake raises."""
     columns = since(read_additions(stage.lake))
     groups: dict[frozenset[str], list[LoadWork]] = defaultdict(list)
     for work in works:
         row = ledger.get(work.unit)
         table, shard = stage.target.table, stage.placement.shard
-        groups[frozenset() if row is None else added_after(columns, table, row, shard)].append(work)
+        without = frozenset[str]() if row is None else added_after(columns, table, row, shard)
+        groups[without].append(work if row is None else replace(work, rules=row.rules))
     return groups
 
 

@@ -141,7 +141,7 @@ class SampledFields:
             expected=f"values for {columns}: {before:.0%} of the events before had none",
             seen=f"{now:.0%} have none{new}",
             advice="name the new field under `columns` in the pipeline file, then "
-            f"`{self.repairs.reload(unit.slice)}`; or accept it: `{self.repairs.accept(unit.slice)}`",
+            f"`{self.repairs.repair(unit.slice)}`; or accept it: `{self.repairs.accept(unit.slice)}`",
             slice=unit.slice.id,
             cluster=unit.cluster,
             type=name,

@@ -50,9 +50,13 @@ class WrongRows:
 
 @dataclass
 class FileJudge:
-    """Takes the rows of one file of events. `types` counts them by `_type`."""
+    """Takes the rows of one file of events. `types` counts them by `_type`.
 
-    event: Event
+    `events` say where type and time are: by the rules of the unit's landing, then by those of each retry of
+    its rejected records. A row is right if it is right by one of them.
+    """
+
+    events: Sequence[Event]
     manifest: Manifest
     folder: TypeFolder
     types: Counter[str] = field(default_factory=Counter)
@@ -61,9 +65,6 @@ class FileJudge:
 
     def __post_init__(self) -> None:
         self._ranges: Mapping[TopicPartitionKey, range] = ranges_of(self.manifest)
-        kind, time = self.event.type, self.event.time
-        self._type_path = kind.field.split(".") if kind.field else None
-        self._time_path = time.field.split(".") if time.field else None
 
     def take(self, rows: FileColumns) -> None:
         self.rows += len(rows)
@@ -81,9 +82,15 @@ class FileJudge:
 
     def _faults(self, rows: FileColumns, number: int) -> Iterator[tuple[AnomalyKind, str, str]]:
         yield from misplaced(self.manifest, self._ranges, rows, number)
+        by_rules = [list(self._differences(rules, rows, number)) for rules in self.events]
+        yield from min(by_rules, key=len)
+
+    def _differences(
+        self, rules: Event, rows: FileColumns, number: int
+    ) -> Iterator[tuple[AnomalyKind, str, str]]:
         try:
             event = read_event(rows.payloads[number] or b"")
-            payload_type, times = self._type(event, rows, number), self._moments(event, rows, number)
+            payload_type, times = _type(rules, event, rows, number), _moments(rules, event, rows, number)
         except UnreadablePayload as error:
             yield AnomalyKind.ROW_PAYLOAD, "a JSON object with one type and one time", str(error)
             return
@@ -103,24 +110,26 @@ class FileJudge:
             expected = f"event time {ms_text(times[0])}, by its payload"
             yield AnomalyKind.ROW_HOUR, expected, f"_event_time {_shown(rows.times[number])}"
 
-    def _type(self, event: dict[str, Any], rows: FileColumns, number: int) -> str | None:
-        if self._type_path is not None:
-            value = field_of(event, self._type_path)
-            return value if is_text(value) else None
-        if self.event.type.header is not None:
-            return _last(rows, number, self.event.type.header)
-        return rows.topics[number]
-
-    def _moments(self, event: dict[str, Any], rows: FileColumns, number: int) -> tuple[int, ...]:
-        if self._time_path is not None:
-            return moments(field_of(event, self._time_path), self.event.time.format)
-        stamp = rows.stamps[number]
-        return () if stamp is None else (stamp,)
-
     def _is_of(self, times: Sequence[int], seen: int | None) -> bool:
         """The landing counts numbers in doubles: they may be a millisecond away."""
         slack = 1 if len(times) > 1 else 0
         return seen is not None and times[0] - slack <= seen <= times[-1] + slack
+
+
+def _type(rules: Event, event: dict[str, Any], rows: FileColumns, number: int) -> str | None:
+    if rules.type.field is not None:
+        value = field_of(event, rules.type.field.split("."))
+        return value if is_text(value) else None
+    if rules.type.header is not None:
+        return _last(rows, number, rules.type.header)
+    return rows.topics[number]
+
+
+def _moments(rules: Event, event: dict[str, Any], rows: FileColumns, number: int) -> tuple[int, ...]:
+    if rules.time.field is not None:
+        return moments(field_of(event, rules.time.field.split(".")), rules.time.format)
+    stamp = rows.stamps[number]
+    return () if stamp is None else (stamp,)
 
 
 def _shown(ms: int | None) -> str:

@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.shards import Server
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy, TargetRefused
-from sluice.flow.contents.check_lake_rows import of_file, unreadable
+from sluice.flow.contents.check_lake_rows import events_of, of_file, unreadable
 from sluice.flow.contents.compare_tables import Comparing
 from sluice.flow.contents.report import ContentsReport, relanded
 from sluice.flow.contents.sampling import (
@@ -44,7 +44,7 @@ class Share:
         """Compares the file's sample with its payloads and with the tables; adds to `contents`."""
         try:
             rows = rows_in(self.lake, chosen)
-            wrong = judge(self.pipeline.event, chosen, rows)
+            wrong = judge(events_of(self.pipeline, self.lake, chosen.manifest), chosen, rows)
         except (OSError, pa.ArrowException) as error:
             if relanded(self.lake, chosen.unit, chosen.manifest):
                 contents.busy.append(f"slice {chosen.unit} was landed again meanwhile")
@@ -52,10 +52,7 @@ class Share:
                 contents.anomalies.append(unreadable(chosen.unit, chosen.file, error, self.repairs))
             return
         contents.rows += rows.num_rows
-        contents.anomalies += [
-            of_file(self.pipeline, chosen.manifest, chosen.unit, chosen.file, fault, self.repairs)
-            for fault in wrong
-        ]
+        contents.anomalies += [of_file(chosen.unit, chosen.file, fault, self.repairs) for fault in wrong]
         for target in self.pipeline.chosen(self.tables):
             plain = not target.counted and target.rollup is None
             routed = self.pipeline.routed(target, chosen.file.types()) if plain else ()

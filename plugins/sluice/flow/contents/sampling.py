@@ -77,10 +77,10 @@ def rows_in(lake: Lake, chosen: SampledRowGroup, most: int = SAMPLED_ROWS) -> pa
         return pa.Table.from_batches(islice(batches, 1), parquet.schema_arrow)
 
 
-def judge(event: Event, chosen: SampledRowGroup, rows: pa.Table) -> list[WrongRows]:
+def judge(events: Sequence[Event], chosen: SampledRowGroup, rows: pa.Table) -> list[WrongRows]:
     """Returns what is wrong with the sampled rows of the lake. Raises ArrowException for rows that are none
     of the lake's."""
-    judged = FileJudge(event, chosen.manifest, TypeFolder.of(chosen.file.key))
+    judged = FileJudge(events, chosen.manifest, TypeFolder.of(chosen.file.key))
     judged.take(rows_of(rows))
     return list(judged.wrong.values())
 

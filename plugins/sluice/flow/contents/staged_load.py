@@ -65,23 +65,25 @@ class Stage(LoadPlace):
         reading: Reading | None = None,
         without: frozenset[str] = frozenset(),
     ) -> Iterator[Staged]:
-        """Yields the rows and misfits that a load of `works` gives, of a table that had no columns `without`;
-        the tables go at the end.
+        """Yields the rows and misfits that a load of `works` gives by their rules, which are the same, of a
+        table
+        that had no columns `without`; the tables go at the end.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.
         """
-        target_table, filling = inspect_target(self.client, self.pipeline, self.target)
+        place = self.by_rules(works[0].rules)
+        target_table, filling = inspect_target(self.client, self.pipeline, place.target)
         if without:
             columns = [column for column in target_table.columns if column.name not in without]
-            paths = {name: path for name, path in self.target.columns.items() if name not in without}
+            paths = {name: path for name, path in place.target.columns.items() if name not in without}
             filling = fill(columns, paths)
         client = self.client.reading(READ_QUORUM) if target_table.replicated else self.client
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
         sieve = ShardFilter(self.placement, target_table, writer)
-        load_place = replace(self, client=client)
+        load_place = replace(place, client=client)
         staging = load_place.staging(keeping_all(target_table), filling, works, writer, sieve, reading)
         try:
             _create_fence(writer, works)

@@ -24,7 +24,7 @@ from sluice.crash_points import Forget
 from sluice.errors import Busy, Fenced
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision, files_begun, forgettable
 from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
-from sluice.flow.land.parse_rules import rules_now
+from sluice.flow.land.rules_now import rules_now
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.read_loads import leases_of

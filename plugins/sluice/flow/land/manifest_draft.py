@@ -67,7 +67,7 @@ def draft(
         long_numbers=any(part.long_numbers for part in landed.seen),
         fields=landed.fields,
         times=landed.times,
-        rules={r.topic: landed.rules for r in landed.read.ranges} if landed.rules else {},
+        rules=landed.rules,
         erased=sum(part.erased for part in landed.seen),
         rows_erased=sum(part.rows_erased for part in landed.seen),
         erasures=landed.erasures,

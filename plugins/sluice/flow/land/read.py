@@ -17,7 +17,6 @@ from sluice.flow.land.count_totals import Total
 from sluice.flow.land.engine import Engine
 from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
-from sluice.flow.land.parse_rules import digest
 from sluice.flow.land.read_plan import UnitRead, runs, together
 from sluice.flow.land.record_source import RecordSource
 from sluice.flow.land.task.decoding import Decoding, decoding_of
@@ -29,6 +28,7 @@ from sluice.mask.mask_rules import MaskRules, keyless
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
 from sluice.state.erasures.erasure_list import NONE, ErasureList
+from sluice.state.rules import LandingRules, write_rules
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
@@ -58,10 +58,8 @@ class LandingAttempt:
         Raises Conservation, SparkFailed, LakeUnavailable, and what the source raises.
         """
         decoding = decoding_of(self.pipeline.event)
-        report, rules = (
-            self._land(reads, decoding),
-            digest(self.pipeline, decoding.schema if decoding else None),
-        )
+        report = self._land(reads, decoding)
+        rules = write_rules(self.lake, LandingRules.of(self.pipeline, decoding.schema if decoding else None))
         crash_points.reached(Land.READ)
         files, seen = _by_unit(report.files), _by_unit(report.seen)
         seen_by_unit = {r.unit: seen.get(_name(r.unit), ()) for r in reads}

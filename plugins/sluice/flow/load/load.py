@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -31,7 +32,7 @@ from sluice.flow.load.rollups.decide import Choice, RollupFacts
 from sluice.flow.load.rollups.hours import choose as choose_rollup
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, choose, cut
+from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
 from sluice.plan.modes import Mode
@@ -41,6 +42,7 @@ from sluice.state.additions import read_additions
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, unit_of
 from sluice.state.manifests import read_manifests
+from sluice.state.rules import TableRules, write_rules
 from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
 
 _PATIENCE_TERMS = 3  # one to notice that a holder died, and one for the next in the queue
@@ -63,12 +65,12 @@ def load(
     """Brings those of `units` that have landed into the target, each exactly once, and says what it did.
 
     `fill` and `reland` load what the ledger does not hold with this manifest and these types; `refill` also
-    what was loaded before a column was added, and may have its field; `reload` everything, except what a run
-    of the same `token` has loaded before. `client` is of the shard that `placement` says; shards.py loads all
-    of them. `others`: the shard lists replicas, and these answer beside `client`. Raises TargetRefused before
-    anything is written, Busy when another attempt does not finish within `patience`, Fenced when one has
-    taken over, Relanded when the slice was landed again meanwhile, Conservation when a count does not hold,
-    ServerError and ClickHouseUnavailable.
+    what was loaded before a column was added, and may have its field; `reload` and `repair` everything,
+    except what a run of the same `token` has loaded before. `rules_for` says by which rules. `client` is of
+    the shard that `placement` says; shards.py loads all of them. `others`: the shard lists replicas, and
+    these answer beside `client`. Raises TargetRefused before anything is written, Busy when another attempt
+    does not finish within `patience`, Fenced when one has taken over, Relanded when the slice was landed
+    again meanwhile, Conservation when a count does not hold, ServerError and ClickHouseUnavailable.
     """
     loading = _Loading(pipeline, target, lake, client, mode, token, on_progress, placement, others)
     return loading.load(list(units), patience or _PATIENCE_TERMS * pipeline.clickhouse.lease)
@@ -175,11 +177,13 @@ class _Loading:
             return choose_rollup(self.client, self.pipeline, self.target.table, facts, units)
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
-        return choose(self.pipeline, self.target, landed, *how, additions, self.placement.shard)
+        return choose(
+            self.pipeline, self.target, landed, *how, additions, self.placement.shard, ledger.revoked
+        )
 
     def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
         self._add_columns(lease, todo, ledger)
-        target_table, filling = inspect_target(self.client, self.pipeline, self.target)
+        target_table, _ = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, target_table)
         if self.target.counted:
             create_expected(self.client, self.pipeline, self.lake, target_table)
@@ -188,26 +192,40 @@ class _Loading:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         loaded: list[UnitLoad] = []
         refused: list[TargetRefused] = []
-        runs = cut(todo)
-        for number, works in enumerate(runs, start=1):
+        runs = deque(run for group in by_rules(todo).values() for run in cut(group))
+        number = 0
+        while runs:
+            works, number = runs.popleft(), number + 1
+            place = self._place.by_rules(works[0].rules)
+            target_table, filling = inspect_target(self.client, self.pipeline, place.target)
+            rules = write_rules(self.lake, TableRules.of(place.target, target_table))
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
             writer = Writer(
                 self.client, attempt, lease.renew, unit, units, self._write_settings(target_table)
             )
             sieve = ShardFilter(self.placement, target_table, writer)
-            staging = self._place.staging(target_table, filling, works, writer, sieve)
-            arguments = (self.pipeline, self.target, target_table, works, staging, writer)
-            run = LoadRun(*arguments, self.lake.url, self.token, replicated=self.others is not None)
+            run = LoadRun(
+                pipeline=self.pipeline,
+                target=place.target,
+                target_table=target_table,
+                works=works,
+                staging=place.staging(target_table, filling, works, writer, sieve),
+                writer=writer,
+                lake_root=self.lake.url,
+                token=self.token,
+                rules=rules,
+                replicated=self.others is not None,
+            )
             try:
                 loaded += self._execute(run)
             except DefaultFails as error:
                 alone = [[work] for work in works] if len(works) > 1 else []
                 refused += [] if alone else [error]
-                runs += alone  # the others' rows load
+                runs.extend(alone)  # the others' rows load
             except TakesRowsOut as error:
                 refused.append(error)
-                runs += cut(error.others(works))
+                runs.extend(cut(error.others(works)))
             self.statements += writer.statements
             self.blocks += writer.blocks
             shown = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"

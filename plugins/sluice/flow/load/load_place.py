@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sharding import Placement
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
+from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.rollups.staging import RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
@@ -20,6 +23,7 @@ from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.state.ledger import Commits, committed
+from sluice.state.rules import RulesReader
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,24 @@ class LoadPlace:
         """Reads what is committed of the table that a rollup is made from."""
         source = next(t for t in self.pipeline.targets if t.table == rollup.source)
         return committed(self.client, self.pipeline, self.lake.url, source)
+
+    def by_rules(self, digest: str) -> Self:
+        """Returns the place with its columns filled by the rules of an earlier load; an empty digest stands
+        for
+        the pipeline file's.
+
+        Raises TargetRefused if the lake doesn't have the rules."""
+        target_table = read_table(self.client, self.target.database, self.target.name) if digest else None
+        if target_table is None:
+            return self
+        rules = RulesReader(self.lake).table(digest)
+        if rules is None:
+            raise TargetRefused(
+                self.target.table,
+                f"{self.lake.url} has no rules {digest}, by which hours of it were loaded",
+                "restore _rules/ from a copy, or run the hours with `--mode reload`: by the pipeline file",
+            )
+        return replace(self, target=rules.apply(self.target, target_table))
 
     def staging(
         self,

@@ -36,6 +36,7 @@ class LoadRun:
     writer: Writer
     lake_root: str
     token: str
+    rules: str = ""  # the digest of those that it loads by
     replicated: bool = False  # Sluice's own tables are
 
     def execute(self) -> list[UnitLoad]:
@@ -204,6 +205,7 @@ class LoadRun:
             "attempt": self.writer.attempt.number,
             "token": self.token,
             "sharding": self.staging.sieve.placement.stamp,
+            "rules": self.rules,
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import FilesForgotten
 from sluice.manifest import LandedFile, Manifest
-from sluice.plan.modes import Mode
+from sluice.plan.modes import CHANGES_RULES, LOADS_AGAIN, Mode
 from sluice.slices import Unit
 from sluice.state.additions import Addition, since
 from sluice.state.later_columns import added_after, maybe_lost
@@ -28,6 +28,7 @@ class LoadWork:
     stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
     `held`: the commit that a refill loads again only to fill columns, so that all its rows have to stay.
+    `rules`: the digest of the rules to load by (state/rules.py); empty: those of the pipeline file.
     """
 
     unit: Unit
@@ -41,6 +42,7 @@ class LoadWork:
     fields: tuple[TypeFields, ...] = ()
     counted: bool = False
     held: LedgerRow | None = None
+    rules: str = ""
 
     def may_have(self, names: Sequence[str]) -> bool:
         """Returns whether rows may have one of the fields."""
@@ -68,12 +70,37 @@ def work_for(
 def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:
     """Returns whether the ledger's row makes loading the unit again unnecessary.
 
-    `reload` loads again what is committed, except what this very run (`token`) has loaded before. `reland`
-    made a new manifest, which no row holds yet.
+    `reload` and `repair` load again what is committed, except what this very run (`token`) has loaded before.
+    `reland` made a new manifest, which no row holds yet.
     """
     if row is None or (row.manifest, row.types, row.sharding) != (work.manifest, work.types, work.sharding):
         return False
-    return mode != "reload" or (token != "" and row.token == token)
+    return mode not in LOADS_AGAIN or (token != "" and row.token == token)
+
+
+def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode) -> str:
+    """Returns the digest of the rules by which a unit is loaded; empty: those of the pipeline file.
+
+    `newest` is the unit's newest ledger row, committed or revoked. What isn't a change of rules keeps the
+    unit's own: a repair, a fill after an erasure or a retry, a load that continues after a kill.
+
+    | mode | the newest row names | rules |
+    | --- | --- | --- |
+    | reload, remake, reland | anything | the pipeline file's |
+    | any other | this manifest, or one that it amends | the row's |
+    | any other | another manifest, or there is none | the pipeline file's |
+    """
+    if newest is None or mode in CHANGES_RULES:
+        return ""
+    return newest.rules if newest.manifest in (manifest.id, *manifest.amends) else ""
+
+
+def by_rules(works: Iterable[LoadWork]) -> dict[str, list[LoadWork]]:
+    """Groups works by the rules to load by."""
+    groups: dict[str, list[LoadWork]] = {}
+    for work in works:
+        groups.setdefault(work.rules, []).append(work)
+    return groups
 
 
 def choose(
@@ -86,12 +113,14 @@ def choose(
     sharding: str = "",
     additions: Sequence[Addition] = (),
     shard: str = "",
+    revoked: Mapping[Unit, LedgerRow] | None = None,
 ) -> tuple[list[LoadWork], list[LedgerRow]]:
     """Returns what is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
 
     `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
-    Units whose files the lake has forgotten stay as they are. Raises FilesForgotten where a `reload` asks for
-    one.
+    `revoked` are units that a load has revoked and not committed again.
+    Units whose files the lake has forgotten stay as they are. Raises FilesForgotten where a `reload` or a
+    `repair` asks for one.
     """
     todo, skipped = [], []
     columns_since = since(additions)
@@ -102,14 +131,15 @@ def choose(
         again = bool(columns) and bool(maybe_lost(target, manifest, work.types, columns))
         current = done(work, row, mode, token)
         if manifest.forgotten_on:
-            if mode == "reload" and not current:
+            if mode in LOADS_AGAIN and not current:
                 raise FilesForgotten.of([(unit, manifest.forgotten_on)], mode)
             skipped += [row] if row is not None else []
             continue
         if row is not None and current and not again:
             skipped.append(row)
         else:
-            todo.append(replace(work, held=row) if current else work)
+            rules = rules_for(manifest, row or (revoked or {}).get(unit), mode)
+            todo.append(replace(work, rules=rules, held=row if current else None))
     return todo, skipped
 
 

@@ -70,7 +70,7 @@ class RetryPlan:
 
 
 def candidates(
-    pipeline: Pipeline, rejections: Iterable[Rejection], statuses: Statuses, rules: Mapping[str, str]
+    pipeline: Pipeline, rejections: Iterable[Rejection], statuses: Statuses, rules: str
 ) -> RetryCandidates:
     """Returns what of the rejections a fix can bring in, as far as manifests and reasons say."""
     curable: dict[str, list[Rejection]] = {"unparsed": [], "misfit": []}
@@ -85,9 +85,7 @@ def candidates(
     return RetryCandidates(tuple(curable["unparsed"]), tuple(curable["misfit"]), counts)
 
 
-def _stays(
-    pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, rules: Mapping[str, str]
-) -> str | None:
+def _stays(pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, rules: str) -> str | None:
     reason, misfit = rejection.cause.reason, rejection.cause.kind == "misfit"
     if not retryable(reason, misfit):
         return f"{reason}: no change of the file or of a table brings these records in out of the lake"

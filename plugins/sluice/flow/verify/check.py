@@ -31,7 +31,7 @@ def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
 
 def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:
     """Rollups are made from their source's rows; all else would be loaded from files."""
-    reads = "--mode reload" in anomaly.command
+    reads = "--mode repair" in anomaly.command
     if reads and anomaly.table in facts.pipeline.rollups:
         return replace(anomaly, command=f"{anomaly.command} --table {anomaly.table}")
     if not reads and anomaly.kind is not AnomalyKind.ROWS_UNCOVERED:

@@ -32,7 +32,7 @@ def check_counts(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
             if table is None or not is_current(facts.pipeline, targets[traffic.table], status):
                 continue
             if not table.may_lack(status.unit):
-                fields = {**unit_fields, "table": traffic.table, "command": repairs.reload(status.unit.slice)}
+                fields = {**unit_fields, "table": traffic.table, "command": repairs.repair(status.unit.slice)}
                 yield from _differences(traffic.sums, _held(table, status), "counted", fields)
 
 
@@ -79,7 +79,7 @@ def _anomaly(
     expected = f"{row.rows:,} rows, by the ledger"
     if _by_hour(facts, table):
         expected = "no rows: those of this rollup belong to event hours, not to slices"
-    return anomaly(kind, expected, f"{seen:,}", repairs.reload(unit.slice))
+    return anomaly(kind, expected, f"{seen:,}", repairs.repair(unit.slice))
 
 
 def _by_hour(facts: VerifyFacts, table: TableFacts) -> bool:
@@ -95,7 +95,7 @@ def _reload(facts: VerifyFacts, row: LedgerRow, repairs: Repairs) -> tuple[str, 
     if not slices:
         return "", "no slice brings rows to it now"
     if all(earlier.end == later.start for earlier, later in pairwise(slices)):
-        return repairs.run([slices[0], slices[-1]], "reload"), ""
+        return repairs.run([slices[0], slices[-1]], "repair"), ""
     return "", f"reload the slices that brought its rows: {', '.join(slice_.id for slice_ in slices)}"
 
 

@@ -24,9 +24,9 @@ class Repairs:
         """Lands and loads what is missing or stale."""
         return self.run([slice_], "fill")
 
-    def reload(self, slice_: Slice) -> str:
-        """Loads ClickHouse again from the lake."""
-        return self.run([slice_], "reload")
+    def repair(self, slice_: Slice) -> str:
+        """Loads ClickHouse again from the lake, by the rules of each unit's last load."""
+        return self.run([slice_], "repair")
 
     def remake(self, slice_: Slice) -> str:
         """Parses the lake's own bytes again by the pipeline file as it is now."""
@@ -96,7 +96,7 @@ def ranged(command: str) -> RangedCommand | None:
 def commands(anomalies: Iterable[Anomaly]) -> list[str]:
     """Returns the commands that repair all of them, in an order that works: a `reland` also loads again,
     `--clean` is last, and a command of another kind comes behind it."""
-    order = ("--mode reland", "--mode remake", "--mode fill", "--mode reload", "--clean")
+    order = ("--mode reland", "--mode remake", "--mode fill", "--mode repair", "--clean")
     unordered = merged(anomaly.command for anomaly in anomalies)
     return sorted(unordered, key=lambda command: [*(part in command for part in order), True].index(True))
 

@@ -43,7 +43,7 @@ def rows(count: int = 3, **columns) -> FileColumns:
 def wrong(
     given: FileColumns, event: Event = EVENT, folder: str = "type=click/date=2026-11-20/hour=10/x.parquet"
 ):
-    judge = FileJudge(event, MANIFEST, TypeFolder.of(folder))
+    judge = FileJudge([event], MANIFEST, TypeFolder.of(folder))
     judge.take(given)
     return [(one.kind, one.offset, one.rows) for one in judge.wrong.values()]
 

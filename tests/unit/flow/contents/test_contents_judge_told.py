@@ -22,7 +22,7 @@ DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
 def told(given: FileColumns, event: Event = EVENT, folder: str = CLICKS) -> list[WrongRows]:
-    judge = FileJudge(event, MANIFEST, TypeFolder.of(folder))
+    judge = FileJudge([event], MANIFEST, TypeFolder.of(folder))
     judge.take(given)
     return list(judge.wrong.values())
 
@@ -90,7 +90,7 @@ def test_a_file_without_types_is_wrong_in_each_row():
 
 
 def test_rows_and_types_are_counted():
-    judge = FileJudge(EVENT, MANIFEST, TypeFolder.of(MANY))
+    judge = FileJudge([EVENT], MANIFEST, TypeFolder.of(MANY))
     assert judge.rows == 0
     view = GOOD.replace(b"click", b"view")
     judge.take(rows(2, payloads=[GOOD, view], types=["click", "view"]))

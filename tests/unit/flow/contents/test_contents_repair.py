@@ -1,4 +1,4 @@
-"""Rows that the pipeline file of now reads in another way: the command that is named repairs them."""
+"""Rows of the lake are judged by the rules of their unit, whatever the pipeline file says by then."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
+from sluice.state.rules import LandingRules, write_rules
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline
 
@@ -23,8 +24,6 @@ BY_TYPE = {"type": {"field": "type"}, "time": {"field": "at"}}
 BY_GRADE = {**BY_TYPE, "type": {"field": "grade"}}
 NEVER = {**BY_TYPE, "time": {"field": "absent"}}
 RUN = "sluice run demo --from 2026-01-01T00:00Z --to 2026-01-01T01:00Z --mode"
-OTHER = "the slice was landed by other rules of the pipeline file than it has now"
-NOW = "the pipeline file as it is now decides what a payload says"
 
 
 def landed(spec: Pipeline, log: list[tuple] = EVENTS) -> tuple[World, MemoryLake]:
@@ -43,43 +42,34 @@ def said(anomalies: list[Anomaly]) -> set[tuple[str, str, str]]:
     return {(anomaly.kind, anomaly.command, anomaly.advice) for anomaly in anomalies}
 
 
-@pytest.mark.parametrize(("rules", "kind"), [(BY_GRADE, "wrong type"), (NEVER, "wrong event hour")])
-def test_other_rules_are_repaired_out_of_the_lake(rules, kind):
-    world, lake = landed(pipeline(event=BY_TYPE))
-    after = pipeline(event=rules)
-    assert said(found(after, lake)) == {(kind, f"{RUN} remake", OTHER)}
-    world.kafka.silent = frozenset(["dc1"])
-    world.land(after, lake, hours(1), "remake", "again")
-    assert found(after, lake) == []
-
-
-def test_a_row_that_is_not_as_its_rules_say_is_read_from_kafka_again():
+@pytest.mark.parametrize("now", [BY_GRADE, NEVER])
+def test_rows_are_judged_by_the_rules_that_they_landed_by(now):
     _, lake = landed(pipeline(event=BY_TYPE))
-    (rules,) = read_manifests(lake, [UNIT])[UNIT].rules.values()
-    assert found(pipeline(event=BY_TYPE), lake, rules={"bids": rules}) == []
-    _, swapped = landed(pipeline(event=BY_GRADE))
-    wrong = found(pipeline(event=BY_TYPE), swapped, rules={"bids": rules})
-    assert said(wrong) == {("wrong type", f"{RUN} reland", NOW)}
+    assert found(pipeline(event=now), lake) == []
 
 
-def test_a_manifest_that_says_no_rules_keeps_its_repair():
+@pytest.mark.parametrize(("now", "kind"), [(BY_GRADE, "wrong type"), (NEVER, "wrong event hour")])
+def test_a_row_that_is_not_as_its_rules_say_is_read_from_kafka_again(now, kind):
     _, lake = landed(pipeline(event=BY_TYPE))
-    wrong = found(pipeline(event=BY_GRADE), lake, rules={})
-    assert said(wrong) == {("wrong type", f"{RUN} reland", NOW)}
+    other = write_rules(lake, LandingRules.of(pipeline(event=now), None))
+    assert said(found(pipeline(event=BY_TYPE), lake, rules=other)) == {(kind, f"{RUN} reland", "")}
 
 
-def test_what_cannot_be_remade_is_read_from_kafka_again():
-    stamp = EVENTS[0][1]
-    log = [(b"[" + b",".join(text for text, _ in EVENTS) + b"]", stamp), (b"[]", stamp)]
-    _, lake = landed(pipeline(event={**BY_TYPE, "rows": "array"}), log)
-    ((_, command, advice),) = said(found(pipeline(event=BY_GRADE), lake))
-    assert command == f"{RUN} reland"
-    assert advice.startswith(f"{OTHER}, and cannot be remade: 1 of its messages were empty arrays")
+def test_rows_of_a_retry_are_judged_by_its_rules():
+    _, lake = landed(pipeline(event=BY_TYPE))
+    before = write_rules(lake, LandingRules.of(pipeline(event=BY_GRADE), None))
+    retried = read_manifests(lake, [UNIT])[UNIT].rules
+    assert found(pipeline(event=BY_GRADE), lake, rules=before, retried=(retried,)) == []
+
+
+def test_a_manifest_that_names_no_rules_is_judged_by_the_pipeline_file():
+    _, lake = landed(pipeline(event=BY_TYPE))
+    assert said(found(pipeline(event=BY_GRADE), lake, rules="")) == {("wrong type", f"{RUN} reland", "")}
 
 
 def test_the_counts_of_a_file_are_not_a_matter_of_rules():
     _, lake = landed(pipeline(event=BY_TYPE))
     manifest = read_manifests(lake, [UNIT])[UNIT]
     files = tuple(replace(file, rows=file.rows + 1) for file in manifest.files)
-    wrong = found(pipeline(event=BY_TYPE), lake, files=files, rules={"bids": "other"})
+    wrong = found(pipeline(event=BY_TYPE), lake, files=files)
     assert ("wrong type", f"{RUN} reland", "") in said(wrong)

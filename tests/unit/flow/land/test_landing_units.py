@@ -52,8 +52,10 @@ def test_what_has_to_be_landed(found, mode, token, needed):
 
 
 def test_a_mode_that_is_none():
-    assert MODES == ("fill", "refill", "reload", "remake", "reland")
-    with pytest.raises(WrongUse, match="^mode 'all': expected one of fill, refill, reload, remake, reland$"):
+    assert MODES == ("fill", "refill", "repair", "reload", "remake", "reland")
+    with pytest.raises(
+        WrongUse, match="^mode 'all': expected one of fill, refill, repair, reload, remake, reland$"
+    ):
         needs_landing(None, "all", "")
 
 

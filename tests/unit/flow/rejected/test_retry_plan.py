@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.land.parse_rules import rules_now
+from sluice.flow.land.rules_now import rules_now
 from sluice.flow.rejected.rejections import Rejection, RejectionCause, RejectionFilter, RejectionTally
 from sluice.flow.rejected.retry_plan import (
     Cure,
@@ -30,7 +30,7 @@ SMALL = RejectionCause("misfit", "db.click", "small", "does not fit UInt8")
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(9)]
 FORGOTTEN = Forgotten(lake="2026-03-01T00:00:00Z")
 NOW = rules_now(pipeline())
-OTHER = {"bids": "another"}
+OTHER = "another"
 
 
 def manifest(unit: Unit, **changes) -> Manifest:
@@ -50,7 +50,7 @@ def statuses(*found: UnitStatus) -> dict[Unit, UnitStatus]:
     ("cause", "changes", "why"),
     [
         (TIME, {}, None),
-        (TIME, {"rules": {}}, None),
+        (TIME, {"rules": ""}, None),
         (TIME, {"rules": NOW}, "landed by the rules that the file has now: a remake would change nothing"),
         (SMALL, {"rules": NOW}, None),
         (TIME, {"empty": 3}, "cannot be remade: 3 of its messages were empty arrays"),

@@ -29,8 +29,8 @@ from tests.support.verified import (
     with_manifest,
 )
 
-RELOAD_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reload"
-RELAND_TEN = RELOAD_TEN.replace("reload", "reland")
+REPAIR_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair"
+RELAND_TEN = REPAIR_TEN.replace("repair", "reland")
 
 
 def told(facts) -> list[str]:
@@ -50,7 +50,7 @@ def test_rows_missing_and_too_many():
     assert told(with_clicks(rows=fewer)) == [
         "rows missing: table e.clicks, slice 2026-11-20T10Z/dc1, type click: expected 5 rows, seen 4"
     ]
-    assert found(with_clicks(rows=fewer))[0].command == RELOAD_TEN
+    assert found(with_clicks(rows=fewer))[0].command == REPAIR_TEN
     assert [a.kind for a in found(with_clicks(rows=more))] == [AnomalyKind.ROWS_EXTRA]
 
 
@@ -195,9 +195,9 @@ def test_names_of_files(key: str, name: tuple[str, str, int] | None):
 
 def test_commands_are_told_once_and_in_an_order_that_works():
     repairs = Repairs("ads", Path("/a b/ads.yaml"))
-    lines = [repairs.clean(), repairs.reload(TEN.slice), repairs.reland(TEN.slice), repairs.reload(TEN.slice)]
+    lines = [repairs.clean(), repairs.repair(TEN.slice), repairs.reland(TEN.slice), repairs.repair(TEN.slice)]
     anomalies = [Anomaly(AnomalyKind.VIEW, "", "", line) for line in [*lines, ""]]
-    assert [line.split()[-1] for line in commands(anomalies)] == ["reland", "reload", "--clean"]
+    assert [line.split()[-1] for line in commands(anomalies)] == ["reland", "repair", "--clean"]
     assert "--config '/a b/ads.yaml'" in lines[0]
 
 

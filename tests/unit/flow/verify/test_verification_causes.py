@@ -36,7 +36,7 @@ def causes(*found: Anomaly) -> list[Cause]:
 
 def rows(hour: int, kind: AnomalyKind = AnomalyKind.ROWS_MISSING, table: str = "e.clicks") -> Anomaly:
     place = {"slice": HOURS[hour].id, "cluster": "dc1", "table": table, "type": "click"}
-    return Anomaly(kind, "5 rows", "4", REPAIRS.reload(HOURS[hour]), **place)
+    return Anomaly(kind, "5 rows", "4", REPAIRS.repair(HOURS[hour]), **place)
 
 
 def test_a_dropped_table_is_one_cause_however_many_hours_had_misfits():
@@ -90,7 +90,7 @@ def test_what_waits_for_a_table_waits_no_longer_when_a_verify_of_other_hours_fin
         TableFacts("e.other", missing="x"),
     )
     found = [opened(one, AT) for one in check(replace(FACTS, statuses=landed, tables=tables), REPAIRS)]
-    waits = replace(opened(rows(0, AnomalyKind.VALUES), AT), command="", later=run("reload", 0, 0))
+    waits = replace(opened(rows(0, AnomalyKind.VALUES), AT), command="", later=run("repair", 0, 0))
     waits = replace(waits, advice=f"compare it; when e.clicks and e.other is created: {waits.later}")
     old = verdicts.after(verdicts.Verdict(), AT, [*found, waits])
     next_hour = Verification("2026-11-22T00:00:00Z", "2026-11-20T15:00:00Z", "2026-11-20T16:00:00Z", 1, 9, 0)
@@ -99,7 +99,7 @@ def test_what_waits_for_a_table_waits_no_longer_when_a_verify_of_other_hours_fin
     assert [one.advice for one in partly if one.later] == [
         f"when e.other is created: {run('fill', 0, 0)}",
         f"when e.other is created: {run('fill', 1, 1)}",
-        f"compare it; when e.other is created: {run('reload', 0, 0)}",
+        f"compare it; when e.other is created: {run('repair', 0, 0)}",
     ]
     # What belongs to no slice changed while it was verified: nothing is known of the tables.
     assert verdicts.after(old, next_hour, [], None, {("", "")}).anomalies == old.anomalies
@@ -107,7 +107,7 @@ def test_what_waits_for_a_table_waits_no_longer_when_a_verify_of_other_hours_fin
     assert [(one.kind, one.command, one.advice, one.later, one.cause) for one in there] == [
         ("uncovered rows", run("fill", 0, 0), "", "", ""),
         ("uncovered rows", run("fill", 1, 1), "", "", ""),
-        ("values differ", run("reload", 0, 0), "compare it", "", ""),
+        ("values differ", run("repair", 0, 0), "compare it", "", ""),
     ]
     assert [(one.name, one.place) for one in causes_of(there)] == [
         ("uncovered rows", "table sluice.rejected"),
@@ -121,18 +121,18 @@ def test_what_one_reload_repairs_is_one_cause_for_each_table():
     )
     clicks, other = found
     assert (clicks.name, clicks.place) == ("wrong rows", "table e.clicks")
-    assert clicks.commands == (run("reload", 0, 1), run("reload", 5, 5))
+    assert clicks.commands == (run("repair", 0, 1), run("repair", 5, 5))
     assert clicks.message == (
         "3 × rows missing, 1 × values differ in 3 hours, from 2026-11-20T10Z to 2026-11-20T15Z; of the "
         "first: expected 5 rows, seen 4"
     )
-    assert (other.place, other.commands) == ("table e.other", (run("reload", 0, 0),))
+    assert (other.place, other.commands) == ("table e.other", (run("repair", 0, 0),))
     assert other.message == "rows too many in 2026-11-20T10Z: expected 5 rows, seen 4"
-    assert str(other) == f"wrong rows: table e.other: {other.message}; repair: {run('reload', 0, 0)}"
+    assert str(other) == f"wrong rows: table e.other: {other.message}; repair: {run('repair', 0, 0)}"
     (row, _) = cause_rows(opened(one, AT) for one in (rows(0), rows(5), rows(0, table="e.other")))
     assert [(one.mode, one.start, one.end) for one in row.repairs] == [
-        ("reload", "2026-11-20T10:00Z", "2026-11-20T11:00Z"),
-        ("reload", "2026-11-20T15:00Z", "2026-11-20T16:00Z"),
+        ("repair", "2026-11-20T10:00Z", "2026-11-20T11:00Z"),
+        ("repair", "2026-11-20T15:00Z", "2026-11-20T16:00Z"),
     ]
     assert (row.slices, row.first, row.last) == (2, HOURS[0].id, HOURS[5].id)
 
@@ -172,7 +172,7 @@ def test_hours_that_are_not_done_are_one_cause_for_each_state():
 
     found = causes(unfinished(0, "missing"), unfinished(7, "missing"), unfinished(3, "landed"), rows(4))
     assert [(one.name, one.breaks, one.commands) for one in found] == [
-        ("wrong rows", True, (run("reload", 4, 4),)),
+        ("wrong rows", True, (run("repair", 4, 4),)),
         ("incomplete", False, (run("fill", 0, 7),)),
         ("incomplete", False, (run("fill", 3, 3),)),
     ]

@@ -37,7 +37,7 @@ def views(
 
 def view(expected: str, seen: str) -> Anomaly:
     given = f"counts and sums {expected}, as e.view gives of e.clicks"
-    return Anomaly(AnomalyKind.VIEW, given, seen, RUN_TEN.format("reload"), table="e.sums", **SLICE)
+    return Anomaly(AnomalyKind.VIEW, given, seen, RUN_TEN.format("repair"), table="e.sums", **SLICE)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_a_table_that_is_missing_is_told_once_and_not_by_each_hour():
 def test_the_commands_as_a_person_types_them():
     night = Slice(START.set(year=2026, month=3, day=4, hour=23, minute=0))
     assert REPAIRS.fill(night) == "sluice run ads --from 2026-03-04T23:00Z --to 2026-03-05T00:00Z --mode fill"
-    assert REPAIRS.reload(TEN.slice) == RUN_TEN.format("reload")
+    assert REPAIRS.repair(TEN.slice) == RUN_TEN.format("repair")
     assert REPAIRS.reland(TEN.slice) == RUN_TEN.format("reland")
     assert REPAIRS.run([TEN.slice, ELEVEN.slice], "fill").endswith(
         "10:00Z --to 2026-11-20T12:00Z --mode fill"
@@ -114,8 +114,8 @@ def test_commands_are_run_in_the_order_in_which_they_repair():
     late = Slice(START.add(hours=9))
     lines = [
         REPAIRS.clean(),
-        REPAIRS.reload(late),
-        REPAIRS.reload(TEN.slice),
+        REPAIRS.repair(late),
+        REPAIRS.repair(TEN.slice),
         REPAIRS.fill(late),
         REPAIRS.fill(TEN.slice),
         REPAIRS.reland(ELEVEN.slice),
@@ -127,16 +127,16 @@ def test_commands_are_run_in_the_order_in_which_they_repair():
     assert commands(anomalies) == [
         "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reland",
         "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T20:00Z --mode fill",
-        RUN_TEN.format("reload"),
-        "sluice run ads --from 2026-11-20T19:00Z --to 2026-11-20T20:00Z --mode reload",
+        RUN_TEN.format("repair"),
+        "sluice run ads --from 2026-11-20T19:00Z --to 2026-11-20T20:00Z --mode repair",
         "sluice verify ads --clean",
     ]
 
 
 def test_a_path_like_a_range_stays_part_of_the_command():
     named = replace(REPAIRS, config="/a --from b/ads.yaml")
-    first, second = named.reload(TEN.slice), named.reload(ELEVEN.slice)
+    first, second = named.repair(TEN.slice), named.repair(ELEVEN.slice)
     assert merged([first, second, first]) == [
         "sluice run ads --config '/a --from b/ads.yaml' --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z "
-        "--mode reload"
+        "--mode repair"
     ]

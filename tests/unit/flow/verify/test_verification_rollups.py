@@ -16,7 +16,7 @@ from sluice.state.ledger import LedgerRow
 from tests.support.verified import FACTS, FOUND, START, TEN, pipeline
 
 HOUR = Unit(Slice(START), "")
-RUN = "sluice run ads --from 2026-11-20T{}:00Z --to 2026-11-20T{}:00Z --mode reload"
+RUN = "sluice run ads --from 2026-11-20T{}:00Z --to 2026-11-20T{}:00Z --mode repair"
 
 
 def facts(folder, grain: str) -> VerifyFacts:

@@ -33,7 +33,7 @@ def shards(**changes: object) -> list[Anomaly]:
 
 
 def on_shard(kind: AnomalyKind, expected: str, seen: str) -> Anomaly:
-    return Anomaly(kind, expected, seen, RUN_TEN.format("reload"), table="e.clicks", shard="s1", **SLICE)
+    return Anomaly(kind, expected, seen, RUN_TEN.format("repair"), table="e.clicks", shard="s1", **SLICE)
 
 
 def of_ten(held: dict[str, int]) -> dict:
@@ -175,6 +175,6 @@ def test_a_cluster_that_was_taken_away_is_not_read_again():
         for a in check(replace(FACTS, tables=fewer, pipeline=away), REPAIRS)
         if a.kind is AnomalyKind.ROWS_MISSING
     ]
-    assert [a.command for a in rows] == [RUN_TEN.format("reload")]
+    assert [a.command for a in rows] == [RUN_TEN.format("repair")]
     stray = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, "x": 1}), pipeline=away)
     assert [a.command for a in check(stray, REPAIRS) if a.file] == ["sluice verify ads --clean"]

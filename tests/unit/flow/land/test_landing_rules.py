@@ -1,4 +1,4 @@
-"""The digest of the rules by which records become rows, which manifests keep."""
+"""The rules by which records become rows: the lake keeps them, and manifests name them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from sluice.flow.land.parse_rules import digest, rules_now
+from sluice.flow.land.rules_now import rules_now
 from sluice.manifest import decode, encode
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
+from sluice.state.rules import LandingRules, RulesReader, digest_of
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline
+
+
+def digest(spec, schema):
+    return digest_of(LandingRules.of(spec, schema))
+
 
 BIDS = ("dc1", "bids")
 SAME = [
@@ -55,16 +61,16 @@ def test_the_content_of_the_schema_file_counts(tmp_path: Path):
         (tmp_path / "e.avsc").write_text(record % name)
         found.append(rules_now(pipeline(event=spec)))
     assert found[0] == found[2] != found[1]
-    assert set(found[0]) == {"bids"}
 
 
-def test_a_landing_keeps_them_by_topic_and_a_remake_those_of_now():
+def test_a_landing_keeps_them_and_a_remake_those_of_now():
     world, lake = World({BIDS: [[event("click", n) for n in range(50)]]}), MemoryLake()
     world.resolve(pipeline(), lake, hours(1))
     world.land(pipeline(), lake, hours(1))
     unit = Unit(Slice(START), "dc1")
     first = read_manifests(lake, [unit])[unit]
-    assert first.rules == rules_now(pipeline()) == {"bids": digest(pipeline(), None)}
+    assert first.rules == rules_now(pipeline()) == digest(pipeline(), None)
+    assert RulesReader(lake).landing(first.rules) == LandingRules.of(pipeline(), None)
     assert decode(encode(first), "here") == first
     other = pipeline(event={"type": {"field": "type"}, "time": {"record": True}})
     world.land(other, lake, hours(1), "remake", "again")
@@ -76,4 +82,4 @@ def test_a_landing_keeps_them_by_topic_and_a_remake_those_of_now():
 def test_an_older_manifest_says_none():
     old = b"""{"pipeline": "p", "slice": "2026-01-01T00Z", "cluster": "dc1", "generation": 1, "attempt": "a",
      "ranges": [], "files": [], "rejected": [], "read": 0, "unparsed": {}, "holes": 0, "version": 1}"""
-    assert decode(old, "here").rules == {}
+    assert decode(old, "here").rules == ""

@@ -1,0 +1,175 @@
+"""Keeps in the lake the rules by which a unit became what it is: `_rules/<digest>.json`, each written once.
+
+A manifest names the rules of its landing, and a ledger row those of its load. So whatever isn't a change of
+rules (an erasure, a repair, a load that continues after a kill) works by the unit's own rules, whatever the
+pipeline file says by then.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.config.event import BatchSource, Event, TimeSource, TypeSource
+from sluice.config.mask import said, with_defaults
+from sluice.config.pipeline import Pipeline, Target
+from sluice.stored_json import decode_stored
+
+FOLDER = "_rules/"
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class LandingRules:
+    """How records became rows of the lake.
+
+    `type` and `time` are the pipeline file's; `schema` is the prepared content of the schema file in base64,
+    empty without one; `mask` has each rule in words and no key. `max_record` isn't a rule: the lake has no
+    bytes of a record that was too large.
+    """
+
+    type: Mapping[str, Any]
+    time: Mapping[str, Any]
+    rows: Literal["one", "array"]
+    format: str
+    message: str | None
+    schema: str
+    registry: bool
+    batch: str | None
+    mask: Mapping[str, str]
+    max_types: int
+    max_early: str
+    max_late: str
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, schema: bytes | None) -> LandingRules:
+        """Returns the rules of the pipeline file. `schema` is the prepared content of its schema file."""
+        event = pipeline.event
+        return cls(
+            type=event.type.model_dump(),
+            time=event.time.model_dump(),
+            rows=event.rows,
+            format=event.format.kind,
+            message=event.format.message,
+            schema=base64.b64encode(schema).decode() if schema is not None else "",
+            registry=event.registry is not None,
+            batch=event.batch.header if event.batch else None,
+            mask=said(with_defaults(pipeline.mask)),
+            max_types=pipeline.max_types,
+            max_early=str(pipeline.max_early),
+            max_late=str(pipeline.max_late),
+        )
+
+    @property
+    def event(self) -> Event:
+        """Where type and time are in a row's payload. Messages that were decoded have JSON there."""
+        return Event.model_construct(
+            type=TypeSource.model_construct(**self.type),
+            time=TimeSource.model_construct(**self.time),
+            rows=self.rows,
+            batch=BatchSource.model_construct(header=self.batch) if self.batch else None,
+        )
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """How rows of the lake came into one table.
+
+    `columns`: the field of each column that isn't named like its field. `types` and `catch_all`: what was
+    routed to the table. `select` and `source`: of a derived table. `ddl`: the CREATE statements of the table,
+    of its views and of their tables, as they were when a load began.
+    """
+
+    table: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    types: tuple[str, ...] = ()
+    catch_all: bool = False
+    select: str = ""
+    source: str = ""
+    ddl: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, target: Target, target_table: TargetTable) -> TableRules:
+        """Returns the rules of a load that begins now."""
+        return cls(
+            table=target.table,
+            columns=dict(target.columns),
+            types=tuple(sorted(target.types)),
+            catch_all=target.catch_all,
+            select=target.rollup.select if target.rollup else "",
+            source=target.rollup.source if target.rollup else "",
+            ddl=target_table.ddl,
+        )
+
+    def apply(self, target: Target, target_table: TargetTable) -> Target:
+        """Returns the target with the columns of these rules, as far as the table still has them. What is
+        routed to it stays what the pipeline file says now."""
+        present = {column.name for column in target_table.columns}
+        columns = {name: path for name, path in self.columns.items() if name in present}
+        return target.model_copy(update={"columns": columns})
+
+
+Rules = TypeVar("Rules", LandingRules, TableRules)
+_LANDING = msgspec.json.Decoder(LandingRules)
+_TABLE = msgspec.json.Decoder(TableRules)
+
+
+def encoded(rules: LandingRules | TableRules) -> tuple[str, bytes]:
+    """Returns the digest of the rules, and their bytes in the lake."""
+    data = msgspec.json.encode(asdict(rules), order="deterministic")
+    return sha256(data).hexdigest()[:_DIGITS], msgspec.json.format(data, indent=1)
+
+
+def digest_of(rules: LandingRules | TableRules) -> str:
+    """Returns the name of the rules."""
+    return encoded(rules)[0]
+
+
+def write_rules(lake: Lake, rules: LandingRules | TableRules) -> str:
+    """Keeps the rules in the lake, once, and returns their digest. Raises what the lake raises."""
+    digest, data = encoded(rules)
+    lake.create(_key(digest), data)
+    return digest
+
+
+class RulesReader:
+    """Reads rules out of the lake, each object once."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._objects: dict[str, bytes | None] = {}
+
+    def landing(self, digest: str) -> LandingRules | None:
+        """Returns None where no such rules are kept. Raises SluiceError for bytes that are none."""
+        return self._read(_LANDING, digest)
+
+    def table(self, digest: str) -> TableRules | None:
+        """Returns None where no such rules are kept. Raises SluiceError for bytes that are none."""
+        return self._read(_TABLE, digest)
+
+    def _read(self, decoder: msgspec.json.Decoder[Rules], digest: str) -> Rules | None:
+        if not digest:
+            return None
+        if digest not in self._objects:
+            stored = self._lake.read(_key(digest))
+            self._objects[digest] = None if stored is None else stored.data
+        data = self._objects[digest]
+        place = f"{self._lake.url}/{_key(digest)}"
+        return (
+            None
+            if data is None
+            else decode_stored(
+                decoder, data, lambda error: f"{place} holds no rules ({error}): restore it from a copy"
+            )
+        )
+
+
+def _key(digest: str) -> str:
+    return f"{FOLDER}{digest}.json"

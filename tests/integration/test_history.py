@@ -1,0 +1,134 @@
+"""Any history of a pipeline leaves exactly the rows that a plain model says: each operation changes what it
+says.
+
+The operations are those of a person over months: hours are landed, loaded and repaired while the pipeline
+file changes, topics leave it and return, people are erased, rejected records are brought in, the lake
+forgets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.integration.landed import client_of
+from tests.support.history_model import HOURS, FileNow, Model
+from tests.support.history_world import HistoryWorld, logs
+from tests.support.landing_world import hours
+
+pytestmark = pytest.mark.integration
+
+SPANS = st.sampled_from([(a, b) for a in range(HOURS) for b in range(a + 1, HOURS + 1)])
+
+
+class History(RuleBasedStateMachine):
+    server = None
+    folder: Path
+    numbers = itertools.count()
+
+    @initialize()
+    def begin(self) -> None:
+        number = next(History.numbers)
+        self.world = HistoryWorld(
+            History.folder / str(number), client_of(History.server), f"history_{uuid.uuid4().hex[:8]}"
+        )
+        self.model = Model(logs())
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.close()
+
+    def says(self, **changes: object) -> None:
+        self.model.file = self.world.file = FileNow(**{**vars(self.model.file), **changes})
+
+    @rule(time=st.sampled_from(["at", "ts"]))
+    def rename_time(self, time: str) -> None:
+        self.says(time=time)
+
+    @rule(column=st.sampled_from(["passenger", "person"]))
+    def rename_column(self, column: str) -> None:
+        self.says(column=column)
+
+    @rule(span=SPANS, mode=st.sampled_from(["fill", "fill", "reload", "repair"]))
+    def run(self, span: tuple[int, int], mode: str) -> None:
+        self.world.run(mode, hours(span[1] - span[0], span[0]))
+        getattr(self.model, mode)(range(*span))
+
+    @rule(span=SPANS, mode=st.sampled_from(["reland", "remake"]))
+    def again(self, span: tuple[int, int], mode: str) -> None:
+        self.world.run(mode, hours(span[1] - span[0], span[0]))
+        getattr(self.model, mode)(range(*span))
+
+    @precondition(lambda self: self.model.clicks())
+    @rule(data=st.data())
+    def damage_and_repair(self, data: st.DataObject) -> None:
+        """A row vanishes from the table: the command that verify prints brings it back, and nothing else."""
+        topic, offset, *_ = data.draw(st.sampled_from(sorted(self.model.clicks())))
+        self.world.client.run(
+            f"ALTER TABLE {self.world.database}.clicks DELETE "
+            f"WHERE _topic = '{topic}' AND _offset = {offset} SETTINGS mutations_sync = 2"
+        )
+        commands = {anomaly.command for anomaly in self.world.findings() if anomaly.table.endswith(".clicks")}
+        assert len(commands) == 1, commands
+        self.world.repair(*commands)
+
+    @invariant()
+    def each_row_is_where_the_model_says(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        assert self.world.lake_rows() == self.model.lake_rows()
+        assert self.world.lake_rows(rejected=True) == self.model.lake_rejected()
+        clicks, others = self.world.clicks(), self.world.others()
+        assert len(clicks) == len(set(clicks)) and len(others) == len(set(others))
+        assert set(clicks) == self.model.clicks()
+        assert set(others) == self.model.others()
+
+    @precondition(lambda self: self.model.units)
+    @rule()
+    def verify(self) -> None:
+        """What the model calls right is right for verify, too."""
+        landed = {f"2026-01-01T{hour:02}Z" for hour in self.model.units}
+        assert [a for a in self.world.findings() if a.slice in landed] == []
+
+
+@pytest.fixture
+def machine(clickhouse_server, tmp_path, monkeypatch: pytest.MonkeyPatch) -> type[History]:
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
+    History.server, History.folder = clickhouse_server, tmp_path
+    return History
+
+
+def tried(machine: type[History], examples: int) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=8,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_some_histories(machine: type[History]):
+    tried(machine, int(os.environ.get("SLUICE_HISTORIES", "20")))
+
+
+@pytest.mark.long
+def test_thousands_of_histories(machine: type[History]):
+    tried(machine, 2_000)

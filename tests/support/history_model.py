@@ -1,0 +1,173 @@
+"""A plain model of what must be where after any history of a pipeline: it shares nothing with the product."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+HOURS = 4
+RENAMED = 2
+"""From this hour on producers send other names for the time and for the person's name."""
+PEOPLE = ("p0", "p1", "p2")
+TOPICS = ("t", "b")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of Kafka: its event is what a producer of that hour sends."""
+
+    topic: str
+    hour: int
+    offset: int
+
+    @property
+    def number(self) -> int:
+        return self.hour * 100 + self.offset % 10 + (50 if self.topic == "b" else 0)
+
+    @property
+    def person(self) -> str:
+        return PEOPLE[self.offset % len(PEOPLE)]
+
+    @property
+    def kind(self) -> str:
+        return "view" if self.offset % 3 == 2 else "click"
+
+    @property
+    def event(self) -> dict[str, object]:
+        time, name = ("at", "passenger") if self.hour < RENAMED else ("ts", "person")
+        stamp = f"2026-01-01T{self.hour:02}:{self.offset % 10 + 10}:00Z"
+        return {
+            "type": self.kind,
+            time: stamp,
+            name: f"name-{self.number}",
+            "uid": self.person,
+            "n": self.number,
+        }
+
+    @property
+    def value(self) -> str:
+        return json.dumps(self.event)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.topic, self.offset
+
+
+@dataclass(frozen=True)
+class FileNow:
+    """What the pipeline file says."""
+
+    topics: frozenset[str] = frozenset(TOPICS)
+    time: str = "at"
+    column: str = "passenger"
+
+    def reads(self, record: Record) -> bool:
+        return self.time in record.event
+
+
+@dataclass
+class UnitModel:
+    """One hour: its topics, its records that are rows and those that are rejected, and the field that fills
+    the
+    table's column `rider`."""
+
+    topics: frozenset[str]
+    rows: set[Record]
+    rejected: set[Record]
+    column: str
+    forgotten: bool = False
+
+
+@dataclass
+class Model:
+    """`logs` are Kafka's. `erased` people are in nothing that lands."""
+
+    logs: dict[tuple[str, int], list[Record]]
+    file: FileNow = field(default_factory=FileNow)
+    units: dict[int, UnitModel] = field(default_factory=dict)
+    erased: set[str] = field(default_factory=set)
+
+    def landed_by_file(self, hour: int, topics: frozenset[str]) -> UnitModel:
+        records = [
+            record
+            for topic in sorted(topics)
+            for record in self.logs[topic, hour]
+            if record.person not in self.erased
+        ]
+        rows = {record for record in records if self.file.reads(record)}
+        return UnitModel(topics, rows, set(records) - rows, self.file.column)
+
+    def fill(self, hours: range) -> None:
+        for hour in hours:
+            if hour not in self.units:
+                self.units[hour] = self.landed_by_file(hour, self.file.topics)
+
+    def reload(self, hours: range) -> None:
+        self.fill(hours)
+        for hour in hours:
+            self.units[hour].column = self.file.column
+
+    def repair(self, hours: range) -> None:
+        self.fill(hours)
+
+    def reland(self, hours: range) -> None:
+        for hour in hours:
+            topics = self.file.topics | (self.units[hour].topics if hour in self.units else frozenset())
+            self.units[hour] = self.landed_by_file(hour, topics)
+
+    def remake(self, hours: range) -> None:
+        self.fill(hours)
+        for hour in hours:
+            unit = self.units[hour]
+            records = unit.rows | unit.rejected
+            unit.rows = {record for record in records if self.file.reads(record)}
+            unit.rejected, unit.column = records - unit.rows, self.file.column
+
+    def retry(self, hours: range) -> None:
+        for hour in hours:
+            if hour in self.units and not self.units[hour].forgotten:
+                unit = self.units[hour]
+                back = {record for record in unit.rejected if self.file.reads(record)}
+                unit.rows |= back
+                unit.rejected -= back
+
+    def erase(self, person: str) -> None:
+        self.erased.add(person)
+        for unit in self.units.values():
+            if not unit.forgotten:
+                unit.rows = {record for record in unit.rows if record.person != person}
+                unit.rejected = {record for record in unit.rejected if record.person != person}
+
+    def lake_rows(self) -> set[tuple[str, int, str]]:
+        return {
+            (*record.place, record.value)
+            for unit in self.units.values()
+            if not unit.forgotten
+            for record in unit.rows
+        }
+
+    def lake_rejected(self) -> set[tuple[str, int, str]]:
+        return {
+            (*record.place, record.value)
+            for unit in self.units.values()
+            if not unit.forgotten
+            for record in unit.rejected
+        }
+
+    def clicks(self) -> set[tuple[str, int, int, str, str]]:
+        """The rows of the clicks' table: topic, offset, n, uid, rider."""
+        return {
+            (*record.place, record.number, record.person, str(record.event.get(unit.column, "")))
+            for unit in self.units.values()
+            for record in unit.rows
+            if record.kind == "click"
+        }
+
+    def others(self) -> set[tuple[str, int, str]]:
+        """Those of the table of all other types: topic, offset, payload."""
+        return {
+            (*record.place, record.value)
+            for unit in self.units.values()
+            for record in unit.rows
+            if record.kind != "click"
+        }

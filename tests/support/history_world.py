@@ -1,0 +1,143 @@
+"""A pipeline whose history is made step by step: landed in this process, loaded into a real ClickHouse."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pendulum
+import pyarrow.parquet as pq
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
+from sluice.flow.contents.compare import auditor
+from sluice.flow.land.land import land
+from sluice.flow.steps import load_table
+from sluice.flow.verify.anomaly import Anomaly
+from sluice.flow.verify.audit import AuditScope, audit
+from sluice.plan.plan import refuse_forgotten
+from sluice.slices import SliceRange
+from sluice.state.manifests import read_manifests, units_in
+from sluice.state.survey import survey
+from tests.support.history_model import HOURS, TOPICS, FileNow, Record
+from tests.support.landing_world import START, InProcess, World, hours
+
+_OWN = (
+    "_slice DateTime('UTC'), _cluster LowCardinality(String), _topic LowCardinality(String), "
+    "_partition Int32, _offset Int64"
+)
+_RANGE = re.compile(r"--from (\S+) --to (\S+) --mode (\w+)")
+
+
+def logs() -> dict[tuple[str, int], list[Record]]:
+    """By topic and hour the records of Kafka: ten an hour in `t`, seven in `b`."""
+    counts = dict(zip(TOPICS, (10, 7), strict=True))
+    return {
+        (topic, hour): [Record(topic, hour, hour * counts[topic] + n) for n in range(counts[topic])]
+        for topic in TOPICS
+        for hour in range(HOURS)
+    }
+
+
+@dataclass
+class HistoryWorld:
+    folder: Path
+    client: Client
+    database: str
+    kafka: World = field(init=False)
+    file: FileNow = field(default_factory=FileNow)
+
+    def __post_init__(self) -> None:
+        by_topic = {
+            ("dc1", topic): [[_kafka(r) for hour in range(HOURS) for r in logs()[topic, hour]]]
+            for topic in TOPICS
+        }
+        self.kafka = World(by_topic)
+        self.client.run(f"CREATE DATABASE {self.database}")
+        self.client.run(
+            f"CREATE TABLE {self.database}.clicks (n UInt32, uid String, rider String, {_OWN}) "
+            "ENGINE = MergeTree ORDER BY n"
+        )
+        self.client.run(
+            f"CREATE TABLE {self.database}.other (_payload String, {_OWN}) "
+            "ENGINE = MergeTree ORDER BY _offset"
+        )
+
+    def close(self) -> None:
+        self.client.run(f"DROP DATABASE {self.database} SYNC")
+
+    @property
+    def lake(self) -> FolderLake:
+        return FolderLake(self.folder / "history")
+
+    def pipeline(self) -> Pipeline:
+        """The pipeline by what the file says now."""
+        return Pipeline.model_validate(
+            {
+                "name": "history",
+                "kafka": [{"cluster": "dc1", "bootstrap": "127.0.0.1:1", "topics": sorted(self.file.topics)}],
+                "event": {"type": {"field": "type"}, "time": {"field": self.file.time}},
+                "lake": f"file://{self.folder}",
+                "tables": {
+                    "click": {
+                        "table": f"{self.database}.clicks",
+                        "columns": {"rider": self.file.column},
+                    },
+                    "*": f"{self.database}.other",
+                },
+            }
+        )
+
+    def run(self, mode: str, slices: SliceRange) -> None:
+        """What `sluice run` does, up to the loads. Raises what the steps raise."""
+        pipeline, token = self.pipeline(), uuid.uuid4().hex
+        self.kafka.resolve(pipeline, self.lake, slices)
+        refuse_forgotten(pipeline, survey(pipeline, slices), mode, None)
+        engine = InProcess(self.kafka)
+        land(pipeline, self.lake, slices, mode, token, engine, lambda _: None, self.kafka.topics_of)
+        for target in pipeline.targets:
+            load_table(pipeline, target.table, slices, mode, token, lambda _: None)
+
+    def findings(self) -> list[Anomaly]:
+        """What verify finds in counts and contents of all that has landed."""
+        pipeline, slices = self.pipeline(), hours(HOURS)
+        statuses, anomalies, *_ = audit(pipeline, slices, AuditScope(whole=True, checksums=True))
+        contents = auditor(pipeline, None, known=anomalies).whole(statuses)
+        assert contents.busy == []
+        return [*anomalies, *contents.anomalies]
+
+    def repair(self, command: str) -> None:
+        """Runs a repair that verify printed."""
+        assert shlex.split(command)[:3] == ["sluice", "run", "history"]
+        start, end, mode = _RANGE.search(command).groups()
+        self.run(mode, SliceRange(pendulum.parse(start), pendulum.parse(end)))
+
+    def lake_rows(self, rejected: bool = False) -> set[tuple[str, int, str]]:
+        return set(self._lake_rows(rejected))
+
+    def _lake_rows(self, rejected: bool) -> Iterator[tuple[str, int, str]]:
+        for manifest in read_manifests(self.lake, units_in(self.lake, hours(HOURS))).values():
+            for file in manifest.held_rejected if rejected else manifest.held_events:
+                with self.lake.local(file.key) as path:
+                    for row in pq.read_table(path).to_pylist():
+                        payload = row["_payload"]
+                        text = payload.decode() if isinstance(payload, bytes) else payload
+                        yield row["_topic"], row["_offset"], text
+
+    def clicks(self) -> list[tuple]:
+        sql = f"SELECT _topic, _offset, n, uid, rider FROM {self.database}.clicks"
+        return [tuple(row) for row in self.client.rows(sql)]
+
+    def others(self) -> list[tuple]:
+        sql = f"SELECT _topic, _offset, _payload FROM {self.database}.other"
+        return [tuple(row) for row in self.client.rows(sql)]
+
+
+def _kafka(record: Record) -> tuple[bytes, int]:
+    at = START.add(hours=record.hour, minutes=record.offset % 10 + 10)
+    return record.value.encode(), int(at.timestamp() * 1000)

@@ -1,0 +1,83 @@
+"""One function says in what a unit's rules differ from the pipeline file's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluice.config.pipeline import Pipeline
+from sluice.manifest import Manifest, Traffic
+from sluice.slices import Unit
+from sluice.state.differences import Difference, difference_lines, differs
+from sluice.state.ledger import LedgerRow
+from sluice.state.rules import LandingRules, RulesReader, TableRules, write_rules
+from tests.support.fakes import MemoryLake
+from tests.support.landing_world import hours, pipeline
+
+UNITS = [Unit(slice_, "dc1") for slice_ in hours(3)]
+EVENT = {"type": {"field": "type"}, "time": {"field": "at"}}
+COUNTS = {"counts": [{"table": "db.traffic", "by": ["country"]}]}
+TABLES = {"tables": {"click": {"table": "db.clicks", "columns": {"rider": "passenger"}}}}
+
+
+def found(
+    landed: Pipeline, now: Pipeline, traffic: tuple[Traffic, ...] = (), columns: dict[str, str] | None = None
+) -> tuple[Difference, ...]:
+    lake = MemoryLake()
+    digest = write_rules(lake, LandingRules.of(landed, None))
+    manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
+    rows: dict[str, LedgerRow] = {}
+    if columns is not None:
+        table = write_rules(lake, TableRules("db.clicks", columns))
+        rows["db.clicks"] = LedgerRow(UNITS[0], manifest.id, ("click",), 1, 1, 0, "", 1, rules=table)
+    manifest = replace(manifest, traffic=traffic)
+    return differs(now, manifest, rows, LandingRules.of(now, None), RulesReader(lake))
+
+
+@pytest.mark.parametrize(
+    ("now", "rules"),
+    [
+        ({}, []),
+        ({"tables": {"click": "db.clicks"}, "max_record": "128MiB", "settle": "5m"}, []),
+        ({"event": {**EVENT, "type": {"topic": True}}}, ["event.type"]),
+        ({"event": {**EVENT, "time": {"record": True}}}, ["event.time"]),
+        ({"event": {**EVENT, "rows": "array"}}, ["event.rows"]),
+        ({"event": {**EVENT, "batch": {"header": "b"}}}, ["event.batch"]),
+        ({"mask": {"ip": "drop"}}, ["mask"]),
+        ({"max_types": 3, "max_early": "2h", "max_late": "7d"}, ["max_types", "max_early", "max_late"]),
+    ],
+)
+def test_each_rule_of_a_landing_is_named_as_in_the_file(now: dict[str, Any], rules: list[str]):
+    assert found(pipeline(), pipeline(**now)) == tuple(Difference(rule, "remake") for rule in rules)
+
+
+def test_counts_that_the_file_asks_for_otherwise():
+    spec = pipeline(**COUNTS)
+    counted = Traffic("db.traffic", {"country": "country"}, (), {}, ())
+    assert found(spec, spec, (counted,)) == ()
+    missing = (Difference("counts of db.traffic", "remake"),)
+    assert found(spec, spec) == missing
+    assert found(spec, spec, (replace(counted, by={"country": "geo.country"}),)) == missing
+
+
+def test_columns_are_those_of_the_last_load():
+    spec = pipeline(**TABLES)
+    assert found(spec, spec, columns={"rider": "passenger"}) == ()
+    assert found(spec, spec, columns={"rider": "person"}) == (Difference("columns of db.clicks", "reload"),)
+
+
+def test_a_unit_that_names_no_rules_has_no_difference():
+    manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0)
+    now = LandingRules.of(pipeline(), None)
+    assert differs(pipeline(), manifest, {}, now, RulesReader(MemoryLake())) == ()
+
+
+def test_units_with_the_same_difference_share_a_line():
+    time, mask = Difference("event.time", "remake"), Difference("mask", "remake")
+    assert difference_lines({UNITS[0]: [time, mask], UNITS[1]: [time], UNITS[2]: []}) == [
+        "2 units have another `event.time` than the pipeline file (2026-01-01T00Z … 2026-01-01T01Z): "
+        "--mode remake applies it",
+        "1 unit has another `mask` than the pipeline file (2026-01-01T00Z): --mode remake applies it",
+    ]
