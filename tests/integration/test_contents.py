@@ -87,7 +87,7 @@ def found_of(world: World, pipeline: Pipeline, units: Sequence[Unit]) -> list[Un
 
 
 def compared(world: World, pipeline: Pipeline, *units: Unit) -> ContentsReport:
-    found = auditor(pipeline, None).whole(found_of(world, pipeline, units or [unit()]))
+    found = auditor(pipeline).whole(found_of(world, pipeline, units or [unit()]))
     assert found.busy == []
     return found
 
@@ -140,7 +140,7 @@ def test_a_number_that_clickhouse_itself_reads_otherwise(world: World, monkeypat
         first = next(
             n for n, ((read,), value) in enumerate(zip(loaded, values, strict=True)) if read != value
         )
-        audit = auditor(pipeline, None)
+        audit = auditor(pipeline)
         found = (audit.whole if whole else audit.sample)(found_of(world, pipeline, [unit()]))
     assert [
         (a.kind, a.offsets, a.expected.split(" = ")[0].split(":")[0], a.command) for a in found.anomalies

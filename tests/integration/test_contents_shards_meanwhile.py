@@ -33,7 +33,7 @@ def two(clickhouse_servers, tmp_path, name, monkeypatch) -> Shards:
 
 
 def contents(two: Shards, pipeline: Pipeline) -> ContentsReport:
-    return auditor(pipeline, None).whole(found_of(two.world, pipeline, [unit()]))
+    return auditor(pipeline).whole(found_of(two.world, pipeline, [unit()]))
 
 
 @pytest.mark.parametrize(

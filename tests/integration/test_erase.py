@@ -126,7 +126,7 @@ def test_rejected_records_that_are_forgotten_hinder_no_erasure(server, name: str
     assert sum(m.read for m in manifests) == len(texts)
     assert sum(m.parsed for m in manifests) == len(texts) - cut - whole
     found, anomalies, *_ = audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True))
-    compared = auditor(world.pipeline(), None).whole(found)
+    compared = auditor(world.pipeline()).whole(found)
     assert (anomalies, compared.anomalies, compared.busy) == ([], [], [])
     assert compared.rows > whole
     checked(world, PERSON)

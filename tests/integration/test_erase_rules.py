@@ -39,7 +39,7 @@ def without_person(before: dict[str, list[tuple]]) -> dict[str, list[tuple]]:
 
 def sound(world: EraseWorld) -> None:
     found, anomalies, *_ = audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True))
-    compared = auditor(world.pipeline(), None).whole(found)
+    compared = auditor(world.pipeline()).whole(found)
     assert (anomalies, compared.anomalies, compared.busy) == ([], [], [])
 
 

@@ -210,7 +210,7 @@ def says_what_is_not_compared(pipeline: Pipeline) -> None:
     found, anomalies, notes, _ = audit(pipeline, HOURS, AuditScope(everywhere=True, checksums=True))
     assert (len(found), anomalies) == (3, [])
     assert [note for note in notes if "forgotten" in note]
-    compared = auditor(pipeline, None).whole(found)
+    compared = auditor(pipeline).whole(found)
     assert (compared.anomalies, compared.busy) == ([], [])
     assert "3 units (2026-01-01T00Z/dc1 to 2026-01-01T02Z/dc1) are not compared" in " ".join(compared.notes)
 
@@ -254,7 +254,7 @@ def test_the_bytes_of_unparsed_records_are_forgotten_first(place: Place):
     place.load(pipeline)
     steps.verify_range(pipeline, HOURS)
     found, anomalies, *_ = audit(pipeline, HOURS, AuditScope(everywhere=True, checksums=True))
-    assert (anomalies, auditor(pipeline, None).whole(found).anomalies, place.tables()) == ([], [], whole)
+    assert (anomalies, auditor(pipeline).whole(found).anomalies, place.tables()) == ([], [], whole)
     made = read_manifests(open_lake(pipeline), [unit])[unit]
     assert (made.read, made.unparsed, made.holes) == (old.read, old.unparsed, old.holes)
     assert sum(made.without_bytes[0].unparsed.values()) == 2 and made.rejected == ()

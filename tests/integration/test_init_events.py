@@ -96,7 +96,7 @@ def test_the_other_half_loads_without_a_misfit(
     assert sorted(payloads) == sorted(others)
 
     units, counted, *_ = audit(pipeline, slices, AuditScope(True, whole=True))
-    assert [*counted, *auditor(pipeline, None, known=counted).whole(units).anomalies] == []
+    assert [*counted, *auditor(pipeline, known=counted).whole(units).anomalies] == []
 
 
 def test_messages_that_are_arrays(made, name: str, tmp_path: Path, clickhouse_server):
@@ -121,4 +121,4 @@ def test_messages_that_are_arrays(made, name: str, tmp_path: Path, clickhouse_se
     wanted = [(e["n"], e["who"]["name"], row) for array in arrays for row, e in enumerate(array)]
     assert found == sorted(wanted) and {row for *_, row in found} == {0, 1, 2, 3}
     units, counted, *_ = audit(pipeline, slices, AuditScope(True, whole=True))
-    assert [*counted, *auditor(pipeline, None, known=counted).whole(units).anomalies] == []
+    assert [*counted, *auditor(pipeline, known=counted).whole(units).anomalies] == []

@@ -133,7 +133,7 @@ class Flow:
     def verify_contents(self) -> None:
         """Everything that verify looks at, over all that the lake and the tables hold, row by row."""
         units, counted, *_ = audit(self._loadable, self.slices, AuditScope(True, whole=True, checksums=True))
-        found = [*counted, *auditor(self._loadable, None, known=counted).whole(units).anomalies]
+        found = [*counted, *auditor(self._loadable, known=counted).whole(units).anomalies]
         if self.home.case.expired == "fail":
             found = [one for one in found if "incomplete" not in str(one.kind)]
         if found:

@@ -141,7 +141,7 @@ class HistoryWorld:
         """What verify finds in counts and contents of all that has landed."""
         pipeline, slices = self.pipeline(), hours(HOURS)
         statuses, anomalies, *_ = audit(pipeline, slices, AuditScope(whole=True, checksums=True))
-        contents = auditor(pipeline, None, known=anomalies).whole(statuses)
+        contents = auditor(pipeline, known=anomalies).whole(statuses)
         assert contents.busy == []
         return [*anomalies, *contents.anomalies]
 
