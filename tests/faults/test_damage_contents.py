@@ -87,7 +87,7 @@ def test_an_updated_value(damaged: Damaged):
             "9 rows, other values in n; records 11",
         )
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -96,7 +96,7 @@ def test_two_rows_that_have_swapped_their_values(damaged: Damaged):
     [anomaly] = [a for a in damaged.verify("--contents") if a["kind"] != "view"]
     assert (anomaly["kind"], anomaly["partition"], anomaly["offsets"]) == ("values differ", 1, [16, 18])
     assert anomaly["seen"] == "9 rows, other values in n; records 16, 17"
-    repaired(damaged, [anomaly], "reload")
+    repaired(damaged, [anomaly], "repair")
 
 
 @pytest.mark.long
@@ -109,7 +109,7 @@ def test_a_payload_of_another_type_in_a_table_of_many(damaged: Damaged):
     assert found(anomalies, "kind", "table", "slice", "seen") == [
         ("values differ", "damage_contents.other", "2026-01-01T01Z", "6 rows, other values in _payload")
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -123,7 +123,7 @@ def test_a_row_in_the_wrong_table(damaged: Damaged):
     assert found(anomalies, "kind", "table", "slice") == [
         ("values differ", "damage_contents.other", "2026-01-01T00Z")
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -139,7 +139,7 @@ def test_a_misfit_with_another_payload(damaged: Damaged):
             "1 in sluice.rejected, other ones",
         )
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 def edit(damaged: Damaged, hour: int, name: str, alter: Callable[[Rows], None]) -> str:

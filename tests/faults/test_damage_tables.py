@@ -58,7 +58,7 @@ def test_a_row_that_was_deleted(damaged: Damaged):
         ("rows missing", "damage_tables.clicks", "2026-01-01T02Z", "dc1", "click", "bids", 1, [11, 12])
     ]
     assert found(anomalies, "expected", "seen") == [("9 rows", "8")]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -68,7 +68,7 @@ def test_every_row_of_an_hour_deleted(damaged: Damaged):
     assert {(a["kind"], a["slice"], a["seen"]) for a in anomalies} == {
         ("rows missing", "2026-01-01T00Z", "0")
     }
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -80,7 +80,7 @@ def test_a_row_of_one_type_in_the_table_of_many(damaged: Damaged):
     assert found(anomalies, "kind", "table", "slice", "type", "expected", "seen") == [
         ("rows missing", "damage_tables.other", "2026-01-01T01Z", "scroll", "3 rows", "0")
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -91,7 +91,7 @@ def test_a_row_inserted_twice(damaged: Damaged):
     assert found(anomalies, "kind", "table", "slice", "partition", "offsets", "seen") == [
         ("duplicate rows", "damage_tables.clicks", "2026-01-01T03Z", 2, [15, 16], "4 rows of 3 records")
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -106,7 +106,7 @@ def test_one_row_deleted_and_another_one_twice(damaged: Damaged):
     assert ("duplicate rows", "2026-01-01T00Z", 0, [0, 1]) in found(
         anomalies, "kind", "slice", "partition", "offsets"
     )
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -119,7 +119,7 @@ def test_a_row_of_another_offset(damaged: Damaged):
     kinds = found(anomalies, "kind", "slice", "partition", "seen")
     assert ("foreign rows", "2026-01-01T01Z", 1, "offsets from 5 to 9999") in kinds
     assert ("rows too many", "2026-01-01T01Z", None, "9") in kinds
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.parametrize("twice", per_commit([True, False]))
@@ -140,7 +140,7 @@ def test_misfits(damaged: Damaged, twice: bool):
             f"{2 if twice else 0} in sluice.rejected",
         )
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -161,7 +161,7 @@ def test_a_ledger_row_that_says_other_counts(damaged: Damaged):
         ),
         ("rows missing", "damage_tables.clicks", "2026-01-01T02Z", "10 rows", "9"),
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
 
 
 @pytest.mark.long
@@ -217,7 +217,7 @@ def test_the_readers_view(damaged: Damaged, damage: str):
     assert found(anomalies, "kind", "table", "seen") == [
         ("readers' view", "damage_tables.clicks", "another one, or none")
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")
     assert damaged.sql("SELECT * FROM sluice.`damage_tables.clicks` ORDER BY ALL") == rows != []
 
 
@@ -269,4 +269,4 @@ def test_the_table_of_a_view(damaged: Damaged, damage: str, table: str, hour: in
     assert found(anomalies, "kind", "table", "slice") == [
         ("view", f"damage_tables.{table}", damaged.slice_id(hour))
     ]
-    repaired(damaged, anomalies, "reload")
+    repaired(damaged, anomalies, "repair")

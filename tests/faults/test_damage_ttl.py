@@ -126,8 +126,8 @@ def test_a_missing_table_does_not_hide_the_losses_of_others(damaged: Damaged):
     )
     assert again == (definition,)
     later = [a["advice"].rpartition(": ")[2] for a in anomalies]
-    assert {line.rpartition(" ")[2] for line in later} == {"fill", "reload"}
-    for line in sorted(later, key=lambda line: "reload" not in line):
+    assert {line.rpartition(" ")[2] for line in later} == {"fill", "repair"}
+    for line in sorted(later, key=lambda line: "repair" not in line):
         assert damaged.command(line)[0] == 0, line
     assert damaged.verify() == []
     assert damaged.sql("SELECT count() FROM {db}.clicks") == [(35,)]

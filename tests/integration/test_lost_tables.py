@@ -69,6 +69,20 @@ def test_a_dropped_table_is_made_as_it_was(world: World, lost: list[str], ledger
         assert world.sql(SUMS) == sums
 
 
+def test_a_dropped_database_is_made_first(world: World):
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit())
+    before, rows = world.sql(DEFINITIONS), world.sql(ROWS)
+    world.sql("DROP DATABASE {db} SYNC")
+    with pytest.raises(TableMissing) as raised:
+        inspect_target(world.client, pipeline, pipeline.targets[0])
+    for statement in printed(world, raised.value):
+        world.client.run(statement)
+    assert world.sql(DEFINITIONS) == before
+    world.load(pipeline, unit())
+    assert world.sql(ROWS) == rows
+
+
 def test_a_view_whose_table_is_gone_is_told_with_what_makes_it(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     target = pipeline.targets[0]

@@ -12,7 +12,10 @@ from sluice.errors import TableMissing
 def missing(client: Client, target: Target, error: TableMissing, area: Area, place: str) -> Check:
     """Returns the check of a table that is not there."""
     remedy = error.remedy
-    if not client.rows(render("doctor/has_database"), {"database": target.database})[0][0]:
+    if (
+        "CREATE DATABASE" not in remedy
+        and not client.rows(render("doctor/has_database"), {"database": target.database})[0][0]
+    ):
         remedy = f"CREATE DATABASE {identifier(target.database)}, and {remedy}"
     return fail(area, place, error.reason, remedy)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.sql import render, table
+from sluice.clients.clickhouse.sql import identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
@@ -36,8 +36,9 @@ def creations(client: Client, pipeline: Pipeline, tables: Sequence[str]) -> dict
     known = last_ddl(client, pipeline, open_lake(pipeline), list(targets))
     named = {name for ddl in known.values() for statement in ddl if (name := named_by(statement))}
     absent = set(gone(client, sorted(named | set(targets))))
+    there = {name for (name,) in client.rows(render("state/databases"))}
     return {
-        name: creation(pipeline, target, missing_of(known.get(name, ()), absent))
+        name: creation(pipeline, target, missing_of(known.get(name, ()), absent, there))
         for name, target in targets.items()
     }
 
@@ -48,12 +49,9 @@ def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable)
     for view in target_table.view_tables:
         if view.engine or view.columns:
             continue
-        ddl = last_ddl(client, pipeline, open_lake(pipeline), [target_table.table]).get(
-            target_table.table, ()
-        )
-        created = (
-            f"create it as it was: {'; '.join(made)}; or " if (made := missing_of(ddl, {view.table})) else ""
-        )
+        known = last_ddl(client, pipeline, open_lake(pipeline), [target_table.table])
+        made = missing_of(known.get(target_table.table, ()), {view.table})
+        created = f"create it as it was: {'; '.join(made)}; or " if made else ""
         raise TargetRefused(
             view.called,
             f"materialized view {view.view} writes to it, and it is not there, or the user may not see it",
@@ -112,12 +110,17 @@ def named_by(statement: str) -> str | None:
     return None if name.startswith(_INNER) else f"{database}.{name}"
 
 
-def missing_of(ddl: Sequence[str], absent: set[str]) -> tuple[str, ...]:
-    """Returns the statements of what is gone, tables before views; each does nothing where it is there."""
-    statements = [statement for statement in ddl if named_by(statement) in absent]
-    statements.sort(key=lambda statement: "CREATE TABLE" not in statement[:12])
-    return tuple(
-        re.sub(rf"^CREATE ({_KINDS}) ", r"CREATE \1 IF NOT EXISTS ", statement) for statement in statements
+def missing_of(
+    ddl: Sequence[str], absent: Collection[str], databases: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Returns the statements of what is gone, tables before views; each does nothing where it is there.
+    `databases`: those that are there, where one of them may be gone, too."""
+    named = {statement: name for statement in ddl if (name := named_by(statement)) in absent and name}
+    tables_first = sorted(named, key=lambda statement: not statement.startswith("CREATE TABLE"))
+    lost = sorted({name.partition(".")[0] for name in named.values()} - set(databases)) if databases else []
+    return (
+        *(f"CREATE DATABASE IF NOT EXISTS {identifier(name)}" for name in lost),
+        *(re.sub(rf"^CREATE ({_KINDS}) ", r"CREATE \1 IF NOT EXISTS ", each) for each in tables_first),
     )
 
 

@@ -22,6 +22,8 @@ from sluice.state.file_versions import (
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START
 
+AT = ["2026-11-20", "2026-11-21", "2026-11-22"]
+
 
 def test_a_version_is_kept_when_the_text_changes_and_again_when_it_changes_back():
     lake = MemoryLake()
@@ -72,7 +74,7 @@ def test_secrets_that_an_older_sluice_has_kept_are_neither_shown_nor_kept():
     texts = [f"lake: l\nmask:\n  ip:\n    {line}\n" for line in kept]
     old = [
         {"at": at, "hash": f"h{at}", "sluice": __version__, "text": text}
-        for at, text in zip("123", [*texts, texts[1] + "settle: 5m\n"], strict=True)
+        for at, text in zip(AT, [*texts, texts[1] + "settle: 5m\n"], strict=True)
     ]
     lake.put(KEY, json.dumps(old).encode())
     hidden = "lake: l\nmask:\n  ip:\n    hash: (hidden)\n"

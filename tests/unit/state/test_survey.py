@@ -55,7 +55,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Asked:
 def test_a_survey_reads_the_ledger_of_its_range_only(client: Asked):
     found = surveying.survey(pipeline(), HOURS)
     assert [str(status.unit) for status in found] == [f"2026-11-20T{hour}Z/dc1" for hour in (10, 11, 12)]
-    assert [(asked["start"], asked["end"]) for asked in client.parameters] == [SECONDS]
+    ranges = [(asked["start"], asked["end"]) for asked in client.parameters if "start" in asked]
+    assert ranges == [SECONDS]
 
 
 def test_a_watch_reads_the_ledger_of_what_it_watches(client: Asked, monkeypatch: pytest.MonkeyPatch):
@@ -66,7 +67,8 @@ def test_a_watch_reads_the_ledger_of_what_it_watches(client: Asked, monkeypatch:
     monkeypatch.setattr(observing, "ask_topics", lambda _: ({}, []))
     spec = pipeline(heal="3h")
     observing.observe(spec, MemoryLake(), pendulum.datetime(2026, 11, 20, 13, 10))
-    assert [(asked["start"], asked["end"]) for asked in client.parameters] == [SECONDS]
+    ranges = [(asked["start"], asked["end"]) for asked in client.parameters if "start" in asked]
+    assert ranges == [SECONDS]
 
 
 def test_what_was_resolved_is_over_by_a_clock_that_is_behind(client: Asked, monkeypatch: pytest.MonkeyPatch):

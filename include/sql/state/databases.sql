@@ -1,0 +1,3 @@
+-- The databases that the user may see.
+SELECT name
+FROM system.databases
