@@ -14,10 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.crash_points import Land
 from sluice.flow.land.amend.amended import Amendment, CountChange, late_after
 from sluice.flow.land.amend.counts import CountsOf, CountsRewrite
 from sluice.flow.land.amend.rewrite import NewFile, Part, without
@@ -60,7 +58,6 @@ def erase_unit(lake: Lake, unit: Unit, old: Manifest, erasures: ErasureList, now
     committed = commit_remade(lake, old, partial(amendment.draft, old))
     move(lake, [committed])
     discard(lake, [attempt])
-    crash_points.reached(Land.SWEPT)
     return committed
 
 
