@@ -155,9 +155,14 @@ class _Retry:
 
     def _rejected(self) -> Iterator[pa.RecordBatch]:
         for file in self.old.held_rejected:
-            with self.lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-                names = [name for name in _READ if name in parquet.schema_arrow.names]
-                yield from parquet.iter_batches(columns=names)
+            try:
+                with self.lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
+                    names = [name for name in _READ if name in parquet.schema_arrow.names]
+                    yield from parquet.iter_batches(columns=names)
+            except FileNotFoundError:
+                raise LakeFile.of(self.unit, file).refusal("is missing") from None
+            except pa.ArrowException as error:
+                raise LakeFile.of(self.unit, file).refusal(f"cannot be read ({error})") from error
 
     def _found(self, batch: pa.RecordBatch) -> np.ndarray:
         good = tried(batch, self.old.masked)
