@@ -22,7 +22,7 @@ __all__ = ["world"]  # the fixture
 OLD = [event(n=n, k="word5") if n < 3 else event(n=n) for n in range(40)]
 NEW = [event(n=100 + n, k=n) for n in range(20)]
 MESSAGE = (
-    r"^table {t}: a refill would take rows out of it, and leaves these slices as they are: "
+    r"^table {t}: the load would take rows out of it, and leaves these slices as they are: "
     r"{what}: in column k the value of record \S+/\d+/\d+ does not fit Nullable\(UInt64\); "
     r"`ALTER TABLE {q} MODIFY COLUMN `k` Nullable\(String\)` and run it again, or "
     r"`--mode reload` over the slice, which takes them out$"

@@ -16,10 +16,12 @@ from sluice.cli.options import (
     PipelineArgument,
     TableOption,
     To,
+    YesOption,
     asked_range,
     check_mode,
     load_pipeline,
     refuse_future,
+    refuse_yes,
     tables_of,
 )
 from sluice.cli.output import print_json, print_line, progress
@@ -53,6 +55,7 @@ def backfill(
     table: TableOption = None,
     wait: WaitOption = False,
     dry_run: DryRunOption = False,
+    yes: YesOption = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -72,7 +75,9 @@ def backfill(
     slices = asked_range(spec, start, to, day)
     refuse_future(slices)
     chosen = tables_of(spec, table, check_mode(mode))
-    asked = BackfillAsked(spec.name, slices.start, slices.end, mode, dry_run, tuple(sorted(chosen or ())))
+    refuse_yes(yes, mode)
+    names = tuple(sorted(chosen or ()))
+    asked = BackfillAsked(spec.name, slices.start, slices.end, mode, dry_run, names, yes)
     answer = _ask(asked, str(slices), _how_far(spec, asked, slices, chosen) if wait else None)
     _print(asked, answer, json, wait)
     if answer["state"] == "failed" and not dry_run:

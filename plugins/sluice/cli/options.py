@@ -181,3 +181,19 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
     if newest is not None:
         first = max(first, last - newest * pipeline.slice)
     return SliceRange.widen(first, last, pipeline.slice)
+
+
+YesOption = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="With --mode remake: also where rows that are there would be rejected, and so leave lake and "
+        "tables. Without it such slices stay as they are, and are named.",
+    ),
+]
+
+
+def refuse_yes(yes: bool, mode: str) -> None:
+    """Raises WrongUse for a yes to what no other mode asks."""
+    if yes and mode != "remake":
+        raise WrongUse("--yes is for --mode remake: no other mode rejects rows that are there")

@@ -21,9 +21,11 @@ from sluice.cli.options import (
     TableOption,
     To,
     Wide,
+    YesOption,
     asked_range,
     check_mode,
     load_pipeline,
+    refuse_yes,
     tables_of,
 )
 from sluice.cli.output import print_json, progress
@@ -46,15 +48,6 @@ Backfill = Annotated[
         "--backfill",
         help="Then load again the slices that were loaded before `evolve: add` added a column, and may have "
         "its field. Slices outside of the range are named with their command.",
-    ),
-]
-
-YesOption = Annotated[
-    bool,
-    typer.Option(
-        "--yes",
-        help="With --mode remake: also where rows that are there would be rejected, and so leave lake and "
-        "tables. Without it such slices stay as they are, and are named.",
     ),
 ]
 
@@ -85,8 +78,7 @@ def run(
     tables, token = tables_of(spec, table, mode), uuid.uuid4().hex
     if backfill and mode != "fill":
         raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
-    if yes and mode != "remake":
-        raise WrongUse("--yes is for --mode remake: no other mode rejects rows that are there")
+    refuse_yes(yes, mode)
     path = find(pipeline, config)
     with _reported(spec, slices):
         statuses, silent = _steps(spec, path, slices, mode, token, tables, yes)

@@ -192,7 +192,7 @@ def test_the_landings_of_sluice_run(monkeypatch, exit_code, code):
     monkeypatch.setattr(
         steps,
         "land_range",
-        lambda spec, path, batch, mode, token, submit: submit(f"{path} {batch} {mode} {token}"),
+        lambda spec, path, batch, mode, token, submit, accept_loss: submit(f"{path} {batch} {mode} {token}"),
     )
     codes = chosen_run.landings(pipeline(), Path("x.yaml"), "reload", "t")(
         [FIRST, SECOND], lambda number: None

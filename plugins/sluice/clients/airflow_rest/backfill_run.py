@@ -21,7 +21,8 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BackfillAsked:
-    """A run over `[start, end)`; without `tables` it is of all of them."""
+    """A run over `[start, end)`; without `tables` it is of all of them. `accept_loss`: its remake may reject
+    rows that are there."""
 
     pipeline: str
     start: datetime
@@ -29,12 +30,15 @@ class BackfillAsked:
     mode: str = "fill"
     dry_run: bool = False
     tables: tuple[str, ...] = ()
+    accept_loss: bool = False
 
     @property
     def conf(self) -> dict[str, Any]:
         edges = {"from": _iso(self.start), "to": _iso(self.end)}
-        only = {"tables": list(self.tables)} if self.tables else {}
-        return {**edges, "mode": self.mode, "dry_run": self.dry_run, **only}
+        more: dict[str, Any] = {"tables": list(self.tables)} if self.tables else {}
+        if self.accept_loss:
+            more["accept_loss"] = True
+        return {**edges, "mode": self.mode, "dry_run": self.dry_run, **more}
 
 
 @dataclass(frozen=True)

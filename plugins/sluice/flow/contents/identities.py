@@ -122,6 +122,6 @@ def _gaps(place: TopicPartitionKey, rows: PartitionRows, erased: int) -> Iterato
     missing = np.where(rows.again, 0, rows.numbers - before - 1)
     missing[rows.first & (rows.numbers == WHOLE)] = 0
     wrong = np.flatnonzero(missing)
-    if missing.sum() > erased:
+    if (missing < 0).any() or missing.sum(dtype=float) > erased:
         offset = int(rows.offsets[wrong[0]])
         yield Fault("rows numbered from 0 on", f"{len(wrong):,} that follow on none", place, offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pendulum
@@ -18,11 +18,9 @@ from sluice.flow.erase.search import covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
 from sluice.flow.erase.unit_loads import UnitLoads
 from sluice.flow.erase.what_is_left import forgotten_lines
-from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.land.task.row_erasing import RowErasing
 from sluice.manifest import STAMP
 from sluice.safe_text import Say
-from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
 from sluice.state.erasures.erasure_progress import ErasureProgress, left_of, note_progress, read_progress
 from sluice.state.erasures.erasure_store import add_erasure, salted
@@ -110,7 +108,7 @@ class Eraser:
             due = self.loads.due(manifests, left_of(progress, number, manifests))
             if not due.rewrite and not due.load:
                 return wrong
-            self._rewrite([status.unit for status in due.rewrite])
+            self.loads.rewrite([status.unit for status in due.rewrite])
             wrong += self.loads.load(f"erasure-{number}", due.load)
         raise Relanded("units are landed again while they are erased: run it again when no run replaces them")
 
@@ -139,13 +137,6 @@ class Eraser:
 
     def _search(self, erasures: ErasureList, entry: Erasure) -> UnitSearch:
         return UnitSearch(self.lake, RowErasing(erasures, [entry]), self.request.wheres)
-
-    def _rewrite(self, holding: Sequence[Unit]) -> None:
-        """Takes everyone on the list out of these units: also who came onto it meanwhile."""
-        for number, unit in enumerate(holding, start=1):
-            self.say(f"rewriting {unit}, {number:,} of {len(holding):,}")
-            erase_owed(self.lake, [unit])
-        crash_points.reached(Erase.REWRITTEN)
 
     def _by_table(self, rows: Mapping[str, int]) -> dict[str, int]:
         events = [t for t in self.pipeline.targets if not t.counted and t.rollup is None]

@@ -63,7 +63,7 @@ def _places(
         left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
     return [
         *lake_places(manifests, found),
-        state_place(lake, eraser.request.wheres),
+        state_place(lake, eraser.request.wheres, found),
         table_place(pipeline, manifests, found, ledgers),
         left,
         *other_places(None),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sluice import crash_points
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
-from sluice.crash_points import Erase
 from sluice.flow.erase.unit_loads import UnitLoads
-from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_progress import unerased
@@ -34,10 +31,7 @@ def apply_list(pipeline: Pipeline, lake: Lake, say: Say) -> Applied:
         return Applied(0, 0)
     loads = UnitLoads(pipeline, lake, say)
     loads.due({unit: manifests[unit] for unit in owing}, owing)
-    for number, unit in enumerate(owing, start=1):
-        say(f"applying the erasure list to {unit}, {number:,} of {len(owing):,}")
-        erase_owed(lake, [unit])
-    crash_points.reached(Erase.REWRITTEN)
+    loads.rewrite(owing)
     now = read_manifests(lake, owing)
     wrong = loads.load("erasure-list", loads.due(now, []).load)
     erased = sum(now[unit].erased_rows - manifests[unit].erased_rows for unit in owing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,20 +52,21 @@ def lake_places(manifests: Mapping[Unit, Manifest], found: Mapping[str, FoundUni
     yield Place("lake: _counts", f"{counts:,} files: each row that is erased is taken off its count")
 
 
-def state_place(lake: Lake, wheres: Sequence[Where]) -> Place:
+def state_place(lake: Lake, wheres: Sequence[Where], found: Iterable[str]) -> Place:
     """Searches the lake's other objects for the values as texts: timings, the history of the pipeline file,
-    rules, boundaries and whatever else there is."""
+    rules, boundaries and whatever else there is, and the manifests of the units that held somebody, old ones
+    included: a name of a field may be a person's."""
     values = {where.value.encode() for where in wheres if len(where.value.encode()) >= SHORTEST}
     searched, hits = 0, list[str]()
-    for item in lake.list("_"):
-        if item.key.startswith(_OF_UNITS):
-            continue
+    state = (item for item in lake.list("_") if not item.key.startswith(_OF_UNITS))
+    manifests = (item for unit in sorted(found) for item in lake.list(f"_slices/{unit}/"))
+    for item in (*state, *manifests):
         stored = lake.read(item.key)
         searched += 1
         if stored is not None and any(value in stored.data for value in values):
             hits.append(f"{item.key} of the lake has the value as a text, and Sluice does not rewrite it")
     short = "; a value of fewer bytes is not searched for there" if len(values) < len({*wheres}) else ""
-    what = "the history of the pipeline file, _rules, _timings, boundaries and other state, as texts"
+    what = "the history of the pipeline file, _rules, _timings, boundaries, other state and manifests"
     return Place("lake: state", f"{searched:,} objects: {what}{short}", tuple(hits))
 
 

@@ -18,6 +18,7 @@ from sluice.flow import steps
 from sluice.flow.batch_loop import landed_before, run_batches
 from sluice.flow.erase.due import DueUnits, due_units
 from sluice.flow.erase.search import Tables
+from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.manifest import Manifest
 from sluice.plan.batches import spells
 from sluice.plan.plan import work_of
@@ -48,6 +49,13 @@ class UnitLoads:
         return due_units(
             unit_statuses, holding, set(units_of(self.pipeline, self._span(manifests), boundaries))
         )
+
+    def rewrite(self, units: Sequence[Unit]) -> None:
+        """Takes everyone on the list out of these units: also who came onto it meanwhile."""
+        for number, unit in enumerate(units, start=1):
+            self.say(f"rewriting {unit}, {number:,} of {len(units):,}")
+            erase_owed(self.lake, [unit])
+        crash_points.reached(Erase.REWRITTEN)
 
     def load(self, token: str, due: Sequence[UnitStatus]) -> list[str]:
         """Loads units by their own rules. Returns what verify finds wrong of their slices: the receipt says

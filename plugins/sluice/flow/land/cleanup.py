@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
+from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
 from sluice.clients.lake.owned import delete_own
 from sluice.config.pipeline import Pipeline
+from sluice.crash_points import Land
 from sluice.metrics import meter
 from sluice.slices import Slice
 from sluice.state.attempts import attempts_of, is_old
@@ -18,10 +20,8 @@ from sluice.state.manifests import read_manifests, units_in
 def sweep(pipeline: Pipeline, lake: Lake, attempt_ids: Collection[str], now: datetime) -> None:
     """Removes attempts. `attempt_ids`: those whose units are landed and moved; what is left of them is
     waste."""
+    discard(lake, attempt_ids)
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
-    _delete(
-        lake, [item for (_, attempt), items in attempts.items() if attempt in attempt_ids for item in items]
-    )
     old = {
         name: items for name, items in attempts.items() if name[1] not in attempt_ids and is_old(items, now)
     }
@@ -32,11 +32,12 @@ def sweep(pipeline: Pipeline, lake: Lake, attempt_ids: Collection[str], now: dat
 
 
 def discard(lake: Lake, attempt_ids: Collection[str]) -> None:
-    """Removes everything of attempts that have committed nothing."""
+    """Removes everything of attempts that have committed nothing, or whose files are moved."""
     attempts = attempts_of(lake.list(layout.ATTEMPTS))
     _delete(
         lake, [item for (_, attempt), items in attempts.items() if attempt in attempt_ids for item in items]
     )
+    crash_points.reached(Land.SWEPT)
 
 
 def _named(lake: Lake, slices: Collection[Slice]) -> set[tuple[str, str]]:

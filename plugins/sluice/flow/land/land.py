@@ -131,7 +131,6 @@ def _land(
     )
     read_clusters = _clusters(attempt, reads.by_cluster)
     sweep(pipeline, lake, (*remade_clusters.ids, *read_clusters.ids), pendulum.now("UTC"))
-    crash_points.reached(Land.SWEPT)
     landed = (*remade_clusters.landed, *read_clusters.landed)
     failed = {**reads.failed, **read_clusters.failed}
     tell_changes(lake, units, landed, old, say)

@@ -13,6 +13,7 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
+from sluice.errors import CannotErase
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
@@ -206,3 +207,20 @@ def test_killed_before_any_step_and_repeated():
 @pytest.fixture(autouse=True)
 def temporary_files_of_its_own(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+@pytest.mark.parametrize("damage", [None, b"no Parquet"])
+def test_a_file_that_is_missing_or_damaged_is_named_and_nothing_changes(damage: bytes | None):
+    log = [event("click", n, grade=f"k{n}") for n in range(4)]
+    world, lake = World({BIDS: [log]}), MemoryLake()
+    world.resolve(pipeline(), lake, hours(1))
+    world.land(pipeline(), lake, hours(1))
+    manifest = read_manifests(lake, [UNIT])[UNIT]
+    ask(lake, PERSON)
+    lake.delete([manifest.files[0].key])
+    if damage is not None:
+        lake.put(manifest.files[0].key, damage)
+    with pytest.raises(CannotErase, match=manifest.files[0].key):
+        erase_owed(lake, [UNIT])
+    assert read_manifests(lake, [UNIT])[UNIT] == manifest
+    assert not [key for key in lake.objects if key.startswith("_attempts/")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from sluice.flow.land.task import columns
 from sluice.flow.land.task.count_fields import FieldTexts
 from sluice.flow.land.task.count_tally import counted_key
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.flow.land.task.writer import sha256
+from sluice.flow.land.task.writer import handed_over, sha256
 from sluice.manifest import Manifest, Traffic
 
 _ROWS = 16_384
@@ -81,7 +82,7 @@ class CountsRewrite:
                     writer.write_table(table)
                     rows += table.num_rows
             size, digest = target.stat().st_size, sha256(target)
-            self.lake.finish(key, target)
+            handed_over(partial(self.lake.finish, key, target))
         except BaseException:
             target.unlink(missing_ok=True)
             raise

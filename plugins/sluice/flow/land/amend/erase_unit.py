@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.crash_points import Land
+from sluice.errors import CannotErase
 from sluice.flow.land.amend.amended import Amendment, CountChange, late_after
 from sluice.flow.land.amend.counts import CountsOf, CountsRewrite
-from sluice.flow.land.amend.rewrite import NewFile, Part, without
+from sluice.flow.land.amend.rewrite import NewFile, Part, Take, without
 from sluice.flow.land.cleanup import discard
 from sluice.flow.land.commit import commit_remade
 from sluice.flow.land.task.reports import WrittenFile
@@ -60,7 +59,6 @@ def erase_unit(lake: Lake, unit: Unit, old: Manifest, erasures: ErasureList, now
     committed = commit_remade(lake, old, partial(amendment.draft, old))
     move(lake, [committed])
     discard(lake, [attempt])
-    crash_points.reached(Land.SWEPT)
     return committed
 
 
@@ -116,13 +114,20 @@ class _Filtering:
             take = partial(self._take_events, file.hour, counts) if file.hour else self._take_rejected
             part: Part | None = file
             if file.key in held_files:
-                part = without(self.lake, file, new, (*COLUMNS, "_type"), erasing.found, take)
+                part = self._without(file, new, erasing, take)
             if isinstance(part, NewFile) and file.hour and file.type is None:
                 kinds = Counter(file.rows_by_type) - (self.types - before)
                 part = replace(part, written=replace(part.written, rows_by_type=dict(kinds)))
             if part is not None:
                 parts.append(part)
         return parts
+
+    def _without(self, file: LandedFile, new: WrittenFile, erasing: RowErasing, take: Take) -> Part | None:
+        """Raises CannotErase for a file that is missing or damaged."""
+        try:
+            return without(self.lake, file, new, (*COLUMNS, "_type"), erasing.found, take)
+        except (FileNotFoundError, pa.ArrowException) as error:
+            raise CannotErase(str(self.unit), file.key, " ".join(str(error).split())[:200]) from error
 
     def _take_events(self, hour: str, counts: Iterable[CountsOf], batch: pa.RecordBatch) -> None:
         kinds: list[Any] = batch["_type"].to_pylist()

@@ -18,13 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.discarding import DiscardingLake
 from sluice.config.counts import Counts
 from sluice.config.pipeline import Pipeline
-from sluice.crash_points import Land
 from sluice.errors import Relanded
 from sluice.flow.land.amend.amended import Amendment, CountChange
 from sluice.flow.land.amend.counts import CountsOf, CountsRewrite
@@ -114,7 +112,6 @@ class UnitRetry:
                 discard(self.lake, [retry.attempt])
                 raise Relanded(str(landed_meanwhile([str(unit)])))
         discard(self.lake, [retry.attempt])
-        crash_points.reached(Land.SWEPT)
         erase_owed(self.lake, [unit])
         return outcome
 
@@ -158,9 +155,14 @@ class _Retry:
 
     def _rejected(self) -> Iterator[pa.RecordBatch]:
         for file in self.old.held_rejected:
-            with self.lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-                names = [name for name in _READ if name in parquet.schema_arrow.names]
-                yield from parquet.iter_batches(columns=names)
+            try:
+                with self.lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
+                    names = [name for name in _READ if name in parquet.schema_arrow.names]
+                    yield from parquet.iter_batches(columns=names)
+            except FileNotFoundError:
+                raise LakeFile.of(self.unit, file).refusal("is missing") from None
+            except pa.ArrowException as error:
+                raise LakeFile.of(self.unit, file).refusal(f"cannot be read ({error})") from error
 
     def _found(self, batch: pa.RecordBatch) -> np.ndarray:
         good = tried(batch, self.old.masked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice import crash_points
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.durable import explained
-from sluice.crash_points import Land
 from sluice.errors import Conservation
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.flow.land.task.writer import sha256
+from sluice.flow.land.task.writer import handed_over, sha256
 from sluice.manifest import LandedFile
 
 _ROWS = 16_384
@@ -77,12 +76,10 @@ def without(
         try:
             _write(parquet, ~gone, target, f"{lake.url}/{new.key}")
             size, digest = target.stat().st_size, sha256(target)
-            crash_points.reached(Land.FILE_WRITTEN)
-            lake.finish(new.key, target)
+            handed_over(partial(lake.finish, new.key, target))
         except BaseException:
             target.unlink(missing_ok=True)
             raise
-        crash_points.reached(Land.FILE_HANDED_OVER)
     rows = int(np.count_nonzero(~gone))
     written = WrittenFile(new.cluster, new.slice_id, new.type, new.hour, new.key, rows, size, digest)
     return NewFile(written, file.key[: file.key.rindex("/") + 1])

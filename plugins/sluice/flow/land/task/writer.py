@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -143,10 +143,15 @@ class AttemptFiles:
             data = file.sink.getvalue().to_pybytes()
             size, digest = len(data), hashlib.sha256(data).hexdigest()
             hand_over = partial(self._lake.put, file.key, data)
-        crash_points.reached(Land.FILE_WRITTEN)
-        hand_over()
-        crash_points.reached(Land.FILE_HANDED_OVER)
+        handed_over(hand_over)
         return WrittenFile(self._cluster, *place, file.key, file.rows, size, digest, dict(file.rows_by_type))
+
+
+def handed_over(hand_over: Callable[[], None]) -> None:
+    """Hands a file that is written over to the lake."""
+    crash_points.reached(Land.FILE_WRITTEN)
+    hand_over()
+    crash_points.reached(Land.FILE_HANDED_OVER)
 
 
 def _disk_of(sink: Path | pa.BufferOutputStream) -> AbstractContextManager[None]:

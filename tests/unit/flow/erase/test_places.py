@@ -1,0 +1,45 @@
+"""The places of a receipt: what the lake's own objects still have of a value, and tables that are behind."""
+
+from __future__ import annotations
+
+from sluice.flow.erase.erasure_request import Where
+from sluice.flow.erase.places import state_place, table_place
+from sluice.manifest import Manifest
+from sluice.slices import Unit
+from sluice.state.erasures.erasure_progress import FoundUnit
+from sluice.state.ledger import LedgerRow
+from tests.support.fakes import MemoryLake
+from tests.support.landing_world import hours, pipeline
+
+WHERE = (Where(("uid",), "person-42"), Where(("n",), "7"))
+UNITS = [Unit(slice_, "dc1") for slice_ in hours(2)]
+
+
+def test_the_value_as_a_text_in_the_lakes_own_objects_is_left_to_a_person():
+    lake = MemoryLake()
+    lake.put("_history/file.json", b"tables: {person-42: db.x}")
+    lake.put("_timings/2026.json", b"{}")
+    lake.put(f"_slices/{UNITS[0]}/manifest-1.json", b'{"fields": {"person-42": 1}}')
+    lake.put(f"_slices/{UNITS[1]}/manifest.json", b"a unit in which nobody was found: person-42")
+    lake.put("_erasures/000000/found.json", b"7")
+    place = state_place(lake, WHERE, [str(UNITS[0])])
+    assert [line.split(" ")[0] for line in place.left] == [
+        "_history/file.json",
+        f"_slices/{UNITS[0]}/manifest-1.json",
+    ]
+    assert place.searched.startswith("3 objects") and "fewer bytes" in place.searched
+
+
+def test_a_table_that_could_not_be_loaded_again_still_has_the_person():
+    """Such as a derived table whose source has expired."""
+    manifests = {
+        unit: Manifest("p", unit.slice.id, "dc1", 2, "b", (), (), (), 1, {}, 0, amends=("1-a",))
+        for unit in UNITS
+    }
+    found = {str(UNITS[0]): FoundUnit("1-a", 1, 0, 0, 0, (), ())}
+    ledgers = {
+        "db.click": {unit: LedgerRow(unit, "2-b", (), 1, 1, 0, "", 1) for unit in UNITS},
+        "db.daily": {unit: LedgerRow(unit, "1-a@7#5e1ec7", (), 1, 1, 0, "", 1) for unit in UNITS},
+    }
+    [line] = table_place(pipeline(), manifests, found, ledgers).left
+    assert line.startswith(f"table db.daily still has the rows of 1 units, {UNITS[0]} … {UNITS[0]}")
