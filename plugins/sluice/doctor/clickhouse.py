@@ -9,6 +9,7 @@ from functools import partial
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
@@ -48,11 +49,19 @@ def clickhouse_checks(
         yield fail(
             Area.CLICKHOUSE, client.address, f"user {user} may only read (readonly = {readonly})", remedy
         )
+    else:
+        yield from guarded(Area.CLICKHOUSE, client.address, partial(_settings, client, user))
     yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
     for target in pipeline.targets:
         place = f"table {target.table}"
         checks = partial(_target, client, pipeline, lake_url, target, user, ddl_of)
         yield from guarded(Area.CLICKHOUSE, place, checks)
+
+
+def _settings(client: Client, user: str) -> Iterator[Check]:
+    """Raises ServerError for a setting that a load carries and the user's profile holds back."""
+    client.rows(render("clickhouse/evaluate", expression=Sql("1")), settings=WRITE)
+    yield ok(Area.CLICKHOUSE, client.address, f"user {user} may set what a load sets")
 
 
 def version_check(address: str, version: str) -> Check:
