@@ -74,7 +74,7 @@ def open_client(connection: Connection) -> Client:
     if fixed:
         driver.close()
         names = ", ".join(f"`{name}`" for name in fixed)
-        reason = f"the user's profile sets {names}, and doesn't let the user set them back"
+        reason = f"the user's profile sets {names}, and nothing sets them back in a statement"
         raise ServerError(address, READONLY, "READONLY", "connecting", reason)
     return Client(driver, address)
 
