@@ -6,13 +6,9 @@ What has to be in the tables is Python's own parse of the events.
 from __future__ import annotations
 
 import json
-import random
 import re
-import shutil
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -20,9 +16,13 @@ from local.services import ClickHouseServer
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.connections.connection import Connection
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
+from sluice.plan.modes import Mode
+from tests.integration.flipped_settings import Group, Pair
 from tests.integration.landed import Event, World, event, land, unit
 from tests.integration.test_contents import compared, told
+from tests.support.any_floats import floats
 
 Settings = Mapping[str, str]
 
@@ -36,16 +36,6 @@ TABLES = (
     "CREATE MATERIALIZED VIEW {db}.mv TO {db}.sink AS SELECT f * 2 AS f2, toString(e) AS e, "
     "_offset, _slice, _cluster FROM {db}.t WHERE e = 'x'",
 )
-
-
-def floats(count: int, seed: int = 3) -> list[float]:
-    """Doubles of any bits, but for those that JSON doesn't have."""
-    chance, found = random.Random(seed), []
-    while len(found) < count:
-        (value,) = struct.unpack("<d", chance.randbytes(8))
-        if value == value and abs(value) not in (float("inf"),):
-            found.append(value)
-    return found
 
 
 def event_of(number: int, value: float) -> dict[str, Any]:
@@ -107,12 +97,15 @@ def users(profiles: Mapping[str, Settings]) -> str:
 
 @dataclass(frozen=True)
 class Bent:
-    """The server, a folder for lakes, and a client whose profile nobody has bent."""
+    """The server, a lake of two hours, and a client whose profile nobody has bent."""
 
     server: ClickHouseServer
-    root: Path
-    plain: Client
+    plain: World
     environ: Callable[[str, str], None]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.plain.pipeline({"click": "t"})
 
     def outcome(self, login: str) -> str:
         """What a load, a reload and `verify --contents` by this user came to.
@@ -120,47 +113,66 @@ class Bent:
         "" where every row is right, "refused: …" where one line refuses it and what was loaded before stays,
         else what is wrong.
         """
-        world = World(self.root / login, self.plain, f"db_{login}")
-        for text in ("CREATE DATABASE {db}", *TABLES):
-            world.sql(text)
-        pipeline = world.pipeline({"click": "t"})
-        land(world.lake, unit(), LANDED)
-        world.load(pipeline, unit())
-        wrong = wrong_rows(world, 1)
-        assert wrong == "", wrong
-        try:
-            refusal = self._used(world, login, pipeline)
-            return refusal or wrong_rows(world, 2)
-        finally:
-            world.sql("DROP DATABASE {db} SYNC")
-            shutil.rmtree(world.root)
+        self._begin()
+        said = self._used(login, "fill", "reload")
+        if not said:
+            return wrong_rows(self.plain)
+        self.plain.load(self.pipeline, unit(), unit(1))
+        assert wrong_rows(self.plain) == ""
+        said = self._used(login, "reload") or said
+        wrong = wrong_rows(self.plain)
+        return f"WRONG: {wrong} after {said}" if wrong or "\n" in said else said
 
-    def _used(self, world: World, login: str, pipeline: Any) -> str:
-        self.environ("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"clickhouse://{login}@127.0.0.1:{self.server.port}")
-        land(world.lake, unit(1), [replace_hour(one) for one in LANDED])
+    def refusing(self, group: Group) -> dict[Pair, str]:
+        """The settings of a group that refuse a load, or do worse, each with what came of it alone."""
+        said = self._opened(group.login) or self.outcome(group.login)
+        print(f"{group.login}: {len(group.settings)} settings: {said or 'right'}", flush=True)
+        if not said:
+            return {}
+        if not group.halves:
+            return dict.fromkeys(group.pairs, said)
+        alone = {pair: why for half in group.halves for pair, why in self.refusing(half).items()}
+        return alone or {("together", ", ".join(group.settings)): f"TOGETHER: {said}"}
+
+    def _opened(self, login: str) -> str:
+        """Nothing can be lost where not even a connection opens."""
         try:
-            client = open_client(Connection(login, host="127.0.0.1", port=self.server.port, login=login))
-            mine = World(world.root, client, world.database)
-            mine.load(pipeline, unit(1))
-            mine.load(pipeline, unit(), mode="reload")
-            contents = compared(mine, pipeline, unit(), unit(1))
+            self._client(login).close()
         except SluiceError as error:
-            stays = wrong_rows(world, 1)
-            line = str(error)
-            shown = f"{type(error).__name__}: {line}"
-            return f"WRONG after {shown}: {stays}" if stays or "\n" in line else f"refused: {shown}"
+            return f"refused: {type(error).__name__}: {error}"
+        return ""
+
+    def _client(self, login: str) -> Client:
+        return open_client(Connection(login, host="127.0.0.1", port=self.server.port, login=login))
+
+    def _begin(self) -> None:
+        """No table has a row, and Sluice's own are not there."""
+        for name in ("sluice", self.plain.database):
+            self.plain.sql(f"DROP DATABASE IF EXISTS {name} SYNC")
+        for text in ("CREATE DATABASE {db}", *TABLES):
+            self.plain.sql(text)
+        for hours in range(2):
+            events = [Event(one.type, one.payload, f"2026-11-20T{10 + hours}") for one in LANDED]
+            land(self.plain.lake, unit(hours), events)
+
+    def _used(self, login: str, *modes: Mode) -> str:
+        at = f"clickhouse://{login}@127.0.0.1:{self.server.port}"
+        self.environ("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", at)
+        try:
+            mine = World(self.plain.root, self._client(login), self.plain.database)
+            for mode in modes:
+                mine.load(self.pipeline, unit(), unit(1), mode=mode)
+            contents = compared(mine, self.pipeline, unit(), unit(1))
+        except SluiceError as error:
+            return f"refused: {type(error).__name__}: {error}"
         return f"WRONG: verify says {told(contents)}" if told(contents) else ""
 
 
-def replace_hour(one: Event) -> Event:
-    return Event(one.type, one.payload, "2026-11-20T11")
-
-
-def wrong_rows(world: World, hours: int) -> str:
-    """What isn't as the events say, in the readers' view of the first hour, or of both."""
+def wrong_rows(world: World) -> str:
+    """What isn't as the events say, in the readers' view, the view's table and the rejected rows."""
     view, start = f"sluice.`{world.database}.t`", int(unit().slice.start.timestamp())
     problems = []
-    for hour in range(hours):
+    for hour in range(2):
         where = f"toUnixTimestamp(_slice) = {start + 3600 * hour}"
         rows = world.sql(
             "SELECT _offset, n, f, fs, g, toString(d), toString(at), toString(e), s, toUInt8(b), "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sluice.clients.clickhouse.profile import stays
 from tests.integration.bent_profiles import Bent, users
-from tests.integration.landed import client_of
+from tests.integration.flipped_settings import flips, grouped
+from tests.integration.landed import World, client_of
 
 pytestmark = pytest.mark.integration
 
@@ -26,14 +28,17 @@ HARMED = {
     "inject_random_order_for_select_without_order_by": "1",
     "describe_include_subcolumns": "1",
     "ignore_drop_queries_probability": "1",
+    "memory_tracker_fault_probability": "1",
 }
+
+TEMPORARY = "SELECT name FROM system.tables WHERE database = 'sluice' AND match(name, '^(fence|tmp)_')"
 
 
 @pytest.fixture
-def bent(start_clickhouse_server, tmp_path, monkeypatch):
+def bent(start_clickhouse_server, tmp_path, monkeypatch, name):
     def start(profiles) -> Bent:
         server = start_clickhouse_server(users=users(profiles))
-        return Bent(server, tmp_path, client_of(server), monkeypatch.setenv)
+        return Bent(server, World(tmp_path, client_of(server), name), monkeypatch.setenv)
 
     return start
 
@@ -41,10 +46,20 @@ def bent(start_clickhouse_server, tmp_path, monkeypatch):
 def test_settings_that_have_done_harm(bent):
     world = bent({"harmed": HARMED, "old": {"compatibility": "22.3"}})
     assert [world.outcome(login) for login in ("harmed", "old")] == ["", ""]
-    assert fences(world) == []
+    assert world.plain.sql(TEMPORARY) == []
 
 
-def fences(world: Bent) -> list:
-    return world.plain.rows(
-        "SELECT name FROM system.tables WHERE database = 'sluice' AND match(name, '^(fence|tmp)_')"
-    )
+@pytest.mark.long  # some twenty minutes
+def test_every_setting_of_the_server_flipped(bent, start_clickhouse_server):
+    """In groups, which are halved where a load is refused, down to the setting that refuses it."""
+    groups = grouped(flips(client_of(start_clickhouse_server())))
+    world = bent({group.login: group.settings for group in groups})
+    refused: dict[tuple[str, str], str] = {}
+    for group in groups:
+        if group.whole:
+            refused |= world.refusing(group)
+    for (name, value), said in refused.items():
+        print(f"{name} = {value}: {said}")
+    assert {pair: said for pair, said in refused.items() if not said.startswith("refused: ")} == {}
+    late = {name for (name, _), said in refused.items() if ", connecting: " not in said}
+    assert {name for name in late if not stays(name)} == set()

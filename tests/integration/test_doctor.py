@@ -227,6 +227,31 @@ def test_a_user_who_may_only_read(examined: Examined, start_clickhouse_server, m
     assert "only-reads" not in json.dumps(checks)
 
 
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ("<constraints><max_ast_depth><max>2000</max></max_ast_depth></constraints>", "max_ast_depth"),
+        (
+            "<allow_simdjson>0</allow_simdjson><constraints><allow_simdjson><const/></allow_simdjson>"
+            "</constraints>",
+            "`allow_simdjson`",
+        ),
+    ],
+)
+def test_a_profile_that_holds_back_what_a_load_sets(
+    examined: Examined, start_clickhouse_server, monkeypatch, profile: str, said: str
+):
+    users = f"""<clickhouse><profiles><default/><held>{profile}</held></profiles><users>
+    <default><password/><profile>held</profile><networks><ip>127.0.0.1</ip></networks></default></users>
+    </clickhouse>"""
+    server = start_clickhouse_server(users=users)
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", f"http://default@{server.host}:{server.port}")
+    examined.publish([])
+    code, checks = examined.said()
+    assert code == 1
+    assert [said in line and "out of the profile" in line for line in lines(checks, "fail")].count(True) == 1
+
+
 def test_a_channel_without_its_connection(examined: Examined, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", '{"conn_type": "http", "host": "http://127.0.0.1:1"}')
     examined.publish([])

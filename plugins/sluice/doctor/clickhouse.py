@@ -9,6 +9,7 @@ from functools import partial
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
@@ -46,6 +47,8 @@ def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iter
         yield fail(
             Area.CLICKHOUSE, client.address, f"user {user} may only read (readonly = {readonly})", remedy
         )
+    else:
+        yield from guarded(Area.CLICKHOUSE, client.address, partial(_settings, client, user))
     yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
     for target in pipeline.targets:
         place = f"table {target.table}"
@@ -53,6 +56,12 @@ def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iter
         yield from guarded(Area.CLICKHOUSE, place, checks)
     for departed in departed_tables([client], pipeline, lake_url):
         yield warn(Area.CLICKHOUSE, departed.name, str(departed), departed.remedy)
+
+
+def _settings(client: Client, user: str) -> Iterator[Check]:
+    """Raises ServerError for a setting that a load carries and the user's profile holds back."""
+    client.rows(render("clickhouse/evaluate", expression=Sql("1")), settings=WRITE)
+    yield ok(Area.CLICKHOUSE, client.address, f"user {user} may set what a load sets")
 
 
 def version_check(address: str, version: str) -> Check:

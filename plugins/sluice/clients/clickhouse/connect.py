@@ -11,7 +11,7 @@ from urllib3.exceptions import HTTPError
 
 from sluice.clients.clickhouse.client import Client, explain
 from sluice.clients.clickhouse.driver import open_driver, set_back
-from sluice.clients.clickhouse.errors import READONLY, ServerError, shorten
+from sluice.clients.clickhouse.errors import CONNECTING, READONLY, ServerError, shorten
 from sluice.clients.connections.connection import YES_OR_NO, Connection
 from sluice.clients.connections.find import find
 from sluice.config.pipeline import Pipeline
@@ -68,14 +68,14 @@ def open_client(connection: Connection) -> Client:
         )
         fixed = set_back(driver)
     except ClickHouseError as error:
-        raise explain(error, address, "connecting") from error
+        raise explain(error, address, CONNECTING) from error
     except (HTTPError, OSError) as error:
         raise ClickHouseUnavailable(address, shorten(str(error), 120)) from error
     if fixed:
         driver.close()
         names = ", ".join(f"`{name}`" for name in fixed)
-        reason = f"the user's profile sets {names}, and doesn't let the user set them back"
-        raise ServerError(address, READONLY, "READONLY", "connecting", reason)
+        reason = f"the user's profile sets {names}, and nothing sets them back in a statement"
+        raise ServerError(address, READONLY, "READONLY", CONNECTING, reason)
     return Client(driver, address)
 
 

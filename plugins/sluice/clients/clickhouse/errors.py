@@ -39,6 +39,7 @@ TOO_MANY_PARTS = 252
 UNFINISHED = 341
 UNKNOWN_SETTING = 115
 CONSTRAINT = 452
+CONNECTING = "connecting"  # as a step
 THROWN = 395  # by throwIf()
 ACCESS_DENIED = 497
 
@@ -137,6 +138,8 @@ class ServerError(SluiceError):
     def __str__(self) -> str:
         rule = rule_of(self.code, self.reason)
         usual = "try again later" if self.retryable else "see the server's log"
+        if self.step == CONNECTING and not self.retryable:
+            usual += ", and the profile of the connection's user: even a first SELECT is refused"
         remedy = rule.remedy if rule and rule.remedy else usual
         label = self.name or f"error {self.code}"
         return f"ClickHouse {self.address}, {self.step}: {label}: {self.reason}; {remedy}"

@@ -44,6 +44,8 @@ _ALLOWS = re.compile(
 )
 # They are named as if they allowed something, and change what a SELECT does.
 _MEANS = ("allow_experimental_analyzer", "allow_experimental_parallel_reading_from_replicas")
+# The server refuses statements that set these to their own default, an empty text.
+_LASTING = ("force_data_skipping_indices",)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Pin:
-    """`back` is what every statement sets; `fixed` are the settings that should be set back, and cannot."""
+    """`back` is what every statement sets; `fixed` are the settings that should be set back, and can't."""
 
     back: Mapping[str, str]
     fixed: tuple[str, ...]
@@ -70,11 +72,18 @@ def pin(changed: Iterable[Changed], reader: bool) -> Pin:
     A `reader` may only read, and sets nothing: what READS doesn't name stays as its profile has it.
     """
     others = [one for one in changed if not _stays(one)]
+    lasting = [one.name for one in others if one.name in _LASTING]
     fixed = [one.name for one in others if one.fixed and (not reader or one.name in READS)]
-    return Pin({one.name: one.default for one in others if not one.fixed}, tuple(sorted(fixed)))
+    back = {one.name: one.default for one in others if not one.fixed and one.name not in lasting}
+    return Pin(back, tuple(sorted({*fixed, *lasting})))
 
 
 def _stays(one: Changed) -> bool:
     if one.name not in _MEANS and _ALLOWS.fullmatch(one.name):
         return one.default == "0"
-    return bool(_KEPT.fullmatch(one.name))
+    return stays(one.name)
+
+
+def stays(name: str) -> bool:
+    """Returns whether the setting is the administrator's, whatever its value."""
+    return bool(_KEPT.fullmatch(name))

@@ -48,6 +48,7 @@ READS: dict[str, object] = {
     "use_query_cache": 0,
     "implicit_transaction": 0,
     "dialect": "clickhouse",
+    "memory_tracker_fault_probability": 0,
     "compatibility": "",  # it has changed hundreds of others, which go back with it
 }
 

@@ -15,7 +15,6 @@ from sluice.clients.clickhouse.profile import Changed, Pin, pin
         ("enable_lightweight_delete", "0", "1"),
         ("lightweight_delete_mode", "lightweight_update_force", "alter_update"),
         ("max_parser_depth", "40", "1000"),
-        ("memory_tracker_fault_probability", "0.5", "0"),
         ("timeout_overflow_mode", "break", "throw"),
         ("timeout_before_checking_execution_speed", "1", "10"),
         ("insert_keeper_fault_injection_probability", "0.5", "0"),
@@ -55,6 +54,13 @@ def test_what_nobody_knows_to_be_a_limit_goes_back(name: str, value: str, defaul
 def test_what_a_profile_is_for_stays(name: str, value: str, default: str):
     for fixed in (False, True):
         assert pin([Changed(name, value, default, fixed)], reader=False) == Pin({}, ())
+
+
+def test_what_the_server_lets_nobody_set_back():
+    changed = [Changed("force_data_skipping_indices", "x", "", False)]
+    assert (
+        pin(changed, reader=False) == pin(changed, reader=True) == Pin({}, ("force_data_skipping_indices",))
+    )
 
 
 def test_who_may_only_read_sets_nothing_and_needs_what_decides_the_rows():
