@@ -133,11 +133,9 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     groups = {name: group for group in nested for name, _ in group.columns}
     fields = [(column, _path(column, paths, groups)) for column in filled]
     containers = _containers([one for one in fields if one[0].name not in groups])
-    asked = [keys for _, path in fields for keys in spellings(path)]
+    asked = _spelled(path for _, path in fields)
     tree = tree_of([*asked, *((group.name,) for group in nested)], containers)
-    marked = [
-        keys for column, path in fields if column.may_be_null and column.default for keys in spellings(path)
-    ]
+    marked = _spelled(path for column, path in fields if column.may_be_null and column.default)
     field_sqls = [column_sql(*field, number, tree, long, groups) for number, field in enumerate(fields)]
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
     field_sqls += [group_sql(group, numbers, tree, long) for group in nested]
@@ -167,6 +165,10 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
         parsed=bool(parts.items),
         inserted=tuple(name for name, _ in inserted),
     )
+
+
+def _spelled(paths: Iterable[FieldPath]) -> list[FieldPath]:
+    return [keys for path in paths for keys in spellings(path)]
 
 
 def _inserted(
