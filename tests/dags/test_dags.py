@@ -225,10 +225,11 @@ def test_counts_and_rollups_are_loads_and_a_rollup_waits_for_its_source(tmp_path
     (tmp_path / "r.sql").write_text("SELECT count() AS n FROM {source}")
     (tmp_path / "ads.yaml").write_text(
         TWO_TABLES + "counts: [{table: ads.traffic, by: [country]}]\n"
-        "rollups:\n  ads.hours: {from: ads.clicks, sql: r.sql}\n  ads.days: {from: ads.hours, sql: r.sql}\n"
+        "rollups:\n  ads.hours: {from: ads.clicks, sql: r.sql}\n"
+        "  ads.shares: {from: ads.traffic, sql: r.sql}\n"
     )
     upstream = {task.task_id: task.upstream_task_ids for task in pipeline_dags(tmp_path)["ads"].tasks}
     assert upstream["batch.load.ads.traffic"] == {"resolve", "batch.land"}
     assert upstream["batch.load.ads.hours"] == {"resolve", "batch.land", "batch.load.ads.clicks"}
-    assert upstream["batch.load.ads.days"] == {"resolve", "batch.land", "batch.load.ads.hours"}
-    assert {"batch.load.ads.hours", "batch.load.ads.days"} <= upstream["batch.verify"]
+    assert upstream["batch.load.ads.shares"] == {"resolve", "batch.land", "batch.load.ads.traffic"}
+    assert {"batch.load.ads.hours", "batch.load.ads.shares"} <= upstream["batch.verify"]

@@ -13,7 +13,7 @@ from sluice.slices import Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifests
-from sluice.state.status import statuses
+from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import START, Event, World, land
 
@@ -35,7 +35,7 @@ TABLES = (
     "INSERT INTO {db}.users VALUES ('u0', 'free'), ('u1', 'paid')",
     f"CREATE TABLE {{db}}.clicks (user String, page String, ms UInt32, at DateTime('UTC'), {KEYS}) "
     "ENGINE = MergeTree PARTITION BY _slice ORDER BY user",
-    f"CREATE TABLE {{db}}.by_user (user String, plan String, clicks UInt32, pages UInt16, median UInt32, "
+    f"CREATE TABLE {{db}}.by_user (user String, plan String, clicks UInt64, pages UInt64, median UInt32, "
     f"{KEYS}) ENGINE = MergeTree PARTITION BY _slice ORDER BY user",
     f"CREATE TABLE {{db}}.by_hour (hour DateTime('UTC'), clicks UInt64, users UInt64, median UInt32, "
     f"{KEYS}) ENGINE = MergeTree ORDER BY hour",
@@ -58,6 +58,7 @@ def clicks(count: int, hour: int = 0, seed: int = 1) -> list[Event]:
 class Rolled:
     world: World
     landed: dict[Unit, list[Event]] = field(default_factory=dict)
+    source: str = "clicks"
 
     def create(self) -> None:
         for statement in ("CREATE DATABASE {db}", *TABLES):
@@ -70,11 +71,10 @@ class Rolled:
 
     def pipeline(self) -> Pipeline:
         db = self.world.database
-        source = {"from": f"{db}.clicks"}
-        by_hour = {"grain": "hour", "time": "at"}
+        source = {"from": f"{db}.{self.source}"}
         rollups = {
             f"{db}.by_user": {**source, "sql": str(self._sql("by_user"))},
-            f"{db}.by_hour": {**source, "sql": str(self._sql("by_hour")), **by_hour},
+            f"{db}.by_hour": {**source, "sql": str(self._sql("by_hour"))},
         }
         return self.world.pipeline({"click": "clicks"}, rollups=rollups, clickhouse={"lease": "1s"})
 
@@ -83,22 +83,25 @@ class Rolled:
         self.landed[place] = events
 
     def load(self, *units: Unit, table: str, mode: str = "fill", **options) -> int:
-        """How many units (slices, and event hours) were loaded."""
+        """How many units were loaded."""
         return len(self.world.load(self.pipeline(), *units, table=table, mode=mode, **options).loaded)
 
     def load_all(self, *units: Unit, mode: str = "fill", **options) -> dict[str, int]:
         names = ("clicks", "by_user", "by_hour")
         return {name: self.load(*units, table=name, mode=mode, **options) for name in names}
 
-    def states(self, *units: Unit) -> list[UnitState]:
+    def statuses(self, *units: Unit) -> list[UnitStatus]:
         pipeline, lake = self.pipeline(), self.world.lake
         ledgers = {t.table: committed(self.world.client, pipeline, lake.url, t) for t in pipeline.targets}
         now, manifests = pendulum.now("UTC").add(years=9), read_manifests(lake, units)
-        return [s.state for s in statuses(pipeline, units, Boundaries(), manifests, ledgers, now)]
+        return statuses(pipeline, units, Boundaries(), manifests, ledgers, now)
+
+    def states(self, *units: Unit) -> list[UnitState]:
+        return [status.state for status in self.statuses(*units)]
 
     def seen(self) -> dict[str, list[tuple]]:
         by_user = "SELECT toUnixTimestamp(_slice), _cluster, user, plan, clicks, pages, median"
-        by_hour = "SELECT toUnixTimestamp(hour), clicks, users, median"
+        by_hour = "SELECT toUnixTimestamp(_slice), _cluster, toUnixTimestamp(hour), clicks, users, median"
         return {
             "by_user": sorted(self.world.sql(by_user + " FROM {db}.by_user")),
             "by_hour": sorted(self.world.sql(by_hour + " FROM {db}.by_hour")),
@@ -106,20 +109,21 @@ class Rolled:
 
     def expected(self) -> dict[str, list[tuple]]:
         by_user: dict[tuple, list[dict]] = {}
-        by_hour: dict[int, list[dict]] = {}
+        by_hour: dict[tuple, list[dict]] = {}
         for place, events in self.landed.items():
             for one in events:
                 row = json.loads(one.payload)
-                key = (int(place.slice.start.timestamp()), place.cluster, row["user"])
-                by_user.setdefault(key, []).append(row)
+                of_unit = (int(place.slice.start.timestamp()), place.cluster)
+                by_user.setdefault((*of_unit, row["user"]), []).append(row)
                 hour = int(pendulum.parse(row["at"]).start_of("hour").timestamp())
-                by_hour.setdefault(hour, []).append(row)
+                by_hour.setdefault((*of_unit, hour), []).append(row)
         users = [
             (*key, PLANS.get(key[2], ""), len(rows), len({r["page"] for r in rows}), median(rows))
             for key, rows in by_user.items()
         ]
         hours = [
-            (at, len(rows), len({row["user"] for row in rows}), median(rows)) for at, rows in by_hour.items()
+            (*key, len(rows), len({row["user"] for row in rows}), median(rows))
+            for key, rows in by_hour.items()
         ]
         return {"by_user": sorted(users), "by_hour": sorted(hours)}
 

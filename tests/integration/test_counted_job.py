@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.integration.test_main_job import HOURS, RANGE, START, SYSTEM_COLUMNS,
 pytestmark = pytest.mark.integration
 
 FIELDS = {"login": "actor.login", "repo": "repo.name"}
-# Who pushed in an hour, and the median of their commits: over the whole hour, whatever slice brought it.
+# Who pushed in an hour, and the median of their commits: of each slice that brought some.
 ROLLUP = """SELECT toStartOfHour(created_at) AS hour, uniqExact(login) AS people,
     quantileExact(0.5)(commits) AS median
 FROM {source}
@@ -41,8 +42,6 @@ def user(name, tmp_path, stack_env, clickhouse_server) -> User:
             f"{name}.people": {
                 "from": f"{name}.pushes",
                 "sql": "sql/people.sql",
-                "grain": "hour",
-                "time": "created_at",
             }
         },
     )
@@ -51,6 +50,11 @@ def user(name, tmp_path, stack_env, clickhouse_server) -> User:
 
 def hour_of(event: dict) -> str:
     return event["created_at"][:13].replace("T", " ") + ":00:00"
+
+
+def hour_after(event: dict) -> str:
+    """Returns the slice of an event that was published an hour late."""
+    return str(datetime.fromisoformat(hour_of(event)) + timedelta(hours=1))
 
 
 def middle(numbers: list[int]) -> int:
@@ -72,18 +76,20 @@ def test_counts_and_rollups_of_a_whole_run(user: User):
     rows = user.rows(select + " FROM DB.traffic GROUP BY ALL")
     assert {tuple(row[:-1]): row[-1] for row in rows} == expected
     by_hour = defaultdict(list)
-    for event in published:
-        if event["type"] == "PushEvent":
-            by_hour[hour_of(event)].append(event)
+    for slice_of, some in ((hour_of, events), (hour_after, late)):
+        for event in some:
+            if event["type"] == "PushEvent":
+                by_hour[slice_of(event), hour_of(event)].append(event)
     people = [
         (
-            hour,
+            *hours,
             len({e["actor"]["login"] for e in some}),
             sorted(e["payload"]["size"] for e in some)[len(some) // 2],
         )
-        for hour, some in by_hour.items()
+        for hours, some in by_hour.items()
     ]
-    assert sorted(user.rows("SELECT toString(hour), people, median FROM DB.people")) == sorted(people)
+    select = "SELECT toString(_slice), toString(hour), people, median FROM DB.people"
+    assert sorted(user.rows(select)) == sorted(people)
 
     assert json.loads(user.do("verify", *RANGE, "--json"))["anomalies"] == []
     found = json.loads(user.do("traffic", "--json"))[f"{user.name}.traffic"]

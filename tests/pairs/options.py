@@ -28,7 +28,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "time": ("iso8601", "nested", "epoch_s", "epoch_ms", "record"),
     "slice": ("1h", "15m", "90m", "1d"),
     "type": ("field", "nested", "header", "topic"),
-    "rollups": ("none", "slice", "hour", "narrow"),
+    "rollups": ("none", "slice", "narrow"),
     "servers": ("one", "by partition", "by expression"),
     "read": ("auto", "pull", "push"),
     "bounds": ("default", "tight", "none"),

@@ -95,18 +95,13 @@ BY_THE_FILE = (
         "rollup",
         "a table that takes events",
         {"rollups": {"{db}.bids": _ROLLUP}},
-        "takes events, counts or another rollup already",
+        "takes events or counts already",
     ),
     Refusal(
-        "rollup by slice",
-        "from a rollup by hour",
-        {
-            "rollups": {
-                "{db}.hours": {**_ROLLUP, "grain": "hour", "time": "at"},
-                "{db}.more": {**_ROLLUP, "from": "{db}.hours"},
-            }
-        },
-        "belong to no slice",
+        "rollup",
+        "from another rollup",
+        {"rollups": {"{db}.first": _ROLLUP, "{db}.more": {**_ROLLUP, "from": "{db}.first"}}},
+        "expected a table of events or counts",
     ),
     Refusal(
         "slice: 50m",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from tests.pairs.fitting import Fit
 from tests.pairs.options import Case
@@ -15,12 +14,11 @@ _UNIT = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
 
 @dataclass(frozen=True)
 class Rollup:
-    """`columns` are its table's own. `fits`: whether each value that the SELECT gives fits its column."""
+    """`columns` are its table's own. `fits`: whether they have the types that the SELECT gives."""
 
     name: str
     select: str
     columns: str
-    hourly: bool = False
     fits: bool = True
 
     @property
@@ -31,11 +29,10 @@ class Rollup:
 
     def spec(self, db: str) -> dict[str, str]:
         """What the pipeline file says of it."""
-        grain = {"grain": "hour", "time": "at"} if self.hourly else {}
-        return {"from": f"{db}.main", "sql": f"{self.name}.sql", **grain}
+        return {"from": f"{db}.main", "sql": f"{self.name}.sql"}
 
 
-# A value and a column that cannot hold it: the rollup stops, and its table stays as it is.
+# A value and a column of another type: the rollup stops, and its table stays as it is.
 NARROW = {
     "toDateTime64('2200-01-01 00:00:00', 3, 'UTC')": "DateTime('UTC')",
     "toDateTime64('1960-01-01 00:00:00', 3, 'UTC')": "DateTime('UTC')",
@@ -51,13 +48,7 @@ _BY_COUNTRY = Rollup(
     "by_country",
     "SELECT ifNull(country, '') AS who, count() AS events, uniqExact(user) AS users, sum(n) AS total "
     "FROM {source} GROUP BY who",
-    "who String, events UInt32, users UInt16, total UInt64",
-)
-_BY_HOUR = Rollup(
-    "by_hour",
-    "SELECT n % 2 AS parity, count() AS events, uniqExact(user) AS users FROM {source} GROUP BY parity",
-    "parity UInt8, events UInt64, users UInt64",
-    hourly=True,
+    "who String, events UInt64, users UInt64, total UInt64",
 )
 
 
@@ -68,11 +59,11 @@ def rollups_of(case: Case) -> tuple[Rollup, ...]:
             for number, (value, column) in enumerate(NARROW.items())
             if number % _PARTS == case.number % _PARTS
         )
-    return {"none": (), "slice": (_BY_COUNTRY,), "hour": (_BY_HOUR,)}[case.rollups]
+    return {"none": (), "slice": (_BY_COUNTRY,)}[case.rollups]
 
 
 def reading(rollup: Rollup) -> str:
-    names = {"by_country": "who, events, users, total", "by_hour": "parity, events, users"}
+    names = {"by_country": "who, events, users, total"}
     return (
         f"SELECT toUnixTimestamp(_slice), _cluster, {names.get(rollup.name, 'x')} FROM {{db}}.{rollup.name}"
     )
@@ -82,7 +73,7 @@ def expected(rollup: Rollup, fits: Sequence[Fit]) -> Counter[tuple]:
     """Its rows, of the main table's rows on all shards."""
     if not rollup.fits:
         return Counter()
-    return (_by_hour if rollup.hourly else _by_country)(fits)
+    return _by_country(fits)
 
 
 def _by_country(fits: Sequence[Fit]) -> Counter[tuple]:
@@ -92,18 +83,4 @@ def _by_country(fits: Sequence[Fit]) -> Counter[tuple]:
     return Counter(
         (*key[1:], len(some), len({one.values["user"] for one in some}), sum(one.values["n"] for one in some))
         for key, some in groups.items()
-    )
-
-
-def _by_hour(fits: Sequence[Fit]) -> Counter[tuple]:
-    """An event hour's rows are of all slices and clusters; hours before 1970 are none."""
-    groups: dict[tuple, list[Fit]] = defaultdict(list)
-    for fit in fits:
-        at = datetime.fromisoformat(fit.values["at"]).replace(tzinfo=UTC)
-        hour = int(at.timestamp() // 3600 * 3600)
-        if hour >= 0:
-            groups[fit.shard, hour, fit.values["n"] % 2].append(fit)
-    return Counter(
-        (hour, "", parity, len(some), len({one.values["user"] for one in some}))
-        for (_, hour, parity), some in groups.items()
     )

@@ -1,12 +1,7 @@
--- One unit of a rollup: what its SELECT gives of the unit's rows in the source. A misfit stops it, and not as a
--- condition: the server may ask one of rows that the SELECT's own conditions leave out.
+-- One unit of a rollup: what its SELECT gives of the unit's rows in the source.
 INSERT INTO {staging} ({columns}, _slice, _cluster)
-SELECT {values}, {slice}, if(throwIf({misfit}, {says}) = 0, {cluster}, '')
-FROM
-(
-    SELECT {named}
-    FROM (SELECT {given} FROM (
+SELECT {values}, {slice}, {cluster}
+FROM (
 {select}
-) AS sluice_given)
-)
+) AS sluice_given
 {settings}

@@ -1,4 +1,5 @@
--- When each unit of a table was committed, and with which views, by its newest row.
+-- When each unit of a table was committed, and with which views, by its newest row. The rows of a rollup's unit that is
+-- frozen are of an earlier commit, before which its views may have been others.
 SELECT
     toUnixTimestamp(slice),
     toString(cluster),
@@ -8,3 +9,4 @@ FROM sluice.ledger
 WHERE target = {target:String} AND table_uuid = {uuid:UUID}
 GROUP BY slice, cluster
 HAVING argMax(state, (generation, attempt, state)) = 'committed'
+    AND position(argMax(manifest, (generation, attempt, state)), ' frozen for ') = 0

@@ -116,7 +116,7 @@ def _line(units: Sequence[UnitStatus], dry: DryRun) -> tuple[object, ...]:
     return (
         status_lines.name_of(units),
         units[0].unit.cluster,
-        status_lines.counted(str(status.state) for status in units),
+        status_lines.counted(status.planned for status in units),
         status_lines.counted(map(dry.does, units)),
         sum(status.offsets for status in units),
         sum(map(rows_of, units)),

@@ -172,6 +172,7 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "rows_by_hour_and_type": _by_hour(s),
         "rows_without_a_table": without_table(spec, s.manifest) if s.manifest else {},
         "tables": {t: {"rows": r.rows, "misfits": r.misfits, **_shards(r)} for t, r in s.tables.items()},
+        "frozen": list(s.frozen),
         "manifest": s.manifest.id if s.manifest else None,
         "lost": [f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in s.losses],
     }

@@ -169,12 +169,10 @@ class Pipeline(Section):
         for table, rollup in self.rollups.items():
             Target(table=table)
             if table in sources:
-                raise WrongKey(("rollups", table), "takes events, counts or another rollup already")
+                raise WrongKey(("rollups", table), "takes events or counts already")
             if rollup.source not in sources:
-                raise WrongKey(("rollups", table, "from"), f"expected a table above it, not {rollup.source}")
-            if rollup.source in self.rollups and self.rollups[rollup.source].grain == "hour":
-                raise WrongKey(("rollups", table, "from"), f"the rows of {rollup.source} belong to no slice")
-            sources.add(table)
+                expected = f"expected a table of events or counts, not {rollup.source}"
+                raise WrongKey(("rollups", table, "from"), expected)
         if self.start is not None and floor(self.start, self.slice) != self.start:
             raise WrongKey(("start",), "expected an instant on a slice's edge")
         if self.airflow.offset and not self.airflow.offset < self.slice:
@@ -226,7 +224,7 @@ class Pipeline(Section):
     @property
     def targets(self) -> tuple[Target, ...]:
         """Each target table once, with the types that are routed to it; then those of traffic counts, then
-        rollups, each after what it is made from."""
+        rollups, which are made from them."""
         merged: dict[str, Target] = {}
         for name, target in self.tables.items():
             earlier = merged.get(target.table, target)

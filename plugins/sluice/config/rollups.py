@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
@@ -17,15 +17,10 @@ class Rollup(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     source: str = Field(alias="from")
-    """The table that it is made from. Example: `events.clicks`"""
+    """The table of events or counts that it is made from. Example: `events.clicks`"""
     sql: str
     """File with one SELECT that reads `{source}`; its path counts from the pipeline file's folder.
     Example: `users.sql`"""
-    grain: Literal["slice", "hour"] = "slice"
-    """Unit that the SELECT is evaluated for: a slice of one cluster, or an event hour of all.
-    Example: `hour`"""
-    time: str | None = None
-    """The source's column of the event's time, for `grain: hour`. Example: `timestamp`"""
     select: str
 
     @model_validator(mode="before")
@@ -42,13 +37,8 @@ class Rollup(BaseModel):
             raise ValueError(f"the SELECT in {file} does not read {SOURCE}")
         return {**value, "select": text}
 
-    @model_validator(mode="after")
-    def _grained(self) -> Rollup:
-        if (self.grain == "hour") != (self.time is not None):
-            raise ValueError("`grain: hour` needs `time`, the source's column of the event's time")
-        return self
-
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits that stand for the SELECT: a changed one makes its commits stale."""
-        return hashlib.sha256(f"{self.grain} {self.time} {self.select}".encode()).hexdigest()[:8]
+        """Eight hexadecimal digits that stand for all that decides a row: another source or SELECT makes its
+        commits stale."""
+        return hashlib.sha256(repr((self.source, self.select)).encode()).hexdigest()[:8]

@@ -18,8 +18,8 @@ class OffsetsRow(Model):
 
 
 class TableRow(Model):
-    """`state` is committed, stale, missing, before (an hour before the pipeline's first one), or no such
-    table; `run` the Airflow run (or command) that loaded it."""
+    """`state` is committed, frozen, stale, missing, before (an hour before the pipeline's first one), or no
+    such table; `run` the Airflow run (or command) that loaded it."""
 
     table: str
     state: str

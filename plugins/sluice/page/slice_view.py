@@ -137,7 +137,8 @@ def _table(
     derived = target.counted or target.rollup is not None
     state = "missing"
     if row is not None:
-        state = "stale" if target.table in behind else "committed"
+        kept = "frozen" if target.table in status.frozen else "committed"
+        state = "stale" if target.table in behind else kept
     return TableRow(
         table=target.table,
         state="no such table" if target.table in gone else state,

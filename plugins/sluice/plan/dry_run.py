@@ -143,6 +143,7 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
         ],
         "lacking_topics": list(status.lacking),
         "uncounted": list(status.uncounted),
+        "frozen": list(status.frozen),
         "forgotten": status.forgotten_on,
         "unparsed_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},
     }

@@ -15,7 +15,7 @@ from sluice.state.additions import Addition, Since, since
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.later_columns import later_by_table
 from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import rollups_wanted
+from sluice.state.rollup_commits import is_frozen, rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
 
 Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
@@ -49,15 +49,30 @@ class UnitStatus:
     later: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
 
     @property
+    def frozen(self) -> tuple[str, ...]:
+        """The rollups whose rows of the unit stay as they are: nothing has all that they are made from."""
+        return tuple(table for table, row in self.tables.items() if table in self.derived and is_frozen(row))
+
+    @property
     def lacking_shards(self) -> tuple[str, ...]:
         """Shards that hold no commit of it for some table, or did not answer."""
         return tuple(dict.fromkeys(shard for row in self.tables.values() for shard in row.lacking))
 
     @property
     def seen(self) -> str:
-        """The state, and which shards it is for."""
+        """The state, which shards it is for, and which rollups are frozen."""
         shards = self.lacking_shards
-        return f"{self._said}, not on shard {', '.join(shards)}" if shards else self._said
+        said = f"{self._said}, not on shard {', '.join(shards)}" if shards else self._said
+        return f"{said}{self._frozen_too}"
+
+    @property
+    def planned(self) -> str:
+        """The state, and which rollups are frozen."""
+        return f"{self.state}{self._frozen_too}"
+
+    @property
+    def _frozen_too(self) -> str:
+        return f"; frozen: {', '.join(self.frozen)}" if self.frozen else ""
 
     @property
     def _said(self) -> str:

@@ -28,7 +28,7 @@ def spec(tmp_path: Path) -> Pipeline:
         ],
         "rollups": {
             "e.users": {"from": "e.clicks", "sql": "users.sql"},
-            "e.more": {"from": "e.users", "sql": "users.sql"},
+            "e.more": {"from": "e.clicks", "sql": "users.sql"},
             "e.sold": {"from": "shop.bids", "sql": "users.sql"},
             "e.touched": {"from": "e.touches", "sql": "users.sql"},
         },
@@ -50,7 +50,7 @@ CLICKS = {"e.clicks", "e.touches", "e.users", "e.more", "e.touched"}
         (["bid"], {"e.bids"}),
         (["sale"], {"shop.bids", "e.sold"}),
         (["e.clicks", "bid"], {*CLICKS, "e.bids", "e.mixed"}),
-        (["users"], {"e.users", "e.more"}),
+        (["users"], {"e.users"}),
         (["e.traffic"], {"e.traffic"}),
         (["other", "click", "other"], {*CLICKS, "e.other"}),
     ],

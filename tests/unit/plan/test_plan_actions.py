@@ -24,7 +24,7 @@ LOSSES = (Loss("bids", 0, 5, 9, exact=True), Loss("wins", 3, 0, 4, exact=False))
 PIPELINE = Pipeline.model_construct(
     tables={"click": Target(table="e.clicks")},
     counts=(),
-    rollups={"e.users": Rollup.model_construct(source="e.clicks", select="", grain="slice", time=None)},
+    rollups={"e.users": Rollup.model_construct(source="e.clicks", select="")},
 )
 AGAIN = "make again out of the lake and load"
 DONE = (UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS)
@@ -239,6 +239,7 @@ def test_the_same_for_programs():
         ],
         "lacking_topics": ["wins"],
         "uncounted": ["e.traffic"],
+        "frozen": [],
         "forgotten": "",
         "unparsed_forgotten": {},
     }

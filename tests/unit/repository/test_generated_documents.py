@@ -38,8 +38,6 @@ BESIDE = {
     "counts[]": "{table: events.traffic}",
     "mask.<name> types": "{drop: true}",
     "rollups.<name>": "{from: events.clicks, sql: users.sql}",
-    "rollups.<name> grain": "{from: events.clicks, sql: users.sql, time: timestamp}",
-    "rollups.<name> time": "{from: events.clicks, sql: users.sql, grain: hour}",
     "clickhouse shard_by": "{shards: [{name: s1, connection: ch1}, {name: s2, connection: ch2}]}",
     "clickhouse.shards[]": "{name: s1, connection: ch1}",
     "clickhouse.shards[] replicas": "{name: s1}",

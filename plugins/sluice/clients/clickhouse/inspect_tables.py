@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.sql import render, table
 from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, ViewTable, view_target
 
 
@@ -29,6 +29,19 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
         keys=f"{inspected.partition_key} {inspected.sorting_key}",
         ddl=tuple(dict.fromkeys((inspected.definition, *definitions))),
     )
+
+
+def keeps_values(client: Client, target_table: TargetTable) -> bool:
+    """Returns whether values stay as long as their rows do: no TTL of a column takes them away, and none of
+    the table puts others into their place."""
+    ttl = target_table.engine_full.partition(" TTL ")[2]
+    return " GROUP BY " not in ttl and not expiring_columns(client, target_table)
+
+
+def expiring_columns(client: Client, described_table: TargetTable | ViewTable) -> tuple[str, ...]:
+    """Returns the columns that a TTL of their own empties."""
+    rows = client.rows(render("clickhouse/describe_table", table=table(described_table.table)))
+    return tuple(row[0] for row in rows if row[6])
 
 
 _Place = tuple[str, str]

@@ -85,6 +85,7 @@ class TargetTable:
     view_tables: tuple[ViewTable, ...]
     unseen: tuple[OtherReader, ...] = ()
     keys: str = ""  # what it is partitioned and sorted by
+    expiring: tuple[str, ...] = ()  # columns whose TTL a temporary copy does not get
     ddl: tuple[str, ...] = ()  # the CREATE statements of it, its views and their tables
 
     @property

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
+from sluice.clients.clickhouse.inspect_tables import expiring_columns
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable
 from sluice.flow.verify.deterministic import changing as changing_columns
 from sluice.flow.verify.ttl import deleting, instants
@@ -49,7 +50,7 @@ def value(column: Column) -> Sql:
 
 def compare(client: Client, compared_table: TargetTable | ViewTable, derived: bool) -> Comparison:
     """`derived`: a SELECT gave the rows, in any order. Raises what the client raises."""
-    expiring = _expiring_columns(client, compared_table)
+    expiring = expiring_columns(client, compared_table)
     changing = changing_columns(client, compared_table.columns)
     left_out: list[tuple[str, str]] = []
     columns: list[Column] = []
@@ -65,11 +66,6 @@ def compare(client: Client, compared_table: TargetTable | ViewTable, derived: bo
         else:
             columns.append(column)
     return Comparison(tuple(columns), tuple(left_out), _kept(client, compared_table))
-
-
-def _expiring_columns(client: Client, compared_table: TargetTable | ViewTable) -> frozenset[str]:
-    described = client.rows(render("verify/describe_table", table=table(compared_table.table)))
-    return frozenset(name for name, ttl in ((row[0], row[6]) for row in described) if ttl)
 
 
 def _kept(client: Client, compared_table: TargetTable | ViewTable) -> Sql:

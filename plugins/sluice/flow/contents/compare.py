@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pendulum
 
-from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import Server, connect_shards
-from sluice.clients.clickhouse.tables import TargetTable, ViewTable
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import Rollup
 from sluice.errors import Busy
 from sluice.flow.contents.accepted import read_accepted
 from sluice.flow.contents.check_lake_rows import check_unit
@@ -26,7 +24,6 @@ from sluice.flow.contents.sampled_file import Share
 from sluice.flow.contents.sampling import FETCHED_BYTES, choose
 from sluice.flow.contents.staged_load import Stage, stage_of
 from sluice.flow.load.rollups.decide import RollupFacts
-from sluice.flow.load.rollups.hours import choose as choose_rollup
 from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.current import is_current
@@ -88,7 +85,7 @@ class Auditor:
             for server in servers:
                 self._table(server, target, statuses, contents)
         if not contents.busy:
-            units = {(unit.slice.id, unit.cluster) for unit, _ in landed} | contents.compared
+            units = {(unit.slice.id, unit.cluster) for unit, _ in landed}
             contents.covered |= dict.fromkeys(map(str, ROW_KINDS), frozenset(units))
 
     def sample(self, statuses: Sequence[UnitStatus]) -> ContentsReport:
@@ -117,34 +114,21 @@ class Auditor:
     def _table(
         self, server: Server, target: Target, statuses: Sequence[UnitStatus], contents: ContentsReport
     ) -> None:
-        if target.rollup is not None and _changes(target.rollup.select):
-            table = read_table(server.reached, target.database, target.name)
-            lines = [
-                f"table {target.table} is not compared: its SELECT may give other rows each time",
-                *(
-                    f"table {view_table.called} is not compared: {target.table} is not"
-                    for view_table in _stored(table)
-                ),
-            ]
-            contents.notes += [line for line in lines if line not in contents.notes]
-            return
         stage = stage_of(server, self.pipeline, target, self.lake)
         now, keep = pendulum.now("UTC"), self.pipeline.keep
-        tables = (target.table, *([target.rollup.source] if target.rollup else []))
-        young = [s for s in statuses if not any(keep.may_lack(t, s.unit.slice.start, now) for t in tables)]
+        young = [s for s in statuses if not keep.may_lack(target.table, s.unit.slice.start, now)]
         readable = [s for s in young if target.rollup is not None or not s.forgotten_on]
         current = [status for status in readable if is_current(self.pipeline, target, status)]
         reason = ""
         for _ in range(_AGAIN):
             try:
-                works = self._works(stage, current)
+                works = self._works(stage, current, contents)
                 self.say(f"comparing {sum(work.landed for work in works):,} rows of {target.table}")
                 table_contents = Comparing(stage, self.repairs).check(works) if works else TableContents()
             except Busy as error:
                 reason = str(error)
                 continue
             contents.add(table_contents)
-            contents.compared |= {(work.unit.slice.id, work.unit.cluster) for work in works}
             if table_contents.moved:
                 contents.busy.append(
                     f"table {target.table}: {len(table_contents.moved):,} slices were loaded meanwhile"
@@ -152,20 +136,36 @@ class Auditor:
             return
         contents.busy.append(reason)
 
-    def _works(self, stage: Stage, statuses: Sequence[UnitStatus]) -> list[LoadWork]:
+    def _works(
+        self, stage: Stage, statuses: Sequence[UnitStatus], contents: ContentsReport
+    ) -> list[LoadWork]:
         target, ledger = stage.target, stage.ledger()
-        if target.rollup is None:
-            return [
-                work_for(self.pipeline, target, s.unit, s.manifest, True, stage.placement.stamp)
-                for s in statuses
-                if s.manifest and s.unit in ledger and ledger[s.unit].manifest == s.manifest.id
-            ]
-        rollup_facts = RollupFacts(
-            target.rollup, stage.source(target.rollup), ledger, "reload", "", stage.placement.stamp
-        )
-        units = [status.unit for status in statuses]
-        works, _ = choose_rollup(stage.client, self.pipeline, target.table, rollup_facts, units)
-        return [w for w in works if w.unit in ledger and ledger[w.unit].manifest == w.manifest]
+        if target.rollup is not None:
+            return self._rollup_works(stage, target.rollup, statuses, contents)
+        return [
+            work_for(self.pipeline, target, s.unit, s.manifest, True, stage.placement.stamp)
+            for s in statuses
+            if s.manifest and s.unit in ledger and ledger[s.unit].manifest == s.manifest.id
+        ]
+
+    def _rollup_works(
+        self, stage: Stage, rollup: Rollup, statuses: Sequence[UnitStatus], contents: ContentsReport
+    ) -> list[LoadWork]:
+        """Returns what the units would be made from now. Of those whose input is gone it adds a note."""
+        ledger, source = stage.ledger(), stage.source(rollup)
+        facts = RollupFacts(rollup, source.ledger(), ledger, "reload", "", stage.placement.stamp)
+        units = [status.unit for status in statuses if status.unit in ledger]
+        choice = facts.choose(units, source.units(facts.due(units), facts.source))
+        table, frozen = stage.target.table, [work.unit for work in choice.frozen]
+        if frozen:
+            note = (
+                f"table {table}: {len(frozen):,} slices are not compared ({frozen[0]} to {frozen[-1]}): rows "
+                f"of {rollup.source} that they were made from have expired, and the lake has forgotten the "
+                "files"
+            )
+            contents.notes += [note] if note not in contents.notes else []
+            contents.uncompared |= {(unit.slice.id, unit.cluster, table) for unit in frozen}
+        return [work for work in choice.todo if ledger[work.unit].manifest == work.manifest]
 
     def _fields(
         self,
@@ -198,23 +198,5 @@ def auditor(
     return Auditor(pipeline, open_lake(pipeline), Repairs(pipeline.name, config), say, known, tables)
 
 
-def _stored(table: TargetTable | None) -> tuple[ViewTable, ...]:
-    """Returns the tables of its views."""
-    return () if table is None else table.stored
-
-
 def _landed(statuses: Sequence[UnitStatus]) -> list[tuple[Unit, Manifest]]:
     return [(status.unit, status.manifest) for status in statuses if status.manifest is not None]
-
-
-# Whose answer the order of rows decides, or the clock, chance or another table.
-_CHANGING = re.compile(
-    r"\b(any\w*|first_value\w*|last_value\w*|group\w*Array\w*|topK\w*|arg(Min|Max)\w*|"
-    r"(quantile|median)(?!s?Exact)\w*|now\w*|today|yesterday|rand\w*|generate\w+|dict\w+|joinGet\w*|hostName|currentUser|rowNumber\w+|file|url|s3)"
-    r"\s*\(|\bJOIN\b|\bLIMIT\b",
-    re.IGNORECASE,
-)
-
-
-def _changes(select: str) -> bool:
-    return _CHANGING.search(select) is not None

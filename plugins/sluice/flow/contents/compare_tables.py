@@ -13,6 +13,7 @@ from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.compare_views import ViewContents
 from sluice.flow.contents.later_columns import by_later_columns, notes_of
+from sluice.flow.contents.rollup_columns import RollupAgain
 from sluice.flow.contents.staged_load import Stage, Staged
 from sluice.flow.contents.sums import (
     ALL_ROWS,
@@ -132,14 +133,20 @@ class Comparing:
         with self.stage.staged(works, reading, without) as staged:
             comparison = compare(client, staged.target_table, self.stage.target.rollup is not None)
             staged_where = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
-            target_sums, lake_sums = self._sums(staged, comparison, staged_where, by_column=False)
+            target_sums, lake_sums = self._sums(staged, comparison, staged_where)
             wrong = units_that_differ(target_sums, lake_sums)
-            anomalies = list(self._values(staged, comparison, staged_where, wrong))
-            if reading is None and self.stage.target.rollup is None:
-                anomalies += self._misfits(staged)
+            units, rollup = [work.unit for work in works], self.stage.target.rollup
             views = ViewContents(client, self.stage.pipeline, staged, self._anomaly)
-            if reading is None and self.views:
-                views.check([work.unit for work in works], self.stage.target.rollup is not None)
+            if rollup is not None and wrong:
+                again = RollupAgain(self.stage, rollup, works, staged, self.repairs)
+                comparison, wrong = again.compare(comparison, partial(self._sums, staged))
+                contents.notes += again.notes
+                views.leave_out(units, rollup=self.stage.target.table)
+            elif reading is None and self.views:
+                views.check(units, rollup is not None)
+            anomalies = list(self._values(staged, comparison, staged_where, wrong))
+            if reading is None and rollup is None:
+                anomalies += self._misfits(staged)
         after = self.stage.ledger()
         moved = [work.unit for work in works if not _stood_still(work, before, after)]
         names = {(unit.slice.id, unit.cluster) for unit in moved}
@@ -151,7 +158,7 @@ class Comparing:
         contents.notes += [note for note in notes if note not in contents.notes]
 
     def _sums(
-        self, staged: Staged, comparison: Comparison, where: RowFilter, by_column: bool
+        self, staged: Staged, comparison: Comparison, where: RowFilter = ALL_ROWS, by_column: bool = False
     ) -> tuple[Mapping[Unit, RowSums], Mapping[Unit, RowSums]]:
         """Returns what the target holds, and what the lake gives."""
         stage, name = self.stage, table(staged.target_table.table)
@@ -224,11 +231,9 @@ class Comparing:
             yield self._anomaly(unit)(AnomalyKind.MISFITS, expected=expected, seen=seen)
 
     def _anomaly(self, unit: Unit) -> partial[Anomaly]:
-        hour = not unit.cluster  # of a rollup by event hour: the slices of its rows are not the unit's
         return partial(
             Anomaly,
-            command="" if hour else self.repairs.repair(unit.slice),
-            advice="reload the slices that brought rows of this event hour" if hour else "",
+            command=self.repairs.repair(unit.slice),
             slice=unit.slice.id,
             cluster=unit.cluster,
             table=self.stage.target.table,

@@ -59,6 +59,12 @@ class ViewContents:
                     replace(a, table=table_shape.called) for a in self._table(table_shape, covered)
                 ]
 
+    def leave_out(self, units: Sequence[Unit], rollup: str) -> None:
+        """Says of each table that it is not compared, because the rows of its source are others by now."""
+        for view_table in self.staged.target_table.stored:
+            self.notes.append(f"table {view_table.called} is not compared: {rollup} differs")
+            self.uncompared += [(unit, view_table.called) for unit in units]
+
     def _note(self, table_shape: ViewTableShape, why: str, column: str = "") -> None:
         what = f": column {column} is not compared" if column else " is not compared"
         self.notes.append(f"table {table_shape.called}{what}: {why}")

@@ -19,7 +19,6 @@ class ContentsReport:
 
     `covered`: the units, as (slice id, cluster), that were checked for each kind of anomaly; `uncompared`
     are the tables, as (slice id, cluster, table), whose rows of such a unit were not compared all the same.
-    `compared`: the units of tables whose rows were; the event hours of rollups, which have no cluster, too.
     """
 
     rows: int = 0
@@ -30,7 +29,6 @@ class ContentsReport:
         default_factory=lambda: dict.fromkeys(map(str, CONTENT_KINDS), frozenset())
     )
     uncompared: set[tuple[str, str, str]] = field(default_factory=set)
-    compared: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, table_contents: TableContents) -> None:
         self.rows += table_contents.rows

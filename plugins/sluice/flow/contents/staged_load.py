@@ -6,7 +6,6 @@ One that begins meanwhile drops them, too, and then there is nothing to compare 
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.destinations import staged_names
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.load_place import LoadPlace
+from sluice.flow.load.protocol import create_fence
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
@@ -64,10 +64,11 @@ class Stage(LoadPlace):
         works: Sequence[LoadWork],
         reading: Reading | None = None,
         without: frozenset[str] = frozenset(),
+        shuffled: bool = False,
     ) -> Iterator[Staged]:
         """Yields the rows and misfits that a load of `works` gives by their rules, which are the same, of a
-        table
-        that had no columns `without`; the tables go at the end.
+        table that had no columns `without`; the tables go at the end. `shuffled`: a rollup's SELECT reads its
+        rows in an order left to chance.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.
@@ -84,9 +85,11 @@ class Stage(LoadPlace):
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
         sieve = ShardFilter(self.placement, target_table, writer)
         load_place = replace(place, client=client)
-        staging = load_place.staging(keeping_all(target_table), filling, works, writer, sieve, reading)
+        staging = load_place.staging(
+            keeping_all(target_table), filling, works, writer, sieve, reading, shuffled
+        )
         try:
-            _create_fence(writer, works)
+            create_fence(writer, works)
             crash_points.reached(Verify.LISTED)
             _fill(staging, attempt)
             views = _view_rows(target_table, attempt)
@@ -134,18 +137,6 @@ def _view_rows(target_table: TargetTable, attempt: LoadAttempt) -> dict[str, Sql
     return {
         view_table.table: identifier(SYSTEM, names[view_table.table]) for view_table in target_table.stored
     }
-
-
-def _create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
-    fence = writer.attempt.fence
-    rows = [
-        {"slice": int(w.unit.slice.start.timestamp()), "cluster": w.unit.cluster, "landed": w.landed}
-        for w in works
-    ]
-    writer.run("fence", render("load/create_fence", fence=fence))
-    body = "\n".join(json.dumps({**row, "manifest": "", "types": [], "replaces": False}) for row in rows)
-    writer.run("fence", render("load/fill_fence", fence=fence), body=body.encode())
-    writer.run("fence", render("load/create_staged_misfits", misfits=writer.attempt.misfits))
 
 
 def _explained(error: Fenced | ServerError, attempt: LoadAttempt) -> Exception:

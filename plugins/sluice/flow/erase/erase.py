@@ -170,13 +170,10 @@ class Eraser:
         return code
 
     def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
-        """Returns the rows and misfits committed now, by table. A rollup by event hour is left out: it
-        has no rows of a slice."""
-        by_hour = {t.table for t in self.pipeline.targets if t.rollup and t.rollup.grain == "hour"}
+        """Returns the rows and misfits committed now, by table."""
         return {
             name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
             for name, ledger in (self._ledgers(manifests) if manifests else {}).items()
-            if name not in by_hour
         }
 
     def _ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:

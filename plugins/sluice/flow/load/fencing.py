@@ -34,15 +34,16 @@ def statements(target: str) -> str:
 
 @dataclass(frozen=True)
 class LoadAttempt:
-    """The `number`-th protocol run under one lease `generation` of a target."""
+    """The `number`-th protocol run under one lease `generation` of a target; `part` has tables of its own."""
 
     target: str
     generation: int
     number: int
+    part: str = ""
 
     @property
     def _suffix(self) -> str:
-        return f"{self.generation}_{self.number}"
+        return f"{self.generation}_{self.number}{self.part}"
 
     @property
     def fence_name(self) -> str:
@@ -72,7 +73,7 @@ class LoadAttempt:
         return f"{self.staging_name}_{what}"
 
     def query_id(self, step: str, serial: int) -> str:
-        return f"{statements(self.target)}{self.generation}-{self.number}-{step}-{serial}"
+        return f"{statements(self.target)}{self.generation}-{self.number}{self.part}-{step}-{serial}"
 
 
 def fence_off(client: Client, target: str, renew: Callable[[], None]) -> None:

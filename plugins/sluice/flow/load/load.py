@@ -28,8 +28,7 @@ from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.replicas import Replicas, own_tables
-from sluice.flow.load.rollups.decide import Choice, RollupFacts
-from sluice.flow.load.rollups.hours import choose as choose_rollup
+from sluice.flow.load.rollups.decide import RollupFacts, frozen_line, refuse_event_hours
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
@@ -40,10 +39,13 @@ from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
 from sluice.state.lease import Lease
-from sluice.state.ledger import Commits, unit_of
+from sluice.state.ledger import Commits, LedgerRow, unit_of
 from sluice.state.manifests import read_manifests
 from sluice.state.rules import TableRules, write_rules
 from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
+
+Choice = tuple[list[LoadWork], list[LedgerRow]]
+"""What is to be done, and the ledger's rows of what is skipped."""
 
 _PATIENCE_TERMS = 3  # one to notice that a holder died, and one for the next in the queue
 
@@ -173,8 +175,11 @@ class _Loading:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         rollup = self.target.rollup
         if rollup is not None:
-            facts = RollupFacts(rollup, self._place.source(rollup), *how)
-            return choose_rollup(self.client, self.pipeline, self.target.table, facts, units)
+            refuse_event_hours(self.target, ledger)
+            source = self._place.source(rollup)
+            facts = RollupFacts(rollup, source.ledger(), *how)
+            choice = facts.choose(units, source.units(facts.due(units), facts.source))
+            return [*choice.todo, *choice.frozen], choice.skipped
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
         return choose(
@@ -192,7 +197,12 @@ class _Loading:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         loaded: list[UnitLoad] = []
         refused: list[TargetRefused] = []
-        runs = deque(run for group in by_rules(todo).values() for run in cut(group))
+        runs = deque(
+            run
+            for frozen in (False, True)
+            for group in by_rules(work for work in todo if work.frozen is frozen).values()
+            for run in cut(group)
+        )
         number = 0
         while runs:
             works, number = runs.popleft(), number + 1
@@ -214,7 +224,7 @@ class _Loading:
                 writer=writer,
                 lake_root=self.lake.url,
                 token=self.token,
-                rules=rules,
+                rules=works[0].rules if works[0].frozen else rules,
                 replicated=self.others is not None,
             )
             try:
@@ -229,7 +239,7 @@ class _Loading:
             self.statements += writer.statements
             self.blocks += writer.blocks
             shown = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
-            self.say(f"{shown}: {len(loaded)} of {len(todo)} slices loaded")
+            self.say(f"{shown}: {sum(one.loaded for one in loaded)} of {len(todo)} slices loaded")
         for other in refused[1:]:
             self.say(str(other))
         if refused:
@@ -243,6 +253,9 @@ class _Loading:
 
     def _execute(self, run: LoadRun) -> list[UnitLoad]:
         """A `reland` may remove the files that are being loaded: then missing rows are no anomaly."""
+        if run.works[0].frozen:
+            self.say(frozen_line(self.target, run.works))
+            return run.freeze()
         try:
             return run.execute()
         except SluiceError as error:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Self
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sharding import Placement
+from sluice.clients.clickhouse.sharding import Placement, placement_of
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import Filling
+from sluice.flow.load.rollups.source import RollupSource
 from sluice.flow.load.rollups.staging import RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
@@ -40,10 +40,13 @@ class LoadPlace:
         """Reads what is committed now, by unit."""
         return committed(self.client, self.pipeline, self.lake.url, self.target)
 
-    def source(self, rollup: Rollup) -> Commits:
-        """Reads what is committed of the table that a rollup is made from."""
-        source = next(t for t in self.pipeline.targets if t.table == rollup.source)
-        return committed(self.client, self.pipeline, self.lake.url, source)
+    def source(self, rollup: Rollup) -> RollupSource:
+        """Returns the table that a rollup is made from, on this server."""
+        target = next(t for t in self.pipeline.targets if t.table == rollup.source)
+        clickhouse = self.pipeline.clickhouse
+        shard = next((s for s in clickhouse.parts if s.name == self.placement.shard), clickhouse.parts[0])
+        placement = placement_of(clickhouse, shard, target.table)
+        return RollupSource(replace(self, target=target, placement=placement))
 
     def by_rules(self, digest: str) -> Self:
         """Returns the place with its columns filled by the rules of an earlier load; an empty digest stands
@@ -71,6 +74,7 @@ class LoadPlace:
         writer: Writer,
         sieve: ShardFilter,
         reading: Reading | None = None,
+        shuffled: bool = False,
     ) -> Staging:
         """Chooses how `works` are staged, and without a `reading` how the server gets the lake's files.
 
@@ -80,7 +84,9 @@ class LoadPlace:
         arguments = (self.pipeline, self.target, target_table, filling, works)
         rollup = self.target.rollup
         if rollup is not None:
-            source = partial(self.source, rollup)
-            return RollupStaging(*arguments, Reading(self.lake, None), writer, sieve, rollup, source)
+            source = self.source(rollup)
+            out_of_lake = tuple(source.stagings([work.source for work in works if work.source], writer))
+            rows = (rollup, source, out_of_lake, shuffled)
+            return RollupStaging(*arguments, Reading(self.lake, None), writer, sieve, *rows)
         reading = reading or choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
         return Staging(*arguments, reading, writer, sieve)

@@ -65,7 +65,7 @@ class LoadRun:
         self._compare(rows, misfits, view_rows)
         crash_points.reached(TableLoad.COUNTED)
         self._expect_unchanged()
-        self._commit()
+        self._commit(self.writer.rows_by_unit(self._staging), tuple(view_stamps(self.target_table).values()))
         crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         crash_points.reached(TableLoad.DROPPED)
@@ -73,6 +73,14 @@ class LoadRun:
             UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
             for w in self.works
         ]
+
+    def freeze(self) -> list[UnitLoad]:
+        """Commits what a rollup has of `works` as it is: nothing has all of their input any more."""
+        self._create_fence()
+        rows = Sql(f"SELECT slice, cluster, landed AS rows FROM {self._fence}")  # noqa: S608 - quoted
+        self._commit(rows, views=())
+        self._drop()
+        return [UnitLoad(w.unit, w.manifest, w.landed, 0, loaded=False) for w in self.works]
 
     @property
     def _destinations(self) -> tuple[Destination, ...]:
@@ -91,10 +99,7 @@ class LoadRun:
         return self.writer.attempt.misfits
 
     def _create_fence(self) -> None:
-        self.writer.run("fence", render("load/create_fence", fence=self._fence))
-        lines = "\n".join(json.dumps(_fence_row(work)) for work in self.works)
-        self.writer.run("fence", render("load/fill_fence", fence=self._fence), body=lines.encode())
-        self.writer.run("fence", render("load/create_staged_misfits", misfits=self._misfits))
+        create_fence(self.writer, self.works)
 
     def _expect_unchanged(self) -> None:
         """Raises TargetChanged: rows of a view that was created meanwhile have not been computed."""
@@ -185,11 +190,10 @@ class LoadRun:
             if counted != expected and not (expiring and counted < expected):
                 raise _uneven(name, work, expected, counted)
 
-    def _commit(self) -> None:
-        staged = self.writer.rows_by_unit(self._staging)
-        sql = render("load/commit", fence=self._fence, staged=staged, misfits=self._misfits)
-        views = {"views": list(view_stamps(self.target_table).values())}
-        self.writer.run("commit", sql, {**self._ledger_values(), **views}, blocks=1)
+    def _commit(self, rows: Sql, views: Sequence[str]) -> None:
+        """`rows` selects (slice, cluster, rows) of the units; `views` stamps those that have got them."""
+        sql = render("load/commit", fence=self._fence, staged=rows, misfits=self._misfits)
+        self.writer.run("commit", sql, {**self._ledger_values(), "views": list(views)}, blocks=1)
 
     def _drop(self) -> None:
         for name in (self._fence, *self.staging.tables):
@@ -207,6 +211,14 @@ class LoadRun:
             "sharding": self.staging.sieve.placement.stamp,
             "rules": self.rules,
         }
+
+
+def create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
+    """Creates the fence of an attempt, with a row for each unit, and its table of misfits."""
+    writer.run("fence", render("load/create_fence", fence=writer.attempt.fence))
+    lines = "\n".join(json.dumps(_fence_row(work)) for work in works)
+    writer.run("fence", render("load/fill_fence", fence=writer.attempt.fence), body=lines.encode())
+    writer.run("fence", render("load/create_staged_misfits", misfits=writer.attempt.misfits))
 
 
 def _fence_row(work: LoadWork) -> dict[str, object]:

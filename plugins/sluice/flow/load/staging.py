@@ -74,7 +74,9 @@ class Staging:
     def _create(self) -> None:
         parts = {"target": table(self.target_table.table), "engine": staged_engine(self.target_table)}
         self.writer.run("stage", render("load/create_staging", staging=self._staging, **parts))
-        changes = listed(change for column in self.target_table.columns for change in column.changes)
+        changed = (change for column in self.target_table.columns for change in column.changes)
+        expiring = (Sql(f"MODIFY COLUMN {identifier(n)} REMOVE TTL") for n in self.target_table.expiring)
+        changes = listed([*changed, *expiring])
         if changes:
             sql = render("load/compute_defaults", staging=self._staging, changes=changes)
             self.writer.run("stage", sql)

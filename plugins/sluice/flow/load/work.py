@@ -29,6 +29,8 @@ class LoadWork:
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
     `held`: the commit that a refill loads again only to fill columns, so that all its rows have to stay.
     `rules`: the digest of the rules to load by (state/rules.py); empty: those of the pipeline file.
+    `source`: of a rollup whose source's rows are staged out of the lake first, how. `frozen`: nothing is
+    loaded, and the rollup's rows, `landed` of them, stay as they are.
     """
 
     unit: Unit
@@ -43,6 +45,8 @@ class LoadWork:
     counted: bool = False
     held: LedgerRow | None = None
     rules: str = ""
+    source: LoadWork | None = None
+    frozen: bool = False
 
     def may_have(self, names: Sequence[str]) -> bool:
         """Returns whether rows may have one of the fields."""

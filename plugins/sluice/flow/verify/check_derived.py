@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from sluice.config.counts import Counts
@@ -13,9 +11,6 @@ from sluice.flow.verify.current import is_current, targets_of, units_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest, Traffic
-from sluice.slices import Slice, Unit
-from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import is_hour
 from sluice.state.status import UnitStatus
 
 
@@ -56,49 +51,41 @@ def _differences(
 
 
 def check_rollup(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
-    """rows in the table = rows in the ledger, per unit and per event hour."""
+    """rows in the table = rows in the ledger, per unit."""
     done = units_of(facts, table.table)
+    statuses = {status.unit: status for status in facts.statuses}
     for unit, row in sorted(table.ledger.items(), key=lambda item: item[0]):
-        if not (unit in done or (is_hour(unit) and _within(facts, unit))):
+        if unit not in done:
             continue
         seen = sum(table.rows.get(unit, {}).values())
         if seen == row.rows or (table.may_lack(unit) and seen < row.rows):
             continue
-        yield _anomaly(facts, table, unit, row, seen, repairs)
+        kind = AnomalyKind.ROWS_EXTRA if seen > row.rows else AnomalyKind.ROWS_MISSING
+        command, advice = _made_again(facts, table, statuses[unit], repairs)
+        yield Anomaly(
+            kind,
+            f"{row.rows:,} rows, by the ledger",
+            f"{seen:,}",
+            command,
+            advice,
+            slice=unit.slice.id,
+            cluster=unit.cluster,
+            table=table.table,
+        )
 
 
-def _anomaly(
-    facts: VerifyFacts, table: TableFacts, unit: Unit, row: LedgerRow, seen: int, repairs: Repairs
-) -> Anomaly:
-    kind = AnomalyKind.ROWS_EXTRA if seen > row.rows else AnomalyKind.ROWS_MISSING
-    anomaly = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
-    if is_hour(unit):
-        expected = f"{row.rows:,} rows of event hour {unit.slice.id}, by the ledger"
-        command, advice = _reload(facts, row, repairs)
-        return anomaly(kind, expected, f"{seen:,}", command, advice)
-    expected = f"{row.rows:,} rows, by the ledger"
-    if _by_hour(facts, table):
-        expected = "no rows: those of this rollup belong to event hours, not to slices"
-    return anomaly(kind, expected, f"{seen:,}", repairs.repair(unit.slice))
-
-
-def _by_hour(facts: VerifyFacts, table: TableFacts) -> bool:
-    target = next(t for t in facts.pipeline.targets if t.table == table.table)
-    return target.rollup is not None and target.rollup.grain == "hour"
-
-
-def _reload(facts: VerifyFacts, row: LedgerRow, repairs: Repairs) -> tuple[str, str]:
-    """Returns the command that recreates an event hour, or which slices to reload where others lie between
-    them."""
-    length = facts.pipeline.slice
-    slices = sorted({Slice.from_id(name.partition("/")[0], length) for name in row.types})
-    if not slices:
-        return "", "no slice brings rows to it now"
-    if all(earlier.end == later.start for earlier, later in pairwise(slices)):
-        return repairs.run([slices[0], slices[-1]], "repair"), ""
-    return "", f"reload the slices that brought its rows: {', '.join(slice_.id for slice_ in slices)}"
-
-
-def _within(facts: VerifyFacts, unit: Unit) -> bool:
-    """Returns whether the hour's rows were counted."""
-    return facts.whole or facts.slices.start <= unit.slice.start < facts.slices.end
+def _made_again(
+    facts: VerifyFacts, table: TableFacts, status: UnitStatus, repairs: Repairs
+) -> tuple[str, str]:
+    """Returns the command, or why nothing makes the unit again: its source lacks rows, the lake the files."""
+    rollup, unit = facts.pipeline.rollups[table.table], status.unit
+    source = next((one for one in facts.tables if one.table == rollup.source), None)
+    committed = status.tables.get(rollup.source)
+    held = 0 if source is None else sum(source.rows.get(unit, {}).values())
+    whole = source is not None and source.steady and committed is not None and held == committed.rows
+    if whole or not status.forgotten_on or source is None:
+        return repairs.repair(unit.slice), ""
+    return "", (
+        f"nothing can make them again: rows of {rollup.source} that they are made from have expired, and the "
+        "lake has forgotten the files; a backup of the table may have them"
+    )

@@ -72,7 +72,5 @@ def explained_by(table: TableFacts) -> str:
 
 def explained_tables(facts: VerifyFacts) -> frozenset[str]:
     """Returns the missing tables, and the rollups that have no source without them."""
-    explained, rollups = missing_tables(facts), facts.pipeline.rollups
-    while more := {t for t, rollup in rollups.items() if rollup.source in explained} - explained:
-        explained |= more
-    return explained
+    missing = missing_tables(facts)
+    return missing | {t for t, rollup in facts.pipeline.rollups.items() if rollup.source in missing}

@@ -22,7 +22,6 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit, floor
 from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import is_hour
 from sluice.state.status import UnitStatus
 
 REJECTED = "sluice.rejected"
@@ -122,7 +121,8 @@ def _records(manifest: Manifest, identities: list[RowIdentities]) -> Iterator[tu
 def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for name, held in ((table.table, table.rows), (REJECTED, table.misfits)):
         for unit, rows in sorted(held.items(), key=lambda item: item[0]):
-            if unit in table.ledger:
+            # Earlier versions made rows of event hours, over all clusters.
+            if unit in table.ledger and unit.cluster:
                 continue
             what = "rows" if name == table.table else f"misfits of {table.table}"
             projections = table.projections and name == table.table
@@ -141,7 +141,7 @@ def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Itera
 
 def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
     """Returns the command, and advice, for rows that no ledger row covers. A unit that can be landed is
-    loaded over them. An event hour whose load was stopped is recreated. Of others only a person knows more.
+    loaded over them. Of others only a person knows more.
 
     A lightweight DELETE refuses a table with projections.
     """
@@ -156,13 +156,6 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
     name = sql_table(table)
     statement = f"ALTER TABLE {name} DELETE" if projections else f"DELETE FROM {name}"  # noqa: S608 - printed
     delete = f"{statement} WHERE {where}"
-    rollup = facts.pipeline.rollups.get(table)
-    if rollup is not None and rollup.grain == "hour" and is_hour(unit):
-        around = Slice(floor(unit.slice.start, unit.slice.length), unit.slice.length)
-        stopped = (
-            "a fill recreates an event hour whose load was stopped; if they stay, another program wrote them"
-        )
-        return repairs.fill(around) if around.end <= facts.now else "", f"{stopped}: {delete}"
     return "", f"Sluice lands no such slice, and did not write them; if they are not needed: {delete}"
 
 

@@ -65,6 +65,7 @@ class TableFacts:
     own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `notes` say
     what of its views' tables is not compared. `viewed`: the readers' view shows its committed slices. `aged`:
     of hours that began until then it may lack rows, as `keep.tables` says; None where the file does not.
+    `steady`: no TTL takes values of rows away that stay.
     """
 
     table: str
@@ -83,6 +84,7 @@ class TableFacts:
     projections: bool = False
     notes: tuple[str, ...] = ()
     aged: datetime | None = None
+    steady: bool = True
 
     def may_lack(self, unit: Unit) -> bool:
         """Returns whether some of the unit's rows may be deleted for their age: as `keep.tables` says, else

@@ -25,6 +25,7 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
             f"the lake has forgotten the bytes of {sum(counts):,} unparsed records of {len(counts):,} units: "
             "they are counted, and no file has them"
         )
+    yield from _frozen(facts)
     for table in facts.tables:
         yield from () if contents else table.notes
         if not table.expiring and table.aged is None:
@@ -33,6 +34,17 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
         if expired:
             missing = f"missing rows of {len(expired):,} slices are not reported"
             yield f"table {table.table}: {missing}, {_why(table)}"
+
+
+def _frozen(facts: VerifyFacts) -> Iterator[str]:
+    for table, rollup in facts.pipeline.rollups.items():
+        units = [status.unit for status in facts.statuses if table in status.frozen]
+        if units:
+            yield (
+                f"table {table}: {len(units):,} slices are frozen, from {units[0]} to {units[-1]}: rows of "
+                f"{rollup.source} that they are made from have expired, and the lake has forgotten the "
+                "files; their rows stay as they were made last"
+            )
 
 
 def _why(table: TableFacts) -> str:

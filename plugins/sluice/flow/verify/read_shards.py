@@ -66,6 +66,7 @@ def whole(parts: Sequence[TableFacts], ledger: Ledger) -> TableFacts:
         counted=_summed(part.counted for part in parts),
         projections=any(part.projections for part in parts),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        steady=all(part.steady for part in parts),
         aged=min((part.aged for part in parts if part.aged is not None), default=None),
     )
 

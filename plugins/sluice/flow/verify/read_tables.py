@@ -12,7 +12,7 @@ import pendulum
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.inspect_tables import keeps_values, read_table
 from sluice.clients.clickhouse.sql import Sql, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.counts import OWN
@@ -80,6 +80,7 @@ def read_target(
         counted=read_counts(client, pipeline, target, target_table, span.parameters),
         viewed=not ledger or view_stands(client, target_table),
         aged=pipeline.keep.began_before(target.table, pendulum.now("UTC")),
+        steady=keeps_values(client, target_table),
     )
 
 

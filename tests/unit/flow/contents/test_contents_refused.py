@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow import steps
-from sluice.flow.contents import compare, compare_tables, compare_views
+from sluice.flow.contents import compare_tables, compare_views
 from sluice.flow.contents.compare_tables import Comparing, TableContents
 from sluice.flow.contents.compare_views import ViewContents
 from sluice.flow.contents.report import ContentsReport
@@ -103,21 +103,6 @@ def test_a_damaged_hour_that_was_landed_again_meanwhile_has_moved(monkeypatch):
     monkeypatch.setattr(compare_tables, "read_manifests", lambda *_: now)
     contents = comparing(monkeypatch, {TEN: error, ELEVEN: error}).check(works())
     assert (contents.anomalies, contents.moved) == ([], [TEN, ELEVEN])
-
-
-def test_values_of_a_rollups_event_hour_are_repaired_once_that_hour_is_compared(monkeypatch):
-    """A row of such a rollup belongs to an event hour of all clusters, and to no unit that landed."""
-    hour = replace(works()[0], unit=Unit(ELEVEN.slice, ""))
-    monkeypatch.setattr(compare, "check_unit", lambda *_: SimpleNamespace(rows=0, anomalies=[]))
-    monkeypatch.setattr(compare, "stage_of", lambda *_: None)
-    monkeypatch.setattr(compare.Auditor, "_works", lambda *_: [hour])
-    monkeypatch.setattr(Comparing, "check", lambda *_: TableContents())
-    report = ContentsReport()
-    auditor = compare.Auditor(pipeline(), cast("Any", MemoryLake()), Repairs("ads"), lambda _: None)
-    auditor._rows(cast("Any", [None]), FOUND, report)
-    two = [Unit(TEN.slice, ""), hour.unit]
-    old = Verdict(tuple(opened(values(unit, PER_DAY), OPENED_AT) for unit in two))
-    assert compared(report.covered, report, old) == [(TEN.slice.id, PER_DAY)]
 
 
 def test_what_differs_again_is_open_once():

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from sluice.clients.clickhouse.sql import table
+from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
-from sluice.flow.load.rollups.decide import RollupFacts, changed, name_of
-from sluice.flow.load.rollups.select import of_hour, of_unit
+from sluice.flow.load.rollups.decide import RollupFacts, SourceUnit
+from sluice.flow.load.rollups.select import of_unit
+from sluice.flow.load.rollups.target import takes
 from sluice.flow.verify.current import lacking, targets_of
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import commit_of, is_fresh
+from sluice.state.rollup_commits import commit_of, is_settled
 from tests.support.landing_world import SPEC, START
 from tests.unit.flow.load.test_rollups_choices import landed
 
@@ -49,74 +52,78 @@ def test_a_unit_is_made_once_for_each_commit_of_its_source(folder):
     units = [unit(3), unit(2), unit(1), unit(0)]  # the source does not hold the last hour yet
 
     def made(mode: str, token: str) -> list[tuple[Unit, bool]]:
-        todo, skipped = RollupFacts(spec, source, ledger, mode, token).choose(units)
-        assert [r.unit for r in skipped] == [u for u in (unit(0),) if u not in {w.unit for w in todo}]
-        return [(work.unit, work.replaces) for work in todo]
+        facts = RollupFacts(spec, source, ledger, mode, token)
+        whole = {place: SourceUnit(source[place], 9, True, None) for place in facts.due(units)}
+        choice = facts.choose(units, whole)
+        made_now = {work.unit for work in choice.todo}
+        assert [r.unit for r in choice.skipped] == [u for u in (unit(0),) if u not in made_now]
+        return [(work.unit, work.replaces) for work in choice.todo]
 
     assert made("fill", "x") == [(unit(1), True), (unit(2), False)]
     assert made("reload", "x") == [(unit(0), True), (unit(1), True), (unit(2), False)]
     assert made("reload", "t") == [(unit(1), True), (unit(2), False)]
 
 
-def test_an_hour_is_made_again_when_any_of_its_commits_is_another(folder):
-    spec = rollup(folder, grain="hour", time="at")
-    source = {unit(n): row(unit(n), generation=n + 1) for n in range(3)}
-    hour, other = Unit(Slice(START), ""), Unit(Slice(START.add(hours=1)), "")
-    made = RollupFacts(spec, source, {}, "fill", "")
-    [first] = made.hour_works({hour: {unit(0): 4, unit(1): 5}})
-    assert (first.landed, first.types) == (9, (name_of(source[unit(0)]), name_of(source[unit(1)])))
-    ledger = {hour: row(hour, manifest=first.manifest, types=first.types), other: row(other)}
-    again = replace(made, ledger=ledger)
-    assert again.hour_works({hour: {unit(1): 5, unit(0): 4}}) == []
-    assert again.hours_naming([unit(1), unit(2)]) == {hour}
-    # A unit more, a unit less, another commit of one, and one that is not committed: its rows do not count.
-    assert [w.types for w in again.hour_works({hour: {unit(0): 4, unit(1): 5, unit(2): 1}})]
-    assert [w.types for w in again.hour_works({hour: {unit(1): 5}})] == [(name_of(source[unit(1)]),)]
-    assert [w.landed for w in again.hour_works({hour: {}})] == [0]
-    newer = replace(again, source={**source, unit(1): row(unit(1), generation=8)})
-    assert len(newer.hour_works({hour: {unit(0): 4, unit(1): 5}})) == 1
-    half = replace(again, source={unit(0): source[unit(0)]})
-    assert [(w.types, w.landed) for w in half.hour_works({hour: {unit(0): 4, unit(1): 5}})] == [
-        ((name_of(source[unit(0)]),), 4)
-    ]
-
-
-def test_what_was_read_counts_only_if_its_commits_still_stand(folder):
-    spec = rollup(folder, grain="hour", time="at")
-    source = {unit(n): row(unit(n)) for n in range(2)}
-    made = RollupFacts(spec, source, {}, "fill", "")
-    works = [*made.hour_works({Unit(Slice(START), ""): {unit(0): 1}}), *made.choose([unit(1)])[0]]
-    assert changed(spec, works, source) == []
-    assert changed(spec, works, {unit(1): source[unit(1)]}) == [works[0].unit]
-    assert changed(spec, works, {**source, unit(1): row(unit(1), generation=4)}) == [unit(1)]
-
-
-def test_a_rollup_is_fresh_when_it_is_on_every_shard(folder):
+def test_a_rollup_is_settled_when_it_is_on_every_shard(folder):
     spec = rollup(folder)
     one, two = row(unit(0), generation=3), row(unit(0), generation=7)
     source = replace(one, shares=(("a", one), ("b", two)))
     made = {s: row(unit(0), manifest=commit_of(spec, c)) for s, c in source.shares}
-    assert is_fresh(spec, row(unit(0), shares=tuple(made.items())), source)
-    assert not is_fresh(spec, row(unit(0), shares=(("a", made["a"]), ("b", made["a"]))), source)
-    assert not is_fresh(spec, row(unit(0), shares=(("a", made["a"]), ("b", None))), source)
+    assert is_settled(spec, row(unit(0), shares=tuple(made.items())), source)
+    assert not is_settled(spec, row(unit(0), shares=(("a", made["a"]), ("b", made["a"]))), source)
+    assert not is_settled(spec, row(unit(0), shares=(("a", made["a"]), ("b", None))), source)
 
 
-def test_another_select_is_another_commit(folder):
+def test_another_select_or_source_is_another_commit(folder):
     first = commit_of(rollup(folder), row(unit(0)))
+    assert commit_of(rollup(folder, **{"from": "db.view"}), row(unit(0))) != first
     (folder / "sql" / "r.sql").write_text("SELECT user, count() + 1 AS n FROM {source} GROUP BY user")
     assert commit_of(rollup(folder), row(unit(0))) != first
 
 
 def test_a_unit_reads_its_own_rows_only(folder):
-    start = int(START.timestamp())
-    own = f"_slice = toDateTime({start}, 'UTC') AND _cluster = 'd\\'c'"
-    assert f"FROM (SELECT * FROM `db`.`click` WHERE {own}) GROUP BY" in of_unit(
-        rollup(folder), unit(0, "d'c")
-    )
-    spec = rollup(folder, grain="hour", time="at")
-    text = of_hour(spec, Unit(Slice(START), ""), [unit(0), unit(1)])
-    assert f"(toDateTime({start}, 'UTC'), 'dc1'), (toDateTime({start + 3600}, 'UTC'), 'dc1'))" in text
-    assert f"toStartOfHour(`at`) = toDateTime({start}, 'UTC')" in text
+    own = f"_slice = toDateTime({int(START.timestamp())}, 'UTC') AND _cluster = 'd\\'c'"
+    text = of_unit(rollup(folder), unit(0, "d'c"), table("db.click"))
+    assert f"FROM (SELECT * FROM `db`.`click` WHERE {own}) GROUP BY" in text
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "same"),
+    [
+        ("UInt8", "UInt8", True),
+        ("UInt16", "UInt8", False),
+        ("Bool", "UInt8", False),
+        ("Nullable(UInt8)", "UInt8", True),
+        ("Nullable(UInt8)", "Nullable(UInt8)", True),
+        ("UInt8", "Nullable(UInt8)", False),
+        ("LowCardinality(String)", "String", True),
+        ("String", "LowCardinality(String)", True),
+        ("LowCardinality(Nullable(String))", "String", True),
+        ("String", "LowCardinality(Nullable(String))", False),
+        ("DateTime('UTC')", "DateTime", True),
+        ("DateTime('UTC')", "DateTime('Asia/Tokyo')", True),
+        ("DateTime64(3, 'UTC')", "DateTime64(3)", True),
+        ("DateTime64(3, 'UTC')", "DateTime64(6, 'UTC')", False),
+        ("DateTime('UTC')", "DateTime64(0, 'UTC')", False),
+        ("Date", "Date32", False),
+        ("Decimal(9, 2)", "Decimal(9, 3)", False),
+        ("SimpleAggregateFunction(max, UInt16)", "UInt16", True),
+        ("SimpleAggregateFunction(max, UInt16)", "UInt32", False),
+        ("AggregateFunction(uniq, String)", "AggregateFunction(uniq, String)", True),
+        ("AggregateFunction(uniq, String)", "AggregateFunction(uniq, UInt8)", False),
+        ("Array(Nullable(UInt8))", "Array(UInt8)", True),
+        ("Array(UInt8)", "Array(Nullable(UInt8))", False),
+        ("Map(LowCardinality(String), UInt8)", "Map(String, UInt8)", True),
+        ("Map(String, UInt16)", "Map(String, UInt8)", False),
+        ("Tuple(a UInt8, b String)", "Tuple(a UInt8, b LowCardinality(String))", True),
+        ("Tuple(a UInt8, b UInt8)", "Tuple(b UInt8, a UInt8)", False),
+        ("Tuple(a UInt8, b UInt8)", "Tuple(UInt8, UInt8)", False),
+        ("Tuple(UInt8, UInt8)", "Tuple(UInt8)", False),
+        ("Nullable(UInt8)", "Nullable(Nothing)", False),
+    ],
+)
+def test_a_column_takes_values_of_its_own_type(column, given, same):
+    assert takes(parse(column), parse(given)) is same
 
 
 def pipeline(folder: Path, **rollups: object) -> Pipeline:
@@ -125,7 +132,7 @@ def pipeline(folder: Path, **rollups: object) -> Pipeline:
 
 def test_rollups_are_targets_after_their_sources(folder):
     known = {"from": "db.click", "sql": "sql/r.sql"}
-    made = pipeline(folder, **{"db.one": known, "db.two": {**known, "from": "db.one"}})
+    made = pipeline(folder, **{"db.one": known, "db.two": known})
     assert [t.table for t in made.targets] == ["db.click", "db.one", "db.two"]
     assert made.routed(made.targets[1], ["click"]) == ()
     tables = {"db.click": row(unit(0))}
@@ -138,23 +145,16 @@ def test_rollups_are_targets_after_their_sources(folder):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"from": "db.other"}, "a table above it"),
+        ({"from": "db.other"}, "a table of events or counts, not db.other"),
+        ({"from": "db.one"}, "a table of events or counts, not db.one"),
         ({"sql": "sql/none.sql"}, "cannot be read"),
-        ({"grain": "hour"}, "needs `time`"),
-        ({"time": "at"}, "needs `time`"),
         ({"select": "SELECT 1"}, "expected"),
-        ({"grain": "day"}, "grain"),
+        ({"grain": "hour"}, "grain"),
     ],
 )
 def test_a_wrong_rollup_is_refused(folder, given, says):
     with pytest.raises(ValueError, match=says):
         pipeline(folder, **{"db.one": {"from": "db.click", "sql": "sql/r.sql", **given}})
-
-
-def test_no_rollup_is_made_from_event_hours(folder):
-    hours = {"from": "db.click", "sql": "sql/r.sql", "grain": "hour", "time": "at"}
-    with pytest.raises(ValueError, match="belong to no slice"):
-        pipeline(folder, **{"db.one": hours, "db.two": {"from": "db.one", "sql": "sql/r.sql"}})
 
 
 def test_a_select_has_to_read_its_source(folder):

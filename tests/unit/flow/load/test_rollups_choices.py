@@ -1,4 +1,4 @@
-"""Which units and hours of a rollup are made of which commits, field by field."""
+"""Which units of a rollup are made of which commits, and out of what, field by field."""
 
 from __future__ import annotations
 
@@ -11,21 +11,29 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
-from sluice.flow.load.rollups.decide import RollupFacts, changed, name_of
+from sluice.config.target import Target
+from sluice.errors import TargetRefused
+from sluice.flow.load.rollups.decide import (
+    Input,
+    RollupChoice,
+    RollupFacts,
+    SourceUnit,
+    changed,
+    refuse_event_hours,
+)
 from sluice.flow.load.work import LoadWork
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import is_fresh, is_hour
+from sluice.state.rollup_commits import frozen_commit, is_frozen, is_settled, made_of, manifests_in
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import SPEC, START
 
 SELECT = "SELECT n FROM {source}"
-ROLLUP = Rollup.model_construct(source="db.click", sql="r.sql", grain="slice", time=None, select=SELECT)
-HOURLY = ROLLUP.model_copy(update={"grain": "hour", "time": "at"})
-DIGEST = hashlib.sha256(b"slice None SELECT n FROM {source}").hexdigest()[:8]
-HOUR_DIGEST = hashlib.sha256(b"hour at SELECT n FROM {source}").hexdigest()[:8]
+ROLLUP = Rollup.model_construct(source="db.click", sql="r.sql", select=SELECT)
+DIGEST = hashlib.sha256(b"('db.click', 'SELECT n FROM {source}')").hexdigest()[:8]
+OTHER_DIGEST = ROLLUP.model_copy(update={"source": "db.view"}).digest
 PIPELINE = Pipeline.model_validate(SPEC)
 
 
@@ -60,15 +68,28 @@ def made(
     return RollupFacts(rollup, SOURCE, ledger or {}, mode, token, **more)
 
 
+def choose(facts: RollupFacts, units: list[Unit], **known: Any) -> RollupChoice:
+    """Chooses among units whose sources are as `known` says, and otherwise whole."""
+    due = facts.due(units)
+    whole = {"counted": 7, "steady": True, "work": None, **known}
+    return facts.choose(units, {place: SourceUnit(SOURCE[place], **whole) for place in due})
+
+
 def test_a_units_work_is_its_sources_commit_and_rows():
-    todo, skipped = made(sharding="s1 of s1").choose([unit(1), unit(0, "dc2"), unit(0), unit(9)])
-    assert skipped == []
-    assert todo == [
-        LoadWork(unit(0), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
-        LoadWork(unit(0, "dc2"), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
-        LoadWork(unit(1), f"1-a@2#{DIGEST}", (), (), 7, False, "s1 of s1"),
-    ]
-    assert made().choose([unit(0)])[0][0].sharding == ""
+    choice = choose(made(sharding="s1 of s1"), [unit(1), unit(0, "dc2"), unit(0), unit(9)])
+    assert choice == RollupChoice(
+        todo=[
+            LoadWork(unit(0), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
+            LoadWork(unit(0, "dc2"), f"1-a@1#{DIGEST}", (), (), 7, False, "s1 of s1"),
+            LoadWork(unit(1), f"1-a@2#{DIGEST}", (), (), 7, False, "s1 of s1"),
+        ],
+        frozen=[],
+        skipped=[],
+    )
+    assert choose(made(), [unit(0)]).todo[0].sharding == ""
+
+
+FROZEN = f"1-a@0#{DIGEST} frozen for 1-a@1#{DIGEST}"
 
 
 @pytest.mark.parametrize(
@@ -76,83 +97,92 @@ def test_a_units_work_is_its_sources_commit_and_rows():
     [
         ({"manifest": f"1-a@1#{DIGEST}"}, "fill", False),
         ({"manifest": f"1-a@2#{DIGEST}"}, "fill", True),
-        ({"manifest": f"1-a@1#{HOUR_DIGEST}"}, "fill", True),
+        ({"manifest": f"1-a@1#{OTHER_DIGEST}"}, "fill", True),
         ({"manifest": f"1-a@1#{DIGEST}", "sharding": "s1 of s1"}, "fill", True),
         ({"manifest": f"1-a@1#{DIGEST}", "token": "t"}, "reload", False),
+        ({"manifest": f"1-a@1#{DIGEST}", "token": "t"}, "repair", False),
         ({"manifest": f"1-a@1#{DIGEST}", "token": "u"}, "reload", True),
+        ({"manifest": f"1-a@1#{DIGEST}", "token": "u"}, "repair", True),
+        ({"manifest": FROZEN}, "fill", False),
+        ({"manifest": FROZEN, "token": "u"}, "reload", True),
+        ({"manifest": FROZEN.replace("1-a@1", "1-a@2")}, "fill", True),
     ],
 )
 def test_what_the_rollups_own_ledger_holds_decides(held, mode, makes):
     known = row(unit(0), **held)
-    todo, skipped = made(ledger={unit(0): known}, mode=mode, token="t").choose([unit(0)])
-    assert [work.replaces for work in todo] == [True] * makes
-    assert skipped == [known] * (not makes)
+    choice = choose(made(ledger={unit(0): known}, mode=mode, token="t"), [unit(0)])
+    assert [work.replaces for work in choice.todo] == [True] * makes
+    assert choice.skipped == [known] * (not makes)
 
 
-HOUR = Unit(Slice(START), "")
-NEXT = Unit(Slice(START.add(hours=1)), "")
-NAMES = ("2026-01-01T00Z/dc1@1:1-a", "2026-01-01T01Z/dc1@2:1-a")
+WORK = LoadWork(unit(0), "1-a", (), (), 9, True)
 
 
-def test_a_commit_as_an_hour_names_it():
-    assert name_of(SOURCE[unit(1)]) == "2026-01-01T01Z/dc1@2:1-a"
-    assert is_hour(HOUR) and not is_hour(unit(0))
+@pytest.mark.parametrize(
+    ("known", "gives"),
+    [
+        ({"counted": 7, "work": WORK}, Input.TABLE),
+        ({"counted": 7, "work": None}, Input.TABLE),
+        ({"counted": 6, "work": WORK}, Input.LAKE),
+        ({"counted": 8, "work": WORK}, Input.LAKE),
+        ({"counted": 7, "steady": False, "work": WORK}, Input.LAKE),
+        ({"counted": 6, "work": None}, Input.NONE),
+        ({"counted": 7, "steady": False, "work": None}, Input.NONE),
+        ({"counted": 6, "work": replace(WORK, manifest="2-b")}, Input.WAITS),
+        ({"counted": 6, "work": replace(WORK, types=("view",))}, Input.WAITS),
+        ({"counted": 6, "work": replace(WORK, sharding="s1 of s1")}, Input.WAITS),
+    ],
+)
+def test_what_a_unit_is_made_from(known, gives):
+    assert SourceUnit(row(unit(0)), **{"steady": True, **known}).input is gives
+    held = row(unit(0), manifest=f"1-a@0#{DIGEST}", rows=4, rules="r")
+    choice = choose(made(ledger={unit(0): held}), [unit(0)], **known)
+    assert [work.source for work in choice.todo] == {Input.TABLE: [None], Input.LAKE: [WORK]}.get(gives, [])
+    assert choice.skipped == [held] * (gives is Input.WAITS)
+    frozen = LoadWork(unit(0), FROZEN, (), (), 4, True, rules="r", frozen=True)
+    assert choice.frozen == [frozen] * (gives is Input.NONE)
 
 
-def test_an_hours_work_names_the_commits_of_its_units():
-    works = made(HOURLY, sharding="s").hour_works(
-        {NEXT: {unit(0): 2}, HOUR: {unit(1): 5, unit(0): 4, unit(9): 8}}
-    )
-    parts = [NAMES, NAMES[:1]]
-    digests = [hashlib.sha256(" ".join(names).encode()).hexdigest()[:16] for names in parts]
-    assert works == [
-        LoadWork(HOUR, f"{digests[0]}#{HOUR_DIGEST}", parts[0], (), 9, True, "s"),
-        LoadWork(NEXT, f"{digests[1]}#{HOUR_DIGEST}", parts[1], (), 2, True, "s"),
-    ]
-
-
-def test_an_hour_that_holds_the_same_commits_is_made_only_by_a_reload():
-    [work] = made(HOURLY).hour_works({HOUR: {unit(0): 4}})
-    held = {HOUR: row(HOUR, manifest=work.manifest, types=work.types, token="t")}
-    assert made(HOURLY, held).hour_works({HOUR: {unit(0): 4}}) == []
-    assert made(HOURLY, held, "reload", "t").hour_works({HOUR: {unit(0): 4}}) == []
-    [again] = made(HOURLY, held, "reload", "u").hour_works({HOUR: {unit(0): 4}})
-    assert again == work and work.replaces
-    assert made(HOURLY, held, sharding="s").hour_works({HOUR: {unit(0): 4}}) != []
-
-
-def test_hours_are_found_by_the_units_that_they_were_made_of():
-    held = {
-        HOUR: row(HOUR, types=NAMES),
-        NEXT: row(NEXT, types=("2026-01-01T01Z/dc1@1:0-z",)),
-        unit(5): row(unit(5), types=("click",)),
-    }
-    assert made(HOURLY, held).hours_naming([unit(1)]) == {HOUR, NEXT}
-    assert made(HOURLY, held).hours_naming([unit(0)]) == {HOUR}
-    assert made(HOURLY, held).hours_naming([unit(1, "dc2"), unit(2)]) == set()
-    assert made(HOURLY, held).hours_naming([]) == set()
+def test_what_stays_frozen_names_the_commit_of_its_rows():
+    old = row(unit(0), manifest=FROZEN)
+    assert frozen_commit(old, "2-b@3#x") == f"1-a@0#{DIGEST} frozen for 2-b@3#x"
+    assert frozen_commit(None, "2-b@3#x") == " frozen for 2-b@3#x"
+    assert (made_of(FROZEN), made_of(f"1-a@1#{DIGEST}")) == (f"1-a@0#{DIGEST}", f"1-a@1#{DIGEST}")
+    assert manifests_in(row(unit(0), manifest=f"0-z@0#{DIGEST} frozen for 1-a@1#{DIGEST}")) == {"0-z"}
+    assert is_frozen(old) and not is_frozen(row(unit(0)))
+    assert is_frozen(row(unit(0), shares=(("a", row(unit(0))), ("b", old))))
 
 
 def test_what_has_changed_since_it_was_chosen():
-    works = [
-        *made().choose([unit(0), unit(1)])[0],
-        *made(HOURLY).hour_works({HOUR: {unit(0): 1, unit(1): 1}}),
-    ]
+    works = choose(made(), [unit(0), unit(1)]).todo
     assert changed(ROLLUP, works, SOURCE) == []
     newer = {**SOURCE, unit(0): row(unit(0), generation=8)}
-    assert changed(ROLLUP, works, newer) == [unit(0), HOUR]
+    assert changed(ROLLUP, works, newer) == [unit(0)]
     gone = {place: one for place, one in SOURCE.items() if place != unit(1)}
-    assert changed(ROLLUP, works, gone) == [unit(1), HOUR]
-    assert changed(HOURLY, works[:1], SOURCE) == [unit(0)]
-    assert changed(ROLLUP, [LoadWork(HOUR, "", (), (), 0, False)], {}) == []
+    assert changed(ROLLUP, works, gone) == [unit(1)]
+    assert changed(ROLLUP.model_copy(update={"select": "SELECT 1"}), works[:1], SOURCE) == [unit(0)]
+
+
+def test_rows_of_event_hours_are_refused():
+    target = Target(table="db.sums", rollup=ROLLUP)
+    refuse_event_hours(target, SOURCE)
+    with pytest.raises(TargetRefused, match="rows of event hours over all slices"):
+        refuse_event_hours(target, {unit(0, ""): row(unit(0, ""))})
 
 
 @pytest.mark.parametrize(
     ("held", "fresh"),
-    [(f"1-a@3#{DIGEST}", True), (f"1-a@2#{DIGEST}", False), (f"0-z@3#{DIGEST}", False), ("1-a", False)],
+    [
+        (f"1-a@3#{DIGEST}", True),
+        (f"1-a@2#{DIGEST}", False),
+        (f"0-z@3#{DIGEST}", False),
+        ("1-a", False),
+        (f"0-z@3#{DIGEST} frozen for 1-a@3#{DIGEST}", True),
+        (f"1-a@3#{DIGEST} frozen for 1-a@4#{DIGEST}", False),
+    ],
 )
-def test_a_rollup_is_fresh_when_it_is_of_the_sources_commit(held, fresh):
-    assert is_fresh(ROLLUP, row(unit(0), manifest=held), row(unit(0))) is fresh
+def test_a_rollup_is_settled_when_it_is_of_the_sources_commit(held, fresh):
+    assert is_settled(ROLLUP, row(unit(0), manifest=held), row(unit(0))) is fresh
 
 
 SHARED = row(unit(0), shares=(("a", row(unit(0), 1)), ("b", row(unit(0), 2))))
@@ -171,5 +201,5 @@ MINE = {"a": row(unit(0), manifest=f"1-a@1#{DIGEST}"), "b": row(unit(0), manifes
         (replace(SHARED, shares=SHARED.shares[:1]), MINE, True),
     ],
 )
-def test_on_shards_it_is_fresh_where_it_is_on_each(source, mine, fresh):
-    assert is_fresh(ROLLUP, row(unit(0), shares=tuple(mine.items())), source) is fresh
+def test_on_shards_it_is_settled_where_it_is_on_each(source, mine, fresh):
+    assert is_settled(ROLLUP, row(unit(0), shares=tuple(mine.items())), source) is fresh

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
-from sluice.config.rollups import Rollup
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_tables import cover
 from sluice.flow.verify.check_views import check_views
 from sluice.flow.verify.facts import VerifyFacts, ViewTableSums
 from sluice.flow.verify.repairs import Repairs
@@ -116,26 +113,6 @@ def test_rows_of_a_views_table_that_nothing_covers(unit, name, projections, comm
     # The source's own rows are told of where they are, and what is committed is covered.
     assert views(fed, rows={**CLICKS.rows, unit: {"": 1}}) == []
     assert views(fed, ledger={**CLICKS.ledger, unit: CLICKS.ledger[TEN]}) == []
-
-
-def test_rows_of_an_event_hour_that_no_load_has_committed():
-    """Their load may have been stopped: the fill that makes the hour comes first."""
-    by_hour = Rollup.model_construct(
-        source="e.clicks", sql="r.sql", grain="hour", time="at", select="SELECT 1"
-    )
-    pipeline = FACTS.pipeline.model_copy(update={"rollups": {"e.by_hour": by_hour}})
-    hour = replace(NINE, cluster="")
-    command, advice = cover(replace(FACTS, pipeline=pipeline), hour, "e.by_hour", False, Repairs("ads"))
-    assert command == FILL_NINE
-    assert advice.endswith(
-        "another program wrote them: DELETE FROM `e`.`by_hour` WHERE _slice = 1795165200 AND _cluster = ''"
-    )
-    assert cover(FACTS, hour, "e.by_hour", False, Repairs("ads"))[0] == ""
-    facts = replace(FACTS, pipeline=pipeline, now=START)
-    seven = Unit(Slice(START.subtract(hours=3), timedelta(days=1)), "")
-    for now, repair in ((START.add(days=1), "T00:00Z --to 2026-11-21T00:00Z"), (START, "")):
-        command, advice = cover(replace(facts, now=now), seven, "e.by_hour", False, Repairs("ads"))
-        assert repair in command and bool(command) == bool(repair) and "DELETE FROM" in advice
 
 
 @pytest.mark.parametrize(

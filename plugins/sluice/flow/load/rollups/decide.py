@@ -1,26 +1,66 @@
-"""Which units of a rollup have to be made: those whose source was committed anew since. Pure.
+"""Which units of a rollup are made, and out of what. Pure.
 
-By event hour (`grain: hour`) an hour's unit has no cluster: its rows come from several slices, and its ledger
-row names their commits in `types`. Each unit of the source has a ledger row of 0 rows besides: it says that
-every hour which its commit touches has been made, so that a slice is judged alike with both grains.
+A unit's rows are made where its source was committed anew since, and only of all the rows that the source's
+commit has: of those in the source table while they are all there, else of the lake's files. Where neither has
+them, the unit is frozen: its rows stay as they are.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from sluice.config.rollups import Rollup
-from sluice.flow.load.work import LoadWork, done
-from sluice.plan.modes import Mode
+from sluice.config.target import Target
+from sluice.errors import TargetRefused
+from sluice.flow.load.work import LoadWork
+from sluice.plan.modes import LOADS_AGAIN, Mode
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import commit_of, is_hour
+from sluice.state.rollup_commits import commit_of, frozen_commit, settles
 
 LedgerRows = Mapping[Unit, LedgerRow]
-Choice = tuple[list[LoadWork], list[LedgerRow]]
-"""What is to be made, and the ledger's rows of what is skipped."""
+
+
+class Input(StrEnum):
+    TABLE = "the source table's rows"
+    LAKE = "the lake's files"
+    NONE = "nothing has all of its rows any more"
+    WAITS = "its source is to be loaded first"
+
+
+@dataclass(frozen=True)
+class SourceUnit:
+    """One unit in the source table: its commit, how many of its rows are there now, and how a load would make
+    them of the lake's files, None where the lake has forgotten these.
+
+    `steady`: no TTL of columns takes values away.
+    """
+
+    row: LedgerRow
+    counted: int
+    steady: bool
+    work: LoadWork | None
+
+    @property
+    def input(self) -> Input:
+        if self.steady and self.counted == self.row.rows:
+            return Input.TABLE
+        if self.work is None:
+            return Input.NONE
+        row, work = self.row, self.work
+        same = (row.manifest, row.types, row.sharding) == (work.manifest, work.types, work.sharding)
+        return Input.LAKE if same else Input.WAITS
+
+
+@dataclass(frozen=True)
+class RollupChoice:
+    """`todo` is made, `frozen` only noted in the ledger; `skipped` are the ledger's rows of the rest."""
+
+    todo: list[LoadWork]
+    frozen: list[LoadWork]
+    skipped: list[LedgerRow]
 
 
 @dataclass(frozen=True)
@@ -34,59 +74,75 @@ class RollupFacts:
     token: str
     sharding: str = ""
 
-    def choose(self, units: Iterable[Unit]) -> Choice:
-        """In the units' order. A unit that the source does not hold waits for it."""
-        todo, skipped = [], []
+    def due(self, units: Iterable[Unit]) -> list[Unit]:
+        """Returns those whose rows are of another commit, in their order. A unit that the source does not
+        hold waits for it."""
+        return [unit for unit in sorted(units) if unit in self.source and not self._done(unit)]
+
+    def choose(self, units: Iterable[Unit], source_units: Mapping[Unit, SourceUnit]) -> RollupChoice:
+        """`source_units` has those that are due."""
+        choice = RollupChoice([], [], [])
         for unit in sorted(unit for unit in units if unit in self.source):
-            commit = self.source[unit]
-            work = self._work(unit, commit_of(self.rollup, commit), (), commit.rows)
-            row = self.ledger.get(unit)
-            if row is not None and done(work, row, self.mode, self.token):
-                skipped.append(row)
+            row, source = self.ledger.get(unit), source_units.get(unit)
+            if source is None or source.input is Input.WAITS:
+                choice.skipped.extend([row] if row else [])
+            elif source.input is Input.NONE:
+                choice.frozen.append(self._frozen(unit))
             else:
-                todo.append(work)
-        return todo, skipped
+                files = source.work if source.input is Input.LAKE else None
+                choice.todo.append(replace(self._work(unit), source=files))
+        return choice
 
-    def hours_naming(self, units: Iterable[Unit]) -> set[Unit]:
-        """Returns the event hours that were made of a commit of these units."""
-        names = {str(unit) for unit in units}
-        return {
-            hour for hour, row in self.ledger.items() if names & {name.split("@")[0] for name in row.types}
-        }
+    def _done(self, unit: Unit) -> bool:
+        row = self.ledger.get(unit)
+        if row is None or row.sharding != self.sharding or not settles(row.manifest, self._commit(unit)):
+            return False
+        return self.mode not in LOADS_AGAIN or (self.token != "" and row.token == self.token)
 
-    def hour_works(self, hours: Mapping[Unit, Mapping[Unit, int]]) -> list[LoadWork]:
-        """Returns those of `hours` that were made of other commits: by hour the rows of each unit in it
-        now."""
-        works = []
-        for hour, rows in sorted(hours.items(), key=lambda item: item[0]):
-            parts = tuple(sorted(name_of(self.source[unit]) for unit in rows if unit in self.source))
-            digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
-            landed = sum(count for unit, count in rows.items() if unit in self.source)
-            hour_work = self._work(hour, f"{digest}#{self.rollup.digest}", parts, landed)
-            # Revoked also before its first load: that row finds an hour whose load was stopped.
-            work = replace(hour_work, replaces=True)
-            if not done(work, self.ledger.get(hour), self.mode, self.token):
-                works.append(work)
-        return works
+    def _commit(self, unit: Unit) -> str:
+        return commit_of(self.rollup, self.source[unit])
 
-    def _work(self, unit: Unit, manifest: str, types: tuple[str, ...], landed: int) -> LoadWork:
-        return LoadWork(unit, manifest, types, (), landed, unit in self.ledger, self.sharding)
+    def _work(self, unit: Unit) -> LoadWork:
+        landed, replaces = self.source[unit].rows, unit in self.ledger
+        return LoadWork(unit, self._commit(unit), (), (), landed, replaces, self.sharding)
+
+    def _frozen(self, unit: Unit) -> LoadWork:
+        """Its rows are those that the ledger has. Of a load that was stopped it has none."""
+        row = self.ledger.get(unit)
+        manifest, rules = frozen_commit(row, self._commit(unit)), row.rules if row else ""
+        rows = row.rows if row else 0
+        return replace(self._work(unit), manifest=manifest, landed=rows, rules=rules, frozen=True)
 
 
-def name_of(row: LedgerRow) -> str:
-    """Returns a source's commit in the `types` of an hour."""
-    return f"{row.unit}@{row.generation}:{row.manifest}"
+def refuse_event_hours(target: Target, ledger: LedgerRows) -> None:
+    """Raises TargetRefused for a table with rows of event hours over all slices, which an earlier version
+    made: they would stay beside those of the slices."""
+    if any(not unit.cluster for unit in ledger):
+        raise TargetRefused(
+            target.table,
+            "it has rows of event hours over all slices (their `_cluster` is empty), as an earlier version "
+            "made them, and rows of slices beside them would double all sums",
+            "name another table under `rollups`, or DROP and CREATE this one",
+        )
+
+
+def frozen_line(target: Target, works: Sequence[LoadWork]) -> str:
+    """Says what is frozen now. A load says it once: the ledger has it then."""
+    source = target.rollup.source if target.rollup else ""
+    units = [work.unit for work in works]
+    rows = sum(work.landed for work in works)
+    stay = f"their {rows:,} rows stay as they are" if rows else "they get no rows"
+    which = str(units[0]) if len(units) == 1 else f"{units[0]} to {units[-1]}"
+    return (
+        f"{target.table}: frozen: {len(units):,} slices ({which}): rows of {source} that they are made from "
+        f"have expired there, and the lake has forgotten the files: {stay}"
+    )
 
 
 def changed(rollup: Rollup, works: Sequence[LoadWork], source: LedgerRows) -> list[Unit]:
     """Returns the units whose source is not committed any more as it was when they were chosen."""
-    names = {name_of(row) for row in source.values()}
     return [
         work.unit
         for work in works
-        if (not set(work.types) <= names if is_hour(work.unit) else not _stands(rollup, work, source))
+        if work.unit not in source or commit_of(rollup, source[work.unit]) != work.manifest
     ]
-
-
-def _stands(rollup: Rollup, work: LoadWork, source: LedgerRows) -> bool:
-    return work.unit in source and commit_of(rollup, source[work.unit]) == work.manifest

@@ -1,45 +1,55 @@
-"""From the source's committed rows to the attempt's own table."""
+"""From all of the rows of a unit in the source to the attempt's own table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluice.clients.clickhouse.errors import THROWN, ServerError
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.config.rollups import Rollup
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.load.failing_defaults import Failing
-from sluice.flow.load.rollups.decide import LedgerRows, changed
-from sluice.flow.load.rollups.select import instant, of_hour, of_unit
+from sluice.flow.load.protocol import create_fence
+from sluice.flow.load.rollups.decide import changed
+from sluice.flow.load.rollups.select import instant, of_unit
+from sluice.flow.load.rollups.source import RollupSource
+from sluice.flow.load.rollups.target import check_rollup
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import UnitCounts
-from sluice.slices import Slice, Unit
-from sluice.state.rollup_commits import is_hour
+from sluice.slices import Unit
 
 # A replica that has just taken over may lack rows of the source that a quorum has.
 _SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"
-_MISFIT = "a value does not fit its column"
 
 
 @dataclass(frozen=True)
 class RollupStaging(Staging):
-    """`source` reads what the ledger holds of the source now.
+    """`lake_rows` stage the source's rows of the units whose work says so. `shuffled`: the SELECT reads its
+    rows in an order that chance decides.
 
-    A load revokes a unit before it touches its rows: the same commit before and after the SELECT means that
-    they were not changed in between.
+    A load revokes a unit before it touches its rows: the same commit before and after the SELECT, and as many
+    rows as it has, mean that the SELECT has read all of them.
     """
 
     rollup: Rollup
-    source: Callable[[], LedgerRows]
+    source: RollupSource
+    lake_rows: tuple[Staging, ...] = ()
+    shuffled: bool = False
+
+    @property
+    def tables(self) -> tuple[Sql, ...]:
+        own = super().tables
+        return (
+            *(name for part in self.lake_rows for name in (part.writer.attempt.fence, *part.tables)),
+            *own,
+        )
 
     def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
         """Its rows are no events: none is left out as `failing`."""
+        staged = self._stage_lake_rows()
+        settings = Sql(_SEQUENTIAL if self.target_table.replicated or self.source.replicated else "")
         for work in self.works:
-            select = self._select(work)
-            if select is None:
-                continue
+            rows = staged.get(work.unit, table(self.rollup.source))
             sql = render(
                 "rollups/stage",
                 staging=self.writer.attempt.staging,
@@ -47,65 +57,52 @@ class RollupStaging(Staging):
                 values=listed(self.filling.values),
                 slice=instant(work.unit),
                 cluster=literal(work.unit.cluster),
-                misfit=self.filling.misfit,
-                says=literal(_MISFIT),
-                **self._rows(select),
+                select=of_unit(self.rollup, work.unit, rows, self.shuffled),
+                settings=settings,
             )
-            try:
-                self.writer.run("stage", sql)
-            except ServerError as error:
-                if error.code != THROWN or _MISFIT not in error.reason:
-                    raise
-                raise self._refused(work, select, error) from error
+            self.writer.run("stage", sql)
 
-    def _rows(self, select: Sql) -> dict[str, Sql]:
-        columns = [
-            Sql(f"sluice_given.{identifier(name)} AS g{n}") for n, name in enumerate(self.filling.columns)
-        ]  # qualified: a column may be named like an alias
-        return {
-            "named": listed([*(f"g{n}" for n in range(len(columns))), *self.filling.named]),
-            "given": listed(columns),
-            "select": select,
-            "settings": Sql(_SEQUENTIAL if self.target_table.replicated else ""),
-        }
+    def _stage_lake_rows(self) -> dict[Unit, Sql]:
+        """Returns the tables that have the source's rows of units, out of the lake.
 
-    def _refused(self, work: LoadWork, select: Sql, error: ServerError) -> Exception:
-        """Returns the error that names the column; the server's own error where the value is gone."""
-        sql = render(
-            "rollups/find_misfit",
-            column=self.filling.first("column"),
-            type=self.filling.first("type"),
-            misfit=self.filling.misfit,
-            **self._rows(select),
-        )
-        rows = self.writer.rows(sql)
-        if not rows:
-            return error
-        [(column, kind)] = rows
-        return TargetRefused(
-            self.target_table.table,
-            f"column {column} has type {kind}, which a value that its SELECT gives of slice {work.unit} does "
-            "not fit",
-            f"correct {self.rollup.sql}, or give the column a type that takes it",
-        )
+        Raises Conservation where the files do not give what landed, and TargetRefused where they do not give
+        the rows that the source's commit had.
+        """
+        landed, tables = {work.unit: work.landed for work in self.works}, {}
+        for part in self.lake_rows:
+            create_fence(part.writer, part.works)
+            part.stage()
+            counted, _ = part.review()
+            for work in part.works:
+                self._expect(work.unit, landed[work.unit], counted.get(work.unit, 0))
+                tables[work.unit] = part.writer.attempt.staging
+        return tables
 
-    def _select(self, work: LoadWork) -> Sql | None:
-        """Returns None where the unit has no rows of its own: by event hour its rows are the hours'."""
-        if self.rollup.grain == "slice":
-            return of_unit(self.rollup, work.unit)
-        if not is_hour(work.unit) or not work.types:
-            return None
-        return of_hour(self.rollup, work.unit, [self._named(name) for name in work.types])
-
-    def _named(self, name: str) -> Unit:
-        slice_id, _, cluster = name.split("@")[0].partition("/")
-        return Unit(Slice.from_id(slice_id, self.pipeline.slice), cluster)
+    def _expect(self, unit: Unit, committed: int, given: int) -> None:
+        if given != committed:
+            raise TargetRefused(
+                self.target_table.table,
+                f"of slice {unit} the lake gives {given:,} rows of {self.rollup.source}, and its commit has "
+                f"{committed:,}: other values fit its columns now",
+                f"load {self.rollup.source} again there first (`--mode reload`)",
+            )
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """Counts rows by unit; a rollup has no misfits. Raises SourceChanged."""
-        for unit in changed(self.rollup, self.works, self.source()):
-            raise SourceChanged(
-                f"table {self.target_table.table}: {self.rollup.source} was loaded again in slice {unit} "
-                "while the rollup read it: make it again"
-            )
+        """Counts rows by unit; a rollup has no misfits. Raises SourceChanged, and TargetRefused where the
+        types are others by now."""
+        source = self.source.ledger()
+        for unit in changed(self.rollup, self.works, source):
+            raise self._changed(unit, "was loaded again")
+        read = {work.unit: work.landed for work in self.works if work.source is None}
+        counted = self.source.counted(read)
+        for unit, rows in read.items():
+            if counted.get(unit, 0) != rows:
+                raise self._changed(unit, "lost rows")
+        check_rollup(self.writer.client, self.target_table, self.target, self.rollup)
         return self.writer.count_rows(self.writer.attempt.staging), {}
+
+    def _changed(self, unit: Unit, what: str) -> SourceChanged:
+        return SourceChanged(
+            f"table {self.target_table.table}: {self.rollup.source} {what} in slice {unit} while the rollup "
+            "read it: make it again"
+        )

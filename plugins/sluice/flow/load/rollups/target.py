@@ -1,22 +1,18 @@
-"""The table of a rollup: whether it can take what the SELECT gives, and how."""
+"""The table of a rollup: whether it takes what the SELECT gives, as it is."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
+from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
-from sluice.clients.clickhouse.types import parse
+from sluice.clients.clickhouse.types import Type, parse
 from sluice.config.pipeline import Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import ALWAYS, Filling
-from sluice.flow.load.casts.nested import MisfitCheck
-from sluice.flow.load.rollups.values import Unprovable, convert
 from sluice.state.target_ddl import everything
 
 NamedTypes = tuple[tuple[str, str], ...]
@@ -33,7 +29,7 @@ def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
 def check_rollup(client: Client, target_table: TargetTable, target: Target, rollup: Rollup) -> Filling:
     """Returns how the columns are filled by what the SELECT gives.
 
-    Raises TargetRefused: the SELECT does not work, or gives what the table cannot take exactly.
+    Raises TargetRefused: the SELECT does not work, or gives other types than the table has.
     """
     database, _, name = rollup.source.partition(".")
     if read_table(client, database, name) is None:
@@ -54,30 +50,38 @@ def check_rollup(client: Client, target_table: TargetTable, target: Target, roll
         if name not in kinds:
             remedy = f"ALTER TABLE {table(target.table)} ADD COLUMN {identifier(name)} {kind}"
             raise TargetRefused(target.table, f"it has no column {name}, which its SELECT gives", remedy)
-    return _filling(target, rollup, select_columns, kinds)
+        if not takes(parse(kinds[name]), parse(kind)):
+            reason = f"its SELECT gives column {name} as {kind}, the table has {kinds[name]}"
+            remedy = f"cast it in {rollup.sql} (accurateCast refuses what does not fit)"
+            raise TargetRefused(target.table, reason, remedy)
+    names = tuple(name for name, _ in select_columns)
+    # Qualified: a column may be named like an alias.
+    values = tuple(Sql(f"sluice_given.{identifier(name)}") for name in names)
+    return Filling(names, values, (), ())
 
 
-def _filling(target: Target, rollup: Rollup, select_columns: NamedTypes, kinds: Mapping[str, str]) -> Filling:
-    """The SELECT's `n`-th column is `g<n>`, its value `v<n>`, and whether that is a misfit `m<n>`."""
-    values, named, checks = [], [], []
-    for number, (name, kind) in enumerate(select_columns):
-        try:
-            column_cast = convert(parse(kind), parse(kinds[name]), f"g{number}")
-        except Unprovable as error:
-            reason = (
-                f"its SELECT gives column {name} as {kind}, of which not every value can be {kinds[name]}"
-            )
-            altered = f"ALTER TABLE {table(target.table)} MODIFY COLUMN {identifier(name)} {kind}"
-            remedy = f"cast it in {rollup.sql}, or {altered}"
-            raise TargetRefused(target.table, reason, remedy) from error
-        # A table that the SELECT joins may be altered after its types were read.
-        misfit = f"(toTypeName(g{number}) != {literal(kind)})"
-        misfit = misfit if column_cast.misfit == "0" else f"({misfit} + {column_cast.misfit} > 0)"
-        named += [Sql(f"{column_cast.value} AS v{number}"), Sql(f"{misfit} AS m{number}")]
-        values.append(Sql(f"v{number}"))
-        checks.append(MisfitCheck(name, kinds[name], _text(kind, f"g{number}"), f"m{number}"))
-    return Filling(tuple(name for name, _ in select_columns), tuple(values), (tuple(named),), tuple(checks))
+def takes(column: Type, given: Type) -> bool:
+    """Returns whether every value of the type `given` is the same in the column: the types are the same apart
+    from LowCardinality and time zones, and the column may be Nullable."""
+    column, given = _bare(column), _bare(given)
+    if column.name == "Nullable":
+        return takes(column.argument(0), given.argument(0) if given.name == "Nullable" else given)
+    if column.name != given.name:
+        return False
+    if column.name == "DateTime":
+        return True
+    if column.name == "DateTime64":
+        return column.arguments[0] == given.arguments[0]
+    if column.name in ("Array", "Map", "Tuple"):
+        pairs = list(zip(column.named_arguments(), given.named_arguments(), strict=False))
+        same_names = all(mine == theirs for (mine, _), (theirs, _) in pairs)
+        same_count = len(column.arguments) == len(given.arguments)
+        return same_count and same_names and all(takes(mine, theirs) for (_, mine), (_, theirs) in pairs)
+    return column.text == given.text
 
 
-def _text(kind: str, x: str) -> str:
-    return "''" if kind.startswith("AggregateFunction") else f"ifNull(toString({x}), 'NULL')"
+def _bare(kind: Type) -> Type:
+    """Returns the type of the values: how they are stored, and that merges add them up, changes none."""
+    if kind.name == "LowCardinality":
+        return _bare(kind.argument(0))
+    return _bare(kind.stored) if kind.name == "SimpleAggregateFunction" else kind

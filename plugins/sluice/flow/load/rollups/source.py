@@ -1,0 +1,153 @@
+"""The table that a rollup is made from, on one server: what it still has, and its rows out of the lake."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.inspect_tables import expiring_columns, keeps_values, read_table
+from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.sharding import Placement
+from sluice.clients.clickhouse.sql import render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.load.casts.columns import Filling, fill
+from sluice.flow.load.rollups.decide import LedgerRows, SourceUnit
+from sluice.flow.load.shard_filter import ShardFilter
+from sluice.flow.load.staging import Staging
+from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.work import LoadWork, work_for
+from sluice.flow.load.writer import Writer
+from sluice.manifest import Manifest
+from sluice.slices import Unit
+from sluice.state.additions import read_additions, since
+from sluice.state.later_columns import added_after
+from sluice.state.ledger import unit_of
+from sluice.state.manifests import read_manifests
+
+_KEEPING = "MergeTree ORDER BY tuple()"
+
+
+class SourcePlace(Protocol):
+    """A table of events or counts on one server (LoadPlace)."""
+
+    @property
+    def client(self) -> Client: ...
+    @property
+    def pipeline(self) -> Pipeline: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def lake(self) -> Lake: ...
+    @property
+    def placement(self) -> Placement: ...
+
+    def ledger(self) -> LedgerRows:
+        """Reads what is committed now, by unit."""
+
+    def by_rules(self, digest: str) -> Self:
+        """Returns the place with its columns filled by the rules of an earlier load."""
+
+    def staging(
+        self,
+        target_table: TargetTable,
+        filling: Filling,
+        works: Sequence[LoadWork],
+        writer: Writer,
+        sieve: ShardFilter,
+    ) -> Staging:
+        """Returns what stages rows of the lake as a load does."""
+
+
+@dataclass(frozen=True)
+class RollupSource:
+    place: SourcePlace
+
+    def ledger(self) -> LedgerRows:
+        """Reads what is committed now, by unit."""
+        return self.place.ledger()
+
+    @property
+    def replicated(self) -> bool:
+        source_table = self._table()
+        return source_table is not None and source_table.replicated
+
+    def _table(self) -> TargetTable | None:
+        return read_table(self.place.client, self.place.target.database, self.place.target.name)
+
+    def units(self, due: Sequence[Unit], ledger: LedgerRows) -> dict[Unit, SourceUnit]:
+        """Returns what there is to make each of the units from; `ledger` is the source's. Raises what the
+        client and the lake raise."""
+        if not due:
+            return {}
+        source_table = self._table()
+        counted = self.counted(due)
+        steady = source_table is not None and keeps_values(self.place.client, source_table)
+        short = [unit for unit in due if not steady or counted.get(unit, 0) != ledger[unit].rows]
+        manifests = read_manifests(self.place.lake, short)
+        works = {unit: self._work(unit, manifests.get(unit)) for unit in short}
+        return {unit: SourceUnit(ledger[unit], counted.get(unit, 0), steady, works.get(unit)) for unit in due}
+
+    def counted(self, units: Collection[Unit]) -> dict[Unit, int]:
+        """Returns how many rows the table has now, of these units at least; none of one without rows."""
+        if not units:
+            return {}
+        starts = [int(unit.slice.start.timestamp()) for unit in units]
+        rows = self.place.client.rows(
+            render("rollups/count_source", source=table(self.place.target.table)),
+            {"first": min(starts), "last": max(starts)},
+            READ_QUORUM if self.replicated else {},
+        )
+        return {unit_of(self.place.pipeline, start, cluster): count for start, cluster, count in rows}
+
+    def _work(self, unit: Unit, manifest: Manifest | None) -> LoadWork | None:
+        if manifest is None:  # it has to land again first: no commit is of this
+            return LoadWork(unit, "", (), (), 0, replaces=False)
+        if manifest.forgotten_on:
+            return None
+        return work_for(
+            self.place.pipeline, self.place.target, unit, manifest, True, self.place.placement.stamp
+        )
+
+    def stagings(self, works: Sequence[LoadWork], writer: Writer) -> Iterator[Staging]:
+        """Yields what stages `works` of the source in tables of the rollup's attempt, which `writer` fills:
+        by the rules of each unit's commit, and columns that were added after it stay as empty as they are
+        there."""
+        for number, ((rules, without), group) in enumerate(self._as_loaded(works).items()):
+            place = self.place.by_rules(rules)
+            target_table, filling = inspect_target(place.client, place.pipeline, place.target)
+            if without:
+                columns = [column for column in target_table.columns if column.name not in without]
+                paths = {name: at for name, at in place.target.columns.items() if name not in without}
+                filling = fill(columns, paths)
+            attempt = replace(writer.attempt, part=f"_source{number}")
+            units = frozenset(work.unit for work in group)
+            own_writer = replace(writer, attempt=attempt, units=units, statements=0, blocks=0)
+            sieve = ShardFilter(place.placement, target_table, own_writer)
+            yield place.staging(keeping_values(place.client, target_table), filling, group, own_writer, sieve)
+
+    def _as_loaded(self, works: Sequence[LoadWork]) -> dict[tuple[str, frozenset[str]], list[LoadWork]]:
+        """Groups works by the rules of their commits, and the columns that were added after these."""
+        if not works:
+            return {}
+        columns, ledger = since(read_additions(self.place.lake)), self.ledger()
+        groups: dict[tuple[str, frozenset[str]], list[LoadWork]] = defaultdict(list)
+        for work in works:
+            row = ledger.get(work.unit)
+            if row is None:  # it is being loaded: that is seen once all is staged
+                groups["", frozenset()].append(work)
+            else:
+                later = added_after(columns, self.place.target.table, row, self.place.placement.shard)
+                groups[row.rules, later].append(work)
+        return groups
+
+
+def keeping_values(client: Client, target_table: TargetTable) -> TargetTable:
+    """Returns the table without its views, and whose temporary copy loses nothing: a TTL of a column takes
+    values away as soon as they are inserted."""
+    expiring = expiring_columns(client, target_table)
+    return replace(target_table, view_tables=(), engine_full=_KEEPING, expiring=expiring)
