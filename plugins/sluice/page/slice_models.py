@@ -19,8 +19,7 @@ class OffsetsRow(Model):
 
 class TableRow(Model):
     """`state` is committed, frozen, stale, missing, before (an hour before the pipeline's first one), or no
-    such
-    table; `run` the Airflow run (or command) that loaded it."""
+    such table; `run` the Airflow run (or command) that loaded it."""
 
     table: str
     state: str
