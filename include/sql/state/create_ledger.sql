@@ -2,6 +2,8 @@
 -- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
 -- `sharding`: which of which shards, placed by what, this one was; rows and misfits are its share of landed.
 -- `views`: the tables of which views hold the rows, and by which SELECTs, as digests; the first is the target's own.
+-- `defaulted`, `nulls`: by column the rows whose event has no value for it, and which got a default, or NULL. Rows of
+-- which that is not known are not `counted`.
 CREATE TABLE IF NOT EXISTS sluice.ledger
 (
     pipeline LowCardinality(String),
@@ -21,6 +23,9 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     token String,
     sharding String,
     views Array(String),
+    counted Bool,
+    defaulted Map(String, UInt64),
+    nulls Map(String, UInt64),
     at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = MergeTree

@@ -13,7 +13,10 @@ SELECT
     newest.8 AS misfits,
     newest.9 AS token,
     newest.10 AS generation,
-    newest.11 AS sharding
+    newest.11 AS sharding,
+    newest.12 AS counted,
+    newest.13 AS defaulted,
+    newest.14 AS nulls
 FROM
 (
     SELECT
@@ -21,7 +24,7 @@ FROM
         slice,
         cluster,
         argMax(
-            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}),
+            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}, {counted}, {defaulted}, {nulls}),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sluice.clients.clickhouse.sharding import stamp
@@ -127,5 +128,15 @@ def _whole(sharding: str, shares: list[tuple[str, LedgerRow | None]]) -> LedgerR
         rows=sum(row.rows for row in rows),
         misfits=sum(row.misfits for row in rows),
         generation=sum(row.generation for row in rows),
+        counted=all(row.counted for row in rows),
+        defaulted=_added(row.defaulted for row in rows),
+        nulls=_added(row.nulls for row in rows),
         shares=tuple(shares),
     )
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for by_column in counts:
+        total.update(by_column)
+    return dict(total)

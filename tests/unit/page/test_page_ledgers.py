@@ -45,6 +45,9 @@ class Ledger:
                 "run",
                 1,
                 "",
+                True,
+                {},
+                {},
             )
             for name in names
             for at in starts

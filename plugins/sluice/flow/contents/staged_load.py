@@ -31,7 +31,7 @@ from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.state.ledger import unit_of
@@ -75,7 +75,7 @@ class Stage(LoadPlace):
         if without:
             columns = [column for column in target_table.columns if column.name not in without]
             paths = {name: path for name, path in self.target.columns.items() if name not in without}
-            filling = fill(columns, paths)
+            filling = fill(columns, paths, required(columns, self.target))
         client = self.client.reading(READ_QUORUM) if target_table.replicated else self.client
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)

@@ -21,6 +21,7 @@ from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork, UnitLoad
 from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.slices import Unit
 from sluice.state.view_stamps import view_stamps
 
 
@@ -46,6 +47,7 @@ class LoadRun:
         self.staging.stage()
         crash_points.reached(TableLoad.STAGED)
         rows, misfits = self.staging.review()
+        defaulted = self.staging.defaulted()
         self._keep_rows(rows)
         crash_points.reached(TableLoad.REVIEWED)
         view_rows = Rehearsal(
@@ -68,10 +70,18 @@ class LoadRun:
         crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         crash_points.reached(TableLoad.DROPPED)
-        return [
-            UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
-            for w in self.works
-        ]
+        return [self._loaded(work.unit, work.manifest, rows, misfits, defaulted) for work in self.works]
+
+    @staticmethod
+    def _loaded(
+        unit: Unit,
+        manifest: str,
+        rows: UnitCounts,
+        misfits: UnitCounts,
+        defaulted: Mapping[Unit, Mapping[str, int]],
+    ) -> UnitLoad:
+        counts = rows.get(unit, 0), misfits.get(unit, 0)
+        return UnitLoad(unit, manifest, *counts, loaded=True, defaulted=defaulted.get(unit, {}))
 
     @property
     def _destinations(self) -> tuple[Destination, ...]:
@@ -186,9 +196,11 @@ class LoadRun:
 
     def _commit(self) -> None:
         staged = self.writer.rows_by_unit(self._staging)
-        sql = render("load/commit", fence=self._fence, staged=staged, misfits=self._misfits)
-        views = {"views": list(view_stamps(self.target_table).values())}
-        self.writer.run("commit", sql, {**self._ledger_values(), **views}, blocks=1)
+        lacking = self.staging.sieve.lacking
+        sql = render("load/commit", fence=self._fence, staged=staged, misfits=self._misfits, lacking=lacking)
+        views = list(view_stamps(self.target_table).values())
+        values = {**self._ledger_values(), "views": views, "counted": bool(self.staging.sieve.lacks)}
+        self.writer.run("commit", sql, values, blocks=1)
 
     def _drop(self) -> None:
         for name in (self._fence, *self.staging.tables):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from sluice.clients.clickhouse.sql import Sql, literal
+from sluice.clients.clickhouse.sql import Sql, both, literal
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.flow.load.casts.casts import Cast, ParsedContainer, cast, misfit_of, parsed_cast
 from sluice.flow.load.casts.documents import document
 from sluice.flow.load.casts.event_paths import ObjectNode
+from sluice.flow.load.casts.exact_numbers import FieldText
+from sluice.flow.load.casts.judged import MISSING
+from sluice.flow.load.casts.lacking import Lack, lacks
 from sluice.flow.load.casts.nested import MisfitCheck, Nested
 from sluice.flow.load.casts.typed_paths import TypedPath, typed_paths
 from sluice.type_fields import FieldPath
@@ -41,28 +44,58 @@ class Stages:
 
 @dataclass(frozen=True)
 class FieldSql:
-    """What fills a column, and the checks of it."""
+    """What fills a column, the checks of it, and which of its values are not the event's."""
 
     stages: Stages
     checks: tuple[MisfitCheck, ...]
+    lacks: tuple[Lack, ...] = ()
 
 
 def column_sql(
-    column: Column, path: FieldPath, number: int, tree: ObjectNode, long: bool, groups: Mapping[str, Nested]
+    column: Column,
+    path: FieldPath,
+    number: int,
+    tree: ObjectNode,
+    long: bool,
+    groups: Mapping[str, Nested],
+    required: bool,
 ) -> FieldSql:
-    text, kind, node = f"r{number}", parse(column.type).stored, tree.node_of(path)
+    """`required`: a row without a value for the column is a misfit."""
+    node, kind, text = tree.node_of(path), parse(column.type).stored, f"r{number}"
+    quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
+    default = f"d{number}" if _has_elements(column) else ""
     key = path[-1] if long else None
+    column_cast = cast(kind, text, key=key, quoted=quoted, default=default, filled=not required)
+    container = parsed_of(kind, path, number, node, long) if column_cast.judged else None
+    filled = _filled(column, path, number, node, groups, column_cast, container, key)
+    return _with_lacks(filled, column, path, number, node, groups, column_cast.lacks, required)
+
+
+def _has_elements(column: Column) -> bool:
+    """Returns whether the DEFAULT gives a Tuple's elements what they lack."""
+    is_tuple = parse(column.type).stored.shape.name == "Tuple"
+    return bool(column.default) and is_tuple and not column.computed
+
+
+def _filled(
+    column: Column,
+    path: FieldPath,
+    number: int,
+    node: ObjectNode,
+    groups: Mapping[str, Nested],
+    column_cast: Cast,
+    container: ParsedContainer | None,
+    key: FieldText,
+) -> FieldSql:
+    text, kind = f"r{number}", parse(column.type).stored
     quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
     inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
     texts = [Sql(f"{node.text_of(path[-1])} AS {text}")]
-    default = ""
-    if column.default and kind.shape.name == "Tuple" and not column.computed:
-        default = f"d{number}"
-        texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS {default}"))
-    column_cast = cast(kind, text, key=key, quoted=quoted, default=default)
+    if _has_elements(column):
+        texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS d{number}"))
     stages = Stages(texts=tuple(texts))
     if column_cast.judged:
-        stages = _judged(stages, column_cast, number, parsed_of(kind, path, number, node, long))
+        stages = _judged(stages, column_cast, number, container)
         column_cast = replace(
             column_cast, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)"
         )
@@ -84,6 +117,33 @@ def column_sql(
     where = column_cast.where if column_cast.container else ""
     checks.append(MisfitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
     return FieldSql(replace(stages, misfits=(Sql(f"{misfit} AS m{number}"),)), tuple(checks))
+
+
+def _with_lacks(
+    filled: FieldSql,
+    column: Column,
+    path: FieldPath,
+    number: int,
+    node: ObjectNode,
+    groups: Mapping[str, Nested],
+    partly: bool,
+    required: bool,
+) -> FieldSql:
+    """Adds which rows have no value, as flags, and as a misfit where there has to be one; `partly`: elements
+    may lack one, too."""
+    nothing = _nothing(column, path[-1], node, groups)
+    found = tuple(lacks(column, path, nothing, f"has({node.keys}, {literal(path[-1])})"))
+    if partly:
+        flag = f"tupleElement(c{number}, 3)"
+        found = (Lack(column.name, path, Sql(f"if({nothing}, 1, {flag})" if column.default else flag)),)
+    casts = [Sql(f"{lack.flag} AS {_flag(number, lack)}") for lack in found]
+    casts += [Sql(f"{nothing} AS n{number}")] if required else []
+    missing = [MisfitCheck(column.name, MISSING, f"r{number}", f"n{number}")] if required else []
+    return FieldSql(
+        replace(filled.stages, casts=(*filled.stages.casts, *casts)),
+        (*missing, *filled.checks),
+        tuple(replace(lack, flag=_flag(number, lack)) for lack in found),
+    )
 
 
 def _path_checks(column: Column, paths: Sequence[TypedPath], number: int) -> list[MisfitCheck]:
@@ -140,6 +200,19 @@ def _lacking(column: Column, column_cast: Cast, node: ObjectNode, name: str) -> 
     null = f"isNull({node.element(name)})"
     present = f"has({node.keys}, {literal(name)})"
     return f"if({null}, NOT {present}, 0)" if column.may_be_null and not column_cast.container else null
+
+
+def _nothing(column: Column, name: str, node: ObjectNode, groups: Mapping[str, Nested]) -> str:
+    """Returns the condition that the field is missing or null. An array of objects may fill a column of a
+    Nested instead."""
+    null, group = f"isNull({node.element(name)})", groups.get(column.name)
+    if group is not None and group.objects and column.name in group.direct:
+        return both(null, f"isNull({group.text})")
+    return null
+
+
+def _flag(number: int, lack: Lack) -> Sql:
+    return Sql(f"{'y' if lack.null else 'z'}{number}")
 
 
 def _or_default(column: Column, column_cast: Cast, lacking: str) -> str:
