@@ -44,10 +44,6 @@ class Repairs:
         edges = self._range(slice_, slice_) if slice_ else ""
         return self._words("verify", edges, "--clean")
 
-    def accept(self, slice_: Slice) -> str:
-        """Accepts fields that are missing since then."""
-        return self._words("verify", self._range(slice_, slice_), "--accept")
-
     def _range(self, first: Slice, last: Slice) -> str:
         return f"--from {_instant(first.start)} --to {_instant(last.end)}"
 
