@@ -1,11 +1,11 @@
-"""A producer renames a field: every count holds, and verify names it and the field that came instead."""
+"""A producer renames a field: every count of rows holds, and the watch names the column."""
 
 from __future__ import annotations
 
 import pytest
 
-from sluice.flow.steps import verify_range
-from sluice.flow.verify.verdict_store import read_verdict
+from sluice.state.survey import survey
+from sluice.watch.missing_rules import missing
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import World, event, hours
@@ -46,53 +46,29 @@ def run(renamed: Damaged, first: int, count: int) -> int:
     return renamed.command(f"sluice run ads --config {renamed.config} {words}")[0]
 
 
-def open_kinds(renamed: Damaged) -> list[tuple[str, tuple[str, ...]]]:
-    return [(one.kind, one.slices) for one in read_verdict(renamed.lake).anomalies]
+def problems(renamed: Damaged) -> list[str]:
+    slices = hours(4)
+    found = missing(renamed.pipeline, survey(renamed.pipeline, slices), slices)
+    return [problem.message for problem in found]
 
 
-def test_a_run_tells_it_once_and_stops_nothing(renamed: Damaged):
+def test_a_run_goes_on_and_the_watch_names_the_column_and_the_hour(renamed: Damaged):
     assert [run(renamed, hour, 1) for hour in range(4)] == [0, 0, 0, 0]
-    assert open_kinds(renamed) == [("field missing", (renamed.slice_id(RENAMED),))]
     [(zeros,)] = renamed.sql("SELECT count() FROM {db}.clicks WHERE total = 0")
-    assert zeros == 2 * EACH  # which no count tells
-
-
-@pytest.mark.parametrize("words", [(), pytest.param(("--contents",), marks=pytest.mark.long)])
-def test_verify_names_the_field_that_came(renamed: Damaged, words: tuple[str, ...]):
-    assert run(renamed, 0, 4) == 0
-    anomalies = renamed.verify(*words)
-    assert [(a["kind"], a["slice"], a["type"], a["table"], a["expected"], a["seen"]) for a in anomalies] == [
-        (
-            "field missing",
-            renamed.slice_id(RENAMED),
-            "click",
-            f"{renamed.database}.clicks",
-            "values for total (from total): 0% of the events before had none",
-            "100% have none; new fields: total_amount",
-        )
-    ]
+    assert zeros == 2 * EACH  # which no count of rows tells
+    [message] = problems(renamed)
+    assert f"column total from 0 % to 100 % in slice {renamed.slice_id(RENAMED)};" in message
+    code, out = renamed.command(f"sluice status ads --config {renamed.config}")
+    assert code == 0 and "values that are defaults: total 50.0 %" in out
 
 
 @pytest.mark.long
-def test_the_column_takes_the_new_field_and_the_anomaly_ends(renamed: Damaged):
+def test_the_column_takes_the_new_field_and_the_problem_ends(renamed: Damaged):
     assert run(renamed, 0, 4) == 0
-    [anomaly] = renamed.verify()
+    [message] = problems(renamed)
     renamed.configure(
         tables={"click": {"table": f"{renamed.database}.clicks", "columns": {"total": "total_amount"}}}
     )
-    reload = anomaly["advice"].split("`")[3]
-    assert renamed.command(reload)[0] == 0
-    assert [a["kind"] for a in renamed.verify() if a["slice"] == renamed.slice_id(RENAMED)] == []
-
-
-def test_it_is_accepted(renamed: Damaged):
-    assert run(renamed, 0, 4) == 0
-    [anomaly] = renamed.verify()
-    accept = anomaly["advice"].split("`")[5]
-    assert accept.endswith("--accept")
-    code, out = renamed.command(accept)
-    assert (code, "accepted: 1" in out.splitlines()) == (0, True)
-    assert open_kinds(renamed) == []
-    assert renamed.verify() == [] and renamed.verify("--contents") == []
-    verify_range(renamed.pipeline, hours(4))
-    assert open_kinds(renamed) == []
+    reload = message.split("`")[5].replace("--to now", f"--to {hours(4).end:%Y-%m-%dT%H:%MZ}")
+    assert renamed.command(f"{reload} --config {renamed.config}")[0] == 0
+    assert problems(renamed) == []

@@ -139,7 +139,7 @@ DAMAGE = [
     Damage("table dropped", drop_table, WATCH, "table missing", "table missing"),
     Damage("topic recreated", recreate_topic, WATCH, "unavailable", says="sluice accept"),
     Damage("cluster away", take_cluster_away, WATCH, "unavailable", says="127.0.0.1:1"),
-    Damage("field renamed", rename_field, WATCH, "schema changed", "field missing"),
+    Damage("field renamed", rename_field, WATCH, "schema changed", says="column n from 0 % to 100 %"),
     Damage("traffic halved", halve_traffic, WATCH, "too few events", says="brought 350 rows, 50% of the 700"),
     Damage("hour never run", run_no_hour, WATCH, "hour overdue", "incomplete"),
 ]

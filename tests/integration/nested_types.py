@@ -28,7 +28,7 @@ _LEAVES = tuple(
 
 def scalar(kind: Kind, nullable: bool = False) -> nested.Scalar:
     shown = "String" if kind.read != "{}" else ""
-    return nested.Scalar(kind.type, kind.oracle, shown, nullable)
+    return nested.Scalar(kind.type, kind.oracle, shown, nullable, kind.default)
 
 
 _BY_TYPE = {kind.type: kind for kind in _LEAVES}

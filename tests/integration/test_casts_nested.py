@@ -76,10 +76,10 @@ def filled_by(
     return [(bool(bad), value, path.removeprefix("k")) for _, bad, value, path in found]
 
 
-def wrong(kind: Any, token: str, misfit: bool, value: Any, path: str) -> str:
-    """What is wrong with it, or nothing. In an event with a number of many digits any number may be refused,
-    as another one's double."""
-    found = nested.judge(kind, token)
+def wrong(kind: Any, token: str, misfit: bool, value: Any, path: str, filled: bool = False) -> str:
+    """What is wrong with it, or nothing; `filled`: in a column, which fills what an object lacks. In an event
+    with a number of many digits any number may be refused, as another one's double."""
+    found = nested.judge(kind, token, filled)
     doubted = SIXTEEN.search(event(token)) is not None or None in found.doubts
     if misfit:
         if doubted or _plain(path) in map(_plain, (*found.misfits, *found.doubts)):
@@ -124,9 +124,9 @@ def tried(client: Client, kind: Any, count: int, seed: int | None) -> tuple[list
     events = list(map(event, texts))
     judged = evaluate(client, kind.name, kind.shown, events)
     told = [(text, wrong(kind, text, *said)) for text, said in zip(texts, judged, strict=True)]
-    if texts_of(parse(kind.name)):
+    if texts_of(parse(kind.name)) or isinstance(kind, nested.Named):
         again = filled_by(client, kind.name, kind.shown, events)
-        told += [(text, wrong(kind, text, *said)) for text, said in zip(texts, again, strict=True)]
+        told += [(text, wrong(kind, text, *said, True)) for text, said in zip(texts, again, strict=True)]
     bad = sum(said[0] for said in judged)
     return [f"{kind.name} of {text}: {said}" for text, said in told if said], len(texts) - bad, bad
 

@@ -62,15 +62,17 @@ def seconds_of(token: str) -> Decimal | None:
 
 
 def wanted(kind: str, digits: int, token: str) -> str | None:
-    """toString() in UTC of the instant, cut; None where the column cannot hold it, or it is none."""
+    """toString() in UTC of the instant; None where the column cannot hold all of it, or it is none."""
     with localcontext() as context:
         context.prec = 60
         seconds = seconds_of(token)
         limit = Decimal(2**32 if kind == "DateTime" else 2**63).scaleb(-digits)
         if seconds is None or seconds >= limit:
             return None
-        cut = int(seconds.scaleb(digits))
-    whole, fraction = divmod(cut, 10**digits)
+        ticks = seconds.scaleb(digits)
+        if ticks != int(ticks):
+            return None
+    whole, fraction = divmod(int(ticks), 10**digits)
     written = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=whole)
     return f"{written:%Y-%m-%d %H:%M:%S}" + (f".{fraction:0{digits}}" if digits else "")
 

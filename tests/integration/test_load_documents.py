@@ -191,7 +191,7 @@ def test_nested_columns_are_arrays_of_one_length(world: World):
         12: "n",
     }
     assert misfits[1][1:] == ["does not fit arrays of one length", "[2,1]"]
-    assert misfits[9][1:] == ["does not fit UInt8: it is missing or null", ""]
+    assert misfits[9][1:] == ["missing", ""]
     assert misfits[10][1].startswith("does not fit one shape: an array of objects, or fields like `n.a`")
     assert misfits[11][1:] == ["does not fit UInt8", "256"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
-from tests.support.oracle_times import TIMES, instant
+from tests.support.oracle_times import TIMES, instant, unit
 
 _EXACT = Context(prec=400)
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -235,7 +235,7 @@ def mapping(element: Callable[[Any], Verdict], value: Any) -> Verdict:
 def time(name: str, digits: int, value: Any) -> Verdict:
     """`name` is a key of TIMES; the value is the text of toString() in UTC."""
     found = instant(value) if isinstance(value, str) else None
-    if found is None:
+    if found is None or not found.whole or found.nanoseconds % unit(name, digits):
         return REJECTED
     written = TIMES[name](found.nanoseconds, digits)
     # 9017815302.905389 is a double that reads 9017815302.90539.

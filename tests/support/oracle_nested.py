@@ -38,12 +38,18 @@ def doubted(path: str) -> Judged:
 
 @dataclass(frozen=True)
 class Scalar:
-    """`judge` is what the value itself becomes; `read` the type that shows it."""
+    """`judge` is what the value itself becomes; `read` the type that shows it; `default` what its column gets
+    without a value."""
 
     type: str
     judge: Callable[[Any], Verdict]
     read: str = ""
     nullable: bool = False
+    default: Any = None
+
+    @property
+    def blank(self) -> Any:
+        return None if self.nullable else self.default
 
     @property
     def name(self) -> str:
@@ -75,6 +81,10 @@ class ArrayOf:
     inner: Any
 
     @property
+    def blank(self) -> Any:
+        return []
+
+    @property
     def name(self) -> str:
         return f"Array({self.inner.name})"
 
@@ -92,6 +102,10 @@ class ArrayOf:
 class MapOf:
     key: Scalar
     inner: Any
+
+    @property
+    def blank(self) -> Any:
+        return Pairs()
 
     @property
     def name(self) -> str:
@@ -138,15 +152,25 @@ class Named:
     def lacking(self) -> bool:
         return all(_lacking(kind) for _, kind in self.fields)
 
-    def of(self, value: Any, path: str) -> Judged:
+    def of(self, value: Any, path: str, filled: bool = False) -> Judged:
+        """`filled`: it is a column, and its elements get defaults as columns do."""
         if not isinstance(value, dict):
             return misfit(path)
         parts = []
         for name, kind in self.fields:
-            item = value.get(name)
-            inner = {} if item is None and isinstance(kind, Named) and kind.lacking else item
-            parts.append(kind.of(inner, f"{path}.{name}"))
+            item, place = value.get(name), f"{path}.{name}"
+            if isinstance(kind, Named):
+                inner = {} if item is None and (filled or kind.lacking) else item
+                parts.append(kind.of(inner, place, filled))
+            elif item is None and filled:
+                parts.append(Judged(kind.blank))
+            else:
+                parts.append(kind.of(item, place))
         return _together(tuple, parts)
+
+    @property
+    def blank(self) -> Any:
+        return tuple(kind.blank for _, kind in self.fields)
 
 
 def _lacking(kind: Any) -> bool:
@@ -157,6 +181,10 @@ def _lacking(kind: Any) -> bool:
 class Unnamed:
     parts: tuple[Any, ...]
     alias: str = ""
+
+    @property
+    def blank(self) -> Any:
+        return tuple(part.blank for part in self.parts)
 
     @property
     def name(self) -> str:
@@ -182,6 +210,7 @@ class Variant:
 
     parts: tuple[tuple[tuple[str, ...], Any], ...]
     nullable: bool = True
+    blank = None
 
     @property
     def name(self) -> str:
@@ -207,6 +236,7 @@ class Dynamic:
     """Strings, booleans, whole numbers of 64 bits, and doubles that read as the number does."""
 
     nullable: bool = True
+    blank = None
     name = shown = "Dynamic"
 
     def of(self, value: Any, path: str) -> Judged:
@@ -245,11 +275,11 @@ def _quoted(name: str) -> str:
     return f"`{escaped}`"
 
 
-def judge(kind: Any, token: str) -> Judged:
+def judge(kind: Any, token: str, filled: bool = False) -> Judged:
     """Of a JSON text that is no null. Where it holds a number that the parser may refuse, all is doubted, and
-    `doubts` has None."""
+    `doubts` has None. `filled`: of a column, where fields that an object lacks get defaults."""
     value = oracle.loads(token)
-    found = kind.of(value, "")
+    found = kind.of(value, "", filled) if isinstance(kind, Named) else kind.of(value, "")
     if not unreadable(value, WHOLE):
         return found
     return Judged(found.value, found.misfits, (*found.doubts, None))

@@ -21,10 +21,12 @@ _NANO = 10**9
 
 @dataclass(frozen=True)
 class Instant:
-    """Since the epoch. `certain` False: a spelling that may be refused."""
+    """Since the epoch. `certain` False: a spelling that may be refused. `whole` False: no whole number of
+    nanoseconds."""
 
     nanoseconds: int
     certain: bool
+    whole: bool = True
 
 
 def instant(text: str) -> Instant | None:
@@ -45,7 +47,7 @@ def instant(text: str) -> Instant | None:
     seconds = days * _DAY + hour * 3600 + minute * 60 + second - offset
     fraction = found["fraction"] or ""
     certain = len(fraction) <= 9 and abs(offset) <= 14 * 3600
-    return Instant(seconds * _NANO + int(fraction[:9].ljust(9, "0")), certain)
+    return Instant(seconds * _NANO + int(fraction[:9].ljust(9, "0")), certain, not fraction[9:].strip("0"))
 
 
 def _epoch(text: str) -> Instant | None:
@@ -57,7 +59,7 @@ def _epoch(text: str) -> Instant | None:
         return None
     value = Fraction(text)
     if 10**9 <= value < 10**10:
-        return Instant(int(value * _NANO), plain)
+        return Instant(int(value * _NANO), plain, (value * _NANO).denominator == 1)
     if 10**12 <= value < 10**13 and value.denominator == 1:
         return Instant(int(value) * 1_000_000, False)
     return None
@@ -92,7 +94,7 @@ def _date_time(nanoseconds: int, digits: int) -> str | None:
 
 
 def _date_time64(nanoseconds: int, digits: int) -> str | None:
-    """Cut off, not rounded; nine digits count nanoseconds in 64 bits."""
+    """Nine digits count nanoseconds in 64 bits."""
     seconds = nanoseconds // _NANO
     first, end = ((date(year, 1, 1) - _EPOCH).days * _DAY for year in (1900, 2300))
     if not first <= seconds < end or (digits == 9 and nanoseconds >= 1 << 63):
@@ -103,6 +105,13 @@ def _date_time64(nanoseconds: int, digits: int) -> str | None:
 
 def _written(seconds: int) -> str:
     return str(datetime(1970, 1, 1) + timedelta(seconds=seconds))
+
+
+def unit(name: str, digits: int) -> int:
+    """Nanoseconds of what a column of the type counts: a time between two of them does not fit."""
+    if name in ("Date", "Date32"):
+        return _DAY * _NANO
+    return 10 ** (9 - (digits if name == "DateTime64" else 0))
 
 
 TIMES: dict[str, Callable[[int, int], str | None]] = {

@@ -14,7 +14,6 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.config.clickhouse import ClickHouse
 from sluice.errors import SluiceError
-from sluice.flow.contents import accepted
 from sluice.flow.verify import verdict
 from sluice.ship.batch_register import RegisterEntry
 from sluice.state import (
@@ -42,7 +41,6 @@ BY_KEY: list[tuple[str, Read, bytes, str]] = [
     (layout.SERVERS, lambda lake: known_shards.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
     (file_versions.KEY, file_versions.read_versions, b'[{"at": "\xff"}]', "delete it"),
     (lag_history.KEY, lag_history.read_lag, b'[["\xff"]]', "delete it"),
-    (accepted.KEY, accepted.read_accepted, b'["\xff"]', "delete it"),
     (
         f"{erasure_progress.folder_of(3)}found.json",
         lambda lake: erasure_progress.read_progress(lake, 3),

@@ -1,11 +1,12 @@
 -- The commit point: one INSERT for all units of the attempt.
 INSERT INTO {ledger}
     (pipeline, lake, target, table_uuid, slice, cluster, generation, attempt, state,
-     manifest, types, landed, rows, misfits, token, sharding, views, rules)
+     manifest, types, landed, rows, misfits, token, sharding, views, rules, counted, defaulted, nulls)
 SELECT
     {pipeline:String}, {lake:String}, {target:String}, {table_uuid:UUID}, fence.slice, fence.cluster,
     {generation:UInt64}, {attempt:UInt32}, 'committed',
-    fence.manifest, fence.types, fence.landed, staged.rows, rejected.rows, {token:String}, {sharding:String}, {views:Array(String)}, {rules:String}
+    fence.manifest, fence.types, fence.landed, staged.rows, rejected.rows, {token:String}, {sharding:String}, {views:Array(String)},
+    {rules:String}, {counted:Bool}, lacking.defaulted, lacking.nulls
 FROM {fence} AS fence
 LEFT JOIN ({staged}) AS staged ON staged.slice = fence.slice AND staged.cluster = fence.cluster
 LEFT JOIN
@@ -14,3 +15,4 @@ LEFT JOIN
     FROM {misfits}
     GROUP BY slice, cluster
 ) AS rejected ON rejected.slice = fence.slice AND rejected.cluster = fence.cluster
+LEFT JOIN ({lacking}) AS lacking ON lacking.slice = fence.slice AND lacking.cluster = fence.cluster

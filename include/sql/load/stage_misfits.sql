@@ -5,7 +5,7 @@ SETTINGS max_block_size = {block}
 SELECT
     {target:String}, _slice, _cluster, _topic, _partition, _offset, _timestamp, _type,
     {column} AS column,
-    concat('does not fit ', {type}) AS reason,
+    {reason} AS reason,
     ifNull({value}, '') AS value,
     _payload,
     _row

@@ -3,6 +3,8 @@
 -- `sharding`: which of which shards, placed by what, this one was; rows and misfits are its share of landed.
 -- `rules`: the digest of the rules of the load (state/rules.py); a revocation has those of the load that revokes.
 -- `views`: the tables of which views hold the rows, and by which SELECTs, as digests; the first is the target's own.
+-- `defaulted`, `nulls`: by column the rows whose event has no value for it, and which got a default, or NULL. Rows of
+-- which that is not known are not `counted`.
 CREATE TABLE IF NOT EXISTS sluice.ledger
 (
     pipeline LowCardinality(String),
@@ -23,6 +25,9 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     sharding String,
     views Array(String),
     rules String,
+    counted Bool,
+    defaulted Map(String, UInt64),
+    nulls Map(String, UInt64),
     at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = MergeTree

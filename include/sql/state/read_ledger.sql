@@ -15,6 +15,9 @@ SELECT
     newest.10 AS generation,
     newest.11 AS sharding,
     newest.12 AS rules,
+    newest.13 AS counted,
+    newest.14 AS defaulted,
+    newest.15 AS nulls,
     newest.1 = 'committed' AS committed
 FROM
 (
@@ -23,7 +26,8 @@ FROM
         slice,
         cluster,
         argMax(
-            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}, {rules}),
+            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}, {rules}, {counted}, {defaulted},
+                {nulls}),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger

@@ -73,7 +73,7 @@ once, and once more when it is over.
 | anomaly | the last verify of an hour has found a broken equation |
 | too few events | an hour brought fewer rows of a type than is usual for it |
 | rejects above share | more of an hour's records or rows were rejected than `alarms.rejected` allows |
-| field missing | events lack a field that a column reads |
+| field missing | rows have no value for a column, in a larger share than before |
 | schema changed | fields of events are new, have vanished, or have another kind: notified once |
 | server error, replication queue, parts, disk | ClickHouse is in trouble |
 | unavailable | Kafka or ClickHouse does not answer |

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,12 +30,13 @@ from sluice.cli.options import (
 )
 from sluice.cli.output import console, print_json, show, table_of, text_of
 from sluice.cli.status_changes import show_changes
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 from sluice.plan.waiting import missing_lines
 from sluice.plan.waiting import waiting as waiting_of
 from sluice.state.ledger import LedgerRow
+from sluice.state.missing_values import said
 from sluice.state.rejected_total import rejected_by_reason, rejected_words
 from sluice.state.row_balance import balance_of, without_table
 from sluice.state.status import UnitStatus
@@ -148,7 +149,7 @@ def shown(
     for target in spec.targets:
         held = [s.tables[target.table] for s in statuses if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
-        yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits")
+        yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits{_defaults(target, held)}")
     if rejected := rejected_words(spec.name, statuses):
         yield text_of(rejected, style="yellow")
     for table in departed:
@@ -202,11 +203,26 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "rows_by_type": s.manifest.rows_by_type() if s.manifest else {},
         "rows_by_hour_and_type": _by_hour(s),
         "rows_without_a_table": without_table(spec, s.manifest) if s.manifest else {},
-        "tables": {t: {"rows": r.rows, "misfits": r.misfits, **_shards(r)} for t, r in s.tables.items()},
+        "tables": {
+            t: {"rows": r.rows, "misfits": r.misfits, **_missing(r), **_shards(r)}
+            for t, r in s.tables.items()
+        },
+        "frozen": list(s.frozen),
         "manifest": s.manifest.id if s.manifest else None,
         "lacking_topics": {lacking.topic: lacking.offsets for lacking in s.lacking},
         "lost": [f"{x.topic}/{x.partition} [{x.start}, {x.until})" for x in s.losses],
     }
+
+
+def _defaults(target: Target, held: Sequence[LedgerRow]) -> str:
+    """Returns which columns got defaults, and in which share of the rows that were counted."""
+    text = "" if target.counted else said(held)
+    return f"; values that are defaults: {text}" if text else ""
+
+
+def _missing(row: LedgerRow) -> dict[str, Any]:
+    """Returns by column the rows that got a default, or NULL; nothing where that was not counted."""
+    return {"defaulted": dict(row.defaulted), "nulls": dict(row.nulls)} if row.counted else {}
 
 
 def _shards(row: LedgerRow) -> dict[str, Any]:

@@ -43,7 +43,6 @@ ContentsOption = Annotated[
         "--contents", help="Compare rows: the lake's with their payloads, the tables' with the lake's."
     ),
 ]
-Accept = Annotated[bool, typer.Option("--accept", help="Accept the `field missing` anomalies of the range.")]
 Clean = Annotated[bool, typer.Option("--clean", help="Remove files that no manifest lists.")]
 
 
@@ -55,7 +54,6 @@ def verify(
     table: TableOption = None,
     checksums: Checksums = False,
     contents: ContentsOption = False,
-    accept: Accept = False,
     clean: Clean = False,
     config: Config = None,
     json: Json = False,
@@ -73,7 +71,7 @@ def verify(
     spec = load_pipeline(pipeline, config)
     start, to = day_or(spec, start, to, day)
     scope = AuditScope(True, start is None, checksums, contents, tables_of(spec, table))
-    seen = _verified(spec, known_range(spec, start, to), scope, accept=accept, clean=clean)
+    seen = _verified(spec, known_range(spec, start, to), scope, clean=clean)
     if json:
         anomalies = [anomaly.as_dict() for anomaly in seen.anomalies]
         details = {"anomalies": anomalies, "notes": seen.notes, "commands": commands(seen.anomalies)}
@@ -99,11 +97,11 @@ class _Seen:
     busy: Sequence[str]
 
 
-def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: bool, clean: bool) -> _Seen:
-    """Audits the range and compares its rows or fields; keeps the verdict where all tables were read."""
+def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: bool) -> _Seen:
+    """Audits the range and compares its rows; keeps the verdict where all tables were read."""
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.contents.accepted import accept as accept_missing
     from sluice.flow.contents.compare import auditor
+    from sluice.flow.contents.report import ContentsReport
     from sluice.flow.rule_differences import rule_lines
     from sluice.flow.verify import audit as verification
     from sluice.flow.verify.causes import causes_of
@@ -115,10 +113,10 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     removed = verification.clean(spec, anomalies, scope, say) if clean else 0
     if removed:
         statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
-    contents_auditor = auditor(spec, say, anomalies, scope.tables)
-    compared = contents_auditor.whole(statuses) if scope.contents else contents_auditor.fields(statuses)
-    accepted = accept_missing(open_lake(spec), compared.anomalies) if accept else []
-    anomalies = [*anomalies, *(anomaly for anomaly in compared.anomalies if anomaly not in accepted)]
+    compared = ContentsReport()
+    if scope.contents:
+        compared = auditor(spec, say, anomalies, scope.tables).whole(statuses)
+    anomalies = [*anomalies, *compared.anomalies]
     differences = rule_lines(spec, open_lake(spec), statuses)
     notes = [*notes, *differences, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:
@@ -128,7 +126,6 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, accept: 
     facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
     facts |= _rows(spec, statuses, scope)
     facts |= {"rows_compared": compared.rows} if scope.contents else {}
-    facts |= {"accepted": len(accepted)} if accept else {}
     causes = causes_of(opened_all(slices, statuses, anomalies, pendulum.now("UTC")))
     return _Seen(facts, anomalies, causes, notes, missing_lines(spec, statuses), compared.busy)
 

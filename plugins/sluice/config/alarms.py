@@ -70,6 +70,9 @@ class Alarms(Section):
     rejected: OptionalShare = 0.01
     """Share of an hour's records that may be unparsed, and of its rows that may not fit a table.
     Example: `0.05`"""
+    missing: OptionalShare = 0.1
+    """By how much the share of an hour's rows without a value for a column may be above that of the three
+    hours before. Example: `0.05`"""
     queue: int = Field(100, ge=1)
     """Entries in a target's replication queue. Example: `500`"""
     parts: int = Field(500, ge=1)

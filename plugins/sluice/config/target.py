@@ -11,8 +11,11 @@ from sluice.config.rollups import Rollup
 from sluice.config.section import Section
 from sluice.config.types import DottedPath, QualifiedTable
 
-TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows")
+TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows", "missing")
 """What of a target stands in the file; the rest is made of other keys."""
+
+
+Missing = Literal["default", "reject"]
 
 
 class Target(Section):
@@ -27,6 +30,10 @@ class Target(Section):
     columns: Mapping[str, DottedPath] = Field(default_factory=dict)
     """Field of each column that is not named like its field, a dotted path.
     Example: `{country: device.geo.country}`"""
+    missing: Missing | Mapping[str, Missing] = "default"
+    """What becomes of a row whose event lacks a column's field, or has null there: the column takes its
+    default, or the row is rejected. `reject` is for columns that can't be NULL and declare no DEFAULT; by
+    column it is for any. Example: `{amount: reject}`"""
     evolve: Literal["off", "add"] = "off"
     """`add`: a field that no column takes gets one when a slice is loaded. Example: `add`"""
     evolve_rows: int = Field(10, ge=1)

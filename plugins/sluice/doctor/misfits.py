@@ -12,6 +12,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import Sampled
 from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.casts.judged import MISSING
 from sluice.flow.load.source.select import filled, structure, with_places
 
 _SHOWN = 80  # characters of a value
@@ -45,7 +46,8 @@ def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[
     for count, column, kind, value in zip(*facts, strict=True):
         if count:
             text = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
-            yield warn(Area.SCHEMA, place, text, f"expected {kind}: correct the column or the producer")
+            wanted = "a value" if kind == MISSING else kind
+            yield warn(Area.SCHEMA, place, text, f"expected {wanted}: correct the column or the producer")
     if not misfit_rows:
         yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
 

@@ -103,6 +103,7 @@ def load_shape(
     yield from rejected(pipeline, table, by_column)
     if not result.loaded:
         return
+    yield sample("values_defaulted", result.defaulted, **labels)
     yield sample("load_statements", result.statements, **labels)
     yield sample("load_blocks", result.blocks, **labels)
     yield sample("load_seconds", seconds, **labels)

@@ -107,5 +107,7 @@ def _number(kind: Leaf, value: Any) -> bool:
 
 def _instant(digits: int, value_kind: Kind, value: Any) -> bool:
     if value_kind is Kind.NUMBER:
-        return spellings.epoch_digits(value) is not None
-    return value_kind is Kind.TEXT and (spellings.is_instant(value, digits))
+        written = spellings.epoch_digits(value)
+        return written is not None and written <= digits
+    fits = value_kind is Kind.TEXT and spellings.is_instant(value, digits)
+    return fits and spellings.needed_digits(value) <= digits

@@ -82,6 +82,12 @@ def fraction_digits(text: str) -> int:
     return len(match["fraction"] or "") if match else 0
 
 
+def needed_digits(text: str) -> int:
+    """Returns how many of them say something: zeros at the end do not."""
+    match = _INSTANT.fullmatch(text)
+    return len((match["fraction"] or "").rstrip("0")) if match else 0
+
+
 def epoch_digits(value: Any) -> int | None:
     """Digits of the fraction of a number that counts seconds (0, or 3 for milliseconds) since 1970; None
     where it does not resemble one."""

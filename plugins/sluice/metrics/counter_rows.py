@@ -94,6 +94,12 @@ COUNTERS = metrics(
     ("rows_loaded", "rows", "Rows that were committed", "pipeline table"),
     ("rows_misfit", "rows", "Rows with a value that does not fit its column", "pipeline table"),
     ("rows_rejected", "rows", "The same by column", "pipeline table column"),
+    (
+        "values_defaulted",
+        "values",
+        "Values of rows that were committed which are defaults: the event has none",
+        "pipeline table",
+    ),
     # verify and publish
     ("units_verified", "units", "Units whose equations were computed", "pipeline"),
     ("records_verified", "records", "Records of those units", "pipeline"),

@@ -12,8 +12,9 @@ class TableFacts(Model):
     where its first hour is one; `behind` counts hours of the range that it lacks, `first_behind` is the
     oldest.
 
-    `rows` and `misfits` are of the range's hours. `last_load`, `parts`, `bytes` and `rows_in_all` are what
-    ClickHouse says now, None where it does not; `shards` names those that do not answer."""
+    `rows`, `misfits` and `defaults` are of the range's hours; `defaults` names columns that got some, with
+    shares. `last_load`, `parts`, `bytes` and `rows_in_all` are what ClickHouse says now, None where it does
+    not; `shards` names those that do not answer."""
 
     table: str
     kind: str
@@ -24,6 +25,7 @@ class TableFacts(Model):
     first_behind: str
     rows: int
     misfits: int
+    defaults: str
     last_load: str
     parts: int | None
     bytes: int | None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluice.config.pipeline import Pipeline
 from sluice.page.slice_models import Balance, CountRow, TableCounts
 from sluice.safe_text import visible
+from sluice.state.missing_values import said
 from sluice.state.row_balance import RowBalance, balance_of
 from sluice.state.status import UnitStatus
 
@@ -16,7 +17,8 @@ MOST_TYPES = 50
 
 @dataclass(frozen=True)
 class HourTotals:
-    """Of all clusters of one hour. `tables`: rows landed for a table, committed and rejected there."""
+    """Of all clusters of one hour. `tables`: rows landed for a table, committed and rejected there;
+    `defaults`: the columns that got some there, with shares."""
 
     read: int
     landed: int
@@ -25,6 +27,7 @@ class HourTotals:
     bytes: int
     tables: dict[str, tuple[int, int, int]]
     rows: RowBalance
+    defaults: dict[str, str] = field(default_factory=dict)
 
     @property
     def misfits(self) -> int:
@@ -44,6 +47,7 @@ def totals_of(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> HourTotals 
         bytes=sum(file.bytes for _, m in landed for file in m.held_files),
         tables=_tables(pipeline, [status for status, _ in landed]),
         rows=balance_of(pipeline, [status for status, _ in landed]),
+        defaults=_defaults(pipeline, [status for status, _ in landed]),
     )
 
 
@@ -55,6 +59,14 @@ def _tables(pipeline: Pipeline, landed: Sequence[UnitStatus]) -> dict[str, tuple
         came = sum(row.landed for row in rows) if derived else _came(pipeline, target.table, landed)
         counts[target.table] = came, sum(row.rows for row in rows), sum(row.misfits for row in rows)
     return counts
+
+
+def _defaults(pipeline: Pipeline, landed: Sequence[UnitStatus]) -> dict[str, str]:
+    return {
+        target.table: said(status.tables[target.table] for status in landed if target.table in status.tables)
+        for target in pipeline.targets
+        if not target.counted
+    }
 
 
 def _came(pipeline: Pipeline, table: str, landed: Sequence[UnitStatus]) -> int:
@@ -100,6 +112,7 @@ def table_counts(
             landed=landed,
             committed=committed,
             misfits=misfits,
+            defaults=now.defaults.get(table, "") if now else "",
             day=day.tables.get(table, (0, 0, 0))[1] if day else None,
             week=week.tables.get(table, (0, 0, 0))[1] if week else None,
         )

@@ -127,12 +127,14 @@ class CountRow(Model):
 
 
 class TableCounts(Model):
-    """What landed for a table and is committed and rejected there; `day` and `week`: committed then."""
+    """What landed for a table and is committed and rejected there; `day` and `week`: committed then.
+    `defaults` names columns that got defaults, with shares."""
 
     table: str
     landed: int
     committed: int
     misfits: int
+    defaults: str
     day: int | None
     week: int | None
 

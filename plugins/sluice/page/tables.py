@@ -15,6 +15,8 @@ from sluice.flow.verify.current import is_current
 from sluice.page.pipeline_models import TableFacts
 from sluice.safe_text import visible
 from sluice.slices import Slice
+from sluice.state.ledger import LedgerRow
+from sluice.state.missing_values import said
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
@@ -40,6 +42,7 @@ class TableProgress:
     ends: dict[Slice, None] = field(default_factory=dict)
     rows: int = 0
     misfits: int = 0
+    commits: list[LedgerRow] = field(default_factory=list)
 
     def add(self, pipeline: Pipeline, status: UnitStatus) -> None:
         if status.state is UnitState.NOT_OVER:
@@ -50,6 +53,7 @@ class TableProgress:
         if row := status.tables.get(self.target.table):
             self.rows += row.rows
             self.misfits += row.misfits
+            self.commits.append(row)
 
     @property
     def complete_until(self) -> str:
@@ -90,6 +94,7 @@ def _facts(progress: TableProgress, now: TableNow | None, gone: bool) -> TableFa
         first_behind=first.id if first else "",
         rows=progress.rows,
         misfits=progress.misfits,
+        defaults="" if target.counted else said(progress.commits),
         last_load=now.last_load if now else "",
         parts=now.parts if now else None,
         bytes=now.bytes if now else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
@@ -21,7 +21,8 @@ class LedgerRow:
     and misfits are its own share of those landed; `shares` are the shards' rows in the row of the whole unit
     (shard_ledgers.py), whose `generation` is the sum of theirs: another commit on any shard is another sum.
     `left`: shards that hold a part of the unit by the placement of its rows, and that the pipeline file does
-    not list any more.
+    not list any more. `defaulted` and `nulls` are, by column, those of the rows whose event has no value for
+    it, and which got a default, or NULL; of rows that are not `counted` that is unknown.
     """
 
     unit: Unit
@@ -36,6 +37,9 @@ class LedgerRow:
     rules: str = ""
     shares: tuple[tuple[str, LedgerRow | None], ...] = ()
     left: tuple[str, ...] = ()
+    counted: bool = False
+    defaulted: Mapping[str, int] = field(default_factory=dict, hash=False)
+    nulls: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -129,18 +133,31 @@ def _seconds(slices: SliceRange) -> tuple[int, int]:
     return int(slices.start.timestamp()), int(slices.end.timestamp())
 
 
+# What ledgers of earlier versions lack, until the next load adds it.
+_COUNTS = {
+    "rules": "''",
+    "counted": "false",
+    "defaulted": "CAST(map(), 'Map(String, UInt64)')",
+    "nulls": "CAST(map(), 'Map(String, UInt64)')",
+}
+_LATER: Sequence[Mapping[str, str]] = (
+    {},
+    {**_COUNTS, "rules": "''"},
+    {**_COUNTS, "rules": "''", "sharding": "''"},
+)
+
+
 def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
-    """A ledger of an earlier version lacks columns until the next load adds them."""
-    try:
-        return client.rows(
-            render("state/read_ledger", sharding=Sql("sharding"), rules=Sql("rules")), parameters
-        )
-    except ServerError as error:
-        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
-            return []
-        if error.code != UNKNOWN_IDENTIFIER:
-            raise
-    return client.rows(render("state/read_ledger", sharding=Sql("''"), rules=Sql("''")), parameters)
+    for lacking in _LATER:
+        columns = {name: Sql(lacking.get(name, name)) for name in _LATER[-1]}
+        try:
+            return client.rows(render("state/read_ledger", **columns), parameters)
+        except ServerError as error:
+            if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+                return []
+            if error.code != UNKNOWN_IDENTIFIER or lacking is _LATER[-1]:
+                raise
+    return []
 
 
 def unit_of(pipeline: Pipeline, start: int, cluster: str) -> Unit:
@@ -161,6 +178,22 @@ def _row(
     generation: int,
     sharding: str,
     rules: str,
+    counted: bool,
+    defaulted: Mapping[str, int],
+    nulls: Mapping[str, int],
 ) -> LedgerRow:
-    unit = unit_of(pipeline, start, cluster)
-    return LedgerRow(unit, manifest, tuple(types), landed, rows, misfits, token, generation, sharding, rules)
+    return LedgerRow(
+        unit=unit_of(pipeline, start, cluster),
+        manifest=manifest,
+        types=tuple(types),
+        landed=landed,
+        rows=rows,
+        misfits=misfits,
+        token=token,
+        generation=generation,
+        sharding=sharding,
+        rules=rules,
+        counted=bool(counted),
+        defaulted=dict(defaulted),
+        nulls=dict(nulls),
+    )

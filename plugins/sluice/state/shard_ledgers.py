@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sluice.clients.clickhouse.sharding import absent, stamp
@@ -135,6 +136,16 @@ def _whole(sharding: str, shares: list[tuple[str, LedgerRow | None]]) -> LedgerR
         rows=sum(row.rows for row in rows),
         misfits=sum(row.misfits for row in rows),
         generation=sum(row.generation for row in rows),
+        counted=all(row.counted for row in rows),
+        defaulted=_added(row.defaulted for row in rows),
+        nulls=_added(row.nulls for row in rows),
         shares=tuple(needed) if sharding else (),
         left=tuple(shard for shard in missing if shard not in listed),
     )
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for by_column in counts:
+        total.update(by_column)
+    return dict(total)

@@ -139,10 +139,10 @@ def anomalies(open_anomalies: Iterable[OpenAnomaly], tables: bool = False) -> It
     )
     for cause in causes_of(open_anomalies):
         if cause.name not in skipped_kinds:
-            missing = cause.name == AnomalyKind.FIELD_MISSING
-            kind = ProblemKind.FIELD if missing else ProblemKind.ANOMALY
-            place = cause.place if missing else f"{cause.name}, {cause.place}"
-            yield Problem(kind, place, f"{cause.message}; {cause.remedy}", (ProblemSource.LAKE,))
+            place = f"{cause.name}, {cause.place}"
+            yield Problem(
+                ProblemKind.ANOMALY, place, f"{cause.message}; {cause.remedy}", (ProblemSource.LAKE,)
+            )
 
 
 def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from sluice.errors import NotSent
 from sluice.slices import utc
 from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
-from sluice.watch import notices, rules, traffic_rules, transactions
+from sluice.watch import missing_rules, notices, rules, traffic_rules, transactions
 from sluice.watch.judged import first_judged, to_judge
 from sluice.watch.keep_rules import forgets
 from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
@@ -85,6 +85,7 @@ def problems_of(
     judged = to_judge(observation.rows.slices, state.judged)
     yield from traffic_rules.too_few(pipeline, observation.rows, judged)
     yield from traffic_rules.rejects(pipeline, observation.landed, observation.statuses, judged)
+    yield from missing_rules.missing(pipeline, observation.statuses, judged)
     yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.statuses, now)
     yield from rules.waiting(pipeline, observation.lag_records)
     if observation.server is not None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from sluice.clients.clickhouse.types import Type, parse
 from sluice.infer.column import column
 from sluice.infer.fits import misfit
 from sluice.infer.rules import Rules
+from sluice.infer.types import Leaf
 from sluice.infer.values import loads
 from tests.support import oracle
 from tests.support.oracle import Number
@@ -150,3 +152,20 @@ def test_the_oracle_here_refuses():
     assert not holds(parse("Array(Map(String, Date))"), [{"a": "2026-02-30"}])
     assert not holds(parse("JSON"), {"a": [{"b.c": Number("1")}]})
     assert not holds(parse("DateTime64(9, 'UTC')"), "2262-11-20T10:00:00.123456789Z")
+
+
+@pytest.mark.parametrize(
+    ("digits", "value", "fits"),
+    [
+        (3, "2026-11-20T10:00:00.123Z", True),
+        (3, "2026-11-20T10:00:00.123000Z", True),
+        (3, "2026-11-20T10:00:00.123456Z", False),
+        (6, "2026-11-20T10:00:00.123456Z", True),
+        (6, "2026-11-20T10:00:00.123456789Z", False),
+        (9, "2026-11-20T10:00:00.123456789Z", True),
+    ],
+)
+def test_a_time_fits_with_all_its_digits(digits: int, value: str, fits: bool):
+    """So a type that is proposed has room for every sampled value, as a load wants it."""
+    assert (misfit(Leaf("DateTime64", (digits,)), value) is None) is fits
+    assert column("at", [value], 1, Rules()).refused == 0

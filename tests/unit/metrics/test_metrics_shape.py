@@ -79,6 +79,7 @@ def test_the_shape_of_a_load():
     assert values(metrics.load_shape("p", "e.clicks", result, 4.0, [("price", 15), ("", 5)])) == {
         ("rows_rejected", "e.clicks", "price"): 15,
         ("rows_rejected", "e.clicks", "_event"): 5,
+        ("values_defaulted", "e.clicks"): 0,
         ("load_statements", "e.clicks"): 5,
         ("load_blocks", "e.clicks"): 10,
         ("load_seconds", "e.clicks"): 4.0,

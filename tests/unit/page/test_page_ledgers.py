@@ -46,6 +46,9 @@ class Ledger:
                 1,
                 "",
                 "",
+                True,
+                {},
+                {},
                 1,
             )
             for name in names

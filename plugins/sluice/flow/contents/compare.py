@@ -14,10 +14,8 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.errors import Busy
-from sluice.flow.contents.accepted import read_accepted
 from sluice.flow.contents.check_lake_rows import check_unit
 from sluice.flow.contents.compare_tables import Comparing, TableContents
-from sluice.flow.contents.missing_fields import SampledFields, fields_of
 from sluice.flow.contents.report import ContentsReport, forgotten_lines, relanded
 from sluice.flow.contents.sampled_file import Share
 from sluice.flow.contents.sampling import FETCHED_BYTES, choose
@@ -34,7 +32,6 @@ from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.status import UnitStatus
 
-RUN_UNITS = 24  # newest ones of a cluster in which a run searches for missing fields
 _AGAIN = 3
 """How often a table is compared that a load takes away meanwhile."""
 
@@ -56,15 +53,7 @@ class Auditor:
         contents = ContentsReport()
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             self._rows(servers, statuses, contents)
-            contents.anomalies += self._fields(servers, _landed(statuses), None, contents)
         contents.anomalies = self._new(contents.anomalies)
-        return contents
-
-    def fields(self, statuses: Sequence[UnitStatus]) -> ContentsReport:
-        """Searches only for missing fields, and only in the newest units."""
-        contents = ContentsReport()
-        with connect_shards(self.pipeline, READ_QUORUM) as servers:
-            contents.anomalies += self._fields(servers, _landed(statuses), RUN_UNITS, contents)
         return contents
 
     def _rows(
@@ -106,7 +95,6 @@ class Auditor:
                 most_bytes=None if self.lake.url.startswith("file://") else FETCHED_BYTES,
             ):
                 share.check(servers, chosen, by_unit[chosen.unit], contents)
-            contents.anomalies += self._fields(servers, landed, RUN_UNITS, contents)
         contents.anomalies = self._new(contents.anomalies)
         return contents
 
@@ -165,20 +153,6 @@ class Auditor:
             contents.notes += [note] if note not in contents.notes else []
             contents.uncompared |= {(unit.slice.id, unit.cluster, table) for unit in frozen}
         return [work for work in choice.todo if ledger[work.unit].manifest == work.manifest]
-
-    def _fields(
-        self,
-        servers: Sequence[Server],
-        landed: Sequence[tuple[Unit, Manifest]],
-        most: int | None,
-        contents: ContentsReport,
-    ) -> list[Anomaly]:
-        accepted = read_accepted(self.lake)
-        fields = fields_of(servers[0].reached, self.pipeline.chosen(self.tables))
-        sampled = SampledFields(self.pipeline, self.lake, fields, self.repairs, self.say)
-        missing = [anomaly for anomaly in sampled.check(landed, most) if anomaly.key not in accepted]
-        contents.covered[AnomalyKind.FIELD_MISSING] = frozenset(sampled.checked)
-        return missing
 
     def _new(self, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
         """Removes what a count has reported already of the same unit and table."""

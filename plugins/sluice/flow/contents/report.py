@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sluice.clients.lake.base import Lake
 from sluice.flow.contents.compare_tables import TableContents
-from sluice.flow.verify.anomaly import CONTENT_KINDS, Anomaly
+from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
@@ -26,7 +26,7 @@ class ContentsReport:
     notes: list[str] = field(default_factory=list)
     busy: list[str] = field(default_factory=list)
     covered: dict[str, frozenset[tuple[str, str]]] = field(
-        default_factory=lambda: dict.fromkeys(map(str, CONTENT_KINDS), frozenset())
+        default_factory=lambda: dict.fromkeys(map(str, ROW_KINDS), frozenset())
     )
     uncompared: set[tuple[str, str, str]] = field(default_factory=set)
 

@@ -22,16 +22,12 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
-from sluice.event_values import UnreadablePayload, read_event
-from sluice.field_path import FieldPath
 from sluice.flow.contents.comparable_columns import IDENTITY
-from sluice.flow.contents.payload_fields import MOST_ROWS, FieldSample, sample_of
-from sluice.flow.contents.read_rows import payloads_of, rows_of
+from sluice.flow.contents.read_rows import rows_of
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
 from sluice.flow.contents.sums import RowFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.manifest import LandedFile, Manifest
-from sluice.runtime import deeper
 from sluice.slices import Unit
 
 MOST_FILES = 1
@@ -131,33 +127,3 @@ def same_records(columns: Sequence[Column], rows: pa.Table) -> RowFilter | None:
     # Of a large table nothing but the offsets is read to find them.
     between = Sql(f"PREWHERE _offset >= {min(offsets)} AND _offset <= {max(offsets)}")
     return RowFilter(Sql(f"({keys}) IN (SELECT {keys} FROM {{staged}})"), between)  # noqa: S608 - quoted
-
-
-def fields_in(lake: Lake, manifest: Manifest, name: str, wanted: Sequence[FieldPath]) -> FieldSample:
-    """Returns the first events of the type in the smallest of its files that holds enough of them. Raises
-    OSError and ArrowException."""
-    files = [file for file in manifest.held_events if file.type == name]
-    enough = [file for file in files if file.rows >= MOST_ROWS]
-    smallest = sorted(enough, key=lambda file: file.bytes)[:1] or sorted(files, key=lambda file: -file.rows)
-    events: list[dict[str, Any]] = []
-    for file in smallest:
-        if len(events) >= MOST_ROWS:
-            break
-        events += _events(lake, file, MOST_ROWS - len(events))
-    return sample_of(events, wanted)
-
-
-def _events(lake: Lake, file: LandedFile, most: int) -> list[dict[str, Any]]:
-    with deeper(), lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
-        for batch in parquet.iter_batches(most, columns=["_payload"]):
-            events = map(_read, payloads_of(batch))
-            return [event for event in events if event is not None]
-    return []
-
-
-def _read(payload: bytes | None) -> dict[str, Any] | None:
-    """Returns None for one that another check reports: it is no event."""
-    try:
-        return read_event(payload or b"")
-    except UnreadablePayload:
-        return None

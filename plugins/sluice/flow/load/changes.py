@@ -23,7 +23,8 @@ _DELETIONS = {
 
 @dataclass(frozen=True)
 class Changes:
-    """`ledger_values` are the attempt's own, `views` the digests of the views whose rows it loads.
+    """`ledger_values` are the attempt's own, `views` the digests of the views whose rows it loads. `lacking`
+    selects by unit and column the rows without a value, where they are `counted`.
 
     `rehearsed`: the statements go to tables of the attempt's own, as `rehearsal` gives them.
     """
@@ -33,6 +34,8 @@ class Changes:
     replicated: bool
     ledger_values: Mapping[str, object]
     views: Sequence[str]
+    lacking: Sql
+    counted: bool
     ledger: Sql = _LEDGER
     rejected: Sql = _REJECTED
     rehearsed: bool = False
@@ -68,8 +71,9 @@ class Changes:
         """`staged` selects (slice, cluster, rows) of the units."""
         attempt = self.writer.attempt
         parts = {"fence": attempt.fence, "staged": staged, "misfits": attempt.misfits}
-        sql = render("load/commit", ledger=self.ledger, **parts)
-        self._run("commit", sql, {**self.ledger_values, "views": list(self.views)}, blocks=1)
+        sql = render("load/commit", ledger=self.ledger, lacking=self.lacking, **parts)
+        values = {**self.ledger_values, "views": list(self.views), "counted": self.counted}
+        self._run("commit", sql, values, blocks=1)
 
     def _run(self, step: str, sql: Sql, values: Mapping[str, object] | None = None, blocks: int = 0) -> None:
         if self.rehearsed:

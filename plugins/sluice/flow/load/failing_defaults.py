@@ -123,7 +123,7 @@ class DefaultSuspects:
             "load/stage_misfits",
             misfits=misfits,
             column=literal(failing.column.name),
-            type=literal(failing.fault),
+            reason=literal(f"does not fit {failing.fault}"),
             value=literal(""),
             rows=self._range(failing.number, failing.number + 1),
             block=self.filling.block,

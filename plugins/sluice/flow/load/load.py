@@ -16,9 +16,12 @@ from sluice.clients.clickhouse.sharding import ALONE, Placement
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.mask import hides
+from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
+from sluice.flow.load.casts.columns import Filling
+from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution
 from sluice.flow.load.evolve.may_add import check_may_add
@@ -215,7 +218,7 @@ class _Loading:
             writer = Writer(
                 self.client, attempt, lease.renew, unit, units, self._write_settings(target_table)
             )
-            sieve = ShardFilter(self.placement, target_table, writer)
+            sieve = ShardFilter(self.placement, target_table, writer, self._counted(filling))
             run = LoadRun(
                 pipeline=self.pipeline,
                 target=place.target,
@@ -246,6 +249,13 @@ class _Loading:
         if refused:
             raise refused[0]
         return loaded
+
+    def _counted(self, filling: Filling) -> tuple[Lack, ...]:
+        """Leaves out fields that the mask drops: their columns have no values on purpose."""
+        mask, kinds = self.pipeline.mask, (*self.target.types, CATCH_ALL)
+        return tuple(
+            lack for lack in filling.lacks if not any(hides(mask, kind, lack.path) for kind in kinds)
+        )
 
     def _add_columns(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> None:
         arguments = (self.pipeline, self.target, self.lake, self.client, lease, self.placement.shard)

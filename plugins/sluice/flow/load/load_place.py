@@ -20,7 +20,7 @@ from sluice.flow.load.rollups.staging import RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.state.ledger import Commits, committed
@@ -78,7 +78,9 @@ class LoadPlace:
         columns = [column for column in target_table.columns if column.name not in later]
         # The DEFAULT of a later column is the server's own, as in the rows that were there before it.
         plain = [replace(c, computed=False, reads=()) if c.name in later else c for c in target_table.columns]
-        return replace(target_table, columns=tuple(plain)), fill(columns, self.target.columns)
+        return replace(target_table, columns=tuple(plain)), fill(
+            columns, self.target.columns, required(columns, self.target)
+        )
 
     def later(self, target_table: TargetTable) -> frozenset[str]:
         """Returns the columns that the table has got since the load whose rules these are."""

@@ -23,6 +23,7 @@ from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork, UnitLoad
 from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.slices import Unit
 from sluice.state.view_stamps import view_stamps
 
 
@@ -46,6 +47,7 @@ class LoadRun:
         raises."""
         try:
             rows, misfits, view_rows = self._prepare()
+            defaulted = self.staging.defaulted()
         except SluiceError as error:
             if not error.retryable:
                 with suppress(SluiceError):  # else the next attempt does
@@ -66,10 +68,18 @@ class LoadRun:
         crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         crash_points.reached(TableLoad.DROPPED)
-        return [
-            UnitLoad(w.unit, w.manifest, rows.get(w.unit, 0), misfits.get(w.unit, 0), loaded=True)
-            for w in self.works
-        ]
+        return [self._loaded(work.unit, work.manifest, rows, misfits, defaulted) for work in self.works]
+
+    @staticmethod
+    def _loaded(
+        unit: Unit,
+        manifest: str,
+        rows: UnitCounts,
+        misfits: UnitCounts,
+        defaulted: Mapping[Unit, Mapping[str, int]],
+    ) -> UnitLoad:
+        counts = rows.get(unit, 0), misfits.get(unit, 0)
+        return UnitLoad(unit, manifest, *counts, loaded=True, defaulted=defaulted.get(unit, {}))
 
     def freeze(self) -> list[UnitLoad]:
         """Commits what a rollup has of `works` as it is: nothing has all of their input any more."""
@@ -104,7 +114,16 @@ class LoadRun:
     @property
     def _changes(self) -> Changes:
         views = list(view_stamps(self.target_table).values())
-        return Changes(self.works, self.writer, self.replicated, self._ledger_values(), views)
+        sieve = self.staging.sieve
+        return Changes(
+            works=self.works,
+            writer=self.writer,
+            replicated=self.replicated,
+            ledger_values=self._ledger_values(),
+            views=views,
+            lacking=sieve.lacking,
+            counted=bool(sieve.lacks),
+        )
 
     @property
     def _destinations(self) -> tuple[Destination, ...]:

@@ -1,27 +1,38 @@
 """Keeps the rows of a slice that belong on this shard, and counts all. Without shards it keeps every row.
 
-By Kafka partition the others are left out before they are parsed. By an expression a row's columns have to be
-known first, their DEFAULTs included: the rows go into a Null table like the target, whose views keep this
-shard's and count the rest.
+The rows go into a Null table like the target, which has a column more for each that may lack a value. Its
+views keep the rows and count what they lack. By Kafka partition other shards' rows are left out before they
+are parsed. By an expression a row's columns have to be known first, their DEFAULTs included: the views keep
+this shard's and count the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sharding import Placement
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.clients.clickhouse.tables import TargetTable
+from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.writer import UnitCounts, Writer
+
+# Of a load that counts nothing.
+_NONE = Sql(
+    "(SELECT now() AS slice, '' AS cluster, CAST(map(), 'Map(String, UInt64)') AS defaulted, "
+    "defaulted AS nulls WHERE 0)"
+)
 
 
 @dataclass(frozen=True)
 class ShardFilter:
-    """The tables of one attempt that tell own rows from all."""
+    """The tables of one attempt that tell own rows from all, and count what they lack; `lacks` is empty where
+    nobody asks for that."""
 
     placement: Placement
     target_table: TargetTable
     writer: Writer
+    lacks: tuple[Lack, ...] = ()
 
     @property
     def by_value(self) -> bool:
@@ -38,26 +49,50 @@ class ShardFilter:
     @property
     def entry(self) -> Sql:
         """What the rows are inserted into."""
-        return self.writer.attempt.temporary("all") if self.by_value else self.writer.attempt.staging
+        return self.writer.attempt.temporary("all") if self._passing else self.writer.attempt.staging
+
+    @property
+    def _passing(self) -> bool:
+        """Whether the rows pass through a table with views."""
+        return self.by_value or bool(self.lacks)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The columns of `entry` for `lacks`, named as no column of the target is."""
+        return flags_beside([column.name for column in self.target_table.columns], len(self.lacks))
 
     @property
     def tables(self) -> tuple[Sql, ...]:
         """Everything that `create` makes, views first."""
-        views = ("own", "count", "all") if self.by_value else ()
-        counted = () if self.placement.alone else ("counted",)
-        return tuple(map(self.writer.attempt.temporary, (*views, *counted)))
+        made = {
+            "own": self._passing,
+            "count": self.by_value,
+            "lack": bool(self.lacks),
+            "all": self._passing,
+            "counted": not self.placement.alone,
+            "lacking": bool(self.lacks),
+        }
+        return tuple(self.writer.attempt.temporary(name) for name, is_made in made.items() if is_made)
 
     def create(self) -> None:
         """Creates the tables; the staging table exists already."""
-        if self.placement.alone:
+        if not self.placement.alone:
+            self.writer.run("stage", render("load/create_counted", counted=self.counts))
+        if not self._passing:
             return
+        definitions = [column.definition for column in self.target_table.columns]
+        definitions += [Sql(f"{identifier(name)} UInt8") for name in self.flags]
+        sql = render("load/create_entry", entry=self.entry, definitions=listed(definitions))
+        self.writer.run("stage", sql)
+        own_row = self.placement.own_row if self.by_value else Sql("1")
+        self._keep(own_row)
+        if self.by_value:
+            self._count(own_row)
+        if self.lacks:
+            self._count_lacking(own_row)
+
+    def _keep(self, own_row: Sql) -> None:
         attempt = self.writer.attempt
-        self.writer.run("stage", render("load/create_counted", counted=self.counts))
-        if not self.by_value:
-            return
-        definitions = listed(column.definition for column in self.target_table.columns)
-        self.writer.run("stage", render("load/create_entry", entry=self.entry, definitions=definitions))
-        own_row = self.placement.own_row
         sql = render(
             "load/create_own_view",
             view=attempt.temporary("own"),
@@ -67,9 +102,41 @@ class ShardFilter:
             own=own_row,
         )
         self.writer.run("stage", sql)
-        view = attempt.temporary("count")
+
+    def _count(self, own_row: Sql) -> None:
+        view = self.writer.attempt.temporary("count")
         sql = render("load/create_count_view", view=view, counted=self.counts, entry=self.entry, own=own_row)
         self.writer.run("stage", sql)
+
+    def _count_lacking(self, own_row: Sql) -> None:
+        lacking = self.writer.attempt.temporary("lacking")
+        self.writer.run("stage", render("load/create_lacking", lacking=lacking))
+        sql = render(
+            "load/create_lacking_view",
+            view=self.writer.attempt.temporary("lack"),
+            lacking=lacking,
+            defaulted=self._sums(null=False),
+            nulls=self._sums(null=True),
+            entry=self.entry,
+            own=own_row,
+        )
+        self.writer.run("stage", sql)
+
+    def _sums(self, null: bool) -> Sql:
+        """Returns a map from columns to how many rows lack a value of them."""
+        pairs = [
+            (literal(lack.column), f"sum({identifier(flag)})")
+            for lack, flag in zip(self.lacks, self.flags, strict=True)
+            if lack.null is null
+        ]
+        names, sums = (listed(column) for column in zip(*pairs, strict=True)) if pairs else ("", "")
+        return Sql(f"CAST(([{names}], [{sums}]), 'Map(String, UInt64)')")
+
+    @property
+    def lacking(self) -> Sql:
+        """Returns the SELECT of (slice, cluster, defaulted, nulls) of the rows that were kept."""
+        lacking = self.writer.attempt.temporary("lacking") if self.lacks else _NONE
+        return render("load/lacking_by_unit", lacking=lacking)
 
     def wanted(self, routed: Sql) -> Sql:
         """Returns the condition on the lake's rows, for those that are to be parsed."""
@@ -81,3 +148,10 @@ class ShardFilter:
             render("load/counted_rows", counted=self.counts, rows=Sql(n)) for n in ("rows", "own")
         )
         return self.writer.counts(all_rows), self.writer.counts(own_rows)
+
+
+def flags_beside(columns: Sequence[str], count: int) -> tuple[str, ...]:
+    prefix = "lacks"
+    while any(name.startswith(prefix) for name in columns):
+        prefix += "_"
+    return tuple(f"{prefix}{number}" for number in range(count))

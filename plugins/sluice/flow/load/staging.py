@@ -147,8 +147,8 @@ class Staging:
             sql = render(
                 "load/stage_rows",
                 staging=self.sieve.entry,
-                columns=listed(map(identifier, self.filling.into)),
-                values=listed(self.filling.values),
+                columns=listed(map(identifier, (*self.filling.into, *self.sieve.flags))),
+                values=listed((*self.filling.values, *(lack.flag for lack in self.sieve.lacks))),
                 rows=filled(self.filling, columns, source, condition),
                 misfit=self.filling.misfit,
                 block=self.filling.block,
@@ -212,12 +212,19 @@ class Staging:
                 "load/stage_misfits",
                 misfits=self._misfits,
                 column=self.filling.first("column"),
-                type=self.filling.first("type"),
+                reason=self.filling.first("reason"),
                 value=self.filling.first("text"),
                 rows=misfits(self.filling, filled(self.filling, columns, source, condition)),
                 block=self.filling.block,
             )
             self.writer.run("misfits", sql, {"target": self.target.table})
+
+    def defaulted(self) -> dict[Unit, dict[str, int]]:
+        """Returns by unit and column how many staged rows got a default."""
+        if not self.sieve.lacks:
+            return {}
+        rows = self.writer.rows(render("load/read_lacking", lacking=self.sieve.lacking))
+        return {self.writer.unit_of(start, cluster): dict(counts) for start, cluster, counts in rows}
 
     def count_misfits(self, misfits_table: Sql) -> UnitCounts:
         sql = render("load/count_misfits", table=misfits_table, fence=self._fence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
@@ -17,6 +18,7 @@ from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.columns import HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.flow.load.casts.lacking import holds_null
 from sluice.flow.load.computed_defaults import columns_read, with_computed
 from sluice.flow.load.count_targets import check_counts
 from sluice.flow.load.foreign_views import check_feeders
@@ -96,12 +98,13 @@ def _check_lake_columns(target_table: TargetTable) -> None:
 
 def _check_paths(target_table: TargetTable, target: Target) -> None:
     fillable = {column.name for column in target_table.columns if column.taken} - set(HOLDERS)
-    for name in target.columns:
-        if name not in fillable:
-            remedy = f"ALTER TABLE {table(target_table.table)} ADD COLUMN {identifier(name)} String"
-            raise TargetRefused(
-                target_table.table, f"`columns` fills {name}, and the table cannot take it", remedy
-            )
+    by_column = target.missing if isinstance(target.missing, Mapping) else {}
+    for key, names in (("columns", target.columns), ("missing", by_column)):
+        for name in names:
+            if name not in fillable:
+                remedy = f"ALTER TABLE {table(target_table.table)} ADD COLUMN {identifier(name)} String"
+                reason = f"`{key}` names {name}, and the table has no such column that takes a field"
+                raise TargetRefused(target_table.table, reason, remedy)
 
 
 def _check_names(target_table: TargetTable, target: Target) -> None:
@@ -136,7 +139,7 @@ def _check_place(client: Client, pipeline: Pipeline, target_table: TargetTable) 
 
 def _filling(client: Client, target_table: TargetTable, target: Target) -> Filling:
     try:
-        filling = fill(target_table.columns, target.columns)
+        filling = fill(target_table.columns, target.columns, required(target_table.columns, target))
     except UnsupportedType as error:
         raise TargetRefused(
             target_table.table,
@@ -145,6 +148,19 @@ def _filling(client: Client, target_table: TargetTable, target: Target) -> Filli
         ) from error
     _check_materialized(client, target_table)
     return filling
+
+
+def required(columns: Iterable[Column], target: Target) -> frozenset[str]:
+    """Returns the columns without which a row is rejected."""
+    if isinstance(target.missing, Mapping):
+        return frozenset(name for name, missing in target.missing.items() if missing == "reject")
+    if target.missing == "default":
+        return frozenset()
+    return frozenset(
+        column.name
+        for column in columns
+        if column.taken and column.name not in HOLDERS and not (holds_null(column) or column.default)
+    )
 
 
 def _check_materialized(client: Client, target_table: TargetTable) -> None:

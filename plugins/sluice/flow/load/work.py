@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sluice.config.pipeline import Pipeline, Target
@@ -183,17 +183,19 @@ def differences(works: Iterable[LoadWork], *counted: Mapping[Unit, int]) -> dict
 
 @dataclass(frozen=True)
 class UnitLoad:
-    """One unit: `loaded` now, or found committed; its rows in the table and in sluice.rejected."""
+    """One unit: `loaded` now, or found committed; its rows in the table and in sluice.rejected, and by column
+    how many of those in the table got a default."""
 
     unit: Unit
     manifest: str
     rows: int
     misfits: int
     loaded: bool
+    defaulted: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @classmethod
     def skipped(cls, row: LedgerRow) -> UnitLoad:
-        return cls(row.unit, row.manifest, row.rows, row.misfits, loaded=False)
+        return cls(row.unit, row.manifest, row.rows, row.misfits, loaded=False, defaulted=row.defaulted)
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,11 @@ class LoadResult:
     @property
     def loaded(self) -> tuple[UnitLoad, ...]:
         return tuple(unit for unit in self.units if unit.loaded)
+
+    @property
+    def defaulted(self) -> int:
+        """Values of the loaded rows that are defaults."""
+        return sum(sum(unit.defaulted.values()) for unit in self.loaded)
 
     def summary(self) -> dict[str, Any]:
         """Counts for a log or an answer in JSON: units loaded and skipped, rows and misfits of the loaded."""

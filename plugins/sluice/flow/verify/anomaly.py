@@ -38,7 +38,6 @@ class AnomalyKind(StrEnum):
     ROW_TYPE = "wrong type"
     ROW_HOUR = "wrong event hour"
     ROW_IDENTITY = "wrong identity"  # another cluster or offset than the unit's, twice, or not at all
-    FIELD_MISSING = "field missing"  # from one slice to the next
     # ClickHouse
     TABLE_MISSING = "table missing"
     LEDGER = "ledger"  # its row does not add up to what landed
@@ -64,9 +63,8 @@ ROW_KINDS = (
     AnomalyKind.ROW_IDENTITY,
     AnomalyKind.VALUES,
 )
-CONTENT_KINDS = (*ROW_KINDS, AnomalyKind.FIELD_MISSING)
 # The hour is exact: a run logs it, and goes on.
-QUIET_KINDS = (AnomalyKind.FIELD_MISSING, AnomalyKind.NOT_ERASED, AnomalyKind.LACKING)
+QUIET_KINDS = (AnomalyKind.NOT_ERASED, AnomalyKind.LACKING)
 
 
 @dataclass(frozen=True)

@@ -52,10 +52,6 @@ class Repairs:
         """Applies the erasure list to what landed without some of its entries."""
         return self._line("erase", "--pending")
 
-    def accept(self, slice_: Slice) -> str:
-        """Accepts fields that are missing since then."""
-        return self._line("verify", *_edges(slice_, slice_), "--accept")
-
     def _line(self, command: str, *words: str) -> str:
         return command_line(self.pipeline, self.config, command, *words)
 

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.flow.contents.check_lake_rows import check_unit
-from sluice.flow.contents.missing_fields import SampledFields
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.contents.sampled_file import Share
 from sluice.flow.contents.sampling import choose, rows_in
@@ -105,14 +104,6 @@ def test_a_file_of_other_columns_is_told(landed: MemoryLake, change: Any, said: 
     report = share_of(lake, manifest)
     assert said in seen(report.anomalies, manifest)
     assert report.rows == 0
-
-
-@pytest.mark.parametrize("change", [FOREIGN[0][0], nulls("_payload"), FOREIGN[8][0]])
-def test_a_file_that_cannot_be_read_says_nothing_of_fields(landed: MemoryLake, change: Any):
-    lake, _ = damaged(landed, change)
-    fields = {"db.click": {("n",): "n"}}
-    sampled = SampledFields(pipeline(), lake, fields, Repairs("demo"), lambda _: None)
-    assert list(sampled.check(list(read_manifests(lake, UNITS).items()), None)) == []
 
 
 def test_a_share_of_a_file_with_other_rows_than_its_manifest_says(landed: MemoryLake):

@@ -101,7 +101,6 @@ def test_the_commands_as_a_person_types_them():
     )
     assert REPAIRS.clean(TEN.slice) == CLEAN_TEN
     assert REPAIRS.clean() == "sluice verify ads --clean"
-    assert REPAIRS.accept(TEN.slice) == CLEAN_TEN.replace("--clean", "--accept")
     with_file = replace(REPAIRS, config="/a b/ads.yaml")
     assert with_file.clean() == "sluice verify ads --config '/a b/ads.yaml' --clean"
     assert with_file.fill(TEN.slice).startswith(

@@ -27,15 +27,22 @@ _CONTAINERS = {"Array": array, "Map": mapping, "Tuple": tuple_}
 
 
 def cast(
-    kind: Type, x: str, depth: int = 0, key: FieldText = "", quoted: str = "", default: str = ""
+    kind: Type,
+    x: str,
+    depth: int = 0,
+    key: FieldText = "",
+    quoted: str = "",
+    default: str = "",
+    filled: bool = False,
 ) -> Cast:
     """Returns the cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around
     it.
 
     `quoted` is the condition that the value is a string; empty where none is. `default` is an expression of
-    the type `kind`, whose elements a Tuple takes for fields that are missing. Raises UnsupportedType.
+    the type `kind`, whose elements a Tuple takes for fields that are missing; `filled`: a named one takes
+    the defaults of their types. Raises UnsupportedType.
     """
-    return _cast(kind.stored, Field(x, depth, key, quoted, default))
+    return _cast(kind.stored, Field(x, depth, key, quoted, default, filled=filled))
 
 
 def parsed_cast(kind: Type, parsed_value: str, name: str, long: bool) -> ParsedContainer:
@@ -86,5 +93,7 @@ def _document(plain: Type, field: Field, where: str) -> tuple[str, str]:
 def cast_at(field: Field, path: tuple[str, Type], text: str) -> Cast:
     """Returns the cast of what is at a typed path of a JSON."""
     key = None if field.key is None else path[0].split(".")[-1]
-    at = replace(field, x=text, key=key, quoted=is_string(field.x, path[0]), required=False, default="")
+    at = replace(
+        field, x=text, key=key, quoted=is_string(field.x, path[0]), required=False, default="", filled=False
+    )
     return _cast(path[1], at)

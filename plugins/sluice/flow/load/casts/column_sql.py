@@ -13,6 +13,8 @@ from sluice.flow.load.casts.casts import Cast, ParsedContainer, cast, misfit_of,
 from sluice.flow.load.casts.documents import document
 from sluice.flow.load.casts.event_paths import ObjectNode
 from sluice.flow.load.casts.exact_numbers import FieldText, KeyUnless
+from sluice.flow.load.casts.judged import MISSING
+from sluice.flow.load.casts.lacking import Lack, lacks
 from sluice.flow.load.casts.nested import MisfitCheck, Nested
 from sluice.flow.load.casts.typed_paths import TypedPath, typed_paths
 
@@ -101,35 +103,61 @@ class FieldPlace:
 
 @dataclass(frozen=True)
 class FieldSql:
-    """What fills a column, and the checks of it."""
+    """What fills a column, the checks of it, and which of its values are not the event's."""
 
     stages: Stages
     checks: tuple[MisfitCheck, ...]
+    lacks: tuple[Lack, ...] = ()
 
 
 def column_sql(
-    column: Column, path: FieldPath, number: int, tree: ObjectNode, long: bool, groups: Mapping[str, Nested]
+    column: Column,
+    path: FieldPath,
+    number: int,
+    tree: ObjectNode,
+    long: bool,
+    groups: Mapping[str, Nested],
+    required: bool,
+) -> FieldSql:
+    """`required`: a row without a value for the column is a misfit."""
+    kind, place = parse(column.type).stored, FieldPlace(tree, path)
+    default = f"d{number}" if _has_elements(column) else ""
+    key = place.key if long else None
+    column_cast = cast(kind, f"r{number}", key=key, quoted=place.quoted, default=default, filled=not required)
+    container = parsed_of(kind, place, number, long) if column_cast.judged else None
+    filled = _filled(column, place, number, groups, column_cast, container, key)
+    return _with_lacks(filled, column, place, number, groups, column_cast.lacks, required)
+
+
+def _has_elements(column: Column) -> bool:
+    """Returns whether the DEFAULT gives a Tuple's elements what they lack."""
+    is_tuple = parse(column.type).stored.shape.name == "Tuple"
+    return bool(column.default) and is_tuple and not column.computed
+
+
+def _filled(
+    column: Column,
+    place: FieldPlace,
+    number: int,
+    groups: Mapping[str, Nested],
+    column_cast: Cast,
+    container: ParsedContainer | None,
+    key: FieldText,
 ) -> FieldSql:
     text, kind = f"r{number}", parse(column.type).stored
-    place = FieldPlace(tree, path)
-    key = place.key if long else None
-    quoted = place.quoted
     inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
     texts = [Sql(f"{place.text} AS {text}")]
-    default = ""
-    if column.default and kind.shape.name == "Tuple" and not column.computed:
-        default = f"d{number}"
-        texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS {default}"))
-    column_cast = cast(kind, text, key=key, quoted=quoted, default=default)
+    if _has_elements(column):
+        texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS d{number}"))
     stages = Stages(texts=tuple(texts))
     if column_cast.judged:
-        stages = _judged(stages, column_cast, number, parsed_of(kind, place, number, long))
+        stages = _judged(stages, column_cast, number, container)
         column_cast = replace(
             column_cast, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)"
         )
     if inner:
         column_cast = replace(
-            column_cast, value=document(kind.plain, text, [typed.misfit for typed in inner], quoted)
+            column_cast, value=document(kind.plain, text, [typed.misfit for typed in inner], place.quoted)
         )
     lacking = _lacking(column, column_cast, place)
     value = _or_default(column, column_cast, lacking)
@@ -145,6 +173,32 @@ def column_sql(
     where = column_cast.where if column_cast.container else ""
     checks.append(MisfitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
     return FieldSql(replace(stages, misfits=(Sql(f"{misfit} AS m{number}"),)), tuple(checks))
+
+
+def _with_lacks(
+    filled: FieldSql,
+    column: Column,
+    place: FieldPlace,
+    number: int,
+    groups: Mapping[str, Nested],
+    partly: bool,
+    required: bool,
+) -> FieldSql:
+    """Adds which rows have no value, as flags, and as a misfit where there has to be one; `partly`: elements
+    may lack one, too."""
+    nothing, path = _nothing(column, place, groups), place.path
+    found = tuple(lacks(column, path, nothing, place.there))
+    if partly:
+        flag = f"tupleElement(c{number}, 3)"
+        found = (Lack(column.name, path, Sql(f"if({nothing}, 1, {flag})" if column.default else flag)),)
+    casts = [Sql(f"{lack.flag} AS {_flag(number, lack)}") for lack in found]
+    casts += [Sql(f"{nothing} AS n{number}")] if required else []
+    missing = [MisfitCheck(column.name, MISSING, f"r{number}", f"n{number}")] if required else []
+    return FieldSql(
+        replace(filled.stages, casts=(*filled.stages.casts, *casts)),
+        (*missing, *filled.checks),
+        tuple(replace(lack, flag=_flag(number, lack)) for lack in found),
+    )
 
 
 def _path_checks(column: Column, paths: Sequence[TypedPath], number: int) -> list[MisfitCheck]:
@@ -202,6 +256,19 @@ def _lacking(column: Column, column_cast: Cast, place: FieldPlace) -> str:
     if column.may_be_null and not column_cast.container:
         return f"if({place.null}, NOT {place.there}, 0)"
     return place.null
+
+
+def _nothing(column: Column, place: FieldPlace, groups: Mapping[str, Nested]) -> str:
+    """Returns the condition that the field is missing or null. An array of objects may fill a column of a
+    Nested instead."""
+    null, group = place.null, groups.get(column.name)
+    if group is not None and group.objects and column.name in group.direct:
+        return both(null, f"isNull({group.text})")
+    return null
+
+
+def _flag(number: int, lack: Lack) -> Sql:
+    return Sql(f"{'y' if lack.null else 'z'}{number}")
 
 
 def _or_default(column: Column, column_cast: Cast, lacking: str) -> str:

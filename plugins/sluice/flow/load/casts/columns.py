@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, summed
@@ -14,6 +15,7 @@ from sluice.flow.load.casts.casts import UnsupportedType, cast, misfit_of
 from sluice.flow.load.casts.column_sql import Stages, column_sql, group_sql
 from sluice.flow.load.casts.event_paths import NESTED, QUOTED, extract, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
+from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.casts.nested import MisfitCheck, nested_of
 from sluice.flow.load.casts.parsed import texts_of
 from sluice.flow.load.casts.shape import stray_names, strays, whole
@@ -49,6 +51,7 @@ _MOST_PLACES = 500_000  # characters of SQL
 _MOST_CONTAINERS = 20
 _ROWS, _FEWEST_ROWS, _FEW = 8192, 256, 64  # rows of a block, and how many columns are few
 ALWAYS = ("_slice", "_cluster")
+Columns = Sequence[Column]
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Filling:
     before it name: in one SELECT the server would write out a name's expression wherever it is used.
     `columns` and `values` are the INSERT's, and `checks` the misfits, the first of them of the event as a
     whole. `short` is the same for events that hold no long numbers. `parsed`: the
-    parse gives some as containers (parsed.py).
+    parse gives some as containers (parsed.py). `lacks`: which rows have no value of their event in a column.
     """
 
     columns: tuple[str, ...]
@@ -69,6 +72,7 @@ class Filling:
     short: Filling | None = None
     parsed: bool = False
     inserted: tuple[str, ...] = ()
+    lacks: tuple[Lack, ...] = ()
 
     @property
     def named(self) -> tuple[Sql, ...]:
@@ -84,8 +88,9 @@ class Filling:
         theirs."""
         return tuple(check.placed for check in self.checks if check.where)
 
-    def first(self, attribute: Literal["column", "type", "text"]) -> Sql:
-        """Returns what a row's first misfit has: the column's name, its type, or the value's text."""
+    def first(self, attribute: Literal["column", "type", "reason", "text"]) -> Sql:
+        """Returns what a row's first misfit has: the column's name, its type, the reason, or the value's
+        text."""
         parts = []
         for check in self.checks:
             parts += [check.misfit, check.parts[attribute]]
@@ -116,16 +121,18 @@ class Filling:
         return tuple(LAKE)
 
 
-def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
+def fill(columns: Columns, paths: Mapping[str, str], required: Collection[str] = frozenset()) -> Filling:
     """Returns the filling of a table with `columns`; `paths` gives the field of those not named like theirs.
+    A row that has no value for a `required` column is a misfit.
 
     Raises UnsupportedType with the name and type of each column that no value fills.
     """
     _check_types(column for column in columns if column.taken and column.name not in HOLDERS)
-    return replace(_fill(columns, paths, True), short=_fill(columns, paths, False))
+    short = _fill(columns, paths, required, False)
+    return replace(_fill(columns, paths, required, True), short=short)
 
 
-def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Filling:
+def _fill(columns: Columns, paths: Mapping[str, str], required: Collection[str], long: bool) -> Filling:
     """`long`: the events may hold long numbers, which have to be checked."""
     taken = [column for column in columns if column.taken]
     filled = [column for column in taken if column.name not in HOLDERS]
@@ -136,7 +143,8 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     asked = _spelled(path for _, path in fields)
     tree = tree_of([*asked, *((group.name,) for group in nested)], containers)
     marked = _spelled(path for column, path in fields if column.may_be_null and column.default)
-    field_sqls = [column_sql(*field, number, tree, long, groups) for number, field in enumerate(fields)]
+    sql_of = partial(column_sql, tree=tree, long=long, groups=groups)
+    field_sqls = [sql_of(*of, n, required=of[0].name in required) for n, of in enumerate(fields)]
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
     field_sqls += [group_sql(group, numbers, tree, long) for group in nested]
     held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
@@ -164,6 +172,7 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
         tuple(_placed(checks)),
         parsed=bool(parts.items),
         inserted=tuple(name for name, _ in inserted),
+        lacks=tuple(lack for one in field_sqls for lack in one.lacks),
     )
 
 

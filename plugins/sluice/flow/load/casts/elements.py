@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.judged import Cast, Caster, Field, absent, here
+from sluice.flow.load.casts.judged import MISSING, Cast, Caster, Field, here
 from sluice.flow.load.casts.scalars import ENUMS
 
 CONTAINERS = ("Array", "Map", "Tuple", "JSON")
@@ -12,7 +12,7 @@ _BY_TOKEN = (*ENUMS, "Variant", "Dynamic")
 
 
 def element(caster: Caster, kind: Type, field: Field) -> Cast:
-    """A null fits where the type has one, or where `field` has a default."""
+    """A null fits where the type has one, or where `field` has or gets a default."""
     if kind.shape.name == "Tuple":
         return caster(kind, field)
     element_cast = caster(kind, field)
@@ -21,7 +21,9 @@ def element(caster: Caster, kind: Type, field: Field) -> Cast:
     if kind.nullable or element_cast.container:
         return element_cast
     filled = f"ifNull({element_cast.value}, defaultValueOfTypeName({literal(kind.plain.text)}))"
-    where = f"if(isNull({field.x}), {here(absent(kind.text), field.x)}, {element_cast.where})"
+    if field.filled:
+        return Cast(filled, element_cast.misfit, where=element_cast.where)
+    where = f"if(isNull({field.x}), {here(MISSING, field.x)}, {element_cast.where})"
     return Cast(filled, f"isNull({element_cast.value})", where=where)
 
 

@@ -18,7 +18,8 @@ class UnsupportedType(ValueError):
 class Cast:
     """`misfit`: `x` does not fit. There, and where `x` is NULL, `value` is NULL (a container: empty).
 
-    `judged` is a tuple of both, computed once. `where` is, of a misfit, a tuple of the path inside the value
+    `judged` is a tuple of both, computed once; where `lacks`, it says third whether a part of the value is
+    missing and became a default. `where` is, of a misfit, a tuple of the path inside the value
     (`[3].price`), the type that is wanted there, and the text that is there.
     """
 
@@ -27,6 +28,7 @@ class Cast:
     container: bool = False
     judged: str = ""
     where: str = ""
+    lacks: bool = False
 
     @property
     def pair(self) -> str:
@@ -38,11 +40,10 @@ def misfit_of(x: str, value: str) -> str:
     return f"(isNull({value}) > isNull({x}))"
 
 
-def of_pair(pair: str, where: str) -> Cast:
+def of_pair(pair: str, where: str, lacks: bool = False) -> Cast:
     """Returns the cast of a container by its `judged` expression."""
-    return Cast(
-        f"tupleElement({pair}, 1)", f"tupleElement({pair}, 2)", container=True, judged=pair, where=where
-    )
+    value, misfit = f"tupleElement({pair}, 1)", f"tupleElement({pair}, 2)"
+    return Cast(value, misfit, container=True, judged=pair, where=where, lacks=lacks)
 
 
 def let(names: Iterable[tuple[str, str]], body: str) -> str:
@@ -65,9 +66,8 @@ def inside(prefix: str, where: str, depth: int) -> str:
     return let([(name, where)], f"tuple({path}, tupleElement({name}, 2), tupleElement({name}, 3))")
 
 
-def absent(kind: str) -> str:
-    """Returns what the reason calls the type of a value that has to be there."""
-    return f"{kind}: it is missing or null"
+MISSING = "missing"
+"""What stands for the type of a value that has to be there: a type of that name there is not."""
 
 
 def if_quoted(condition: str) -> list[Sql]:
@@ -80,7 +80,8 @@ class Field:
     """A value's place: `x`, the expression of its text; see `cast`.
 
     `required`: a null does not fit. `default` is what a null becomes instead, and `there` the condition that
-    it is a null, where it may also be a field that is missing.
+    it is a null, where it may also be a field that is missing. `filled`: elements of a named Tuple that are
+    missing or null become their types' defaults.
     """
 
     x: str
@@ -90,6 +91,7 @@ class Field:
     default: str = ""
     there: str = "0"
     required: bool = False
+    filled: bool = False
 
     @property
     def text(self) -> str:
@@ -112,7 +114,7 @@ class Field:
             place = f"if({both('quoted_brackets', self.quoted)}, {here(kind, self.x)}, {place})"
         if not self.required:
             return place
-        return f"if(isNull({self.x}), {here(absent(kind), self.x)}, {place})"
+        return f"if(isNull({self.x}), {here(MISSING, self.x)}, {place})"
 
 
 Caster = Callable[[Type, Field], Cast]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, summed
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.flow.load.casts.judged import MISSING
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,15 @@ class MisfitCheck:
 
     @property
     def parts(self) -> dict[str, str]:
-        """Expressions of the path, the type and the text that a misfit is named by."""
+        """Expressions of the path, the type, the reason and the text that a misfit is named by."""
         if not self.where:
-            return {"column": literal(self.column), "type": literal(self.type), "text": self.text}
+            reason = literal(MISSING if self.type == MISSING else f"does not fit {self.type}")
+            named = {"column": literal(self.column), "type": literal(self.type)}
+            return {**named, "reason": reason, "text": self.text}
         path, kind, text = (f"tupleElement({self.place}, {n})" for n in (1, 2, 3))
-        return {"column": f"concat({literal(self.column)}, {path})", "type": kind, "text": text}
+        column = f"concat({literal(self.column)}, {path})"
+        said = f"if({kind} = {literal(MISSING)}, {kind}, concat('does not fit ', {kind}))"
+        return {"column": column, "type": kind, "reason": said, "text": text}
 
 
 @dataclass(frozen=True)

@@ -85,9 +85,14 @@ def _by_kind(part: tuple[str, Type]) -> bool:
 def _of_object(field: Field, x: str, name: str, kind: Type, number: int) -> Field:
     key: FieldText = None if field.key is None else name if field.key else ""
     quoted = f"JSONType({field.text}, {literal(name)}) = 'String'" if _by_kind(("", kind)) else ""
-    present = f"has(JSONExtractKeys({field.text}), {literal(name)})"
-    required = not (field.default or may_lack(kind))
-    return Field(x, field.depth + 1, key, quoted, _default(field, number), present, required)
+    present = _is_there(field, name)
+    required = not (field.default or field.filled or may_lack(kind))
+    default = _default(field, number)
+    return Field(x, field.depth + 1, key, quoted, default, present, required, field.filled)
+
+
+def _is_there(field: Field, name: str) -> str:
+    return f"has(JSONExtractKeys({field.text}), {literal(name)})"
 
 
 def _default(field: Field, number: int) -> str:
@@ -102,7 +107,9 @@ def _built(
     bad: Sequence[str],
     paths: Sequence[str],
 ) -> Cast:
-    pair = let(named, of_parts(kind, casts, field.depth, lambda wrong: field.misfit(*bad, wrong)))
+    lacking = _lacking(kind, casts, field) if field.filled or field.default else []
+    parts = of_parts(kind, casts, field.depth, lambda wrong: field.misfit(*bad, wrong), lacking)
+    pair = let(named, parts)
     places = [
         text
         for path, part in zip(paths, casts, strict=True)
@@ -111,12 +118,36 @@ def _built(
     first = here(kind.text, field.x)
     wrong = [part for condition in bad for part in (condition, first)]
     chosen = f"multiIf({listed([*wrong, *places])}, {first})"
-    return of_pair(pair, field.where(kind.text, let(named, chosen)))
+    return of_pair(pair, field.where(kind.text, let(named, chosen)), bool(lacking))
 
 
-def of_parts(kind: Type, casts: Sequence[Cast], depth: int, misfit: Callable[[str], str]) -> str:
-    """Returns the tuple of the parts, and `misfit` of "one of them is a misfit". Each part that is a
-    container is computed once."""
+def _lacking(kind: Type, casts: Sequence[Cast], field: Field) -> list[str]:
+    """Returns the conditions that an element of a named Tuple gets a default."""
+    conditions = []
+    for n, ((name, part), part_cast) in enumerate(
+        zip(kind.shape.named_arguments(), casts, strict=True), start=1
+    ):
+        if not name:
+            return []
+        null = f"isNull(tupleElement(t{field.depth}, {n}))"
+        if part_cast.lacks:
+            conditions.append(f"tupleElement(p{field.depth}_{n - 1}, 3)")
+        elif field.default and part.nullable:
+            conditions.append(f"if({null}, NOT {_is_there(field, name)}, 0)")
+        elif field.default or not may_lack(part):
+            conditions.append(null)
+    return conditions
+
+
+def of_parts(
+    kind: Type,
+    casts: Sequence[Cast],
+    depth: int,
+    misfit: Callable[[str], str],
+    lacking: Sequence[str] = (),
+) -> str:
+    """Returns the tuple of the parts, `misfit` of "one of them is a misfit", and whether one is `lacking`,
+    where there are such. Each part that is a container is computed once."""
     once = [(f"p{depth}_{n}", part.judged) for n, part in enumerate(casts) if part.judged]
     computed = dict(once)
     values, misfits = [], []
@@ -125,5 +156,6 @@ def of_parts(kind: Type, casts: Sequence[Cast], depth: int, misfit: Callable[[st
         values.append(f"tupleElement({name}, 1)" if name in computed else part.value)
         misfits.append(f"tupleElement({name}, 2)" if name in computed else part.misfit)
     wrong = misfit(f"(({summed(misfits)}) > 0)")
-    pair = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {wrong})"
+    lacks = f", (({summed(lacking)}) > 0)" if lacking else ""
+    pair = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {wrong}{lacks})"
     return let(once, pair) if once else pair

@@ -16,6 +16,7 @@ export function countsCard({ counts, tables, balance }) {
       { name: "Landed", number: true, value: (r) => count(r.landed) },
       { name: "Committed", number: true, value: (r) => count(r.committed) },
       { name: "Rejected", number: true, value: (r) => count(r.misfits) },
+      { name: "Defaults", title: "Columns that got defaults, for the events have no value, and in which share of the rows", value: (r) => r.defaults || "–" },
       { name: "Day before", number: true, value: (r) => (r.day === null ? "–" : count(r.day)), title: "Committed in the same hour of the day before" },
       { name: "Week before", number: true, value: (r) => (r.week === null ? "–" : count(r.week)), title: "Committed in the same hour of the week before" },
     ], tables.map((row) => ({ ...row, tone: row.committed + row.misfits < row.landed ? "warn-row" : "" })), "The pipeline file has no table."))),

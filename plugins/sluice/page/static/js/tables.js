@@ -18,6 +18,7 @@ export function showTables(place, name, { tables, errors, departed, start, end }
     { name: "Lacks", number: true, unit: "hours", value: (r) => lacks(name, r, mayStart, end) },
     { name: "Rows", number: true, title: "Of the hours of the range", value: (r) => count(r.rows) },
     { name: "Misfits", number: true, title: "Of the hours of the range", value: (r) => count(r.misfits) },
+    { name: "Defaults", title: "Of the hours of the range: columns that got defaults, for the events have no value, and in which share of the rows", value: (r) => r.defaults || "–" },
     { name: "Last load", value: (r) => time(r.last_load, { short: true }) },
     { name: "Parts", number: true, value: (r) => known(r.parts, count) }, { name: "Size", number: true, value: (r) => known(r.bytes, bytes) },
     { name: "Rows in all", number: true, title: "Of the table, whoever wrote them", value: (r) => known(r.rows_in_all, count) },

@@ -1,0 +1,2 @@
+SELECT toUnixTimestamp(slice), cluster, defaulted
+FROM ({lacking})
