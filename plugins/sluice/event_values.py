@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -57,27 +57,45 @@ def read_event(payload: bytes) -> dict[str, Any]:
 
 
 def field(event: dict[str, Any], path: Sequence[str]) -> Any:
-    """Returns the value at `path`; None where it is null or missing. Raises UnreadablePayload where
-    there are two."""
-    value: Any = event
-    for name in path:
-        if not isinstance(value, dict):
-            return None
+    """Returns the value at `path` (field_path.py); None where it is null or missing. Raises
+    UnreadablePayload where there are two of the same name."""
+
+    def only(value: Any, name: str) -> list[Any]:
         if isinstance(value, Ambiguous) and name in value.twice:
             raise UnreadablePayload(f"{'.'.join(path)} is there twice")
-        value = value.get(name)
-    return value
+        return [value[name]] if isinstance(value, dict) and name in value else []
+
+    return next((value for value in _reached(event, path, only) if value is not None), None)
 
 
 def first_field(event: Mapping[str, Any], path: Sequence[str]) -> Any:
     """Returns the value at `path` as a load takes it: of a name that is there twice the first. None where it
     is null or missing."""
-    value: Any = event
-    for name in path:
-        if not isinstance(value, dict):
-            return None
-        value = first_members(value).get(name)
-    return value
+    return next((value for value in _reached(event, path, _first) if value is not None), None)
+
+
+def all_fields(event: dict[str, Any], path: Sequence[str]) -> list[Any]:
+    """Returns each value at `path`, in whatever spelling, also of a name that is there twice, and of each
+    element of arrays."""
+    return [element for value in _reached(event, path, _each) for element in _elements(value)]
+
+
+_Members = Callable[[Any, str], Iterable[Any]]
+"""From a value and a name to what a reader takes for the value's members of that name."""
+
+
+def _reached(value: Any, path: Sequence[str], members: _Members) -> Iterator[Any]:
+    """Yields what is at the path, one spelling of it after the other, the longest first key first."""
+    if not path:
+        yield value
+    for size in range(len(path), 0, -1):
+        for inner in members(value, ".".join(path[:size])):
+            yield from _reached(inner, path[size:], members)
+
+
+def _first(value: Any, name: str) -> list[Any]:
+    members = first_members(value) if isinstance(value, Mapping) else {}
+    return [members[name]] if name in members else []
 
 
 def first_members(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,18 +103,21 @@ def first_members(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return dict(reversed(value.pairs)) if isinstance(value, Ambiguous) else value
 
 
-def all_fields(event: dict[str, Any], path: Sequence[str]) -> list[Any]:
-    """Returns each value at `path`, in their order: more than one where a name on it is there twice."""
-    values: list[Any] = [event]
-    for name in path:
-        values = [inner for value in values if isinstance(value, dict) for inner in _members_of(value, name)]
-    return values
+def _each(value: Any, name: str) -> Iterator[Any]:
+    for element in _elements(value):
+        if isinstance(element, Ambiguous):
+            yield from (inner for member, inner in element.pairs if member == name)
+        elif isinstance(element, dict) and name in element:
+            yield element[name]
 
 
-def _members_of(value: dict[str, Any], name: str) -> list[Any]:
-    if isinstance(value, Ambiguous):
-        return [inner for member, inner in value.pairs if member == name]
-    return [value[name]] if name in value else []
+def _elements(value: Any) -> Iterator[Any]:
+    """Yields the elements of an array, also of arrays inside it; what is none, itself."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from _elements(inner)
+    else:
+        yield value
 
 
 def text_of(value: Any) -> str | None:

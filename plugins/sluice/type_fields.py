@@ -9,9 +9,6 @@ from functools import cached_property
 KINDS = ("null", "boolean", "integer", "number", "string", "array", "object")
 """JSON kinds of a field's values. A number with a fraction or an exponent is a `number`, not an `integer`."""
 
-FieldPath = tuple[str, ...]
-"""Where a field is in an event: the names from the outside to it."""
-
 MOST_TYPES, MOST_FIELDS, MOST_IN_ALL = 1_000, 1_000, 10_000
 """Types of a manifest, fields of a type, and fields of all types together."""
 NAME_CHARACTERS = 200

@@ -9,6 +9,7 @@ from itertools import permutations
 from pydantic import field_validator
 
 from sluice.config.section import Section
+from sluice.config.types import DottedPath
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has
 OF_VIEW = ("expected", "seen", "difference")  # what include/sql/load/create_expected.sql names beside them
@@ -20,7 +21,7 @@ class Counts(Section):
 
     table: str
     """The table, as `database.table`. Example: `events.traffic`"""
-    by: Mapping[str, str] = {}
+    by: Mapping[str, DottedPath] = {}
     """Fields that are counted by: dotted paths by column, or a list of paths, which names the column of
     `device.os` `device_os`.
     Example: `{os: device.os}`"""

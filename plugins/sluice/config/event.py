@@ -8,12 +8,13 @@ from pydantic import model_validator
 
 from sluice.config.message_format import JSON, WITH_SCHEMA, MessageFormat, RegistrySettings
 from sluice.config.section import Section
+from sluice.config.types import DottedPath
 
 
 class TypeSource(Section):
     """Where a record's type is: a field of the event (a dotted path), a record header, or its topic."""
 
-    field: str | None = None
+    field: DottedPath | None = None
     """Field of the event, a dotted path. Example: `meta.kind`"""
     header: str | None = None
     """Record header; the last of that name counts. Example: `table`"""
@@ -30,7 +31,7 @@ class TypeSource(Section):
 class TimeSource(Section):
     """Where a record's event time is: a field of the event, or the record's own timestamp."""
 
-    field: str | None = None
+    field: DottedPath | None = None
     """Field of the event, a dotted path. Example: `timestamp`"""
     format: Literal["iso8601", "epoch_s", "epoch_ms"] = "iso8601"
     """How the field has the time. Example: `epoch_ms`"""

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from sluice.config.event import Event
 from sluice.config.section import Section, WrongKey
+from sluice.field_path import MOST_NAMES, names_of
 
 KEY, HEADERS, UNPARSED = "_key", "_headers", "_unparsed"
 PARTS = (KEY, HEADERS, UNPARSED)
@@ -113,10 +114,12 @@ def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
             ("mask",),
             f"is for messages in JSON: of {event.format.kind} the lake keeps each message's own bytes (_raw)",
         )
-    fields = {path: tuple(path.split(".")) for path in mask if path not in PARTS}
+    fields = {path: names_of(path) for path in mask if path not in PARTS}
     for path, names in fields.items():
         if not all(names):
             raise WrongKey(("mask", path), "expected a field or a dotted path")
+        if len(names) > MOST_NAMES:
+            raise WrongKey(("mask", path), f"a path has at most {MOST_NAMES} names")
         if mask[path].keep:
             raise WrongKey(("mask", path), f"`keep` is for {', '.join(PARTS)}: leave the field out")
         for purpose, read in _read_fields(event):
@@ -139,7 +142,7 @@ def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
 def _read_fields(event: Event) -> Iterator[tuple[str, tuple[str, ...]]]:
     for purpose, field in (("type", event.type.field), ("time", event.time.field)):
         if field is not None:
-            yield purpose, tuple(field.split("."))
+            yield purpose, names_of(field)
 
 
 def _overlap(path: tuple[str, ...], read: tuple[str, ...]) -> bool:
@@ -155,8 +158,9 @@ def connections_of(mask: Mapping[str, MaskRule]) -> list[str]:
 
 def hides(mask: Mapping[str, MaskRule], kind: str, path: Sequence[str]) -> bool:
     """Returns whether events of a type have nothing at `path` where they land, because it is masked."""
+    names = names_of(".".join(path))
     for name, rule in mask.items():
-        masked = tuple(name.split("."))
-        if name not in PARTS and rule.applies(kind) and tuple(path[: len(masked)]) == masked:
-            return rule.drop or len(path) > len(masked)
+        masked = names_of(name)
+        if name not in PARTS and rule.applies(kind) and names[: len(masked)] == masked:
+            return rule.drop or len(names) > len(masked)
     return False

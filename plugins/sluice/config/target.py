@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from sluice.config.rollups import Rollup
 from sluice.config.section import Section
+from sluice.config.types import DottedPath
 
 TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows")
 """What of a target stands in the file; the rest is made of other keys."""
@@ -23,7 +24,7 @@ class Target(Section):
 
     table: str
     """The table, as `database.table`. Example: `events.clicks`"""
-    columns: Mapping[str, str] = Field(default_factory=dict)
+    columns: Mapping[str, DottedPath] = Field(default_factory=dict)
     """Field of each column that is not named like its field, a dotted path.
     Example: `{country: device.geo.country}`"""
     evolve: Literal["off", "add"] = "off"

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from sluice.errors import WrongUse
+from sluice.field_path import checked_path
 from sluice.slices import bounded
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -83,6 +84,7 @@ def check_name(value: str) -> str:
 
 
 PlainName = Annotated[str, AfterValidator(check_name)]
+DottedPath = Annotated[str, AfterValidator(checked_path)]
 
 
 _BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

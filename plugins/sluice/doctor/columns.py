@@ -13,12 +13,12 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import EventSample, fields
+from sluice.field_path import FieldPath, holds, names_of, path_of
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.casts.fillable import RULES
 from sluice.infer.column import column
 from sluice.safe_text import visible
-from sluice.type_fields import FieldPath
 
 _HALVES = re.compile("[\ud800-\udfff]")
 
@@ -44,19 +44,17 @@ def fit(
     without a column are proposals. The field at `type_path`, the event's type, needs none."""
     values_by_path = fields(events)
     path_by_column = {
-        one.name: tuple(paths[one.name].split(".")) if one.name in paths else (one.name,)
-        for one in columns
-        if one.taken and one.name not in HOLDERS
+        one.name: path_of(one.name, paths) for one in columns if one.taken and one.name not in HOLDERS
     }
     filled = tuple(
-        name for name, path in path_by_column.items() if any(_within(field, path) for field in values_by_path)
+        name for name, path in path_by_column.items() if any(holds(path, field) for field in values_by_path)
     )
     unfilled = {
         path: column(path[-1], values, len(events), RULES).type
         for path, values in values_by_path.items()
-        if not any(_within(path, taken) for taken in path_by_column.values())
+        if not any(holds(taken, path) for taken in path_by_column.values())
         and path[0] not in HOLDERS
-        and path != type_path
+        and not (type_path and holds(type_path, path))
     }
     return Fit(filled, tuple(name for name in path_by_column if name not in filled), unfilled)
 
@@ -66,7 +64,7 @@ def fit_checks(
 ) -> Iterator[Check]:
     """Yields checks of one target's columns; `events` are the sample's of the types routed to it."""
     place = f"table {target.table}"
-    type_field = tuple((pipeline.event.type.field or "").split("."))
+    type_field = names_of(pipeline.event.type.field) if pipeline.event.type.field else ()
     matched = fit(columns, target.columns, events, type_field)
     text = f"{len(events):,} events; columns with a field: {', '.join(matched.filled) or 'none'}"
     yield ok(Area.SCHEMA, place, text)
@@ -118,11 +116,6 @@ def sample_checks(pipeline: Pipeline, sample: EventSample) -> Iterator[Check]:
         if name not in routed:
             remedy = 'give it a table under `tables`, or a catch-all: "*": database.table'
             yield warn(Area.SCHEMA, f"type {name}", f"{count:,} events go to no table", remedy)
-
-
-def _within(path: FieldPath, taken: FieldPath) -> bool:
-    """Returns whether a column at `taken` holds the field at `path`."""
-    return path[: len(taken)] == taken
 
 
 def _counted(types: Mapping[str, int], shown: int = 20) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sluice.clients.kafka.samples import SampledRecord
 from sluice.config.event import Event
 from sluice.doctor.check import Area, Check, ok
+from sluice.field_path import FieldPath
 from sluice.flow.land.reject_reasons import TOO_LARGE
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
@@ -23,7 +24,6 @@ from sluice.mask.mask_rules import MaskRules
 from sluice.mask.unit_mask import UnitMask
 from sluice.runtime import deeper
 from sluice.slices import FIRST_MS, LAST_MS
-from sluice.type_fields import FieldPath
 
 MOST_LEVELS = 50  # a column's path has fewer
 

@@ -12,6 +12,8 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.config.pipeline import CATCH_ALL, Pipeline
 from sluice.config.yaml_text import scalar
 from sluice.doctor.columns import column_name
+from sluice.event_values import first_field
+from sluice.field_path import MOST_NAMES, FieldPath, names_of
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.infer.column import InferredColumn, column
@@ -122,17 +124,14 @@ def _mapped(
 ) -> ProposedColumns:
     """With the columns that the pipeline file fills from paths of its own."""
     named = {
-        name: column(name, _at(events, path.split(".")), len(events), rules) for name, path in paths.items()
+        name: column(name, _at(events, names_of(path)), len(events), rules) for name, path in paths.items()
     }
     return replace(proposed, columns={**proposed.columns, **named}, paths={**proposed.paths, **paths})
 
 
-def _at(events: Sequence[Mapping[str, Any]], path: Sequence[str]) -> list[Any]:
-    """Returns the values of a field, of those events that have it."""
-    values: list[Any] = list(events)
-    for key in path:
-        values = [value[key] for value in values if isinstance(value, Mapping) and key in value]
-    return values
+def _at(events: Sequence[Mapping[str, Any]], path: FieldPath) -> list[Any]:
+    """Returns the values of a field, of those events that have one."""
+    return [value for event in events if (value := first_field(event, path)) is not None]
 
 
 def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> ProposedColumns:
@@ -156,8 +155,9 @@ def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> ProposedCol
 
 
 def _usable(field: str) -> bool:
-    """A column of another name has a path in the pipeline file, which a dot divides."""
-    return field not in ("", RESERVED) and ("." not in field or column_name((field,), set()) == field)
+    """A column of another name has the field's as a path in the pipeline file."""
+    names = names_of(field)
+    return field != "" and RESERVED not in names and len(names) <= MOST_NAMES
 
 
 def _unnested(name: str, inferred: InferredColumn) -> InferredColumn:

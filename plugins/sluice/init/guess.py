@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sluice.field_path import names_of
 from sluice.infer.spellings import epoch_digits, is_instant, names_time
 from sluice.infer.values import Kind, kind_of
 
@@ -76,7 +77,7 @@ def fields_of(events: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 def _walk(event: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for name, value in event.items():
-        if not name or "." in name or not name.isprintable():
+        if not all(names_of(name)) or not name.isprintable():
             continue
         if isinstance(value, Mapping) and len(above) + 1 < _LEVELS:
             yield from _walk(value, (*above, name))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from sluice.field_path import Absent, FieldPath, before, spellings
 from sluice.mask.json_edit import DROP, Drop, Rewrite, edited
 from sluice.mask.json_names import escapes_of, quoted
-from sluice.type_fields import FieldPath
 
 _COLON = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*")
 _COMMA = re.compile(rb"[ \t\n\r]*,[ \t\n\r]*")
@@ -32,16 +32,17 @@ class _Leaf:
 
 
 class EventMask:
-    """Masks events by `rules`: what is done at each path, of which none runs through another."""
+    """Masks events by what is done at each path, in each of its spellings. No path runs through another."""
 
     def __init__(self, rules: Mapping[FieldPath, Rewrite | Drop]) -> None:
+        every = {keys: rewrite for path, rewrite in rules.items() for keys in spellings(path)}
         self._tree: _Tree = {}
-        for path, rewrite in rules.items():
-            _plant(self._tree, path, rewrite)
-        struct = _struct(self._tree)
-        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(struct).decode
-        self._leaves = [_leaf(self._tree, path, rewrite) for path, rewrite in rules.items()]
-        self._escaped = escapes_of({name for path in rules for name in path}) if rules else None
+        for keys, rewrite in every.items():
+            _plant(self._tree, keys, rewrite)
+        absent = {other for path in rules for other in before(path, path)}
+        self._quick = [_Quick(rules, absent), *([_Quick(every, ())] if absent else [])]
+        self._ends = [quoted(path[-1])[1:] for path in rules]
+        self._escaped = escapes_of({".".join(path) for path in rules}) if rules else None
 
     def masked(self, text: bytes) -> bytes:
         """Returns the event with its fields masked; `text` is known to be a JSON object. To be called where
@@ -50,28 +51,48 @@ class EventMask:
             return text
         if b"\\" in text and self._escaped.search(text):
             return edited(text, self._tree)
-        met = [leaf for leaf in self._leaves if leaf.name in text]
-        if not met:
+        for end in self._ends:
+            if end in text:
+                break
+        else:
             return text
-        quick = self._quick(text, met)
-        return edited(text, self._tree) if quick is None else quick
+        for quick in self._quick:
+            try:
+                event = quick.decode(text)
+            except msgspec.DecodeError:
+                continue
+            done = quick.masked(text, event)
+            return edited(text, self._tree) if done is None else done
+        return edited(text, self._tree)
 
     def masked_slowly(self, text: bytes) -> bytes:
         """Returns the same, also for an array of objects."""
-        return edited(text, self._tree) if self._leaves else text
+        return edited(text, self._tree) if self._tree else text
 
-    def _quick(self, text: bytes, met: Sequence[_Leaf]) -> bytes | None:
+
+class _Quick:
+    """Masks events by `rules`, at keys and not at paths. No event has the keys `absent`."""
+
+    def __init__(self, rules: Mapping[FieldPath, Rewrite | Drop], absent: Iterable[FieldPath]) -> None:
+        tree: _Tree = {}
+        for keys, rewrite in rules.items():
+            _plant(tree, keys, rewrite)
+        for keys in absent:
+            _plant(tree, keys, Absent)
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(_struct(tree)).decode
+        self._leaves = [_leaf(tree, keys, rewrite) for keys, rewrite in rules.items()]
+
+    def masked(self, text: bytes, event: Any) -> bytes | None:
         """Returns None where names alone do not say which value is which: one of them is there twice, stands
         elsewhere too, or an array is on its way.
 
         A name that stands once, in a text whose reader has found the field, is that field's.
         """
-        try:
-            event = self._decode(text)
-        except msgspec.DecodeError:
-            return None
-        for leaf in met:
-            value, at = leaf.get(event), text.find(leaf.name)
+        for leaf in self._leaves:
+            at = text.find(leaf.name)
+            if at < 0:
+                continue
+            value = leaf.get(event)
             if value is None:
                 if all(map(text.__contains__, leaf.names)):
                     return None
@@ -101,7 +122,7 @@ def _dropped(text: bytes, at: int, end: int) -> tuple[int, int]:
     return len(text[: before - 1].rstrip(_BLANK)), end
 
 
-def _plant(tree: _Tree, path: FieldPath, rewrite: Rewrite | Drop) -> None:
+def _plant(tree: _Tree, path: FieldPath, rewrite: Any) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = rewrite
@@ -114,6 +135,8 @@ def _struct(tree: _Tree) -> type[msgspec.Struct]:
 
 
 def _member(number: int, below: Any) -> tuple[str, Any, Any]:
+    if below is Absent:
+        return f"m{number}", Absent, None
     kind = _struct(below) | None if isinstance(below, dict) else msgspec.Raw
     return f"m{number}", kind, None
 

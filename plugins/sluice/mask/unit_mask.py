@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sluice.config.mask import HEADERS, KEY, UNPARSED
+from sluice.field_path import names_of
 from sluice.manifest import Masked
 from sluice.mask.event_mask import EventMask
 from sluice.mask.json_edit import DROP, Drop, Rewrite
@@ -62,15 +63,11 @@ class UnitMask:
 
     @cached_property
     def _whole(self) -> Callable[[bytes], bytes]:
-        rules = {
-            tuple(name.split(".")): self._rewrite(name, keyed) for name, keyed in self._rules.fields.items()
-        }
+        rules = {names_of(name): self._rewrite(name, keyed) for name, keyed in self._rules.fields.items()}
         return EventMask(rules).masked_slowly
 
     def _events(self, rules: Mapping[str, KeyedRule]) -> Callable[[bytes], bytes]:
-        return EventMask(
-            {tuple(name.split(".")): self._rewrite(name, keyed) for name, keyed in rules.items()}
-        ).masked
+        return EventMask({names_of(name): self._rewrite(name, keyed) for name, keyed in rules.items()}).masked
 
     def _rewrite(self, name: str, keyed: KeyedRule) -> Rewrite | Drop:
         if keyed.keys:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from sluice.errors import WrongUse
+from sluice.field_path import FieldPath, names_of, spellings
 from sluice.ship.array_lines import elements_in
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -18,7 +19,7 @@ class RecordKeys:
     are `arrays`, the first element that has it gives the key."""
 
     def __init__(self, field: str | None, arrays: bool = False) -> None:
-        self._path = tuple(field.split(".")) if field else ()
+        self._path = names_of(field) if field else ()
         if not all(self._path):
             raise WrongUse(f"--key: expected a field such as user or device.id, not {field!r}")
         self._key = _key_in_array if arrays else _key
@@ -34,9 +35,14 @@ class RecordKeys:
         return keys
 
 
-def _key(event: bytes, path: Sequence[str]) -> bytes | None:
+def _key(event: bytes, path: FieldPath) -> bytes | None:
+    keys = (_key_at(event, spelled) for spelled in spellings(path))
+    return next((key for key in keys if key is not None), None)
+
+
+def _key_at(event: bytes, keys: FieldPath) -> bytes | None:
     try:
-        for name in path:
+        for name in keys:
             event = _OBJECT.decode(event).get(name, b"null")
         raw = bytes(event)
         if raw.startswith(b'"'):
@@ -46,6 +52,6 @@ def _key(event: bytes, path: Sequence[str]) -> bytes | None:
         return None
 
 
-def _key_in_array(line: bytes, path: Sequence[str]) -> bytes | None:
+def _key_in_array(line: bytes, path: FieldPath) -> bytes | None:
     keys = (_key(bytes(element), path) for element in elements_in(line))
     return next((key for key in keys if key is not None), None)

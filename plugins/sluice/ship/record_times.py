@@ -17,7 +17,7 @@ import numpy as np
 from sluice.clients.kafka.create_topic import TopicLimits
 from sluice.config.event import Event, TypeSource
 from sluice.flow.land.reject_reasons import Unparsed
-from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
+from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.times import READERS
 from sluice.ship.array_lines import Elements, Judged
 
@@ -44,7 +44,7 @@ class RecordTimes:
     def __init__(self, event: Event, lag: timedelta) -> None:
         time_only = Event(type=TypeSource(topic=True), time=event.time)
         self._fields = fields_of(time_only)
-        self._fast = FastReader(self._fields)
+        self._readers = fast_readers(self._fields)
         self._read = READERS[event.time.format]
         self._arrays = event.arrays
         self._lag = lag // timedelta(milliseconds=1)
@@ -75,20 +75,29 @@ class RecordTimes:
         return Judged(times, unread, ~unread & ((times < earliest) | (times > latest)))
 
     def _event_times(self, events: Sequence[bytes]) -> np.ndarray:
-        (get,) = self._fast.getters
-        try:
-            texts = [get(event) for event in map(self._fast.decode, events)]
-            rows = np.arange(len(events))
-        except (msgspec.DecodeError, RecursionError):
-            text_by_row = {
-                row: text for row, event in enumerate(events) if (text := self._one(event)) is not None
+        values = self._fast(events)
+        if values is None:
+            by_row = {
+                row: value for row, event in enumerate(events) if (value := self._one(event)) is not None
             }
-            texts, rows = list(text_by_row.values()), np.array(list(text_by_row), np.int64)
+            values, rows = list(by_row.values()), np.array(list(by_row), np.int64)
+        else:
+            rows = np.arange(len(events))
         times = np.full(len(events), _UNREADABLE, np.int64)
-        column, reasons = self._read(texts)
+        column, reasons = self._read(values)
         times[rows] = column
         times[rows[list(reasons)]] = _UNREADABLE
         return times
+
+    def _fast(self, events: Sequence[bytes]) -> list[str | float] | None:
+        """Returns None where not all events have a time in the same spelling."""
+        for reader in self._readers:
+            (get,) = reader.getters
+            try:
+                return [get(event) for event in map(reader.decode, events)]
+            except (msgspec.DecodeError, RecursionError):
+                continue
+        return None
 
     def _one(self, event: bytes) -> str | float | None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from sluice.config.pipeline import Target
+from sluice.field_path import first_keys, path_of
 from sluice.manifest import Manifest
 from sluice.state.additions import Since
 from sluice.state.ledger import LedgerRow
@@ -32,13 +33,11 @@ def maybe_lost(
     type_fields = [by_type.get(name) for name in types]
     rows_by_column: dict[str, int | None] = {}
     for column in sorted(columns):
-        field = target.columns[column].split(".")[0] if column in target.columns else column
+        keys = first_keys(path_of(column, target.columns))
         rows = [
             None
-            if one is None or not one.exact or (one.others and field not in one.fields)
-            else one.fields[field].filled
-            if field in one.fields
-            else 0
+            if one is None or not one.exact or (one.others and not keys <= one.fields.keys())
+            else sum(one.fields[key].filled for key in keys & one.fields.keys())
             for one in type_fields
         ]
         counted = [count for count in rows if count is not None]

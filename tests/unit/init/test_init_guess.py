@@ -33,7 +33,8 @@ def request(**given) -> InitRequest:
         ({"a": {"b": {"type": "x", "time": AT}}}, [], []),
         ({"type": 1, "at": "yesterday"}, [], []),
         ({"type": "", "seen": AT, "timestamp": AT}, [], [("timestamp", "iso8601"), ("seen", "iso8601")]),
-        ({"user_id": 1_700_000_000, "x.type": "a", "": {"type": "a"}}, [], []),
+        ({"user_id": 1_700_000_000, "x.type": "a", "": {"type": "a"}}, ["x.type"], []),
+        ({"x..type": "a", ".type": "a", "type.": "a"}, [], []),
         ({"type\n": "a", "time": None}, [], []),
     ],
 )

@@ -12,6 +12,7 @@ from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.lake.base import Lake
 from sluice.config.mask import hides
 from sluice.config.pipeline import Pipeline, Target
+from sluice.field_path import FieldPath, path_of
 from sluice.flow.contents.payload_fields import FEWEST_ROWS, HISTORY, FieldSample, MissingField, gone
 from sluice.flow.contents.sampling import fields_in
 from sluice.flow.load.casts.columns import HOLDERS
@@ -21,7 +22,6 @@ from sluice.manifest import Manifest
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
-from sluice.type_fields import FieldPath
 
 MOST_TYPES = 20  # of a unit, those with the most events
 
@@ -38,9 +38,7 @@ def fields_of(client: Client, targets: Iterable[Target]) -> dict[str, dict[Field
 def _fields(client: Client, target: Target) -> dict[FieldPath, str]:
     target_table = read_table(client, target.database, target.name)
     return {
-        tuple(target.columns.get(column.name, column.name).split("."))
-        if column.name in target.columns
-        else (column.name,): column.name
+        path_of(column.name, target.columns): column.name
         for column in (target_table.columns if target_table else ())
         if column.taken and column.name not in HOLDERS
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluice.event_values import first_field, first_members
-from sluice.type_fields import FieldPath
+from sluice.field_path import FieldPath
 
 MOST_ROWS = 500  # of a type that are read in a unit
 FEWEST_ROWS = 50  # fewer of them say nothing

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from sluice.config.event import Event
 from sluice.event_values import UnreadablePayload, read_event
 from sluice.event_values import field as field_of
+from sluice.field_path import names_of
 from sluice.flow.contents.payload import hour_name, hour_named, hours_of, is_text, moments
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.verify.anomaly import AnomalyKind
@@ -62,8 +63,8 @@ class FileJudge:
     def __post_init__(self) -> None:
         self._ranges: Mapping[TopicPartitionKey, range] = ranges_of(self.manifest)
         kind, time = self.event.type, self.event.time
-        self._type_path = kind.field.split(".") if kind.field else None
-        self._time_path = time.field.split(".") if time.field else None
+        self._type_path = names_of(kind.field) if kind.field else None
+        self._time_path = names_of(time.field) if time.field else None
 
     def take(self, rows: FileColumns) -> None:
         self.rows += len(rows)

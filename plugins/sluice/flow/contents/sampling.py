@@ -23,6 +23,7 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
 from sluice.event_values import UnreadablePayload, read_event
+from sluice.field_path import FieldPath
 from sluice.flow.contents.comparable_columns import IDENTITY
 from sluice.flow.contents.payload_fields import MOST_ROWS, FieldSample, sample_of
 from sluice.flow.contents.read_rows import payloads_of, rows_of
@@ -32,7 +33,6 @@ from sluice.flow.load.source.pull_or_push import Reading
 from sluice.manifest import LandedFile, Manifest
 from sluice.runtime import deeper
 from sluice.slices import Unit
-from sluice.type_fields import FieldPath
 
 MOST_FILES = 1
 SAMPLED_ROWS = 2_000  # of each file

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.errors import WrongUse
+from sluice.field_path import names_of
 from sluice.flow.land.task.erasing import LONGEST
 from sluice.manifest import STAMP
 from sluice.mask.mask_rules import MaskRules
@@ -81,7 +82,7 @@ def _lines(file: bytes) -> Iterator[tuple[int, str]]:
 
 def _where(label: str, text: str) -> Where:
     path, sign, value = text.partition("=")
-    names = tuple(path.split("."))
+    names = names_of(path)
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise WrongUse(f"{label}: what is there is not UTF-8, and an event's text is")
     if not (sign and value and all(names)):

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from sluice.config.mask import KEY
 from sluice.errors import WrongUse
 from sluice.event_values import UnreadablePayload, all_fields, read_event, text_of
+from sluice.field_path import names_of
 from sluice.mask.mask_rules import MaskRules
 from sluice.mask.sought_values import hashes_of
 
@@ -64,7 +65,7 @@ def read_match(key: str | None, field: str | None) -> RowMatch:
     if any("\ud800" <= character <= "\udfff" for character in field or ""):
         raise WrongUse("--field: what was typed is not UTF-8, and an event's text is")
     path, sign, value = (field or "").partition("=")
-    names = tuple(path.split("."))
+    names = names_of(path)
     if not sign or not all(names):
         raise WrongUse(f"--field {(field or '')[:60]!r}: expected PATH=VALUE such as user.id=7")
     return RowMatch(path=names, value=value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import FilesForgotten
+from sluice.field_path import first_keys, path_of
 from sluice.manifest import LandedFile, Manifest
 from sluice.plan.modes import Mode
 from sluice.slices import Unit
@@ -44,7 +45,8 @@ class LoadWork:
 
     def may_have(self, names: Sequence[str]) -> bool:
         """Returns whether rows may have one of the fields."""
-        return not self.counted or any(of.others or of.fields.keys() & set(names) for of in self.fields)
+        keys = {key for name in names for key in first_keys(path_of(name))}
+        return not self.counted or any(of.others or of.fields.keys() & keys for of in self.fields)
 
 
 def work_for(

@@ -93,7 +93,7 @@ def test_what_covers_a_field():
     columns = [Column("n", "UInt8"), Column("city", "String"), Column("m", "UInt8", "ALIAS", "n")]
     columns += [Column("items.id", "Array(UInt8)")]
     taken = taken_names(spec, spec.targets[0], columns)
-    assert taken.covered == {"n", "geo", "m", "items.id", "items", "kind"}
+    assert taken.covered == {"n", "geo", "geo.city", "m", "items.id", "items", "kind", "kind.name"}
     assert taken.refusal("city") == "its name is that of a column that another field fills"
     assert taken.refusal("price") == ""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sluice.type_fields import FieldPath
+from sluice.field_path import Absent, FieldPath, before, names_of, spellings
 
 _MOST_DIGITS = 20  # of an integer of 64 bits, its sign among them
 _LIKELY_LARGE = re.compile(rb"\d{19}|[eE]\+?0*\d{3}")
@@ -19,7 +19,7 @@ NULL = b"null"  # a missing field counts as one that is null
 _ABSENT = msgspec.Raw(NULL)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-Tree = dict[str, "Tree"]
+_Tree = dict[str, Any]
 
 
 class FieldTexts:
@@ -27,27 +27,25 @@ class FieldTexts:
     are two; one that is no object has no fields."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self._paths: list[FieldPath] = [tuple(path.split(".")) for path in paths]
-        tree: Tree = {}
-        for path in self._paths:
-            node = tree
-            for name in path:
-                node = node.setdefault(name, {})
-        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(_struct(tree)).decode
-        self._getters = [_getter(tree, path) for path in self._paths]
+        self._paths: list[FieldPath] = [names_of(path) for path in paths]
+        self._readers = [_Reader(self._paths, plain=True), _Reader(self._paths, plain=False)]
 
     def read(self, payloads: Sequence[bytes]) -> list[list[bytes]]:
         if not self._paths:
             return []
-        try:
-            events = [*map(self._decode, payloads)]
-        except msgspec.DecodeError:  # somewhere a value is no object where a path runs through it
-            rows = [self._slowly(payload) for payload in payloads]
-            return [list(column) for column in zip(*rows, strict=True)]
-        return [[*map(get, events)] for get in self._getters]
+        for reader in self._readers:
+            try:
+                events = [*map(reader.decode, payloads)]
+            except msgspec.DecodeError:
+                continue
+            return [[*map(get, events)] for get in reader.getters]
+        # Somewhere a value is no object where a path runs through it.
+        rows = [self._slowly(payload) for payload in payloads]
+        return [list(column) for column in zip(*rows, strict=True)]
 
     def _slowly(self, payload: bytes) -> list[bytes]:
-        return [_find(payload, path) for path in self._paths]
+        found = ((_find(payload, keys) for keys in spellings(path)) for path in self._paths)
+        return [next((text for text in texts if text != NULL), NULL) for texts in found]
 
 
 def canonical(text: bytes) -> bytes:
@@ -95,17 +93,55 @@ def _find(payload: bytes, path: FieldPath) -> bytes:
     return bytes(raw)
 
 
-def _struct(tree: Tree) -> type[msgspec.Struct]:
-    members = [_member(number, below) for number, below in enumerate(tree.values())]
+class _Reader:
+    """Reads events of which none has a key with a dot that may count (`plain`), or any."""
+
+    def __init__(self, paths: Sequence[FieldPath], plain: bool) -> None:
+        tree: _Tree = {}
+        for keys in (keys for path in paths for keys in ([path] if plain else spellings(path))):
+            _node(tree, keys[:-1]).setdefault(keys[-1], {})
+        for other in (other for path in paths for other in before(path, path) if plain):
+            _node(tree, other[:-1])[other[-1]] = Absent
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(_struct(tree)).decode
+        self.getters = [
+            _first([_getter(tree, keys) for keys in ([path] if plain else spellings(path))]) for path in paths
+        ]
+
+
+def _node(tree: _Tree, keys: FieldPath) -> _Tree:
+    for name in keys:
+        tree = tree.setdefault(name, {})
+    return tree
+
+
+def _struct(tree: _Tree) -> type[msgspec.Struct]:
+    members = [_member(f"m{number}", below) for number, below in enumerate(tree.values())]
     names = {f"m{number}": name for number, name in enumerate(tree)}
     return msgspec.defstruct("Event", members, rename=names, gc=False)
 
 
-def _member(number: int, below: Tree) -> tuple[str, Any, Any]:
-    return (f"m{number}", _struct(below) | None, None) if below else (f"m{number}", msgspec.Raw, _ABSENT)
+def _member(attribute: str, below: Any) -> tuple[str, Any, Any]:
+    if below is Absent:
+        return attribute, Absent, None
+    return (attribute, _struct(below) | None, None) if below else (attribute, msgspec.Raw, _ABSENT)
 
 
-def _getter(tree: Tree, path: FieldPath) -> Callable[[Any], bytes]:
+def _first(getters: Sequence[Callable[[Any], bytes]]) -> Callable[[Any], bytes]:
+    """Returns what takes the first spelling with a value."""
+    *earlier, last = getters
+    if not earlier:
+        return last
+
+    def get(event: Any) -> bytes:
+        for getter in earlier:
+            if (text := getter(event)) != NULL:
+                return text
+        return last(event)
+
+    return get
+
+
+def _getter(tree: _Tree, path: FieldPath) -> Callable[[Any], bytes]:
     names = []
     for part in path:
         names.append(f"m{list(tree).index(part)}")

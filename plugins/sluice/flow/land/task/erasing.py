@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.config.event import Event, TypeSource
-from sluice.event_values import UnreadablePayload, read_event, text_of
+from sluice.event_values import UnreadablePayload, all_fields, read_event, text_of
 from sluice.event_values import field as field_of
+from sluice.field_path import FieldPath, last_keys, names_of
 from sluice.flow.land.task.headers import last_values
 from sluice.mask.json_names import escapes_of, quoted
 from sluice.slices import Slice
@@ -47,7 +48,7 @@ class ErasedValues:
 
     def __init__(self, erasures: ErasureList, entries: Sequence[Erasure]) -> None:
         self._digest = erasures.digest
-        self._fields: dict[tuple[str, ...], dict[str, set[str]]] = {}
+        self._fields: dict[FieldPath, dict[str, set[str]]] = {}
         for entry in entries:
             for value in entry.values:
                 self._fields.setdefault(value.path, {}).setdefault(value.digest, set()).add(entry.type)
@@ -55,9 +56,9 @@ class ErasedValues:
         self._all = frozenset(
             digest for types_by_digest in self._fields.values() for digest in types_by_digest
         )
-        names = sorted({path[-1] for path in self._fields})
+        names = sorted({name for path in self._fields for name in last_keys(path)})
         self._named = re.compile(_after(names), re.DOTALL) if names else None
-        self._escaped = escapes_of(name for path in self._fields for name in path)
+        self._escaped = escapes_of(".".join(path) for path in self._fields)
 
     def has(self, key: bytes | None, text: bytes | None, type_of: TypeOf) -> bool:
         """Returns whether an event, or whatever bytes, or the key of its record has one of the values. To be
@@ -79,7 +80,7 @@ class ErasedValues:
         """Returns False only where no event can have a value: most are done with that."""
         if b"\\" in text and self._escaped.search(text):
             return True
-        return any(self._digest(value) in self._all for value in self._values(text))
+        return any(value[:1] == b"[" or self._digest(value) in self._all for value in self._values(text))
 
     def _values(self, text: bytes) -> Iterator[bytes]:
         """Yields what follows the last name of a path, as a person types it."""
@@ -96,13 +97,13 @@ class ErasedValues:
     def _exactly(self, text: bytes, type_of: TypeOf) -> bool:
         try:
             event = read_event(text)
-            values = {path: text_of(field_of(event, path)) for path in self._fields}
-        except UnreadablePayload:  # also where a field is there twice
+        except UnreadablePayload:
             return self._loosely(text)
-        for path, value in values.items():
-            types = None if value is None else self._fields[path].get(self._digest(_bytes(value)))
-            if types and ("" in types or type_of(event) in (None, *types)):
-                return True
+        for path, types_by_digest in self._fields.items():
+            for value in filter(None, map(text_of, all_fields(event, path))):
+                types = types_by_digest.get(self._digest(_bytes(value)))
+                if types and ("" in types or type_of(event) in (None, *types)):
+                    return True
         return False
 
     def _loosely(self, text: bytes) -> bool:
@@ -144,7 +145,7 @@ def type_of(
     """Returns the type that the pipeline file gives an event out of the record at `position` of `headers`."""
     if source.field is not None:
         try:
-            return text_of(field_of(event, source.field.split(".")))
+            return text_of(field_of(event, names_of(source.field)))
         except UnreadablePayload:
             return None
     if source.header is not None:

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.config.event import Event
+from sluice.field_path import FieldPath
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.duplicate_fields import DuplicateFields
 from sluice.flow.land.task.erasing import BatchErasing
-from sluice.flow.land.task.fields import FastReader, fields_of, slow_read
+from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.headers import last_values
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
 from sluice.flow.land.task.times import READERS
@@ -68,11 +69,14 @@ class ParsedRecords:
 
 @dataclass(frozen=True)
 class _Read:
-    """What the values say: the positions that could be read, a list per field, the others' reasons."""
+    """What the values say: the positions that could be read, a list per field, the others' reasons, and what
+    is known of all values: the names that each has, and keys that none has."""
 
     rows: np.ndarray
     columns: list[list[Any]]
     refused: Reasons
+    names: frozenset[str] = frozenset()
+    absent: frozenset[FieldPath] = frozenset()
 
 
 class Parser:
@@ -84,8 +88,8 @@ class Parser:
         self.types = TypeCodes(configured)
         self._event = event
         self._fields = fields_of(event)
-        self._fast = FastReader(self._fields)
-        self._twice = DuplicateFields((".".join(field.path) for field in self._fields), counted)
+        self._readers = fast_readers(self._fields)
+        self._twice = DuplicateFields([*(".".join(field.path) for field in self._fields), *counted])
 
     def parse(self, records: RecordColumns) -> ParsedRecords:
         read = self._read(records.values)
@@ -110,17 +114,19 @@ class Parser:
         texts = values.to_pylist()
         read = self._read_all(values, texts)
         left = [None if row in read.refused else text for row, text in enumerate(texts)]
-        for position in self._twice.among(left if read.refused else texts, not read.refused):
+        for position in self._twice.among(left if read.refused else texts, read.names, read.absent):
             read.refused[position] = reject_reasons.FIELD_TWICE
         return read
 
     def _read_all(self, values: pa.Array[Any], texts: Sequence[bytes | None]) -> _Read:
         if not values.null_count and _is_utf8(values) and not _any_too_deep(values, texts):
-            try:
-                events = [*map(self._fast.decode, cast("Sequence[bytes]", texts))]
-            except msgspec.DecodeError:
-                return self._read_one_by_one(texts)
-            return _Read(np.arange(len(texts)), [[*map(get, events)] for get in self._fast.getters], {})
+            for reader in self._readers:
+                try:
+                    events = [*map(reader.decode, cast("Sequence[bytes]", texts))]
+                except msgspec.DecodeError:
+                    continue
+                columns = [[*map(get, events)] for get in reader.getters]
+                return _Read(np.arange(len(texts)), columns, {}, reader.names, reader.absent)
         return self._read_one_by_one(texts)
 
     def _read_one_by_one(self, texts: Sequence[bytes | None]) -> _Read:
@@ -141,10 +147,15 @@ class Parser:
             raise Unparsed(reject_reasons.NO_VALUE)
         try:
             text.decode()  # msgspec does not check the strings that it skips
-            event = None if too_deep(text) else self._fast.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            event = None
-        return slow_read(text, self._fields) if event is None else [get(event) for get in self._fast.getters]
+        except UnicodeDecodeError:
+            return slow_read(text, self._fields)
+        for reader in () if too_deep(text) else self._readers:
+            try:
+                event = reader.decode(text)
+            except msgspec.DecodeError:
+                continue
+            return [get(event) for get in reader.getters]
+        return slow_read(text, self._fields)
 
     def _names(self, records: RecordColumns, read: _Read) -> pa.Array[Any]:
         source = self._event.type

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from sluice.clients.clickhouse.sql import Sql, literal
+from sluice.clients.clickhouse.sql import Sql, both, either, listed, literal, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import Type, parse
+from sluice.field_path import FieldPath, spellings
 from sluice.flow.load.casts.casts import Cast, ParsedContainer, cast, misfit_of, parsed_cast
 from sluice.flow.load.casts.documents import document
 from sluice.flow.load.casts.event_paths import ObjectNode
+from sluice.flow.load.casts.exact_numbers import FieldText, KeyUnless
 from sluice.flow.load.casts.nested import MisfitCheck, Nested
 from sluice.flow.load.casts.typed_paths import TypedPath, typed_paths
-from sluice.type_fields import FieldPath
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,65 @@ class Stages:
 
 
 @dataclass(frozen=True)
+class FieldPlace:
+    """Where the field of a column is in the event: of the spellings of its path the first with a value."""
+
+    tree: ObjectNode
+    path: FieldPath
+
+    @property
+    def key(self) -> FieldText:
+        """The key before the value."""
+        elsewhere = [f"isNotNull({text})" for text in self.earlier]
+        return KeyUnless(self.path[-1], either(*elsewhere)) if elsewhere else self.path[-1]
+
+    @property
+    def earlier(self) -> list[str]:
+        """The texts of the spellings with dots in their keys."""
+        return [node.element(key) for node, key in self._nodes[:-1]]
+
+    @property
+    def text(self) -> str:
+        node, key = self._nodes[-1]
+        text = node.text_of(key)
+        return f"coalesce({listed([*self.earlier, text])})" if self.earlier else text
+
+    @property
+    def container(self) -> str | None:
+        """What the parse gives of a container."""
+        node, key = self._nodes[-1]
+        return node.element(key) if key in node.parsed else None
+
+    @property
+    def null(self) -> str:
+        """The condition that the field is missing or null."""
+        nulls = [f"isNull({node.element(key)})" for node, key in self._nodes]
+        return nulls[0] if len(nulls) == 1 else f"(({summed(nulls)}) = {len(nulls)})"
+
+    @property
+    def there(self) -> str:
+        """The condition that it is null, and not missing, where one of both is so."""
+        return either(*(f"has({node.keys}, {literal(key)})" for node, key in self._nodes))
+
+    @property
+    def quoted(self) -> str:
+        """The condition that the value is a string."""
+        *earlier, last = (
+            f"JSONType(ifNull({node.text}, ''), {literal(key)}) = 'String'" for node, key in self._nodes
+        )
+        pairs = (
+            part
+            for text, quoted in zip(self.earlier, earlier, strict=True)
+            for part in (f"isNotNull({text})", quoted)
+        )
+        return f"multiIf({listed([*pairs, last])})" if earlier else last
+
+    @property
+    def _nodes(self) -> list[tuple[ObjectNode, str]]:
+        return [(self.tree.node_of(keys), keys[-1]) for keys in spellings(self.path)]
+
+
+@dataclass(frozen=True)
 class FieldSql:
     """What fills a column, and the checks of it."""
 
@@ -50,11 +110,12 @@ class FieldSql:
 def column_sql(
     column: Column, path: FieldPath, number: int, tree: ObjectNode, long: bool, groups: Mapping[str, Nested]
 ) -> FieldSql:
-    text, kind, node = f"r{number}", parse(column.type).stored, tree.node_of(path)
-    key = path[-1] if long else None
-    quoted = f"JSONType(ifNull({node.text}, ''), {literal(path[-1])}) = 'String'"
+    text, kind = f"r{number}", parse(column.type).stored
+    place = FieldPlace(tree, path)
+    key = place.key if long else None
+    quoted = place.quoted
     inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
-    texts = [Sql(f"{node.text_of(path[-1])} AS {text}")]
+    texts = [Sql(f"{place.text} AS {text}")]
     default = ""
     if column.default and kind.shape.name == "Tuple" and not column.computed:
         default = f"d{number}"
@@ -62,7 +123,7 @@ def column_sql(
     column_cast = cast(kind, text, key=key, quoted=quoted, default=default)
     stages = Stages(texts=tuple(texts))
     if column_cast.judged:
-        stages = _judged(stages, column_cast, number, parsed_of(kind, path, number, node, long))
+        stages = _judged(stages, column_cast, number, parsed_of(kind, place, number, long))
         column_cast = replace(
             column_cast, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)"
         )
@@ -70,7 +131,7 @@ def column_sql(
         column_cast = replace(
             column_cast, value=document(kind.plain, text, [typed.misfit for typed in inner], quoted)
         )
-    lacking = _lacking(column, column_cast, node, path[-1])
+    lacking = _lacking(column, column_cast, place)
     value = _or_default(column, column_cast, lacking)
     if column.name in groups:
         value = groups[column.name].value(column.name, value)
@@ -101,12 +162,13 @@ def _path_checks(column: Column, paths: Sequence[TypedPath], number: int) -> lis
     ]
 
 
-def parsed_of(
-    kind: Type, path: FieldPath, number: int, node: ObjectNode, long: bool
-) -> ParsedContainer | None:
-    if path[-1] not in node.parsed:
+def parsed_of(kind: Type, place: FieldPlace, number: int, long: bool) -> ParsedContainer | None:
+    """Returns None where the parse gives no container. One that it gives is another field's where an earlier
+    spelling has a value."""
+    if place.container is None:
         return None
-    return parsed_cast(kind, node.element(path[-1]), f"j{number}", long)
+    container = parsed_cast(kind, place.container, f"j{number}", long)
+    return replace(container, fine=both(*(f"isNull({one})" for one in place.earlier), container.fine))
 
 
 def _judged(stages: Stages, column_cast: Cast, number: int, container: ParsedContainer | None) -> Stages:
@@ -134,12 +196,12 @@ def group_sql(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long:
     )
 
 
-def _lacking(column: Column, column_cast: Cast, node: ObjectNode, name: str) -> str:
+def _lacking(column: Column, column_cast: Cast, place: FieldPlace) -> str:
     """Returns the condition that the column takes its DEFAULT. A null in a column that may be NULL is one,
     and only a field that is missing takes the DEFAULT."""
-    null = f"isNull({node.element(name)})"
-    present = f"has({node.keys}, {literal(name)})"
-    return f"if({null}, NOT {present}, 0)" if column.may_be_null and not column_cast.container else null
+    if column.may_be_null and not column_cast.container:
+        return f"if({place.null}, NOT {place.there}, 0)"
+    return place.null
 
 
 def _or_default(column: Column, column_cast: Cast, lacking: str) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
+from sluice.field_path import FieldPath, path_of, spellings
 from sluice.flow.load.casts.casts import UnsupportedType, cast, misfit_of
 from sluice.flow.load.casts.column_sql import Stages, column_sql, group_sql
 from sluice.flow.load.casts.event_paths import NESTED, QUOTED, extract, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
 from sluice.flow.load.casts.nested import MisfitCheck, nested_of
 from sluice.flow.load.casts.parsed import texts_of
-from sluice.flow.load.casts.shape import strays, whole
+from sluice.flow.load.casts.shape import stray_names, strays, whole
 from sluice.flow.load.casts.times import of_stamp
-from sluice.type_fields import FieldPath
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
 # Files have `_row` only where messages are arrays: elsewhere it is 0.
@@ -128,12 +128,14 @@ def fill(columns: Sequence[Column], paths: Mapping[str, str]) -> Filling:
 def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Filling:
     """`long`: the events may hold long numbers, which have to be checked."""
     taken = [column for column in columns if column.taken]
-    fields = [(column, _path(column, paths)) for column in taken if column.name not in HOLDERS]
-    nested = nested_of([(column.name, column.type) for column, _ in fields], paths)
+    filled = [column for column in taken if column.name not in HOLDERS]
+    nested = nested_of([(column.name, column.type) for column in filled], paths)
     groups = {name: group for group in nested for name, _ in group.columns}
+    fields = [(column, _path(column, paths, groups)) for column in filled]
     containers = _containers([one for one in fields if one[0].name not in groups])
-    tree = tree_of([*(path for _, path in fields), *((group.name,) for group in nested)], containers)
-    marked = [path for column, path in fields if column.may_be_null and column.default]
+    asked = _spelled(path for _, path in fields)
+    tree = tree_of([*asked, *((group.name,) for group in nested)], containers)
+    marked = _spelled(path for column, path in fields if column.may_be_null and column.default)
     field_sqls = [column_sql(*field, number, tree, long, groups) for number, field in enumerate(fields)]
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
     field_sqls += [group_sql(group, numbers, tree, long) for group in nested]
@@ -143,10 +145,11 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
     odd = odd_texts(tree, {path: f"u{number}" for number, (_, path) in enumerate(fields)})
     parts = Stages.of_all([one.stages for one in field_sqls])
     stages = [*extract(tree, marked), parts.items, parts.fine, odd, parts.texts]
-    stages += [parts.judged, parts.casts, parts.misfits]
+    by_column = [(column.name, path) for column, path in fields]
+    stages += [parts.judged, parts.casts, [*parts.misfits, *stray_names(tree, by_column)]]
     checks = [
         *([whole(tree)] if fields else []),
-        *strays(tree, [(column.name, path) for column, path in fields]),
+        *strays(tree, by_column),
         *(check for _, check in held.values() if check is not None),
         *(check for one in field_sqls for check in one.checks),
     ]
@@ -162,6 +165,10 @@ def _fill(columns: Sequence[Column], paths: Mapping[str, str], long: bool) -> Fi
         parsed=bool(parts.items),
         inserted=tuple(name for name, _ in inserted),
     )
+
+
+def _spelled(paths: Iterable[FieldPath]) -> list[FieldPath]:
+    return [keys for path in paths for keys in spellings(path)]
 
 
 def _inserted(
@@ -224,5 +231,7 @@ def _held(column: Column) -> tuple[Sql, MisfitCheck | None]:
     return Sql(value), MisfitCheck(column.name, column.type, f"toString({name})", misfit_of(name, value))
 
 
-def _path(column: Column, paths: Mapping[str, str]) -> FieldPath:
-    return tuple(paths[column.name].split(".")) if column.name in paths else (column.name,)
+def _path(column: Column, paths: Mapping[str, str], nested: Collection[str]) -> FieldPath:
+    """Returns the path of the column's field. The dot in a column's name of a Nested divides no path."""
+    own = column.name in nested and column.name not in paths
+    return (column.name,) if own else path_of(column.name, paths)

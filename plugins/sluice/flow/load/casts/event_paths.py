@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sluice.clients.clickhouse.sql import Sql, either, identifier, listed, literal, summed
-from sluice.type_fields import FieldPath
+from sluice.field_path import FieldPath
 
 RESERVED = "null"
 """The one name that an element of a tuple cannot have: no column takes a field of that name."""
@@ -50,6 +50,10 @@ class ObjectNode:
     def stray(self) -> str:
         """Whether something is there that is no object."""
         return self._named("stray")
+
+    @property
+    def misfit(self) -> str:
+        return self._named("misfit")
 
     @property
     def keys(self) -> str:
@@ -165,9 +169,3 @@ def _stray(parent: str, key: str, text: str) -> str:
 def nodes(node: ObjectNode) -> list[ObjectNode]:
     """Returns all objects inside it that columns read, outer ones first."""
     return [descendant for inner in node.inner() for descendant in (inner, *nodes(inner))]
-
-
-def first_column(node: ObjectNode, paths: Sequence[tuple[str, FieldPath]]) -> tuple[str, FieldPath]:
-    """Returns the first of the (column, path) that lead through the node."""
-    size = len(node.path)
-    return next((name, path) for name, path in paths if path[:size] == node.path and len(path) > size)

@@ -4,6 +4,7 @@ ClickHouse's parser. Beyond 15 digits a double's text may be another number's, a
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sql import Sql, both, either, literal
 
@@ -52,7 +53,16 @@ _BARE: Around = ((":", ","), (":", "}"))
 _SCALAR: Around = (*_BARE, (": ", ","), (": ", "}"), (':"', '"'), (': "', '"'))
 _SPACED = Sql(literal(r"\s*([\[\]{},:])\s*"))
 
-FieldText = str | None
+
+@dataclass(frozen=True)
+class KeyUnless:
+    """The field `key`, unless the value stands in another spelling of its path: the condition `elsewhere`."""
+
+    key: str
+    elsewhere: str
+
+
+FieldText = str | KeyUnless | None
 """The field whose text is cast: empty where it is not known (an element of a container), and None where
 the text is no JSON number's and says exactly what the value is."""
 
@@ -97,9 +107,11 @@ def _squeezed(text: str) -> str:
     return f"replaceRegexpAll({text}, {_SPACED}, {literal(chr(92) + '1')})"
 
 
-def _literally(text: str, key: str, payload: str = "_payload", around: Around = _SCALAR) -> str:
+def _literally(text: str, key: str | KeyUnless, payload: str = "_payload", around: Around = _SCALAR) -> str:
     """Returns the condition that `text` is the value of the only such key. It is false for a payload with a
     backslash, where a key may have another spelling."""
+    if isinstance(key, KeyUnless):
+        return both(f"NOT ({key.elsewhere})", _literally(text, key.key, payload, around))
     name = json.dumps(key, ensure_ascii=False)
     needles = [f"concat({literal(name + before)}, {text}, {literal(after)})" for before, after in around]
     once = f"countSubstrings({payload}, {literal(name)}) = 1"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
+from sluice.field_path import MOST_NAMES, first_keys, names_of, path_of
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.type_fields import TypeFields
 
@@ -60,7 +61,7 @@ class TakenNames:
 
     def refusal(self, name: str) -> str:
         """Returns why no column can have the name; empty where one can."""
-        if name in ("", RESERVED):
+        if name == "" or RESERVED in names_of(name) or len(names_of(name)) > MOST_NAMES:
             return "no column can have this name"
         if name.startswith("_"):
             return "names that begin with _ are Sluice's and ClickHouse's own"
@@ -82,13 +83,11 @@ def _within(name: str, outer: str) -> bool:
 def taken_names(pipeline: Pipeline, target: Target, columns: Sequence[Column]) -> TakenNames:
     """Returns what the table has. A field is also covered by a column that reads a part of it, by one that is
     computed, and where it is the event's type."""
-    covered = {pipeline.event.type.field.split(".")[0]} if pipeline.event.type.field else set()
-    for column in columns:
-        mapped = target.columns.get(column.name)
-        # Columns named `a.b` may be a Nested, which the field `a` fills.
-        names = {column.name, column.name.split(".")[0]}
-        covered |= names if mapped is None else {mapped.split(".")[0]}
-    return TakenNames(frozenset(column.name for column in columns), frozenset(covered))
+    paths = [path_of(column.name, target.columns) for column in columns]
+    paths += [names_of(pipeline.event.type.field)] if pipeline.event.type.field else []
+    # A column named `a.b` may also be of a Nested, which the field `a` fills.
+    covered = frozenset[str]().union(*map(first_keys, paths))
+    return TakenNames(frozenset(column.name for column in columns), covered)
 
 
 def choose_fields(taken: TakenNames, slices: Iterable[SliceFields], at_least: int) -> Chosen:

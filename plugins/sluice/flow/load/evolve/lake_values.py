@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Files
 from sluice.errors import Conservation
+from sluice.field_path import FieldPath, path_of, spellings
 from sluice.flow.load.evolve.fields import SliceFields
 from sluice.flow.load.work import LoadWork
 from sluice.infer.values import loads
@@ -103,8 +104,22 @@ def values_of(lake: Files, works: Sequence[LoadWork], names: Collection[str]) ->
     for work in works:
         for values in events(lake, work):
             for name in names:
-                if name in values and (text := bytes(values[name])) != _NULL:
+                if (text := _value_of(values, name)) != _NULL:
                     yield name, text
+
+
+def _value_of(values: Values, name: str) -> bytes:
+    """Returns what a column of the name takes: the field, else the one inside the object that a dot ends."""
+    found = (_value_at(values, keys) for keys in spellings(path_of(name)))
+    return next((text for text in found if text != _NULL), _NULL)
+
+
+def _value_at(values: Values, keys: FieldPath) -> bytes:
+    first, *inner = keys
+    text = bytes(values.get(first, _NULL))
+    for key in inner:
+        text = bytes(_values(text).get(key, _NULL))
+    return text
 
 
 def value(text: bytes) -> object:
