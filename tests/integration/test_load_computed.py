@@ -26,9 +26,10 @@ COLUMNS = (
     "m Map(String, UInt8) DEFAULT map(s, n), z Nullable(Int64) DEFAULT n + length(list), "
     "tu Tuple(a UInt8, b String) DEFAULT (n, s), e String EPHEMERAL toString(n * 2), "
     "x String DEFAULT concat(e, 'e'), o Array(Tuple(k String)) DEFAULT [tuple(s)], "
-    "`d (given)` UInt8 DEFAULT 3, q Array(UInt8) DEFAULT [intDiv(12, n)]"
+    "`sluice_given list` UInt8 DEFAULT 3, q Array(UInt8) DEFAULT [intDiv(12, n)], "
+    "`sluice_missing q` String, `list (given)` String, `sluice1_key` String"
 )
-STORED = "n, s, list, m, z, toString(tu), x, toString(o), `d (given)`, q"
+STORED = "n, s, list, m, z, toString(tu), x, toString(o), `sluice_given list`, q"
 EVENTS: list[dict[str, Any]] = [
     {"n": 1},
     {"n": 2, "s": "own"},

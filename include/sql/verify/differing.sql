@@ -1,9 +1,9 @@
--- Records of one unit whose rows are not the same in both tables. The aliases are no columns of anybody's table.
-SELECT sluice_topic, sluice_partition, sluice_offset
+-- Records of one unit whose rows are not the same in both tables. No column's name begins as the aliases do.
+SELECT {own}topic, {own}partition, {own}offset
 FROM
 (
-    SELECT toString(_topic) AS sluice_topic, toInt32(_partition) AS sluice_partition,
-        toInt64(_offset) AS sluice_offset, cityHash64({row}) AS sluice_hash, 1 AS sluice_side
+    SELECT toString(_topic) AS {own}topic, toInt32(_partition) AS {own}partition,
+        toInt64(_offset) AS {own}offset, cityHash64({row}) AS {own}hash, 1 AS {own}side
     FROM {table}
     WHERE _slice = toDateTime({slice:UInt32}, 'UTC') AND _cluster = {cluster:String} AND ({kept})
     UNION ALL
@@ -11,8 +11,8 @@ FROM
     FROM {staged}
     WHERE _slice = toDateTime({slice:UInt32}, 'UTC') AND _cluster = {cluster:String} AND ({kept})
 )
-GROUP BY sluice_topic, sluice_partition, sluice_offset, sluice_hash
-HAVING sum(sluice_side) != 0
-ORDER BY sluice_topic, sluice_partition, sluice_offset
-LIMIT 1 BY sluice_topic, sluice_partition, sluice_offset
+GROUP BY {own}topic, {own}partition, {own}offset, {own}hash
+HAVING sum({own}side) != 0
+ORDER BY {own}topic, {own}partition, {own}offset
+LIMIT 1 BY {own}topic, {own}partition, {own}offset
 LIMIT 1000

@@ -146,7 +146,7 @@ class Column:
     `reads` are the other columns that the default uses, where it is `computed`: only the server behind an
     INSERT can evaluate it, and it must not for rows that have a value, or NULL cannot ask for it. So what the
     rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
-    default reads these.
+    default reads these. Their names begin with `own` (own_names.py).
     """
 
     name: str
@@ -155,6 +155,7 @@ class Column:
     default: str = ""
     computed: bool = field(default=False, compare=False)
     reads: tuple[str, ...] = field(default=(), compare=False)
+    own: str = field(default="sluice_", compare=False)
 
     @property
     def filled(self) -> bool:
@@ -178,11 +179,11 @@ class Column:
 
     @property
     def given(self) -> str:
-        return f"{self.name} (given)"
+        return f"{self.own}given {self.name}"
 
     @property
     def missing(self) -> str:
-        return f"{self.name} (missing)"
+        return f"{self.own}missing {self.name}"
 
     def inserted(self, value: Sql) -> Sql:
         """`value`, which is NULL for "take the DEFAULT". The server knows that of columns that it stores;

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 
 from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
@@ -176,6 +177,7 @@ class Comparing:
         """Returns (topic, partition, offsets) of the records that differ, at most a thousand."""
         sql = render(
             "verify/differing",
+            own=Sql(own_prefix([column.name for column in staged.target_table.columns])),
             row=comparison.row,
             table=table(staged.target_table.table),
             staged=staged.rows,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.sql import Sql, listed, render, table
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.comparable_columns import Comparison, compare
@@ -109,8 +110,9 @@ class ViewContents:
     def _merged(
         self, table_shape: ViewTableShape, rule: Merging, covered: frozenset[Unit]
     ) -> Iterator[Anomaly]:
-        table_sums = self._together(rule, table(table_shape.table))
-        view_sums = self._together(rule, self.staged.view_tables[table_shape.table])
+        own = own_prefix([column.name for column in table_shape.view_tables[0].columns])
+        table_sums = self._together(rule, table(table_shape.table), own)
+        view_sums = self._together(rule, self.staged.view_tables[table_shape.table], own)
         strange = self._strange(table_shape, rule)
         for unit in sorted({*table_sums, *view_sums, *strange} & covered):
             mine, theirs = table_sums.get(unit, rule.nothing), view_sums.get(unit, rule.nothing)
@@ -122,8 +124,8 @@ class ViewContents:
             elif unit in strange:
                 yield self._anomaly(unit, expected, f"{strange[unit]:,} that no view gives", table_shape)
 
-    def _together(self, rule: Merging, name: Sql) -> dict[Unit, Merged]:
-        sql = render("verify/merged", table=name, fence=self.staged.fence, **rule.parts)
+    def _together(self, rule: Merging, name: Sql, own: str) -> dict[Unit, Merged]:
+        sql = render("verify/merged", table=name, fence=self.staged.fence, **rule.parts(own))
         return {
             unit_of(self.pipeline, start, cluster): rule.read(*sums)
             for start, cluster, *sums in self.client.rows(sql)

@@ -33,13 +33,13 @@ class Merging:
     left_out: list[tuple[str, str]] = field(default_factory=list)
     why: str = ""
 
-    @property
-    def parts(self) -> dict[str, Sql]:
-        """Returns the parts of verify/merged.sql."""
-        weight = "(1 + cityHash64(sluice_key) % 1000003 / 1000003)"
+    def parts(self, own: str) -> dict[str, Sql]:
+        """Returns the parts of verify/merged.sql; `own`: what no column's name begins with."""
+        weight = f"(1 + cityHash64({own}key) % 1000003 / 1000003)"
         numbers = [f"ifNull(sum({number}), 0) * {weight}" for number, _ in self.floats]
         scales = [f"ifNull(sum(abs({number})), 0) * {weight}" for number, _ in self.floats]
         return {
+            "own": Sql(own),
             "key": Sql(f"tuple({listed([*self.key, '0'])})"),
             "values": Sql(f"tuple({listed([*self.values, '0'])})"),
             "present": Sql(self.present),

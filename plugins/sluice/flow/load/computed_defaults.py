@@ -9,6 +9,7 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.clickhouse.types import parse
@@ -63,7 +64,11 @@ def _marked(client: Client, target_table: TargetTable, column: Column) -> Column
         return column
     reads = columns_read(client.rows, target_table, column) if _names_another(target_table, column) else ()
     computed = bool(reads) or (column.needs_constant and not _is_constant(client, column))
-    return replace(column, computed=computed, reads=reads)
+    return replace(column, computed=computed, reads=reads, own=own_prefix(_names(target_table)))
+
+
+def _names(target_table: TargetTable) -> list[str]:
+    return [column.name for column in target_table.columns]
 
 
 def _names_another(target_table: TargetTable, column: Column) -> bool:

@@ -114,7 +114,7 @@ def test_tables_of_which_nothing_is_certain(engine, shape, why):
 
 def test_a_number_stands_at_its_key():
     """The weight differs from key to key, so that one that has moved is seen in the unit's sum."""
-    parts = made("SummingMergeTree", blocks(x="sum"), Column("x", "Float64")).parts
+    parts = made("SummingMergeTree", blocks(x="sum"), Column("x", "Float64")).parts("sluice_")
     assert parts["key"] == f"tuple({KEY}, 0)"
     weight = "(1 + cityHash64(sluice_key) % 1000003 / 1000003)"
     assert parts["numbers"] == f"ifNull(sum(`x`), 0) * {weight}"

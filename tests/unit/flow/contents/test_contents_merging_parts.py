@@ -21,13 +21,14 @@ def test_a_table_of_which_nothing_is_certain_selects_nothing():
 
 
 def test_what_is_selected():
-    parts = made("SummingMergeTree", blocks(x="sum", y="sum", f="sum"), X, F, Y).parts
+    parts = made("SummingMergeTree", blocks(x="sum", y="sum", f="sum"), X, F, Y).parts("own_")
     assert parts == {
+        "own": "own_",
         "key": f"tuple({KEY}, 0)",
         "values": "tuple(sumWithOverflow(`x`), sumWithOverflow(`y`), 0)",
         "present": "ifNull(sumWithOverflow(`x`) != 0, 0) OR ifNull(sumWithOverflow(`y`) != 0, 0)",
-        "numbers": "ifNull(sum(`f`), 0) * (1 + cityHash64(sluice_key) % 1000003 / 1000003)",
-        "scales": "ifNull(sum(abs(`f`)), 0) * (1 + cityHash64(sluice_key) % 1000003 / 1000003)",
+        "numbers": "ifNull(sum(`f`), 0) * (1 + cityHash64(own_key) % 1000003 / 1000003)",
+        "scales": "ifNull(sum(abs(`f`)), 0) * (1 + cityHash64(own_key) % 1000003 / 1000003)",
     }
 
 
