@@ -9,7 +9,7 @@ from itertools import permutations
 from pydantic import field_validator
 
 from sluice.config.section import Section
-from sluice.config.types import DottedPath
+from sluice.config.types import DottedPath, QualifiedTable
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has
 OF_VIEW = ("expected", "seen", "difference")  # what include/sql/load/create_expected.sql names beside them
@@ -19,7 +19,7 @@ COUNTS = "counts"  # what `_type` says in a row of counts; no event's row is eve
 class Counts(Section):
     """One table of counts."""
 
-    table: str
+    table: QualifiedTable
     """The table, as `database.table`. Example: `events.traffic`"""
     by: Mapping[str, DottedPath] = {}
     """Fields that are counted by: dotted paths by column, or a list of paths, which names the column of
@@ -27,13 +27,6 @@ class Counts(Section):
     Example: `{os: device.os}`"""
     types: tuple[str, ...] = ()
     """Types that are counted; without it all. Example: `[click]`"""
-
-    @field_validator("table")
-    @classmethod
-    def _qualified(cls, value: str) -> str:
-        if len(value.split(".")) != 2 or not all(value.split(".")):
-            raise ValueError(f"expected database.table, not {value!r}")
-        return value
 
     @field_validator("by", mode="before")
     @classmethod

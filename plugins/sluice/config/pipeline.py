@@ -23,7 +23,7 @@ from sluice.config.secrets import ON_COMMAND_LINE, assigns_secret, names_secret
 from sluice.config.section import Section, WrongKey
 from sluice.config.target import TARGET_KEYS
 from sluice.config.target import Target as Target
-from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size
+from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, QualifiedTable, Size
 from sluice.errors import UnknownCluster
 from sluice.slices import HOUR, floor
 
@@ -53,7 +53,7 @@ class Pipeline(Section):
     mask: dict[str, MaskRule] = Field(default_factory=dict)
     """What is hidden of each event before any of its bytes are kept, by dotted paths.
     Example: `{ip: drop, user.name: keep_first}`"""
-    rollups: dict[str, Rollup] = Field(default_factory=dict)
+    rollups: dict[QualifiedTable, Rollup] = Field(default_factory=dict)
     """Tables that a SELECT derives from a table above, by their names."""
     clickhouse: ClickHouse = ClickHouse()
     """How the tables are reached. Example: `{connection: clickhouse_default}`"""

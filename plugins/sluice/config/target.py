@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from sluice.config.rollups import Rollup
 from sluice.config.section import Section
-from sluice.config.types import DottedPath
+from sluice.config.types import DottedPath, QualifiedTable
 
 TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows")
 """What of a target stands in the file; the rest is made of other keys."""
@@ -22,7 +22,7 @@ class Target(Section):
     SELECT gives of another target.
     """
 
-    table: str
+    table: QualifiedTable
     """The table, as `database.table`. Example: `events.clicks`"""
     columns: Mapping[str, DottedPath] = Field(default_factory=dict)
     """Field of each column that is not named like its field, a dotted path.
@@ -35,13 +35,6 @@ class Target(Section):
     catch_all: bool = False
     counted: bool = False
     rollup: Rollup | None = None
-
-    @field_validator("table")
-    @classmethod
-    def _qualified(cls, value: str) -> str:
-        if len(value.split(".")) != 2 or not all(value.split(".")):
-            raise ValueError(f"expected database.table, not {value!r}")
-        return value
 
     @property
     def database(self) -> str:

@@ -87,6 +87,21 @@ PlainName = Annotated[str, AfterValidator(check_name)]
 DottedPath = Annotated[str, AfterValidator(checked_path)]
 
 
+OWN_DATABASES = ("sluice", "system", "information_schema")
+
+
+def check_table(value: str) -> str:
+    """Tables are `database.table`, and not in a database of Sluice's or ClickHouse's own."""
+    database, *rest = value.split(".")
+    if not database or len(rest) != 1 or not rest[0]:
+        raise ValueError(f"expected database.table, not {value!r}")
+    if database.lower() in OWN_DATABASES:
+        whose = "Sluice keeps its ledger there" if database.lower() == "sluice" else "it is ClickHouse's own"
+        raise ValueError(f"no table can be in the database {database}: {whose}")
+    return value
+
+
+QualifiedTable = Annotated[str, AfterValidator(check_table)]
 _BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 

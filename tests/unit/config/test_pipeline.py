@@ -106,6 +106,21 @@ class TestMistakes:
             ({"tables": {"click": "clicks"}}, "tables.click.table", "expected database.table, not 'clicks'"),
             ({"tables": {"click": "a.b.c"}}, "tables.click.table", "expected database.table"),
             ({"tables": {"click": ".b"}}, "tables.click.table", "expected database.table"),
+            ({"tables": {"c": "sluice.ledger"}}, "tables.c.table", "no table can be in the database sluice"),
+            ({"tables": {"c": "system.tables"}}, "tables.c.table", "it is ClickHouse's own"),
+            ({"tables": {"c": "INFORMATION_SCHEMA.t"}}, "tables.c.table", "it is ClickHouse's own"),
+            ({"counts": [{"table": "Sluice.t"}]}, "counts.0.table", "no table can be in the database Sluice"),
+            (
+                {"tables": {"c": {"table": "d.t", "columns": {"x": "a.b.c.d.e.f.g.h.i"}}}},
+                "tables.c.columns.x",
+                "8 names",
+            ),
+            (
+                {"event": {"type": {"field": "a.b.c.d.e.f.g.h.i"}, "time": {"record": True}}},
+                "event.type.field",
+                "8 names",
+            ),
+            ({"mask": {"a.b.c.d.e.f.g.h.i": "drop"}}, "", "8 names"),
             ({"tables": {"click": None}}, "tables.click", "valid dictionary"),
             (
                 {"tables": {"click": {"table": "a.b", "types": ["x"]}}},
