@@ -74,10 +74,10 @@ def read_wheres(texts: Sequence[str], file: bytes | None = None) -> tuple[Where,
 
 
 def _lines(file: bytes) -> Iterator[tuple[int, str]]:
-    """Yields each line that says something, and its number."""
+    """Yields each line that says something, and its number, without the spaces around the line."""
     for number, raw in enumerate(file.removeprefix(BOM_UTF8).split(b"\n"), start=1):
-        if raw.strip():
-            yield number, raw.removesuffix(b"\r").decode(errors="surrogateescape")
+        if line := raw.strip():
+            yield number, line.decode(errors="surrogateescape")
 
 
 def _where(label: str, text: str) -> Where:

@@ -32,11 +32,11 @@ def test_fields_and_values():
     )
 
 
-FILE = b"\xef\xbb\xbfuser.id=7\r\n\n  \nemail=a=b \nuser.name=Ren\xc3\xa9"
+FILE = b"\xef\xbb\xbf  user.id=7 \r\n\n  \nemail=a = b\t\nuser.name=Ren\xc3\xa9"
 
 
 def test_lines_of_a_file_and_what_is_typed_add_up():
-    own = (Where(("user", "id"), "7"), Where(("email",), "a=b "), Where(("user", "name"), "René"))
+    own = (Where(("user", "id"), "7"), Where(("email",), "a = b"), Where(("user", "name"), "René"))
     assert read_wheres([], FILE) == own
     assert read_wheres(["_key=u7", "user.id=7"], FILE) == (Where(("_key",), "u7"), *own)
 
