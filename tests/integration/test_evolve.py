@@ -476,3 +476,38 @@ def test_no_row_is_a_misfit_by_a_column_that_its_own_load_adds(world: World, see
     rejected = world.sql("SELECT column, type, value FROM sluice.rejected WHERE target = '{db}.clicks'")
     assert (loaded["misfits"], rejected) == (0, [])
     assert loaded["rows"] == count and len(columns(world)) > 80
+
+
+def test_a_field_cannot_have_the_name_of_a_helper_column(world: World):
+    """What a DEFAULT is computed from has two columns more in the load's own table."""
+    make(world, "n UInt16, x UInt32 DEFAULT n + 7")
+    hostile = dict.fromkeys(
+        ("x (given)", "sluice_given x", "sluice_missing x", "sluice1_", "sluice_key"), "p"
+    )
+    for hour in range(2):
+        land(world.lake, unit(hour), [event(n=1, **hostile), event(n=2, x=5)])
+        world.load(evolving(world), unit(hour))
+    world.load(evolving(world), unit(0), mode="reload")
+    assert set(columns(world)) == {"x", *hostile}
+    assert (
+        sorted(world.sql("SELECT n, x, `sluice_key` FROM {db}.clicks"))
+        == [(1, 8, "p")] * 2 + [(2, 5, None)] * 2
+    )
+
+
+def test_a_field_with_a_dot_gets_a_column_that_also_takes_the_field_inside_an_object(world: World):
+    make(world, "n UInt16, `a.b` String")
+    events = [
+        event(n=1, **{"user.id": 7}),
+        event(n=2, user={"id": "x"}),
+        event(n=3, **{"user.id": 8, "user": {"id": "y"}}),
+        event(n=4, **{"a": {"b": "p"}, "a.null": 1}),
+        event(n=5, **{"user.id": 9}),
+    ]
+    land(world.lake, unit(), events)
+    said: list[str] = []
+    world.load(evolving(world), unit(), on_progress=said.append)
+    assert columns(world) == {"a.b": "String", "user.id": "Nullable(String)"}
+    rows = world.sql("SELECT n, `user.id`, `a.b` FROM {db}.clicks ORDER BY n")
+    assert rows == [(1, "7", ""), (2, "x", ""), (3, "8", ""), (4, None, "p"), (5, "9", "")]
+    assert any("field a.null gets no column" in line for line in said)
