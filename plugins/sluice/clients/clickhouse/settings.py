@@ -112,6 +112,8 @@ WRITE: dict[str, object] = {
     "allow_suspicious_indices": 1,
     "allow_suspicious_primary_key": 1,
     "allow_suspicious_ttl_expressions": 1,
+    # A table of the target's definitions has its columns: a Nested that is one stays one.
+    "flatten_nested": 0,
     # Block deduplication forgets and is not atomic; the ledger decides instead.
     "insert_deduplicate": 0,
     "deduplicate_insert": "disable",
