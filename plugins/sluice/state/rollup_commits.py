@@ -18,8 +18,6 @@ def rollups_wanted(pipeline: Pipeline, rows: Mapping[str, LedgerRow]) -> dict[st
     for table, rollup in pipeline.rollups.items():
         source, row = rows.get(rollup.source), rows.get(table)
         sharding = pipeline.clickhouse.sharding(table)
-        if row and source and source.sharding != pipeline.clickhouse.sharding(rollup.source):
-            sharding = row.sharding  # placed as its source
         if source is not None and row is not None and is_fresh(rollup, row, source):
             commits[table] = Commit(row.manifest, row.types, sharding)
         elif source is not None:
