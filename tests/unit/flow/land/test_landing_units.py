@@ -114,8 +114,6 @@ def test_what_has_landed_must_be_readable_again(on_expired):
         # An hour that is not known exactly may be named behind it, or before.
         (manifest(*RANGES, lost=(loss(10, 13), loss(2, 10, exact=False))), {("bids", 0): 13}),
         (manifest(*RANGES, lost=(loss(2, 10, exact=False), loss(10, 13))), {("bids", 0): 13}),
-        # It had a topic that is no longer read.
-        (manifest(*RANGES, OffsetRange("old", "o", 0, 0, 9)), {}),
         # And none of a topic that is read now.
         (manifest(RANGES[1]), {}),
     ],
@@ -129,6 +127,8 @@ def test_nothing_of_what_landed_is_missing(old, starts):
     [
         # More than was lost then.
         (manifest(*RANGES, lost=(loss(10, 13),)), {("bids", 0): 15}, ("bids", 0, 13, 15, True, True)),
+        # All of a topic that left the pipeline file, and Kafka.
+        (manifest(*RANGES, OffsetRange("old", "o", 0, 0, 9)), {}, ("old", 0, 0, 9, True, True)),
         # All of a topic that was recreated.
         (manifest(OffsetRange("bids", "before", 0, 30, 40)), {}, ("bids", 0, 30, 40, True, True)),
         (manifest(OffsetRange("bids", "before", 3, 0, 40)), {}, ("bids", 3, 0, 40, True, True)),

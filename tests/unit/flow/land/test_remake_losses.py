@@ -49,7 +49,7 @@ def test_the_error_of_one_slice_says_what_to_do(world: World) -> None:
     lake = MemoryLake()
     world.resolve(pipeline(), lake, hours(1))
     world.land(pipeline(), lake, hours(1))
-    with pytest.raises(WouldReject, match=r"the first dc1/bids/0/0 \(no time\).*by --yes"):
+    with pytest.raises(WouldReject, match=r"the first dc1/bids/0/0 \(no time\).*take them out: --yes"):
         world.land(NOW, lake, hours(1), "remake", "again", accept_loss=False)
     assert not [key for key in lake.objects if key.startswith("_attempts/")]
 
