@@ -161,7 +161,17 @@ def test_land_uses_the_spark_connection_and_shows_only_the_batch(dags: dict[str,
 def test_params_that_are_accepted(dags: dict[str, DAG], given: dict):
     params = deepcopy(dags["ads_backfill"].params)
     params.update(given)
-    assert params.validate() == {"to": "now", "mode": "fill", "dry_run": False, "tables": []} | given
+    assert (
+        params.validate()
+        == {
+            "to": "now",
+            "mode": "fill",
+            "dry_run": False,
+            "accept_loss": False,
+            "tables": [],
+        }
+        | given
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +199,7 @@ def test_params_that_are_refused(dags: dict[str, DAG], name: str, value: object)
 
 
 def test_a_pipeline_without_tables_has_none_to_choose_from(dags: dict[str, DAG]):
-    assert [*dags["plain_backfill"].params] == ["from", "to", "mode", "dry_run"]
+    assert [*dags["plain_backfill"].params] == ["from", "to", "mode", "accept_loss", "dry_run"]
 
 
 def test_from_is_required(dags: dict[str, DAG]):
@@ -203,6 +213,7 @@ def test_params_are_the_dags_alone_and_each_task_has_their_values(dags: dict[str
         "from": "2026-11-20",
         "to": "2026-11-21",
         "mode": "reload",
+        "accept_loss": False,
         "dry_run": True,
         "tables": ["ads.bids"],
     }

@@ -81,8 +81,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 os.kill(left.pid, signal.SIGKILL)
 
 
-def arguments(pipeline, config, slices, mode, token, only) -> SimpleNamespace:
-    own = [pipeline.name, config.name, str(slices), mode, token, *filter(None, [only])]
+def arguments(pipeline, config, slices, mode, token, accept_loss) -> SimpleNamespace:
+    own = [pipeline.name, config.name, str(slices), mode, token, *(["loss"] if accept_loss else [])]
     return SimpleNamespace(
         application="land.py", application_args=own, conf={}, jars=[], py_files=[], env_vars={}
     )

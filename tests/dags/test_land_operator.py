@@ -56,7 +56,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "counted_landing", lambda *_, **__: nullcontext())
 
 
-def arguments(pipeline, config, slices, mode, token, cluster, only) -> SimpleNamespace:
+def arguments(pipeline, config, slices, mode, token, cluster, accept_loss) -> SimpleNamespace:
     return SimpleNamespace(
         application="land.py",
         application_args=[pipeline.name, config.name, str(slices), mode, token],

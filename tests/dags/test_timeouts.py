@@ -239,7 +239,7 @@ def test_a_limit_is_of_the_boundaries_and_the_times_of_earlier_runs(pipeline: Pi
     assert time_for(pipeline, "land", HOURS, 1) == timedelta(hours=1, seconds=6 * 0.1)
     now = pendulum.now("UTC").isoformat()
     for units, seconds in ((1, 50.0), (6, 300.0)):
-        record(open_lake(pipeline), Timing("land", "", "", now, seconds=seconds, units=units, rows=0))
+        record(open_lake(pipeline), Timing("land", now, now, now, seconds=seconds, units=units, rows=0))
     found = time_for(pipeline, "land", HOURS, 1)
     assert round(found.total_seconds(), 3) == 3600 + 10 * 300
     assert time_for(pipeline, "land", HOURS, 2) == 2 * found

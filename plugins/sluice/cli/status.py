@@ -150,7 +150,7 @@ def shown(
         held = [s.tables[target.table] for s in statuses if target.table in s.tables]
         rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
         yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits{_defaults(target, held)}")
-    if rejected := rejected_words(spec.name, statuses):
+    if rejected := rejected_words(spec, statuses):
         yield text_of(rejected, style="yellow")
     for table in departed:
         yield text_of(f"{table}: {table.remedy}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from sluice.config.pipeline import Pipeline
 from sluice.state.status import UnitStatus
 
 
@@ -16,7 +17,7 @@ def rejected_by_reason(statuses: Iterable[UnitStatus]) -> dict[str, int]:
     return dict(reasons.most_common())
 
 
-def rejected_words(pipeline: str, statuses: Iterable[UnitStatus]) -> str:
+def rejected_words(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> str:
     """Returns a line with the total and each reason; empty where nothing was rejected."""
     landed = [status for status in statuses if status.manifest is not None]
     reasons = rejected_by_reason(landed)
@@ -26,4 +27,5 @@ def rejected_words(pipeline: str, statuses: Iterable[UnitStatus]) -> str:
     rows = sum(status.manifest.landed for status in landed if status.manifest)
     said = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
     every = "" if rows else ": none became a row"
-    return f"rejected: {total:,} of {read:,} records ({said}){every}; `sluice rejected {pipeline}` shows them"
+    shows = f"`{pipeline.command('rejected')}` shows them"
+    return f"rejected: {total:,} of {read:,} records ({said}){every}; {shows}"

@@ -91,12 +91,12 @@ def _problem(pipeline: Pipeline, table: str, found: Sequence[Jump]) -> Problem:
     shown = "; ".join(map(str, worst[:_NAMED]))
     more = f"; and {len(worst) - _NAMED:,} more" if len(worst) > _NAMED else ""
     first = min(jump.slice for jump in found)
+    since = f"{first.start:%Y-%m-%dT%H:%MZ}"
+    reload = pipeline.command("run", "--from", since, "--to", "now", "--mode", "reload")
     message = (
         f"the share of rows without a value went up: {shown}{more}; "
-        f"`sluice status {pipeline.name} --changes` shows new fields: name one under `columns` in the "
-        f"pipeline file, then `sluice run {pipeline.name} --from {first.start:%Y-%m-%dT%H:%MZ} --to now "
-        "--mode reload`; "
-        "`missing: reject` rejects such rows"
+        f"`{pipeline.command('status', '--changes')}` shows new fields: name one under `columns` in the "
+        f"pipeline file, then `{reload}`; `missing: reject` rejects such rows"
     )
     sources = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
     return Problem(ProblemKind.FIELD, f"table {table}", message, sources)

@@ -24,6 +24,7 @@ from sluice.ship.record_times import RecordTimes, SourceTimes
 from sluice.slices import Slice
 from sluice.state.rejected_total import rejected_by_reason, rejected_words
 from tests.support.fakes import FakeKafka, FakeTopic
+from tests.support.landing_world import pipeline
 from tests.support.page_world import complete, file, missing, unit
 
 NOW = pendulum.datetime(2026, 11, 20, 12)
@@ -136,8 +137,8 @@ def test_the_total_of_what_was_rejected():
     first = complete(unit(0), rows=5, unparsed={"no type": 2, "time out of range": 1})
     second = complete(unit(1), files=[], unparsed={"time out of range": 4})
     assert rejected_by_reason([first, second, missing(unit(2))]) == {"time out of range": 5, "no type": 2}
-    assert rejected_words("p", [first, second]) == (
+    assert rejected_words(pipeline(name="p"), [first, second]) == (
         "rejected: 7 of 12 records (5 time out of range, 2 no type); `sluice rejected p` shows them"
     )
-    assert "(4 time out of range): none became a row" in rejected_words("p", [second])
-    assert rejected_words("p", [missing(unit(0))]) == ""
+    assert "(4 time out of range): none became a row" in rejected_words(pipeline(name="p"), [second])
+    assert rejected_words(pipeline(name="p"), [missing(unit(0))]) == ""

@@ -19,10 +19,15 @@ SHARDS = {"shards": [{"name": "s1", "connection": "one"}, {"name": "s2", "connec
 
 
 class Ledger:
-    """A ClickHouse in whose ledger every pipeline has committed these hours."""
+    """A ClickHouse in whose ledger every pipeline has committed these hours; `shard`: pipeline a has placed
+    them on this one of its shards."""
 
-    def __init__(self, *hours: int, silent: bool = False) -> None:
-        self.hours, self.silent, self.asked = hours, silent, []
+    def __init__(self, *hours: int, silent: bool = False, shard: str = "") -> None:
+        self.hours, self.silent, self.shard, self.asked = hours, silent, shard, []
+
+    def stamp(self, name: str) -> str:
+        sharding = named("a", **SHARDS).clickhouse.sharding("events.a")
+        return f"{self.shard} of {sharding}" if self.shard and name == "a" else ""
 
     def rows(self, sql: str, parameters: dict) -> list[tuple]:
         names = [table.removeprefix("events.") for table in parameters["targets"]]
@@ -44,7 +49,7 @@ class Ledger:
                 0,
                 "run",
                 1,
-                "",
+                self.stamp(name),
                 "",
                 True,
                 {},
@@ -119,8 +124,9 @@ def test_what_does_not_answer_is_only_its_own_pipelines(away):
 def test_hours_of_a_shard_that_does_not_answer_wait(away):
     """Its hours are known from the other shard, and none of them counts as committed."""
     mine = [named("a", **SHARDS), named("b", connection="one")]
-    assert asked(Clients(one=Ledger(0, 1), two=away), *mine) == [{"events.a": []}, {"events.b": [10, 11]}]
-    both = Clients(one=Ledger(0, 1), two=Ledger(1, 2))
+    first = Ledger(0, 1, shard="s1")
+    assert asked(Clients(one=first, two=away), *mine) == [{"events.a": []}, {"events.b": [10, 11]}]
+    both = Clients(one=first, two=Ledger(1, 2, shard="s2"))
     assert asked(both, *mine)[0] == {"events.a": [11]}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,11 +55,17 @@ def test_a_rollup_on_shards_has_their_sharding():
         update={"rollups": {"db.sums": ROLLUP}, "clickhouse": ClickHouse.model_validate(given)}
     )
     own = row(unit(0), manifest="x", shares=tuple(MINE.items()))
-    assert rollups_wanted(on_shards, {"db.click": SHARED, "db.sums": own}) == {
+    source = replace(SHARED, sharding=on_shards.clickhouse.sharding("db.click"))
+    assert rollups_wanted(on_shards, {"db.click": source, "db.sums": own}) == {
         "db.sums": Commit("x", (), "a, b by n")
     }
-    assert rollups_wanted(on_shards, {"db.click": SHARED}) == {
+    assert rollups_wanted(on_shards, {"db.click": source}) == {
         "db.sums": Commit(f"1-a@3#{DIGEST}", (), "a, b by n")
+    }
+    # A source that can no longer be moved keeps its placement, and its rollup stays beside it.
+    old = replace(source, sharding="a by n"), replace(own, sharding="a by n")
+    assert rollups_wanted(on_shards, dict(zip(("db.click", "db.sums"), old, strict=True))) == {
+        "db.sums": Commit("x", (), "a by n")
     }
 
 

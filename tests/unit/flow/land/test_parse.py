@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.config.event import Event
-from sluice.errors import WrongUse
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.parse import Parser, RecordColumns
 
@@ -140,7 +139,8 @@ def test_in_any_company_the_verdict_is_the_same(numbers: list[int]):
         (b'{"meta":{"at":1767225600.25,"kind":{"name":"a"}}}', ("a", 250)),
         (b'{"meta":{"at":1767225600.123,"kind":{"name":"a"}}}', ("a", 123)),
         (b'{"meta":{"at":1.7672256e9,"kind":{"name":"a"}}}', ("a", 0)),
-        (b'{"meta.kind.name":"a","meta.at":1767225600}', "no type"),
+        (b'{"meta.kind.name":"a","meta.at":1767225600}', ("a", 0)),
+        (b'{"meta.kind":"a","meta.at":1767225600}', "no type"),
         (b'{"meta":{"kind":"a","at":1767225600}}', "no type"),
         (b'{"meta":[],"at":1767225600}', "no type"),
         (b'{"meta":{"kind":{"name":"a"},"at":"1767225600"}}', "time not understood"),
@@ -200,9 +200,10 @@ def test_type_of_the_topic_and_time_of_the_record_still_need_an_object():
     ]
 
 
-def test_one_field_within_the_other_is_refused():
-    with pytest.raises(WrongUse, match=r"a\.b"):
-        Parser(Event.model_validate({"type": {"field": "a"}, "time": {"field": "a.b"}}))
+def test_one_path_may_begin_like_the_other():
+    event = {"type": {"field": "a"}, "time": {"field": "a.b"}}
+    values = [b'{"a":"x","a.b":"2026-01-01T00:00:00Z"}', b'{"a":{"b":"2026-01-01T00:00:00Z"}}']
+    assert parse(event, values) == [("x", 0), "type is not a string"]
 
 
 def test_one_field_may_be_both():
