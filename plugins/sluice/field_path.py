@@ -44,9 +44,11 @@ def checked_path(text: str) -> str:
 
 def path_of(column: str, paths: Mapping[str, str] = MappingProxyType({})) -> FieldPath:
     """Returns the path of a column's field; `paths` gives it for those that are not named like theirs. The
-    name of a column with very many dots is one key."""
-    names = names_of(paths.get(column, column))
-    return names if len(names) <= MOST_NAMES else (column,)
+    name of a column with very many dots is one key, and so is a path with an empty name, such as `../x`:
+    ClickHouse reads no field without a name."""
+    text = paths.get(column, column)
+    names = names_of(text)
+    return names if len(names) <= MOST_NAMES and all(names) else (text,)
 
 
 @lru_cache(1_000)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sluice.config.event import Event
 from sluice.doctor.propose_table import _at
 from sluice.event_values import all_fields, field, first_field, read_event
-from sluice.field_path import first_keys, holds, last_keys, names_of, spellings
+from sluice.field_path import first_keys, holds, last_keys, names_of, path_of, spellings
 from sluice.flow.find.row_match import read_match
 from sluice.flow.land.reject_reasons import NO_TIME, NO_TYPE, TYPE_NOT_STRING
 from sluice.flow.land.task.columns import HEADERS
@@ -165,6 +165,24 @@ def test_random_events(seed: int, path: str):
         for left in masked(path, text):
             assert not [one for one in covered if one.encode() in left]
             assert list(all_fields(read_event(left), names)) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "paths", "expected"),
+    [
+        ("a", {}, ("a",)),
+        ("a.b", {}, ("a", "b")),
+        ("x", {"x": "a.b"}, ("a", "b")),
+        ("../../etc", {}, ("../../etc",)),
+        (".a", {}, (".a",)),
+        ("a.", {}, ("a.",)),
+        ("x", {"x": "a..b"}, ("a..b",)),
+        ("a" + ".b" * 8, {}, ("a" + ".b" * 8,)),
+    ],
+)
+def test_the_path_of_a_column(column: str, paths: dict[str, str], expected: tuple[str, ...]):
+    """ClickHouse reads no field without a name, so that none of a column's is empty."""
+    assert path_of(column, paths) == expected
 
 
 def test_spellings():

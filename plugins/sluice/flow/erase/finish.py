@@ -14,7 +14,15 @@ from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.left_files import remove_left
 from sluice.flow.erase.left_in_kafka import left_in_kafka
 from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts
-from sluice.flow.erase.places import Place, lake_places, left_tables, other_places, state_place, table_place
+from sluice.flow.erase.places import (
+    Place,
+    comment_place,
+    lake_places,
+    left_tables,
+    other_places,
+    state_place,
+    table_place,
+)
 from sluice.flow.erase.receipt import receipt_of, with_what_is_left
 from sluice.flow.erase.search import covered
 from sluice.manifest import STAMP, Manifest
@@ -61,12 +69,14 @@ def _places(
     ledgers = eraser.loads.ledgers(manifests) if manifests else {}
     with connect_shards(pipeline) as servers:
         left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
+        comments = comment_place(servers, pipeline)
     return [
         *lake_places(manifests, found),
         state_place(lake, eraser.request.wheres, found),
         table_place(pipeline, manifests, found, ledgers),
         left,
-        *other_places(None),
+        comments,
+        *other_places(),
     ]
 
 

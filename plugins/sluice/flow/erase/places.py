@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.errors import ACCESS_DENIED, UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.shards import Servers
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erasure_request import Where
+from sluice.infer.comments import clear_value_comments
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.erasures.erasure_progress import FoundUnit
@@ -127,11 +128,30 @@ def table_place(
     )
 
 
-def other_places(cleared: int | None) -> Iterator[Place]:
-    """Yields those that are not searched row by row. `cleared`: comments of columns that had evidence with
-    values and were rewritten; None: they were not looked at."""
+def comment_place(servers: Servers, pipeline: Pipeline) -> Place:
+    """Takes values of events out of the comments of the target tables' columns, into which releases before
+    wrote some. What the user of the connection may not clear is left."""
+    cleared, lines = set[str](), list[str]()
+    for server in servers:
+        for target in pipeline.targets:
+            try:
+                cleared |= set(clear_value_comments(server.reached, [target.table]))
+            except ServerError as error:
+                if error.code != ACCESS_DENIED:
+                    raise
+                where = f" on {server.shard.name}" if server.shard.name else ""
+                lines.append(
+                    f"comments of columns of table {target.table}{where} have values of events, and the user "
+                    "of the connection may not change them: `GRANT ALTER COMMENT COLUMN ON "
+                    f"{target.table}`, and run it again, or change them by hand"
+                )
+    names = f": {', '.join(sorted(cleared))}" if cleared else ""
+    what = f"those of the target tables were read; {len(cleared):,} had values of events, and were cleared"
+    return Place("comments of columns", f"{what}{names}", tuple(lines))
+
+
+def other_places() -> Iterator[Place]:
+    """Yields those that are not searched row by row."""
     yield Place("sluice.rejected", "misfits of these units are replaced by the load, and searched with them")
-    comments = "not searched: read them with DESCRIBE" if cleared is None else f"{cleared:,} were cleared"
-    yield Place("comments of columns", comments)
     yield Place("Kafka", "not searched: `kafka` names the offsets, and until when they are there")
     yield Place("copies outside of Sluice", "not searched: backups, exports, and tables that others fill")
