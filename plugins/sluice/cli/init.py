@@ -68,6 +68,12 @@ Misfits = Annotated[
         "--misfits", min=0.0, max=0.5, help="Share of a field's values that may not fit its column's type."
     ),
 ]
+NotNull = Annotated[
+    str | None,
+    typer.Option(
+        "--not-null", metavar="FIELDS", help="Fields no event lacks, as id,total; * all that the sample has."
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing: every default is taken.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the files where they are there.")]
 Apply = Annotated[
@@ -93,6 +99,7 @@ def init(
     into: Into = None,
     sample: SampleOption = SAMPLE,
     misfits: Misfits = MISFITS,
+    not_null: NotNull = None,
     yes: Yes = False,
     force: Force = False,
     apply: Apply = False,
@@ -100,7 +107,7 @@ def init(
 ) -> None:
     """Writes a pipeline file and its CREATE TABLE statements from a sample, and says what to type next.
 
-    It asks at most five questions on a terminal, and overwrites nothing without --force.
+    It asks at most six questions on a terminal, and overwrites nothing without --force.
     Example: sluice init shop --file orders.ndjson --yes --apply
     """
     if format not in KINDS:
@@ -110,7 +117,7 @@ def init(
     form = MessageForm(format, schema, message, registry)
     request = InitRequest(
         name, topic, file, bootstrap, connection, clickhouse, folder, kind, time, database, lake, sample,
-        misfits, force, apply, editors, form,
+        misfits, force, apply, editors, form, not_null,
     )  # fmt: skip
     silent = yes or json or file == "-" or not sys.stdin.isatty()
     _print(_made(request, (lambda _: "") if silent else _ask), json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,9 @@ from sluice.event_values import first_field
 from sluice.field_path import MOST_NAMES, FieldPath, names_of
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
-from sluice.infer.column import InferredColumn, column
+from sluice.infer.column import InferredColumn, column, relied_on
 from sluice.infer.rules import Rules
-from sluice.infer.types import STRING, ArrayOf, nullable
+from sluice.infer.types import STRING, ArrayOf, Inferred, nullable
 from sluice.safe_text import visible
 
 MOST_COLUMNS = 1_000
@@ -114,17 +114,28 @@ def create_table(
 def propose(
     pipeline: Pipeline, kind: str, events: Sequence[Mapping[str, Any]], rules: Rules
 ) -> TableProposal:
-    proposed, target = columns_of(events, rules), pipeline.tables.get(kind)
-    columns = _mapped(proposed, target.columns, events, rules) if target else proposed
+    given = landed_fields(pipeline.event.type.field, pipeline.event.time.field)
+    proposed, target = columns_of(events, rules, given), pipeline.tables.get(kind)
+    columns = _mapped(proposed, target.columns, events, rules, given) if target else proposed
     return TableProposal(kind, _table(pipeline, kind), columns, pipeline.event.arrays)
 
 
+def landed_fields(*paths: str | None) -> frozenset[str]:
+    """Returns the fields without which no event lands, of the paths of its type and its time."""
+    return frozenset(path for path in paths if path)
+
+
 def _mapped(
-    proposed: ProposedColumns, paths: Mapping[str, str], events: Sequence[Mapping[str, Any]], rules: Rules
+    proposed: ProposedColumns,
+    paths: Mapping[str, str],
+    events: Sequence[Mapping[str, Any]],
+    rules: Rules,
+    given: Collection[str],
 ) -> ProposedColumns:
     """With the columns that the pipeline file fills from paths of its own."""
     named = {
-        name: column(name, _at(events, names_of(path)), len(events), rules) for name, path in paths.items()
+        name: column(name, _at(events, names_of(path)), len(events), rules, path in given)
+        for name, path in paths.items()
     }
     return replace(proposed, columns={**proposed.columns, **named}, paths={**proposed.paths, **paths})
 
@@ -134,9 +145,11 @@ def _at(events: Sequence[Mapping[str, Any]], path: FieldPath) -> list[Any]:
     return [value for event in events if (value := first_field(event, path)) is not None]
 
 
-def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> ProposedColumns:
+def columns_of(
+    events: Sequence[Mapping[str, Any]], rules: Rules, always: Collection[str] = ()
+) -> ProposedColumns:
     """Returns a column for every field of the events, of more than `MOST_COLUMNS` for those that most events
-    have."""
+    have. `always`: fields that no event lacks, as somebody says."""
     values_by_field: dict[str, list[Any]] = defaultdict(list)
     for event in events:
         for field, value in event.items():
@@ -148,7 +161,9 @@ def columns_of(events: Sequence[Mapping[str, Any]], rules: Rules) -> ProposedCol
     paths: dict[str, str] = {}
     for field in [field for field in usable if field in chosen]:
         name = column_name((field,), set(columns) | set(HOLDERS))
-        columns[name] = _unnested(name, column(field, usable[field], len(events), rules))
+        inferred = column(field, usable[field], len(events), rules, field in always)
+        relied = relied_on(field, inferred.present, inferred.total, rules, field in always)
+        columns[name] = _unnested(name, inferred, STRING if relied else nullable(STRING))
         if name != field:
             paths[name] = field
     return ProposedColumns(columns, paths, len(usable) - len(chosen), unusable)
@@ -160,12 +175,11 @@ def _usable(field: str) -> bool:
     return field != "" and RESERVED not in names and len(names) <= MOST_NAMES
 
 
-def _unnested(name: str, inferred: InferredColumn) -> InferredColumn:
-    """ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length."""
+def _unnested(name: str, inferred: InferredColumn, text: Inferred) -> InferredColumn:
+    """ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length: a text."""
     if "." not in name or not isinstance(inferred.kind, ArrayOf):
         return inferred
-    kind = nullable(STRING) if inferred.present < inferred.total else STRING
-    return replace(inferred, kind=kind, refused=0, misfits=())
+    return replace(inferred, kind=text, refused=0, misfits=())
 
 
 def _table(pipeline: Pipeline, kind: str) -> str:

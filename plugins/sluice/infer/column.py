@@ -14,7 +14,8 @@ from sluice.infer.fits import misfit
 from sluice.infer.infer import infer, whole
 from sluice.infer.rules import Rules
 from sluice.infer.scalars import Finding
-from sluice.infer.types import Inferred, may_lack, nullable
+from sluice.infer.spellings import names_identifier, names_time
+from sluice.infer.types import Inferred, may_lack, nullable, nullable_inside
 from sluice.safe_text import line
 
 _EXAMPLES = 3
@@ -68,21 +69,34 @@ class InferredColumn:
         return f"{self.refused:,} of {self.present:,} {would}: {named}"
 
 
-def column(name: str, values: Sequence[Any], total: int, rules: Rules) -> InferredColumn:
+def column(
+    name: str, values: Sequence[Any], total: int, rules: Rules, always: bool = False
+) -> InferredColumn:
     """Returns the column for a field `name` with `values` in some of `total` events.
 
-    Nullable where the field is missing or null in a sampled event, and each element of an object; an array,
-    a Map and a JSON that are missing are empty.
+    Nullable, and each element of an object, unless the field can be relied on (see `relied_on`); an array, a
+    Map and a JSON that are missing are empty.
     """
     present = [value for value in values if value is not None]
     finding, refused = _fitting(present, name, rules)
-    kind = finding.kind if len(present) == total else may_lack(finding.kind)
+    if relied_on(name, len(present), total, rules, always):
+        kind: Inferred | None = finding.kind
+    else:
+        kind = nullable_inside(finding.kind) if len(present) == total else may_lack(finding.kind)
     if kind is None:
         finding = whole(present, rules, "objects that some events lack, with containers inside")
         kind, refused = nullable(finding.kind), _refused(finding.kind, present)
     longest = max((len(value) for value in present if isinstance(value, str)), default=0)
     few = tuple(refused[:_EXAMPLES])
     return InferredColumn(kind, finding.why, len(present), total, longest, len(refused), few)
+
+
+def relied_on(name: str, present: int, total: int, rules: Rules, always: bool) -> bool:
+    """Returns whether a field is taken never to be missing. That no sampled event lacks it does not say so:
+    the default of a plain column could not be told from a value. Somebody says so (`always`), or many events
+    have it and its name is that of an identifier or a time."""
+    certain = total >= rules.certain and (names_identifier(name) or names_time(name))
+    return present == total and (always or certain)
 
 
 def optional_column(name: str, values: Sequence[Any], rules: Rules) -> InferredColumn:

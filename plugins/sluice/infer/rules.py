@@ -18,6 +18,8 @@ class Rules:
     """What counts as few, many and stable.
 
     Args:
+        certain: Sampled events from which on a field that all of them have is taken never to be missing, if
+            its name says that it is an identifier or a time.
         misfits: Share of a field's values that a type may refuse; beyond it the type is widened.
         sure: Objects, or values, that have to agree before a Tuple relies on an element to be there.
         dictionary: Values that a LowCardinality needs; the different ones are at most a tenth of them.
@@ -28,6 +30,7 @@ class Rules:
         fills: Whether a load fills columns of a type. Types that it does not are not proposed.
     """
 
+    certain: int = 10_000
     misfits: float = MISFITS
     sure: int = 100
     dictionary: int = 20

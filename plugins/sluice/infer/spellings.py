@@ -106,6 +106,12 @@ def names_time(name: str) -> bool:
     return bool(words) and (bool(_TIME_WORDS.fullmatch(words[-1])) or words[0] in ("ts", "time", "timestamp"))
 
 
+def names_identifier(name: str) -> bool:
+    """Returns whether a field's name says that it identifies something: `id`, `user_id`, `orderId`."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return bool(words) and words[-1] in ("id", "uuid", "guid", "key")
+
+
 def _reads(make: Callable[[str], object]) -> Callable[[str], bool]:
     def fits(text: str) -> bool:
         try:

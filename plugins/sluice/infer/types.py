@@ -78,6 +78,13 @@ def may_lack(kind: Inferred) -> Inferred | None:
     return TupleOf(possible) if len(possible) == len(elements) else None
 
 
+def nullable_inside(kind: Inferred) -> Inferred:
+    """Returns the type with NULL where it can be; of an object each element, as deep as there are objects."""
+    if not isinstance(kind, TupleOf):
+        return nullable(kind)
+    return TupleOf(tuple((name, nullable_inside(inner)) for name, inner in kind.elements))
+
+
 def _is_array(kind: Inferred) -> bool:
     return is_container(kind) and not isinstance(kind, TupleOf)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from sluice.config.event import Event
 from sluice.config.files import read
 from sluice.config.message_format import JSON
 from sluice.doctor.events import EventSample, parse
+from sluice.doctor.propose_table import landed_fields
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.times import READERS
@@ -21,9 +22,10 @@ from sluice.init.draft import pipeline_text, statements_text
 from sluice.init.guess import EventGuess, TimeField, events_of, fields_of, guess
 from sluice.init.messages import decoded_values, expected_messages, json_values, read_event
 from sluice.init.questions import InitChoices
-from sluice.init.request import InitRequest, MessageForm
+from sluice.init.request import ALL, InitRequest, MessageForm
 from sluice.init.sample import Sample
 from sluice.init.tables import Existing, PlannedTable, named_tables, plan_tables
+from sluice.safe_text import line
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,14 @@ def propose(
     ask_existing: Callable[[Sequence[str]], Existing],
 ) -> PipelineProposal:
     """Proposes the pipeline. `ask_existing` gives those of the tables that exist. Raises WrongPipeline for an
-    answer that no pipeline file may have."""
+    answer that no pipeline file may have, and WrongUse for a `not_null` that no event has."""
     events: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for item in parsed.events:
         events[item.type].append(item.event)
     names = named_tables(parsed.types(), answers.database)
     rules = replace(RULES, misfits=request.misfits)
-    tables = tuple(plan_tables(events, names, ask_existing(list(names.values())), rules, arrays))
+    always = never_missing(answers, events.values())
+    tables = tuple(plan_tables(events, names, ask_existing(list(names.values())), rules, arrays, always))
     pipeline = pipeline_text(request, answers, topic, arrays, tables, sample.source)
     check_pipeline(answers.name, pipeline, request.folder)
     statements = statements_text(answers.database, tables, sample.source)
@@ -95,6 +98,19 @@ def propose(
     else:
         stamps = _event_times(answers.time, [event for some in events.values() for event in some])
     return PipelineProposal(pipeline, statements, tables, parsed, tuple(stamps))
+
+
+def never_missing(answers: InitChoices, events: Iterable[Sequence[Mapping[str, Any]]]) -> frozenset[str]:
+    """Returns the fields that no event lacks, as the answers say, and of the event's type and time. Raises
+    WrongUse for one that no sampled event has."""
+    landed = landed_fields(answers.type, answers.time.field if answers.time else None)
+    sampled = {name for type_events in events for event in type_events for name in event}
+    if answers.not_null == (ALL,):
+        return landed | sampled
+    unknown = [name for name in answers.not_null if name not in sampled]
+    if unknown:
+        raise WrongUse(f"`--not-null {line(unknown[0])}`: no sampled event has such a field")
+    return landed | frozenset(answers.not_null)
 
 
 def check_pipeline(name: str, text: str, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""The five questions, each with the answer that is right most of the time. Pure."""
+"""The six questions, each with the answer that is right most of the time. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from sluice.config.types import check_name
 from sluice.errors import WrongUse
 from sluice.init.guess import EventGuess, TimeField
-from sluice.init.request import InitRequest
+from sluice.init.request import ALL, NONE, InitRequest
 
 LAKE = "${SLUICE_LAKE:-file://${SLUICE_HOME:-var}/lake}"
-NONE = "-"
 _OTHERS = 5
 _NAME = 63  # characters
 
@@ -29,13 +28,15 @@ class Question:
 @dataclass(frozen=True)
 class InitChoices:
     """All that is decided before the files are written. `type` None: the topic says it; `time` None: the
-    record's own time is the event's."""
+    record's own time is the event's. `not_null`: fields that no event lacks; ALL is each that no sampled
+    event lacks."""
 
     name: str
     type: str | None
     time: TimeField | None
     database: str
     lake: str
+    not_null: tuple[str, ...] = ()
 
 
 def questions(request: InitRequest, guessed: EventGuess) -> list[Question]:
@@ -51,6 +52,12 @@ def questions(request: InitRequest, guessed: EventGuess) -> list[Question]:
         ),
         Question("time", f"field that says its time{_others(times)} ({NONE}: the record's own)", times[0]),
         Question("database", "database of the tables", ""),
+        Question(
+            "not_null",
+            f"fields that no event lacks, such as id,total ({NONE}: any may be missing, so its column is "
+            f"Nullable; {ALL}: all that no sampled event lacks)",
+            NONE,
+        ),
         Question("lake", "the lake: file://folder or s3://bucket/prefix", LAKE),
     ]
     return [question for question in asked if getattr(request, question.key) is None]
@@ -67,8 +74,17 @@ def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], 
     name = checked_name(request.name or default_name(request))
     kind = None if request.type in (None, "", NONE) else request.type
     return InitChoices(
-        name, kind, _time(request.time, guessed), request.database or database_of(name), request.lake or LAKE
+        name,
+        kind,
+        _time(request.time, guessed),
+        request.database or database_of(name),
+        request.lake or LAKE,
+        _names(request.not_null or NONE),
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text.strip() == NONE else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _time(field: str | None, guessed: EventGuess) -> TimeField | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from sluice.config.message_format import JSON
 from sluice.infer.rules import MISFITS
 
+NONE, ALL = "-", "*"
 SAMPLE = 5_000
 """Records that are read."""
 
@@ -30,6 +31,7 @@ class InitRequest:
 
     Args:
         bootstrap: Brokers; without them the Airflow connection `connection`.
+        not_null: Fields that no event lacks, `a,b`; NONE for none, ALL for all that no sampled event lacks.
         folder: Where pipeline file and statements are written.
         misfits: Share of a field's values that its column may refuse.
         editor_schema: Name of the JSON Schema in `folder`, with which editors know the keys; empty without
@@ -53,3 +55,4 @@ class InitRequest:
     apply: bool = False
     editor_schema: str = ""
     form: MessageForm = MessageForm()
+    not_null: str | None = None

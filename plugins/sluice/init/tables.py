@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,8 +70,10 @@ def plan_tables(
     existing: Existing,
     rules: Rules,
     arrays: bool = False,
+    always: Collection[str] = (),
 ) -> Iterator[PlannedTable]:
-    """Plans tables for `events` by type; the catch-all keeps the payloads of all types without a table."""
+    """Plans tables for `events` by type; the catch-all keeps the payloads of all types without a table.
+    `always`: fields that no event lacks, as somebody says."""
     for kind, name in names.items():
         if kind == CATCH_ALL:
             count = sum(len(type_events) for other, type_events in events.items() if other not in names)
@@ -83,7 +85,8 @@ def plan_tables(
             lacks = _lacking(name, existing)
             yield PlannedTable(kind, name, len(events[kind]), columns, existing=True, lacking=lacks)
         else:
-            yield PlannedTable(kind, name, len(events[kind]), columns_of(events[kind], rules), arrays=arrays)
+            columns = columns_of(events[kind], rules, always)
+            yield PlannedTable(kind, name, len(events[kind]), columns, arrays=arrays)
 
 
 def _lacking(name: str, existing: Existing) -> str:

@@ -126,8 +126,8 @@ def test_each_field_without_a_column_comes_with_its_alter():
     said = [c.remedy for c in fit_checks(spec, target_of(spec), COLUMNS, [EVENT]) if c.level is Level.WARN]
     assert "ALTER TABLE `e`.`clicks` ADD COLUMN `tags` Array(String)" in said
     assert (
-        "ALTER TABLE `e`.`clicks` ADD COLUMN `actor_age` UInt64, and `columns: {actor_age: actor.age}`"
-        in said
+        "ALTER TABLE `e`.`clicks` ADD COLUMN `actor_age` Nullable(UInt64), "
+        "and `columns: {actor_age: actor.age}`" in said
     )
 
 
@@ -142,7 +142,12 @@ def test_a_proposal_has_a_column_for_each_field_of_the_event():
     spec = pipeline(tables={"*": "e.other"})
     found = propose(spec, "Page.View", [{"a": {"b": 1}, "a_b": "x", "_type": "y", "_type_2": 1}], RULES)
     kinds = {name: one.type for name, one in found.columns.columns.items()}
-    assert kinds["a_b"] == "String" and kinds["_type_2"] == "String" and kinds["_type_2_2"] == "UInt64"
+    assert kinds == {
+        "a": "Tuple(`b` Nullable(UInt64))",
+        "a_b": "Nullable(String)",
+        "_type_2": "Nullable(String)",
+        "_type_2_2": "Nullable(UInt64)",
+    }
     assert list(kinds) == ["a", "a_b", "_type_2", "_type_2_2"]
     assert found.entry == "  Page.View: {table: e.page_view, columns: {_type_2: _type, _type_2_2: _type_2}}"
     assert "CREATE TABLE `e`.`page_view`" in found.statement
@@ -163,8 +168,24 @@ def test_fields_whose_names_no_column_can_have_are_told():
 def test_an_array_with_a_dot_in_its_name_is_no_part_of_a_nested():
     found = propose(pipeline(), "click", [{"a.b": [1], "a.c": [1, 2]}, {"a.b": []}], RULES).columns
     assert {name: one.type for name, one in found.columns.items()} == {
-        "a.b": "String",
+        "a.b": "Nullable(String)",
         "a.c": "Nullable(String)",
+    }
+
+
+def test_only_what_the_landing_asks_for_is_never_missing():
+    """Wherever the pipeline file puts it."""
+    event = {"type": {"field": "type"}, "time": {"field": "at"}}
+    spec = pipeline(event=event, tables={"click": {"table": "e.c", "columns": {"kind": "type", "n": "x.n"}}})
+    events = [{"type": "click", "at": "2026-01-01T00:00:00Z", "id": 7, "x": {"n": 1}}] * 30
+    found = propose(spec, "click", events, RULES).columns.columns
+    assert {name: one.type for name, one in found.items()} == {
+        "type": "LowCardinality(String)",
+        "at": "DateTime64(3, 'UTC')",
+        "id": "Nullable(UInt64)",
+        "x": "Tuple(`n` Nullable(UInt64))",
+        "kind": "LowCardinality(String)",
+        "n": "Nullable(UInt64)",
     }
 
 

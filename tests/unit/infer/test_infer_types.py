@@ -17,9 +17,10 @@ TIME3, TIME6, TIME9 = (f"DateTime64({digits}, 'UTC')" for digits in (3, 6, 9))
 MONEY = "Decimal(18, 2)"
 
 
-def of(texts: list[str], name: str = "x", missing: int = 0, **rules):
-    """The column for values as JSON texts, in a field that `missing` more events lack."""
-    return column(name, [loads(text) for text in texts], len(texts) + missing, Rules(**rules))
+def of(texts: list[str], name: str = "x", missing: int = 0, always: bool = True, **rules):
+    """The column for values as JSON texts, in a field that `missing` more events lack; `always`: of which
+    somebody says that no event lacks it."""
+    return column(name, [loads(text) for text in texts], len(texts) + missing, Rules(**rules), always)
 
 
 def nested(levels: int) -> str:
@@ -186,6 +187,44 @@ def test_types_from_values(shows: str, name: str, values: list[str], expected: s
 )
 def test_what_may_lack_is_nullable(values: list[str], expected: str):
     assert of(values, missing=1).type == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1"], "Nullable(UInt64)"),
+        (['"de"', '"us"'] * 20, "LowCardinality(Nullable(String))"),
+        (['["a"]'], "Array(String)"),
+        (["[1, null]"], "Array(Nullable(UInt64))"),
+        (['{"a": 1, "b": 2}'] * 100, "Tuple(`a` Nullable(UInt64), `b` Nullable(UInt64))"),
+        (
+            ['{"id": 1, "in": {"v": 1, "tags": []}, "tags": [1]}'] * 100,
+            "Tuple(`id` Nullable(UInt64), `in` Tuple(`v` Nullable(UInt64), `tags` Array(String)), "
+            "`tags` Array(UInt64))",
+        ),
+        (['{"a": []}'], "JSON"),
+        ([f'{{"u{n}": {n}, "u{n + 1}": 1}}' for n in range(30)], "Map(String, UInt64)"),
+    ],
+)
+def test_what_no_sampled_event_lacks_may_still_be_missing(values: list[str], expected: str):
+    found = of(values, always=False)
+    assert (found.type, found.refused, found.present) == (expected, 0, len(values))
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "missing", "expected"),
+    [
+        ("orderId", 10_000, 0, "UInt64"),
+        ("user_uuid", 10_000, 0, "UInt64"),
+        ("sent", 10_000, 0, "UInt64"),
+        ("order_id", 9_999, 0, "Nullable(UInt64)"),
+        ("order_id", 10_000, 1, "Nullable(UInt64)"),
+        ("amount", 10_000, 0, "Nullable(UInt64)"),
+        ("humid", 10_000, 0, "Nullable(UInt64)"),
+    ],
+)
+def test_an_identifier_and_a_time_that_many_events_have(name: str, events: int, missing: int, expected: str):
+    assert of(["7"] * events, name, missing, always=False).type == expected
 
 
 def test_a_few_misfits_do_not_make_a_text():

@@ -86,7 +86,10 @@ def test_both_files(tmp_path: Path):
     assert views.startswith(
         "CREATE TABLE IF NOT EXISTS `shop`.`page_view`\n(\n    `type` LowCardinality(String) COMMENT "
     )
-    assert "`total` Decimal(18, 2) COMMENT 'in all 150 events; numbers with at most 2 digits" in orders
+    assert "`at` DateTime64(3, 'UTC') COMMENT" in orders
+    assert (
+        "`total` Nullable(Decimal(18, 2)) COMMENT 'in all 150 events; numbers with at most 2 digits" in orders
+    )
     assert others.startswith(
         "CREATE TABLE IF NOT EXISTS `shop`.`other`\n(\n    `_payload` String,\n    `_slice`"
     )
@@ -94,6 +97,23 @@ def test_both_files(tmp_path: Path):
     assert "-- shop.other: 1 events of the sample, every other type" in told
     assert "Page View -> shop.page_view: 150 events; 3 columns" in report.lines
     assert any(line.startswith("ClickHouse was not asked") for line in report.lines)
+
+
+@pytest.mark.parametrize(
+    ("not_null", "total", "note"),
+    [
+        ("-", "Nullable(Decimal(18, 2))", "LowCardinality(Nullable(String))"),
+        ("total", "Decimal(18, 2)", "LowCardinality(Nullable(String))"),
+        ("total,note", "Decimal(18, 2)", "LowCardinality(Nullable(String))"),
+        ("*", "Decimal(18, 2)", "LowCardinality(Nullable(String))"),
+    ],
+)
+def test_what_no_event_lacks_is_asked(tmp_path: Path, not_null: str, total: str, note: str):
+    """A field that a sampled event lacks stays Nullable, whatever is said."""
+    events = [*[{**ORDER, "note": "a"}] * 150, ORDER]
+    made(tmp_path, events, {"not_null": not_null})
+    statements = (tmp_path / "p" / "shop.sql").read_text()
+    assert f"`total` {total} COMMENT" in statements and f"`note` {note} COMMENT" in statements
 
 
 def test_the_next_three_commands(tmp_path: Path):
@@ -207,6 +227,7 @@ def test_no_fields_of_type_and_time(tmp_path: Path):
         ([ORDER], {"database": "a.b"}, WrongPipeline, "expected database.table"),
         ([ORDER], {"name": "a/b"}, WrongUse, "name 'a/b': expected letters"),
         ([ORDER], {"topic": "a b"}, WrongPipeline, "Kafka has no topic"),
+        ([ORDER], {"not_null": "id,idd"}, WrongUse, "`--not-null idd`: no sampled event has such a field"),
         ([ORDER], {"bootstrap": 'x"\n}'}, None, ""),
         ([ORDER], {"apply": True}, ClickHouseUnavailable, "127.0.0.1:1"),
     ],

@@ -63,13 +63,16 @@ def test_messages_that_are_arrays_of_events():
     assert events_of([{"a": 1}, [], [[1]]]) == ([{"a": 1}], False)
 
 
-def test_five_questions_and_none_of_what_was_said():
+def test_six_questions_and_none_of_what_was_said():
     asked = {one.key: one.default for one in questions(request(), FOUND)}
-    assert asked == {"name": "web_shop_orders", "type": "type", "time": "at", "database": "", "lake": LAKE}
-    said = request(name="n", type="-", time="at", database="d", lake="file:///x")
+    assert asked == {
+        "name": "web_shop_orders", "type": "type", "time": "at", "database": "", "not_null": "-",
+        "lake": LAKE,
+    }  # fmt: skip
+    said = request(name="n", type="-", time="at", database="d", not_null="-", lake="file:///x")
     assert questions(said, FOUND) == []
     assert [one.key for one in questions(request(name="n", lake="s3://b"), NOTHING)] == [
-        "type", "time", "database",
+        "type", "time", "database", "not_null",
     ]  # fmt: skip
 
 
@@ -85,6 +88,9 @@ def test_five_questions_and_none_of_what_was_said():
         ({"type": "", "time": ""}, {"name": "n"}, InitChoices("n", None, None, "n", LAKE)),
         ({}, {"time": " ts ", "database": "d", "lake": "s3://b"},
          InitChoices("web_shop_orders", "type", FOUND.times[1], "d", "s3://b")),
+        ({"not_null": "*"}, {"name": "n"}, InitChoices("n", "type", FOUND.times[0], "n", LAKE, ("*",))),
+        ({"name": "n"}, {"not_null": "id, total,"},
+         InitChoices("n", "type", FOUND.times[0], "n", LAKE, ("id", "total"))),
     ],
 )  # fmt: skip
 def test_answers(given: dict, answers: dict, expected: InitChoices):
