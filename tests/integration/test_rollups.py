@@ -206,7 +206,9 @@ def test_values_arrive_as_they_are(rolled: Rolled):
         ),
         "pair": ("CAST((7, 'x'), 'Tuple(n UInt8, t String)')", "Tuple(n UInt8, t String)", "(7,'x')"),
         "most": ("toUInt64(65535)", "SimpleAggregateFunction(max, UInt64)", "65535"),
-        **{name: (f"'{name}'", "String", name) for name in ("g0", "v1", "m2")},  # as the statement has them
+        # As the statement has them.
+        **{name: (f"'{name}'", "String", name) for name in ("g0", "v1", "m2", "sluice_key")},
+        "sluice_given": ("CAST(tuple('x'), 'Tuple(word String)')", "Tuple(word String)", "('x')"),
     }
     for name, (_, kind, _) in columns.items():
         rolled.world.sql(f"ALTER TABLE {{db}}.by_user ADD COLUMN {name} {kind}")

@@ -3,5 +3,5 @@ INSERT INTO {staging} ({columns}, _slice, _cluster)
 SELECT {values}, {slice}, {cluster}
 FROM (
 {select}
-) AS sluice_given
+) AS {given}
 {settings}

@@ -13,7 +13,7 @@ from sluice.flow.load.protocol import create_fence
 from sluice.flow.load.rollups.decide import changed
 from sluice.flow.load.rollups.select import instant, of_unit
 from sluice.flow.load.rollups.source import RollupSource
-from sluice.flow.load.rollups.target import check_rollup
+from sluice.flow.load.rollups.target import check_rollup, given
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.writer import UnitCounts
 from sluice.slices import Unit
@@ -58,6 +58,7 @@ class RollupStaging(Staging):
                 slice=instant(work.unit),
                 cluster=literal(work.unit.cluster),
                 select=of_unit(self.rollup, work.unit, rows, self.shuffled),
+                given=given(self.filling.columns),
                 settings=settings,
             )
             self.writer.run("stage", sql)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.settings import STEADY
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
@@ -56,8 +59,13 @@ def check_rollup(client: Client, target_table: TargetTable, target: Target, roll
             raise TargetRefused(target.table, reason, remedy)
     names = tuple(name for name, _ in select_columns)
     # Qualified: a column may be named like an alias.
-    values = tuple(Sql(f"sluice_given.{identifier(name)}") for name in names)
+    values = tuple(Sql(f"{given(names)}.{identifier(name)}") for name in names)
     return Filling(names, values, (), ())
+
+
+def given(columns: Collection[str]) -> Sql:
+    """Returns the name of what the SELECT gives in the statement that inserts it: of no column's."""
+    return Sql(f"{own_prefix(columns)}given")
 
 
 def takes(column: Type, given: Type) -> bool:
