@@ -22,6 +22,7 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Target
 from sluice.event_values import Number, UnreadablePayload, first_field, first_members, read_event
+from sluice.field_path import path_of
 from sluice.flow.contents.read_rows import rows_of
 from sluice.runtime import deeper
 
@@ -62,9 +63,8 @@ def float_columns(target: Target, columns: Sequence[Column]) -> list[FloatColumn
     for column in columns:
         kind = parse(column.type).stored.plain
         if column.filled and kind.name in ("Float32", "Float64", "JSON"):
-            path = target.columns.get(column.name)
             arguments = kind.named_arguments() if kind.name == "JSON" else []
-            names = tuple(path.split(".")) if path else (column.name,)
+            names = path_of(column.name, target.columns)
             typed = frozenset(name for name, _ in arguments)
             found.append(FloatColumn(column.name, names, kind.name, typed))
     return found

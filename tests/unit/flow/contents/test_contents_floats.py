@@ -96,3 +96,23 @@ def test_columns_of_floats_and_where_their_fields_are():
     a, b, j = float_columns(target, columns)
     assert (a, b) == (FloatColumn("a", ("x", "y"), "Float64"), FloatColumn("b", ("b",), "Float32"))
     assert (j.name, j.path, j.kind, "k.v" in j.typed) == ("j", ("j",), "JSON", True)
+
+
+@pytest.mark.parametrize(
+    ("payload", "seen"),
+    [
+        ('{"d": {"f": 0.1}}', ["0.1"]),
+        ('{"d.f": 0.1}', ["0.1"]),
+        ('{"d.f": null, "d": {"f": 0.1}}', ["0.1"]),
+        ('{"d.f": 0.1, "d": {"f": 0.2}}', ["0.1"]),
+        ('{"d.f": 0.1, "d.f": 0.2}', ["0.1"]),
+        ('{"d": 0.1}', []),
+    ],
+)
+@pytest.mark.parametrize("paths", [{}, {"d.f": "d.f"}])
+def test_a_column_with_a_dot_in_its_name_reads_what_a_load_reads(
+    payload: str, seen: list[str], paths: dict[str, str]
+):
+    columns = float_columns(SimpleNamespace(columns=paths), [Column("d.f", "Float64")])
+    found = differing(columns, {RECORD: read_event(payload.encode())}, 3, [(*RECORD, 0.5)])
+    assert [one.expected for one in found] == seen
