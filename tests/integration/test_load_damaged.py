@@ -31,7 +31,7 @@ def test_a_damaged_file(world: World, read: str):  # noqa: F811
     sound = file.read_bytes()
     for damage in DAMAGES.values():
         file.write_bytes(damage(sound))
-        with pytest.raises(Conservation, match=f"lake file {key} .*`--mode reland` over the slice writes it"):
+        with pytest.raises(Conservation, match=f"lake file {key} .*`sluice run .* --mode reland` writes it"):
             world.load(pipeline, unit(), mode="reload")
         found = compared(world, pipeline)
         assert all("--mode reland" in anomaly.command for anomaly in found.anomalies) and found.anomalies

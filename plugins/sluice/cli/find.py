@@ -71,9 +71,9 @@ def find(
     else:
         records = _matching(finder, spec, (key, field), around, within, most)
     if json:
-        print_json([_as_json(facts) for facts in records])
+        print_json([_as_json(spec, facts) for facts in records])
     else:
-        show(*(line for facts in records for line in _lines(facts)))
+        show(*(line for facts in records for line in _lines(spec, facts)))
     _exit(records)
 
 
@@ -122,12 +122,12 @@ def _exit(records: list[RecordFacts]) -> None:
         raise typer.Exit(1)
 
 
-def _lines(facts: RecordFacts) -> Iterator[RenderableType]:
+def _lines(spec: Pipeline, facts: RecordFacts) -> Iterator[RenderableType]:
     from sluice.flow.find.outcome import meaning, outcome_of
 
     outcome = outcome_of(facts)
     yield text_of(f"{facts.place}: {outcome}", style="bold")
-    yield text_of(meaning(outcome))
+    yield text_of(meaning(outcome, spec, facts))
     yield from map(text_of, _seat_lines(facts))
     yield from (text_of(f"row: {_row_line(row)}") for row in facts.rows)
     yield from (text_of(f"table: {_table_line(table)}") for table in facts.tables)
@@ -170,14 +170,14 @@ def _table_line(table: TableRecord) -> str:
     return f"{table.table}: {table.commit}{at}, {rows}{misfits}{f'; {more:,} more misfits' if more else ''}"
 
 
-def _as_json(facts: RecordFacts) -> dict[str, Any]:
+def _as_json(spec: Pipeline, facts: RecordFacts) -> dict[str, Any]:
     from sluice.flow.find.outcome import meaning, outcome_of
 
     outcome, seat, manifest = outcome_of(facts), facts.seat, facts.manifest
     return {
         **asdict(facts.place),
         "outcome": str(outcome),
-        "meaning": meaning(outcome),
+        "meaning": meaning(outcome, spec, facts),
         "slice": seat.slice.id if seat and seat.slice else None,
         "topic_id": seat.uuid if seat else None,
         "manifest": manifest.id if manifest else None,

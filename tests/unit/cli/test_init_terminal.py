@@ -74,20 +74,22 @@ class Terminal:
         self.type("\n")
 
 
-def test_five_questions_and_their_defaults(folder: Path):
+def test_six_questions_and_their_defaults(folder: Path):
     terminal = Terminal(folder, "--file", "shop.ndjson", "--into", "p")
     for question, answer in (
         ("name of the pipeline [shop]: ", "web\n"),
         ("field that says an event's type (-: each topic is a type) [type]: ", "\n"),
         ("field that says its time, or seen_at (-: the record's own) [at]: ", "seen_at\n"),
         ("database of the tables [web]: ", "\n"),
+        ("fields that no event lacks, such as id,total (-: any may be missing, so its column is Nullable; "
+         "*: all that no sampled event lacks) [-]: ", "at\n"),
         ("the lake: file://folder or s3://bucket/prefix [${SLUICE_LAKE:-file://${SLUICE_HOME:-var}/lake}]: ",
          "s3://b/p\n"),
     ):  # fmt: skip
         terminal.until(question)
         terminal.type(answer)
     assert terminal.end() == 0
-    assert terminal.seen.count("]: ") == 5
+    assert terminal.seen.count("]: ") == 6
     content = yaml.safe_load((folder / "p" / "web.yaml").read_text())
     assert content["event"]["time"] == {"field": "seen_at", "format": "iso8601"}
     assert content["lake"] == "s3://b/p" and content["tables"]["order"] == "web.order"

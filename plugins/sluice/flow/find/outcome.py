@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from sluice.config.pipeline import Pipeline
 from sluice.flow.find.record_facts import PartitionEdges, RecordFacts
 from sluice.flow.find.record_place import RecordPlace
 from sluice.manifest import Manifest, PartitionCount
+from sluice.slices import SliceRange
 
 
 class Outcome(StrEnum):
@@ -40,11 +42,11 @@ class Outcome(StrEnum):
 
 _SAID = {
     Outcome.IN_TABLE: "each table that takes its type has it",
-    Outcome.NOT_LOADED: "it is in the lake, and a table has not loaded its slice: `sluice run` does",
+    Outcome.NOT_LOADED: "it is in the lake, and a table has not loaded its slice: `{run}` does",
     Outcome.NO_TABLE: "no table takes its type; it is in the lake alone",
     Outcome.MISFIT: "a value does not fit its column: it is in sluice.rejected, and not in the table",
-    Outcome.ABSENT: "its slice is loaded, and the table has no row of it: `sluice verify` names the repair",
-    Outcome.TWICE: "the table has more rows of it than landed: `sluice verify` names the repair",
+    Outcome.ABSENT: "its slice is loaded, and the table has no row of it: `{verify}` names the repair",
+    Outcome.TWICE: "the table has more rows of it than landed: `{verify}` names the repair",
     Outcome.UNKNOWN: "it is in the lake, and ClickHouse does not answer",
     Outcome.REJECTED: "it could not become a row: its bytes are in _rejected/ with the reason",
     Outcome.HOLE: "Kafka shows no record there: a transaction's marker, an aborted record, or one that was "
@@ -55,17 +57,15 @@ _SAID = {
     Outcome.ERASED_OR_NONE: "its slice has erased records, and empty arrays or offsets without a record: "
     "this is one of them",
     Outcome.LOST: "Kafka had deleted it before its slice landed",
-    Outcome.LACKING: "its slice landed before the pipeline read its topic or partition: `sluice run --mode "
-    "reland` brings it",
+    Outcome.LACKING: "its slice landed before the pipeline read its topic or partition: `{reland}` brings it",
     Outcome.LEFT_BEHIND: "its topic was recreated, and its slice is read from the new one: it is lost",
-    Outcome.NOT_LANDED: "its slice is resolved and has not landed: `sluice run` lands it",
+    Outcome.NOT_LANDED: "its slice is resolved and has not landed: `{run}` lands it",
     Outcome.NO_SLICE: "no slice that is resolved holds it: the hourly run takes it when its hour is over",
     Outcome.HELD: "its transaction is open: it is read when that ends",
     Outcome.BEFORE: "it is older than the first slice of the pipeline, and is not read",
     Outcome.BEYOND: "the log ends before it: there is no such record yet",
-    Outcome.NOWHERE: "its slice landed without it, and nothing says why: `sluice verify --contents` names "
-    "the repair",
-    Outcome.UNREADABLE: "a file of its slice cannot be read: `sluice verify` names the repair",
+    Outcome.NOWHERE: "its slice landed without it, and nothing says why: `{contents}` names the repair",
+    Outcome.UNREADABLE: "a file of its slice cannot be read: `{verify}` names the repair",
     Outcome.FORGOTTEN: "its slice landed, and the lake has forgotten the files, as `keep` in the pipeline "
     "file says; what tables have of it is below",
     Outcome.BYTES_FORGOTTEN: "it could not become a row, and the lake has forgotten its bytes, as `keep` in "
@@ -75,9 +75,16 @@ _SAID = {
 }
 
 
-def meaning(outcome: Outcome) -> str:
+def meaning(outcome: Outcome, pipeline: Pipeline, facts: RecordFacts) -> str:
     """Returns what the outcome means, and what to do where something is to be done."""
-    return _SAID[outcome]
+    held = facts.seat.slice if facts.seat else None
+    words = SliceRange(held.start, held.end).words if held else ()
+    return _SAID[outcome].format(
+        run=pipeline.command("run", *words),
+        reland=pipeline.command("run", *words, "--mode", "reland"),
+        verify=pipeline.command("verify", *words),
+        contents=pipeline.command("verify", *words, "--contents"),
+    )
 
 
 def outcome_of(facts: RecordFacts) -> Outcome:

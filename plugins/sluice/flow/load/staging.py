@@ -14,7 +14,7 @@ from sluice.errors import Conservation
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
 from sluice.flow.load.shard_filter import ShardFilter
-from sluice.flow.load.source.damaged import damaged
+from sluice.flow.load.source.damaged import damaged, reland
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.source.select import files_of, filled, misfits, needed, overflowing, routed
 from sluice.flow.load.view_staging import ViewStaging
@@ -70,9 +70,10 @@ class Staging:
         except ServerError as error:
             if error.code == ACCESS_DENIED:  # the grant is one on Sluice's own tables
                 raise
-            wrong = damaged(self.reading.lake, self.works, error.reason) if not error.retryable else None
-            if wrong is not None:
-                raise wrong from error
+            if not error.retryable:
+                wrong = damaged(self.pipeline, self.reading.lake, self.works, error.reason)
+                if wrong is not None:
+                    raise wrong from error
             raise replace(error, reason=self._with_names_of_tables(error.reason)) from error
 
     def _create(self) -> None:
@@ -93,7 +94,7 @@ class Staging:
             return False
         suspects = DefaultSuspects(self.target_table, self.filling, self.writer)
         try:
-            sources = self.reading.sources(files_of(self.works), tuple(LAKE), self.writer)
+            sources = self.reading.sources(self.pipeline, files_of(self.works), tuple(LAKE), self.writer)
             suspects.add(sources, self.sieve.wanted(routed(self.pipeline, self.target)))
             failing = suspects.find()
             for failing_row in failing:
@@ -127,7 +128,7 @@ class Staging:
         """Counts all of the target's rows in the lake's files, without reading payloads."""
         filtered = overflowing(self.works)
         columns = ("_cluster", "_partition", *(("_type",) if filtered else ()))
-        for source in self.reading.sources(files_of(self.works), columns, self.writer):
+        for source in self.reading.sources(self.pipeline, files_of(self.works), columns, self.writer):
             sql = render(
                 "load/count_records",
                 counted=self.sieve.counts,
@@ -143,7 +144,7 @@ class Staging:
         condition = self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1"))
         if failing:
             columns, condition = tuple(LAKE), Sql(f"({condition}) AND {other_records(failing)}")
-        for source in self.reading.sources(files_of(self.works), columns, self.writer):
+        for source in self.reading.sources(self.pipeline, files_of(self.works), columns, self.writer):
             sql = render(
                 "load/stage_rows",
                 staging=self.sieve.entry,
@@ -198,16 +199,17 @@ class Staging:
         return misfits
 
     def _uneven(self, unit: Unit, landed: int, counted: int) -> Conservation:
+        verify = self.pipeline.command("verify")
         return Conservation(
             f"table {self.target_table.table}, slice {unit}: its manifest says {landed:,} rows landed, the "
-            f"lake's files gave {counted:,} (misfits included): `sluice verify` says which file changed; "
-            "`--mode reland` over the slice writes them again"
+            f"lake's files gave {counted:,} (misfits included): `{verify}` says which file changed; "
+            f"`{reland(self.pipeline, unit)}` writes them again"
         )
 
     def _insert_misfits(self, works: Sequence[LoadWork]) -> None:
         columns = self.filling.lake_columns
         condition = self.sieve.wanted(routed(self.pipeline, self.target))
-        for source in self.reading.sources(files_of(works), columns, self.writer):
+        for source in self.reading.sources(self.pipeline, files_of(works), columns, self.writer):
             sql = render(
                 "load/stage_misfits",
                 misfits=self._misfits,

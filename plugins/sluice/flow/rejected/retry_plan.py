@@ -90,7 +90,7 @@ def _stays(pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, 
     if not retryable(reason, misfit):
         return f"{reason}: no change of the file or of a table brings these records in out of the lake"
     if status is None or status.manifest is None:
-        return "its manifest is gone: `sluice verify` names the repair"
+        return f"its manifest is gone: `{pipeline.command('verify')}` names the repair"
     if misfit:
         on = status.forgotten_on
         return f"the lake forgot its files on {on}, as `keep` in the pipeline file says" if on else None

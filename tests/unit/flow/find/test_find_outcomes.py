@@ -12,6 +12,7 @@ from sluice.flow.find.record_facts import LakeRow, RecordFacts, TableRecord
 from sluice.flow.find.record_place import RecordPlace, SeatedOffset
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, OffsetRange, PartitionCount
 from sluice.slices import Slice
+from tests.support.verified import pipeline
 
 START = pendulum.datetime(2026, 11, 20, 10)
 PLACE = RecordPlace("dc1", "bids", 0, 5)
@@ -114,6 +115,23 @@ def test_of_an_array_whose_elements_are_all_rejected_and_forgotten():
 
 
 def test_each_outcome_has_words():
-    words = [meaning(outcome) for outcome in Outcome]
+    facts = RecordFacts(PLACE, None)
+    words = [meaning(outcome, pipeline(), facts) for outcome in Outcome]
     assert len(set(words)) == len(words)
     assert all(words)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "command"),
+    [
+        (Outcome.NOT_LOADED, "sluice run ads --from {} --to {}"),
+        (Outcome.LACKING, "sluice run ads --from {} --to {} --mode reland"),
+        (Outcome.TWICE, "sluice verify ads --from {} --to {}"),
+        (Outcome.NOWHERE, "sluice verify ads --from {} --to {} --contents"),
+    ],
+)
+def test_its_command_is_whole(outcome: Outcome, command: str):
+    facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None))
+    assert f"`{command.format('2026-11-20T10:00Z', '2026-11-20T11:00Z')}`" in meaning(
+        outcome, pipeline(), facts
+    )

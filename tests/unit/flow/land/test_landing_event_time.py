@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
+from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.check_lake_rows import check_unit
 from sluice.flow.load.source.push import bodies
 from sluice.flow.verify.repairs import Repairs
@@ -115,10 +116,10 @@ def made_old(lake: FolderLake, found: list, every: int = 1) -> None:
         pq.write_table(rows, path, write_statistics=["_partition", "_offset", "_timestamp"])
 
 
-def streamed(lake: FolderLake, found: list, columns: list[str]) -> Counter:
+def streamed(spec: Pipeline, lake: FolderLake, found: list, columns: list[str]) -> Counter:
     keys = [(unit, file.key) for unit, manifest in found for file in manifest.files]
     rows: list = []
-    for body in bodies(lake, keys, columns):
+    for body in bodies(spec, lake, keys, columns):
         rows += pa.ipc.open_stream(body).read_all().to_pylist()
     return Counter((row["_partition"], row["_offset"], row["_payload"]) for row in rows)
 
@@ -132,7 +133,7 @@ def test_files_of_before_are_read_as_they_were(lake, every):
         for partition, log in enumerate(MINUTES)
         for offset, (kind, minute) in enumerate(log)
     )
-    assert streamed(lake, found, ["_partition", "_offset", "_payload"]) == payloads
+    assert streamed(spec, lake, found, ["_partition", "_offset", "_payload"]) == payloads
     repairs = Repairs("demo")
     for unit, manifest in found:
         assert check_unit(spec, lake, unit, manifest, repairs).anomalies == []

@@ -12,9 +12,10 @@ import pytest
 from sluice.errors import Conservation
 from sluice.flow.load.source.push import bodies
 from tests.support.fakes import MemoryLake
-from tests.support.verified import TEN
+from tests.support.verified import TEN, pipeline
 
 KEY = "type=click/x.parquet"
+RELAND = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reland"
 COLUMNS = ("_offset", "_row", "_payload")
 
 
@@ -29,7 +30,7 @@ GOOD = parquet(_offset=pa.array([4, 5]), _payload=pa.array(["{}", "[]"]))
 
 def pushed(stored: bytes | None) -> list[dict]:
     lake = MemoryLake() if stored is None else MemoryLake(objects={KEY: (stored, 1)})
-    streams = bodies(lake, [(TEN, KEY)], COLUMNS)
+    streams = bodies(pipeline(), lake, [(TEN, KEY)], COLUMNS)
     return [row for body in streams for row in pa.ipc.open_stream(body).read_all().to_pylist()]
 
 
@@ -54,5 +55,5 @@ def test_rows_of_a_file():
 )
 def test_a_file_that_is_damaged_is_named_with_what_writes_it_again(stored: bytes | None, why: str):
     named = re.escape(f"slice {TEN}: lake file {KEY} of its manifest {why}")
-    with pytest.raises(Conservation, match=f"{named}.*: `--mode reland` over the slice writes it again"):
+    with pytest.raises(Conservation, match=f"{named}.*: `{RELAND}` writes it again"):
         pushed(stored)

@@ -91,7 +91,7 @@ def test_records_without_bytes_stay_and_others_of_their_reason_may_come_in():
 
 def test_a_unit_without_a_manifest_is_left():
     found = candidates(pipeline(), [Rejection(UNITS[0], SMALL, 1)], {}, NOW)
-    assert list(found.left) == ["its manifest is gone: `sluice verify` names the repair"]
+    assert list(found.left) == ["its manifest is gone: `sluice verify demo` names the repair"]
 
 
 def test_schemas_of_a_registry_may_be_back_though_the_file_is_the_same():

@@ -7,21 +7,28 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from sluice.clients.lake.base import Files
+from sluice.config.pipeline import Pipeline
 from sluice.errors import Conservation
 from sluice.flow.load.work import LoadWork
 from sluice.manifest import LandedFile
-from sluice.slices import Unit
+from sluice.slices import SliceRange, Unit
 
 _CHUNK = 1 << 20
 
 
-def refusal(unit: Unit, key: str, why: str) -> Conservation:
+def reland(pipeline: Pipeline, unit: Unit) -> str:
+    """Returns the command that writes a unit's files again."""
+    slices = SliceRange(unit.slice.start, unit.slice.end)
+    return pipeline.command("run", *slices.words, "--mode", "reland")
+
+
+def refusal(pipeline: Pipeline, unit: Unit, key: str, why: str) -> Conservation:
     return Conservation(
-        f"slice {unit}: lake file {key} of its manifest {why}: `--mode reland` over the slice writes it again"
+        f"slice {unit}: lake file {key} of its manifest {why}: `{reland(pipeline, unit)}` writes it again"
     )
 
 
-def damaged(lake: Files, works: Sequence[LoadWork], reason: str) -> Conservation | None:
+def damaged(pipeline: Pipeline, lake: Files, works: Sequence[LoadWork], reason: str) -> Conservation | None:
     """Returns what is wrong with a file that the server's `reason` names; None where it is as it landed.
 
     A server that pulls a file names it also when a row of it is refused. Raises what the lake raises.
@@ -31,7 +38,7 @@ def damaged(lake: Files, works: Sequence[LoadWork], reason: str) -> Conservation
             if PurePosixPath(file.key).name in reason:
                 wrong = _wrong(lake, file)
                 if wrong is not None:
-                    return refusal(work.unit, file.key, wrong)
+                    return refusal(pipeline, work.unit, file.key, wrong)
     return None
 
 

@@ -26,14 +26,16 @@ class Reading:
     lake: Files
     place: PullSource | None
 
-    def sources(self, files: Sequence[FileRows], columns: Sequence[str], writer: Writer) -> Iterator[Sql]:
+    def sources(
+        self, pipeline: Pipeline, files: Sequence[FileRows], columns: Sequence[str], writer: Writer
+    ) -> Iterator[Sql]:
         """Yields SELECTs of the rows of the files, each of one INSERT's worth."""
         pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
         if self.place is not None:
             yield from pulls(self.place, pulled, columns)
         pulled_keys = {file.key for file in pulled}
         rest = [(file.unit, file.key) for file in files if file.key not in pulled_keys]
-        yield from sent(writer, bodies(self.lake, rest, columns), columns)
+        yield from sent(writer, bodies(pipeline, self.lake, rest, columns), columns)
 
 
 def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -> Reading:

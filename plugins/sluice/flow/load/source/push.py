@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.lake.base import Files
+from sluice.config.pipeline import Pipeline
 from sluice.flow.load.source.damaged import refusal
 from sluice.flow.load.source.select import definitions
 from sluice.flow.load.writer import Writer
@@ -50,14 +51,16 @@ def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> It
         writer.run("send", render("clickhouse/drop_table", table=table))
 
 
-def bodies(lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]) -> Iterator[bytes]:
+def bodies(
+    pipeline: Pipeline, lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]
+) -> Iterator[bytes]:
     """Yields Arrow streams of about 48 MiB of rows, small files together. Raises Conservation for a file
     that is missing or damaged."""
     schema = pa.schema([(name, _ARROW[name]) for name in (*columns, "_slice")])
     waiting: list[pa.RecordBatch] = []
     size = 0
     for unit, key in keys:
-        for batch in _batches(lake, unit, key, schema):
+        for batch in _batches(pipeline, lake, unit, key, schema):
             waiting.append(batch)
             size += batch.nbytes
             if size >= _BODY_BYTES:
@@ -67,17 +70,19 @@ def bodies(lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]
         yield _stream(schema, waiting)
 
 
-def _batches(lake: Files, unit: Unit, key: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(
+    pipeline: Pipeline, lake: Files, unit: Unit, key: str, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     with ExitStack() as stack:
         try:
             path = stack.enter_context(lake.local(key))
         except FileNotFoundError as error:
-            raise refusal(unit, key, "is missing") from error
+            raise refusal(pipeline, unit, key, "is missing") from error
         try:
             yield from _read(path, unit, schema)
         except (pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise refusal(unit, key, f"cannot be read ({reason})") from error
+            raise refusal(pipeline, unit, key, f"cannot be read ({reason})") from error
 
 
 def _read(path: Path, unit: Unit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
