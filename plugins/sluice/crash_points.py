@@ -43,6 +43,7 @@ class Land(StrEnum):
     FILE_HANDED_OVER = "file handed over"  # it is in the attempt
     TASK_DONE = "task done"
     READ = "records read"
+    RULES_KEPT = "rules kept"
     EXPLAINED = "holes explained"
     MERGED = "small files merged"
     OLD_MOVED = "old move finished"
@@ -60,9 +61,11 @@ class Load(StrEnum):
 
     PREPARED = "system tables made"
     ANNOUNCED = "new columns remembered"
+    FIXED = "types of new columns fixed"
     ALTERED = "new columns added"
     EVOLVED = "new columns confirmed"
     VIEWED = "readers' view made"
+    RULES_KEPT = "rules kept"
     STATEMENT = "statement done"
 
 

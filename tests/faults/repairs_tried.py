@@ -28,6 +28,9 @@ _THEN = re.compile(r"(?:; |^)(?:then|when [^;]+ is created): .*", re.DOTALL)
 _COPY, _OWN = "copied_", "sluice"
 Rows = Counter[tuple[str, ...]]
 
+_VARYING = {"clocked"}
+"""Tables whose rows hold the time at which they were made."""
+
 
 @dataclass
 class Repairs:
@@ -53,6 +56,7 @@ def rows_of(damaged: Damaged) -> dict[str, Rows]:
     rows = {
         name: Counter(map(tuple, damaged.sql(_texts(damaged, name))))
         for name in _tables(damaged, "MergeTree")
+        if name not in _VARYING
     }
     lake: Rows = Counter()
     for path in damaged.root.glob("type=*/**/*.parquet"):

@@ -59,8 +59,9 @@ class LandingAttempt:
         """
         decoding = decoding_of(self.pipeline.event)
         report = self._land(reads, decoding)
-        rules = write_rules(self.lake, LandingRules.of(self.pipeline, decoding.schema if decoding else None))
         crash_points.reached(Land.READ)
+        rules = write_rules(self.lake, LandingRules.of(self.pipeline, decoding.schema if decoding else None))
+        crash_points.reached(Land.RULES_KEPT)
         files, seen = _by_unit(report.files), _by_unit(report.seen)
         seen_by_unit = {r.unit: seen.get(_name(r.unit), ()) for r in reads}
         gaps = {r.unit: gaps_of(r.unit, r.left, seen_by_unit[r.unit]) for r in reads}

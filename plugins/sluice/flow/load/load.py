@@ -213,6 +213,7 @@ class _Loading:
             target_table, filling = place.inspect()
             later = place.later(target_table)
             rules = write_rules(self.lake, TableRules.of(place.target, target_table, later))
+            crash_points.reached(Load.RULES_KEPT)
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
             writer = Writer(

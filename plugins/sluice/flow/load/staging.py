@@ -109,7 +109,8 @@ class Staging:
         return bool(failing)
 
     def _with_names_of_tables(self, reason: str) -> str:
-        for own_name, meant in sorted(self.views.meanings.items(), reverse=True):
+        own = {str(name).replace("`", ""): self.target_table.table for name in self.sieve.tables}
+        for own_name, meant in sorted({**own, **self.views.meanings}.items(), reverse=True):
             reason = re.sub(rf"{re.escape(own_name)}\b", meant.replace("\\", r"\\"), reason)
         return reason
 

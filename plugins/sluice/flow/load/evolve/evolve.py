@@ -145,6 +145,7 @@ class Evolution:
 
     def _alter(self, new: Sequence[NewColumn]) -> None:
         types = begin(self.lake, self._additions(new), self.shard)
+        crash_points.reached(Load.FIXED)
         new = [replace(column, type=types[column.name]) for column in new]
         parts = listed(column.definition for column in new)
         sql = render("load/add_columns", table=table(self.target.table), columns=parts)
