@@ -152,7 +152,7 @@ def test_a_number_that_clickhouse_itself_reads_otherwise(world: World, monkeypat
     assert all("another version or build of the server" in a.advice for a in found.anomalies)
     # With the settings of a load it is the table alone that is wrong, and a reload mends it.
     [wrong] = compared(world, pipeline).anomalies
-    assert ("f, j" in wrong.seen, "--mode reload" in wrong.command) == (True, True)
+    assert ("f, j" in wrong.seen, "--mode repair" in wrong.command) == (True, True)
     world.load(pipeline, unit(), mode="reload")
     assert told(compared(world, pipeline)) == []
 

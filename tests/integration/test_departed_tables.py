@@ -40,7 +40,7 @@ def test_a_table_that_left_the_file_is_known_by_its_rows(world: World) -> None:
     said = f"table {left.name} has 2 rows and 2 misfits of this pipeline and is no longer in the file"
     notes = audit(one, SliceRange(START, START.add(hours=2))).notes
     assert [note for note in notes if said in note] == [f"{said}: {left.remedy}"]
-    checks = clickhouse_checks(world.client, one, url, lambda target: "")
+    checks = clickhouse_checks(world.client, one, url)
     assert [(c.place, c.finding) for c in checks if c.level is Level.WARN and "longer" in c.finding] == [
         (left.name, said)
     ]

@@ -106,7 +106,7 @@ def run(summed: Summed, sequence: list[tuple]) -> None:
             one.landings += 1
             one.numbers, one.held = tuple(range(arguments[0])), True
             summed.land(place, *one.numbers, generation=one.landings)
-        elif step == "forget":
+        elif step == "forget" and one.held:
             [status] = summed.statuses(place)
             if status.state is UnitState.COMPLETE:  # nothing else is forgotten
                 summed.forget(place)

@@ -301,7 +301,11 @@ def test_the_remedies_can_be_pasted(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     with pytest.raises(TargetRefused) as refusal:
         world.load(pipeline, unit())
-    world.sql(refusal.value.remedy.partition("instance: ")[2])
+    assert "`sluice doctor p --ddl click` prints a CREATE TABLE" in refusal.value.remedy
+    world.sql(
+        "CREATE TABLE {db}.clicks (n UInt8, _slice DateTime('UTC'), _cluster LowCardinality(String)) "
+        "ENGINE = MergeTree ORDER BY n"
+    )
     world.sql("CREATE TABLE {db}.old (n UInt8) ENGINE = MergeTree ORDER BY n")
     with pytest.raises(TargetRefused) as refusal:
         world.load(world.pipeline({"click": "old"}), unit())

@@ -64,7 +64,7 @@ def hold(world: World, read: str) -> tuple[list, list, list]:
         "_slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _offset"
     )
     world.sql(
-        "CREATE TABLE {db}.sums (n UInt16, at DateTime64(3, 'UTC'), flag String, kept UInt8, "
+        "CREATE TABLE {db}.sums (n UInt64, at DateTime('UTC'), flag String, kept UInt64, "
         "_slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY n"
     )
     file = world.root / "sums.sql"

@@ -117,8 +117,8 @@ def seen(world: World, server: ClickHouseServer, login: str, monkeypatch) -> tup
 def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login: str, monkeypatch):
     states, counted, whole = seen(world, server, login, monkeypatch)
     assert [state["tables"][f"{world.database}.clicks"] for state in states] == [
-        {"rows": 4, "misfits": 1},
-        {"rows": 4, "misfits": 1},
+        {"rows": 4, "misfits": 1, "defaulted": {}, "nulls": {}},
+        {"rows": 4, "misfits": 1, "defaulted": {}, "nulls": {}},
     ]
     assert (counted, whole) == ([], [])
     world.sql("ALTER TABLE {db}.clicks UPDATE s = 'x' WHERE s = '1-2' SETTINGS mutations_sync = 2")

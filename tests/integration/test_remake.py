@@ -45,7 +45,7 @@ def test_a_time_format_is_mended_with_kafka_off(spark_world: SparkWorld, monkeyp
     texts = {"type": {"field": "type"}, "time": {"field": "at"}}
     nowhere = [{**kafka[0], "bootstrap": "127.0.0.1:1"}]
     pipeline = world.pipeline(kafka=nowhere, event=texts)
-    assert world.run(pipeline, hours(), "remake") == []
+    assert world.run(pipeline, hours(), "remake", accept_loss=True) == []
     found = [n for (n,) in world.rows("SELECT n FROM DB.clicks ORDER BY n")]
     assert found == [n for n in range(EVENTS) if n not in early]
     [manifest] = world.manifests(pipeline, hours())

@@ -106,11 +106,22 @@ class SparkWorld:
     def cluster(self, *topics: str) -> list[dict[str, Any]]:
         return [{"cluster": "dc1", "bootstrap": self.bootstrap, "topics": list(topics)}]
 
-    def run(self, pipeline: Pipeline, slices: SliceRange, mode: str = "fill") -> list[Anomaly]:
+    def run(
+        self, pipeline: Pipeline, slices: SliceRange, mode: str = "fill", accept_loss: bool = False
+    ) -> list[Anomaly]:
         """All steps of a run; what verify finds at its end."""
         token = uuid.uuid4().hex
         resolve_range(pipeline, slices)
-        land(pipeline, open_lake(pipeline), slices, mode, token, self.engine, lambda line: None)
+        land(
+            pipeline,
+            open_lake(pipeline),
+            slices,
+            mode,
+            token,
+            self.engine,
+            lambda line: None,
+            accept_loss=accept_loss,
+        )
         return self.load(pipeline, slices, mode, token)
 
     def load(

@@ -83,6 +83,7 @@ class TableRules:
     """How rows of the lake came into one table.
 
     `filled`: the columns that the load filled. `columns`: the field of each that isn't named like its field.
+    `required`: the columns without whose value a row was rejected.
     `types` and `catch_all`: what was routed to the table. `select` and `source`: of a derived table. `ddl`:
     the CREATE statements of the table, of its views and of their tables, as they were when a load began.
     """
@@ -90,6 +91,7 @@ class TableRules:
     table: str
     filled: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     catch_all: bool = False
     select: str = ""
@@ -98,7 +100,11 @@ class TableRules:
 
     @classmethod
     def of(
-        cls, target: Target, target_table: TargetTable, later: Collection[str] = frozenset()
+        cls,
+        target: Target,
+        target_table: TargetTable,
+        later: Collection[str] = frozenset(),
+        required: Collection[str] = frozenset(),
     ) -> TableRules:
         """Returns the rules of a load that begins now, and fills all columns but `later` ones."""
         filled = [column.name for column in target_table.columns if column.taken]
@@ -106,6 +112,7 @@ class TableRules:
             table=target.table,
             filled=tuple(sorted(name for name in filled if name not in later)),
             columns=dict(target.columns),
+            required=tuple(sorted(required)),
             types=tuple(sorted(target.types)),
             catch_all=target.catch_all,
             select=target.rollup.select if target.rollup else "",
@@ -117,7 +124,8 @@ class TableRules:
         """Returns the target with the columns of these rules, as far as they are `present` in the table. What
         is routed to it stays what the pipeline file says now."""
         columns = {name: path for name, path in self.columns.items() if name in present}
-        return target.model_copy(update={"columns": columns})
+        missing = {name: "reject" for name in self.required if name in present}
+        return target.model_copy(update={"columns": columns, "missing": missing})
 
 
 Rules = TypeVar("Rules", LandingRules, TableRules)

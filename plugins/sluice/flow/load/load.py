@@ -33,7 +33,7 @@ from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.replicas import Replicas, own_tables
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line, refuse_event_hours
 from sluice.flow.load.shard_filter import ShardFilter
-from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
@@ -212,7 +212,8 @@ class _Loading:
             place = self._place.by_rules(works[0].rules, every_column=self.mode == "refill")
             target_table, filling = place.inspect()
             later = place.later(target_table)
-            rules = write_rules(self.lake, TableRules.of(place.target, target_table, later))
+            needed = required(target_table.columns, place.target)
+            rules = write_rules(self.lake, TableRules.of(place.target, target_table, later, needed))
             crash_points.reached(Load.RULES_KEPT)
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)

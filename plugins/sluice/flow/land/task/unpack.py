@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Protocol
 
 import msgspec
@@ -78,17 +79,19 @@ class Arrays:
             except Unparsed as verdict:
                 piece.refuse(position, text, verdict.reason, erasing)
                 continue
+            runs = [(0, elements)]
             if erasing is not None:
-                elements = piece.left(position, text, elements, erasing)
+                runs = piece.left(position, text, elements, erasing)
             elif not elements:
                 piece.empty.append(position)
             step = min(ROWS_AT_ONCE, BYTES_AT_ONCE // (int(carried[position]) + 1) + 1)
-            for start in range(0, len(elements), step):
-                some = [*map(bytes, elements[start : start + step])]
-                piece.add(position, start, some, int(carried[position]))
-                if piece.full:
-                    yield piece.opened(records)
-                    piece = _Piece()
+            for first, run in runs:
+                for start in range(0, len(run), step):
+                    some = [*map(bytes, run[start : start + step])]
+                    piece.add(position, first + start, some, int(carried[position]))
+                    if piece.full:
+                        yield piece.opened(records)
+                        piece = _Piece()
         yield piece.opened(records)
 
 
@@ -172,14 +175,21 @@ class _Piece:
 
     def left(
         self, position: int, text: bytes | None, elements: Sequence[msgspec.Raw], erasing: BatchErasing
-    ) -> list[msgspec.Raw]:
-        """Returns those elements of a record that are not erased."""
-        left = [element for element in elements if not erasing.has(position, bytes(element))]
-        self.rows_erased += [position] * (len(elements) - len(left))
-        if not left:
-            gone = bool(elements) or erasing.has(position, text)
-            (self.erased if gone else self.empty).append(position)
-        return left
+    ) -> list[tuple[int, list[msgspec.Raw]]]:
+        """Returns those elements of a record that are not erased, as runs with the number of their first: each
+        keeps the number that it had before others were erased."""
+        gone = [erasing.has(position, bytes(element)) for element in elements]
+        runs, start = [], 0
+        for erased, some in groupby(gone):
+            count = len([*some])
+            if not erased:
+                runs.append((start, list(elements[start : start + count])))
+            start += count
+        self.rows_erased += [position] * sum(gone)
+        if not runs:
+            nothing_left = bool(elements) or erasing.has(position, text)
+            (self.erased if nothing_left else self.empty).append(position)
+        return runs
 
     @property
     def full(self) -> bool:

@@ -123,7 +123,9 @@ def column_sql(
     kind, place = parse(column.type).stored, FieldPlace(tree, path)
     default = f"d{number}" if _has_elements(column) else ""
     key = place.key if long else None
-    column_cast = cast(kind, f"r{number}", key=key, quoted=place.quoted, default=default, filled=not required)
+    # What an element would be in a DEFAULT that the server computes row by row is not known here.
+    filled_in = not required and not column.computed
+    column_cast = cast(kind, f"r{number}", key=key, quoted=place.quoted, default=default, filled=filled_in)
     container = parsed_of(kind, place, number, long) if column_cast.judged else None
     filled = _filled(column, place, number, groups, column_cast, container, key)
     return _with_lacks(filled, column, place, number, groups, column_cast.lacks, required)
