@@ -56,7 +56,7 @@ def test_a_view_that_was_made_over_rows_that_are_there(world: World, pipeline: P
     before = [("values differ", "v")]
     found = compared(world, pipeline)
     assert told(found) in ([], before)
-    assert all("--mode reload" in a.command for a in found.anomalies)
+    assert all("--mode repair" in a.command for a in found.anomalies)
     world.load(pipeline, unit(), mode="reload", token="again")
     assert world.sql("SELECT count() FROM {db}.v") == [(4,)]
     assert told(compared(world, pipeline)) == []

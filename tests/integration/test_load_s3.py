@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from local import services
-from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.lake.open import open_lake_at
 from sluice.clients.lake.s3 import S3Lake
 from sluice.clients.lake.settings import S3Settings

@@ -30,7 +30,7 @@ COLUMNS = (
 SHOWN = ("t", "at", "m", "v", "j", "x", "c")
 MISFITS = {
     3: ("at[1].qty", {"at": [{"sku": "a", "qty": 1, "tags": []}, {"sku": "b", "qty": 70000, "tags": []}]}),
-    7: ("t.id", {"t": {"login": "nobody"}}),
+    7: ("t.id", {"t": {"id": "x", "login": "nobody"}}),
     11: ('m["k"][0].n', {"m": {"k": [{"n": 1.5}]}}),
     12: ("j.user.id", {"j": {"user": {"id": "me"}}}),
     13: ("e.n", {"e": {"k": "k", "n": 256}}),

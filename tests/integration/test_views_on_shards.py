@@ -90,7 +90,7 @@ def contents(two: Shards, pipeline: Pipeline) -> ContentsReport:
 def told(found: ContentsReport) -> set[tuple[str, str, str]]:
     """(table, shard, slice); every command repairs by loading again."""
     assert {a.kind for a in found.anomalies} <= {AnomalyKind.VALUES}
-    assert all("--mode reload" in a.command for a in found.anomalies)
+    assert all("--mode repair" in a.command for a in found.anomalies)
     return {(a.table.partition(".")[2], a.shard, a.slice) for a in found.anomalies}
 
 

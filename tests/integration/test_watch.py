@@ -272,8 +272,7 @@ def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, 
     first = world.watch()
     assert places(first, ProblemKind.TABLE) == [f"table {table}"]
     assert places(first, ProblemKind.NOT_COMMITTED) == []
-    database, _, name = table.partition(".")
-    assert f"CREATE TABLE `{database}`.`{name}` (" in mailbox.mails[-1].get_body().get_content()
+    assert f"CREATE TABLE {table} (" in mailbox.mails[-1].get_body().get_content()
     world.client.run(f"RENAME TABLE {table}_away TO {table}")
     assert world.watch().problems == ()
 

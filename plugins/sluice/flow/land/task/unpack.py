@@ -79,7 +79,7 @@ class Arrays:
             except Unparsed as verdict:
                 piece.refuse(position, text, verdict.reason, erasing)
                 continue
-            runs = [(0, elements)]
+            runs: list[tuple[int, Sequence[msgspec.Raw]]] = [(0, elements)]
             if erasing is not None:
                 runs = piece.left(position, text, elements, erasing)
             elif not elements:
@@ -175,15 +175,16 @@ class _Piece:
 
     def left(
         self, position: int, text: bytes | None, elements: Sequence[msgspec.Raw], erasing: BatchErasing
-    ) -> list[tuple[int, list[msgspec.Raw]]]:
-        """Returns those elements of a record that are not erased, as runs with the number of their first: each
-        keeps the number that it had before others were erased."""
+    ) -> list[tuple[int, Sequence[msgspec.Raw]]]:
+        """Returns the elements that are not erased, as runs with the number of each run's first: an element
+        keeps its number where others are erased."""
         gone = [erasing.has(position, bytes(element)) for element in elements]
-        runs, start = [], 0
+        runs: list[tuple[int, Sequence[msgspec.Raw]]] = []
+        start = 0
         for erased, some in groupby(gone):
             count = len([*some])
             if not erased:
-                runs.append((start, list(elements[start : start + count])))
+                runs.append((start, elements[start : start + count]))
             start += count
         self.rows_erased += [position] * sum(gone)
         if not runs:

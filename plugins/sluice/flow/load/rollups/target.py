@@ -55,7 +55,7 @@ def check_rollup(client: Client, target_table: TargetTable, target: Target, roll
             raise TargetRefused(target.table, f"it has no column {name}, which its SELECT gives", remedy)
         if not takes(parse(kinds[name]), parse(kind)):
             reason = f"its SELECT gives column {name} as {kind}, the table has {kinds[name]}"
-            remedy = f"cast it in {rollup.sql} (accurateCast refuses what does not fit)"
+            remedy = f"cast it in {rollup.sql} (accurateCast refuses a number that does not fit)"
             raise TargetRefused(target.table, reason, remedy)
     names = tuple(name for name, _ in select_columns)
     # Qualified: a column may be named like an alias.
