@@ -228,18 +228,23 @@ def test_a_user_who_may_only_read(examined: Examined, start_clickhouse_server, m
 
 
 @pytest.mark.parametrize(
-    ("profile", "said"),
+    ("profile", "said", "places"),
     [
-        ("<constraints><max_ast_depth><max>2000</max></max_ast_depth></constraints>", "max_ast_depth"),
+        (
+            "<constraints><max_ast_depth><max>2000</max></max_ast_depth></constraints>",
+            "max_ast_depth",
+            ["{address}"],
+        ),
         (
             "<allow_simdjson>0</allow_simdjson><constraints><allow_simdjson><const/></allow_simdjson>"
             "</constraints>",
             "`allow_simdjson`",
+            ["clickhouse_default", "sample"],  # whoever connects is refused
         ),
     ],
 )
 def test_a_profile_that_holds_back_what_a_load_sets(
-    examined: Examined, start_clickhouse_server, monkeypatch, profile: str, said: str
+    examined: Examined, start_clickhouse_server, monkeypatch, profile: str, said: str, places: list[str]
 ):
     users = f"""<clickhouse><profiles><default/><held>{profile}</held></profiles><users>
     <default><password/><profile>held</profile><networks><ip>127.0.0.1</ip></networks></default></users>
@@ -249,7 +254,10 @@ def test_a_profile_that_holds_back_what_a_load_sets(
     examined.publish([])
     code, checks = examined.said()
     assert code == 1
-    assert any(said in line and "out of the profile" in line for line in lines(checks, "fail"))
+    assert all("out of the profile" in line for line in lines(checks, "fail") if said in line)
+    address = f"{server.host}:{server.port}"
+    told = [c["place"] for c in checks if c["level"] == "fail" and said in c["found"] + c["remedy"]]
+    assert told == [place.format(address=address) for place in places]
 
 
 def test_a_channel_without_its_connection(examined: Examined, monkeypatch):
