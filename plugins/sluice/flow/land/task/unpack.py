@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Protocol
 
 import msgspec
@@ -79,19 +78,17 @@ class Arrays:
             except Unparsed as verdict:
                 piece.refuse(position, text, verdict.reason, erasing)
                 continue
-            runs: list[tuple[int, Sequence[msgspec.Raw]]] = [(0, elements)]
             if erasing is not None:
-                runs = piece.left(position, text, elements, erasing)
+                elements = piece.left(position, text, elements, erasing)
             elif not elements:
                 piece.empty.append(position)
             step = min(ROWS_AT_ONCE, BYTES_AT_ONCE // (int(carried[position]) + 1) + 1)
-            for first, run in runs:
-                for start in range(0, len(run), step):
-                    some = [*map(bytes, run[start : start + step])]
-                    piece.add(position, first + start, some, int(carried[position]))
-                    if piece.full:
-                        yield piece.opened(records)
-                        piece = _Piece()
+            for start in range(0, len(elements), step):
+                some = [*map(bytes, elements[start : start + step])]
+                piece.add(position, start, some, int(carried[position]))
+                if piece.full:
+                    yield piece.opened(records)
+                    piece = _Piece()
         yield piece.opened(records)
 
 
@@ -175,22 +172,14 @@ class _Piece:
 
     def left(
         self, position: int, text: bytes | None, elements: Sequence[msgspec.Raw], erasing: BatchErasing
-    ) -> list[tuple[int, Sequence[msgspec.Raw]]]:
-        """Returns the elements that are not erased, as runs with the number of each run's first: an element
-        keeps its number where others are erased."""
-        gone = [erasing.has(position, bytes(element)) for element in elements]
-        runs: list[tuple[int, Sequence[msgspec.Raw]]] = []
-        start = 0
-        for erased, some in groupby(gone):
-            count = len([*some])
-            if not erased:
-                runs.append((start, elements[start : start + count]))
-            start += count
-        self.rows_erased += [position] * sum(gone)
-        if not runs:
-            nothing_left = bool(elements) or erasing.has(position, text)
-            (self.erased if nothing_left else self.empty).append(position)
-        return runs
+    ) -> list[msgspec.Raw]:
+        """Returns those elements of a record that are not erased."""
+        left = [element for element in elements if not erasing.has(position, bytes(element))]
+        self.rows_erased += [position] * (len(elements) - len(left))
+        if not left:
+            gone = bool(elements) or erasing.has(position, text)
+            (self.erased if gone else self.empty).append(position)
+        return left
 
     @property
     def full(self) -> bool:
