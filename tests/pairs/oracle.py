@@ -74,15 +74,21 @@ def starts_of(case: Case) -> list[int]:
 
 
 def edges_of(case: Case, sent: list[Sent]) -> list[int]:
-    """By slice its first offset, and the last one's end."""
-    return [_edge(sent, at * 1000) for at in starts_of(case)]
+    """By slice its first offset, and the last one's end. Records from the future at the first edge are in the
+    first slice: nothing earlier is known of the partition."""
+    first, *others = starts_of(case)
+    return [_found(sent, first * 1000), *(_edge(sent, at * 1000) for at in others)]
+
+
+def _found(sent: list[Sent], instant: int) -> int:
+    """The first offset that is stamped at or after the instant."""
+    return next((offset for offset, one in enumerate(sent) if one.stamp >= instant), len(sent))
 
 
 def _edge(sent: list[Sent], instant: int) -> int:
     """The first offset at or after the instant. One stamped in the future is none: from there on records are
     read, and a reader sees no hole."""
-    end = len(sent)
-    found = next((o for o, one in enumerate(sent) if one.stamp >= instant), end)
+    end, found = len(sent), _found(sent, instant)
     if found == end or sent[found].stamp < AHEAD:
         return found
     read = (o for o in range(found, end) if sent[o].message and instant <= sent[o].stamp < AHEAD)
