@@ -6,6 +6,7 @@ import hashlib
 import json
 import uuid
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,16 +55,22 @@ def event(kind: str = "click", /, **fields: Any) -> Event:
 
 
 def land(
-    lake: FolderLake, place: Unit, events: list[Event], generation: int = 1, partitions: int = 1
+    lake: FolderLake,
+    place: Unit,
+    events: list[Event],
+    generation: int = 1,
+    partitions: int = 1,
+    offsets: Sequence[int] = (),
 ) -> Manifest:
     """Writes one unit's files and its manifest over any older one. The events go to the partitions in turn,
-    and their offsets are their places there."""
+    and their offsets are their places there, or in one partition those of `offsets`."""
+    at = offsets or range(len(events))
     folders: dict[tuple[str | None, str], list[int]] = defaultdict(list)
-    for offset, item in enumerate(events):
-        folders[(None if item.overflow else item.type, item.hour)].append(offset)
+    for number, item in enumerate(events):
+        folders[(None if item.overflow else item.type, item.hour)].append(number)
     files = tuple(
-        _write(lake, place, generation, number, kind, hour, [(o, events[o]) for o in offsets], partitions)
-        for number, ((kind, hour), offsets) in enumerate(folders.items())
+        _write(lake, place, generation, number, kind, hour, [(at[n], events[n]) for n in found], partitions)
+        for number, ((kind, hour), found) in enumerate(folders.items())
     )
     manifest = Manifest(
         pipeline="p",

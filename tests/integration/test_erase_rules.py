@@ -56,7 +56,146 @@ def test_the_time_field_was_renamed_since(world: EraseWorld) -> None:
     sound(world)
 
 
-@pytest.mark.parametrize("killed", [None, TableLoad.REVOKED, TableLoad.DELETED], ids=str)
+def killed_at(one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reached(point: Any) -> None:
+        if point is one:
+            raise Killed
+
+    monkeypatch.setattr("sluice.crash_points.reached", reached)
+
+
+def killed_and_again(world: EraseWorld, killed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Erases the person, after an erasure that is killed at `killed`, if any."""
+    if killed is not None:
+        killed_at(killed, monkeypatch)
+        with pytest.raises(Killed):
+            world.erase(f"uid={PERSON}")
+        monkeypatch.undo()
+        monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", world.variable)
+    world.erase(f"uid={PERSON}")
+
+
+KILLS = pytest.mark.parametrize("killed", [None, TableLoad.REVOKED, TableLoad.DELETED], ids=str)
+
+
+@KILLS
+def test_columns_have_other_defaults_and_types_since(killed: Any, world: EraseWorld, monkeypatch) -> None:
+    """What a DEFAULT or a MATERIALIZED column gave stays, and what did not fit then stays rejected."""
+    clicks = f"`{world.database}`.clicks"
+    world.client.run(
+        f"ALTER TABLE {clicks} ADD COLUMN small Int8, ADD COLUMN vip String DEFAULT concat('no ', uid), "
+        "ADD COLUMN plain String, ADD COLUMN fixed String DEFAULT 'then', ADD COLUMN maybe Int32, "
+        "ADD COLUMN twice UInt64 MATERIALIZED n * 2"
+    )
+    routes = {"click": {"table": f"{world.database}.clicks", "columns": {"small": "n"}}}
+    world.more["tables"] = {**routes, "*": f"{world.database}.other"}
+    world.begin()
+    world.client.run(
+        f"ALTER TABLE {clicks} MODIFY COLUMN small Int32, MODIFY COLUMN vip String DEFAULT upper(uid), "
+        "MODIFY COLUMN plain String DEFAULT 'some', MODIFY COLUMN fixed REMOVE DEFAULT, "
+        "MODIFY COLUMN maybe Nullable(Int32), MODIFY COLUMN twice UInt64 MATERIALIZED n * 100 "
+        "SETTINGS mutations_sync = 2"
+    )
+    named = "small, vip, plain, fixed, maybe, twice, uid"
+    before, misfits = world.rows("clicks", named), world.misfits()
+    assert before and len([row for row in misfits if "clicks" in row[0]]) > 5
+    killed_and_again(world, killed, monkeypatch)
+    assert world.rows("clicks", named) == [row for row in before if row not in of_person(before)]
+    assert world.misfits() == [row for row in misfits if row not in of_person(misfits)]
+    sound(world)
+    left = world.rows("clicks", named)
+    load_table(world.pipeline(), f"{world.database}.clicks", SLICES, "repair", "", lambda _: None)
+    assert world.rows("clicks", named) == left
+    load_table(world.pipeline(), f"{world.database}.clicks", SLICES, "reload", "", lambda _: None)
+    news = world.rows("clicks", named)
+    assert len(news) > len(left)
+    assert {(row[4], row[5], row[6]) for row in news} == {(row[9].upper(), "some", "") for row in news}
+    assert all(row[8] == row[3] * 100 and row[7] is None for row in news)
+    sound(world)
+
+
+def test_values_that_no_default_gives_twice_stay(world: EraseWorld) -> None:
+    """In a table that tells its records apart."""
+    clicks = f"`{world.database}`.clicks"
+    world.client.run(
+        f"ALTER TABLE {clicks} ADD COLUMN _topic String, ADD COLUMN id UUID DEFAULT generateUUIDv4(), "
+        "ADD COLUMN loaded DateTime64(6) DEFAULT now64(6), ADD COLUMN chance UInt64 MATERIALIZED rand64()"
+    )
+    world.begin()
+    world.client.run(f"ALTER TABLE {clicks} MODIFY COLUMN chance UInt64 MATERIALIZED 7")
+    before, misfits = world.rows("clicks", "*, chance"), world.misfits()
+    world.erase(f"uid={PERSON}")
+    assert world.rows("clicks", "*, chance") == [row for row in before if row not in of_person(before)]
+    assert world.misfits() == [row for row in misfits if row not in of_person(misfits)]
+    assert len({row[-1] for row in before}) == len(before)
+    sound(world)
+
+
+@KILLS
+def test_types_go_to_another_table_since(killed: Any, world: EraseWorld, monkeypatch) -> None:
+    """A fill moves them, and nothing else does."""
+    db = world.database
+    world.client.run(f"CREATE TABLE `{db}`.bids AS `{db}`.other")
+    world.begin()
+    before = rows(world)
+    world.more["tables"] = {"click": f"{db}.other", "bid": f"{db}.bids", "*": f"{db}.clicks"}
+    killed_and_again(world, killed, monkeypatch)
+    assert rows(world) == without_person(before)
+    assert world.rows("bids") == []
+    for target in world.pipeline().targets:
+        load_table(world.pipeline(), target.table, SLICES, "repair", "", lambda _: None)
+    assert (rows(world), world.rows("bids")) == (without_person(before), [])
+    world.load(SLICES)
+    moved = [row for row in before["other"] if row not in of_person(before["other"])]
+    assert world.rows("bids") == moved
+    assert PERSON not in str((rows(world), world.rows("bids")))
+    sound(world)
+
+
+@KILLS
+def test_a_derived_table_has_another_select_since(killed: Any, world: EraseWorld, monkeypatch) -> None:
+    db = world.database
+    for name in ("by_user", "seen"):
+        own = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
+        world.client.run(
+            f"CREATE TABLE `{db}`.{name} (uid String, total UInt64, {own}) ENGINE = MergeTree ORDER BY uid"
+        )
+
+    def select(factor: int) -> str:
+        return f"SELECT uid, toUInt64(sum(n * {factor})) AS total"
+
+    def view(factor: int) -> None:
+        world.client.run(f"DROP VIEW IF EXISTS `{db}`.seeing")
+        world.client.run(
+            f"CREATE MATERIALIZED VIEW `{db}`.seeing TO `{db}`.seen AS {select(factor)}, _slice, _cluster "
+            f"FROM `{db}`.clicks GROUP BY uid, _slice, _cluster"
+        )
+
+    def derived() -> list[list[tuple]]:
+        sql = f"SELECT _slice, uid, sum(total) FROM `{db}`.%s GROUP BY ALL ORDER BY ALL"
+        return [[tuple(row) for row in world.client.rows(sql % name)] for name in ("by_user", "seen")]
+
+    file = world.folder / "by_user.sql"
+    file.write_text(f"{select(1)} FROM {{source}} GROUP BY uid")
+    world.more["rollups"] = {f"{db}.by_user": {"from": f"{db}.clicks", "sql": str(file)}}
+    view(1)
+    world.begin()
+    before = derived()
+    assert before[0] and before[0] == before[1]
+    file.write_text(f"{select(10)} FROM {{source}} GROUP BY uid")
+    view(10)
+    killed_and_again(world, killed, monkeypatch)
+    assert derived() == [[row for row in some if row[1] != PERSON] for some in before]
+    world.load(SLICES)
+    tenfold = [(row[0], row[1], row[2] * 10) for row in before[0] if row[1] != PERSON]
+    assert derived()[0] == tenfold
+    for target in world.pipeline().targets:
+        load_table(world.pipeline(), target.table, SLICES, "reload", "", lambda _: None)
+    assert derived() == [tenfold, tenfold]
+    sound(world)
+
+
+@KILLS
 def test_a_column_has_another_field_from_a_later_hour_on(killed: Any, world: EraseWorld, monkeypatch) -> None:
     """The documented way to follow a renamed field: the new name under `columns`, and a reload from then on.
     Also where the load after the erasure is killed when the rows of before are gone."""
@@ -71,12 +210,8 @@ def test_a_column_has_another_field_from_a_later_hour_on(killed: Any, world: Era
     assert older and older == [row for row in before["clicks"] if row in older]
     assert all("user" in str(row) or PERSON in str(row) for row in older)
 
-    def reached(one: Any) -> None:
-        if one is killed:
-            raise Killed
-
     if killed is not None:
-        monkeypatch.setattr("sluice.crash_points.reached", reached)
+        killed_at(killed, monkeypatch)
         with pytest.raises(Killed):
             world.erase("uid=user-1")
         monkeypatch.undo()

@@ -141,7 +141,7 @@ def _do(spec: Pipeline, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceEr
         except (Conservation, TargetRefused) as error:
             wrong.append(error)
 
-    load(plan.unfinished, "fill")
+    load(plan.unfinished, "amend")
     parsed = _bring_in(spec, lake, plan.bring_in)
     load(plan.bring_in, "retry")
     for table, statuses in plan.reload.items():

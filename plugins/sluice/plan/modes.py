@@ -7,17 +7,19 @@ from typing import Literal, get_args
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 
-Mode = Literal["fill", "refill", "repair", "reload", "remake", "reland", "retry"]
+Mode = Literal["fill", "refill", "repair", "reload", "remake", "reland", "retry", "amend"]
 _ALL: tuple[Mode, ...] = get_args(Mode)
-MODES: tuple[Mode, ...] = tuple(mode for mode in _ALL if mode != "retry")
-"""Those that a person asks for. `sluice rejected --retry` loads by `retry`: again, and by the rules of each
-unit's last load, and not where a row would leave the table."""
+MODES: tuple[Mode, ...] = tuple(mode for mode in _ALL if mode not in ("retry", "amend"))
+"""Those that a person asks for. `sluice rejected --retry` loads by `retry`: again, and not where a row would
+leave the table. `sluice erase` loads by `amend`: what is not loaded of a manifest yet."""
 AGAIN: tuple[Mode, ...] = ("remake", "reland")
 """Those that replace what has landed: out of the lake itself, or out of Kafka."""
 LOADS_AGAIN: tuple[Mode, ...] = ("repair", "reload", "retry")
 """Those that load again what is loaded: by the rules of each unit's last load, or by the pipeline file's."""
 CHANGES_RULES: tuple[Mode, ...] = ("reload", "remake", "reland")
 """Those that apply the rules of the pipeline file, whatever rules a unit landed and was loaded by."""
+KEEPS_RULES: tuple[Mode, ...] = ("repair", "retry", "amend")
+"""Those that change no rules: they load by the routes and the SELECT of each unit's last load, too."""
 FROM_LAKE: tuple[Mode, ...] = ("repair", "reload", "retry", "remake")
 """Those that take all that has landed out of the lake, and ask Kafka only for the rest."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Container, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Literal, TypeVar
 
@@ -20,6 +20,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.event import BatchSource, Event, TimeSource, TypeSource
 from sluice.config.mask import said, with_defaults
 from sluice.config.pipeline import Pipeline, Target
+from sluice.config.rollups import Rollup
 from sluice.stored_json import decode_stored
 
 FOLDER = "_rules/"
@@ -86,6 +87,8 @@ class TableRules:
     `required`: the columns without whose value a row was rejected.
     `types` and `catch_all`: what was routed to the table. `select` and `source`: of a derived table. `ddl`:
     the CREATE statements of the table, of its views and of their tables, as they were when a load began.
+    `definitions`: type, kind and expression of each column that stores values. `views`: the SELECT of each
+    view.
     """
 
     table: str
@@ -97,6 +100,8 @@ class TableRules:
     select: str = ""
     source: str = ""
     ddl: tuple[str, ...] = ()
+    definitions: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    views: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -118,14 +123,34 @@ class TableRules:
             select=target.rollup.select if target.rollup else "",
             source=target.rollup.source if target.rollup else "",
             ddl=target_table.ddl,
+            definitions={
+                column.name: (column.type, column.kind, column.default)
+                for column in target_table.columns
+                if column.stored and column.name not in later
+            },
+            views={view_table.view: view_table.select for view_table in target_table.view_tables},
         )
 
+    def again(self, own: TableRules) -> TableRules:
+        """Returns these rules for a load by `own` ones: the columns that they define are as they are
+        there."""
+        definitions = {name: own.definitions.get(name, of) for name, of in self.definitions.items()}
+        return replace(self, definitions=definitions)
+
     def apply(self, target: Target, present: Container[str]) -> Target:
-        """Returns the target with the columns of these rules, as far as they are `present` in the table. What
-        is routed to it stays what the pipeline file says now."""
+        """Returns the target with the columns of these rules, as far as they are `present` in the table, and
+        with their SELECT. What is routed to it stays what the pipeline file says now."""
         columns = {name: path for name, path in self.columns.items() if name in present}
         missing = {name: "reject" for name in self.required if name in present}
-        return target.model_copy(update={"columns": columns, "missing": missing})
+        return target.model_copy(
+            update={"columns": columns, "missing": missing, "rollup": self.rollup(target.rollup)}
+        )
+
+    def rollup(self, now: Rollup | None) -> Rollup | None:
+        """Returns the rollup as it was, if it still has the same source."""
+        if now is None or self.source != now.source:
+            return now
+        return now.model_copy(update={"select": self.select})
 
 
 Rules = TypeVar("Rules", LandingRules, TableRules)

@@ -148,7 +148,9 @@ class Column:
     `reads` are the other columns that the default uses, where it is `computed`: only the server behind an
     INSERT can evaluate it, and it must not for rows that have a value, or NULL cannot ask for it. So what the
     rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
-    default reads these. Their names begin with `own` (own_names.py).
+    default reads these. Their names begin with `own` (own_names.py). `altered`: the expression is not the
+    table's, so that a table like it needs the change. `explicit`: nor is the type, and no NULL asks for the
+    default.
     """
 
     name: str
@@ -158,6 +160,8 @@ class Column:
     computed: bool = field(default=False, compare=False)
     reads: tuple[str, ...] = field(default=(), compare=False)
     own: str = field(default="sluice_", compare=False)
+    altered: bool = field(default=False, compare=False)
+    explicit: bool = field(default=False, compare=False)
 
     @property
     def filled(self) -> bool:
@@ -168,6 +172,11 @@ class Column:
     def taken(self) -> bool:
         """Whether an INSERT may name it. EPHEMERAL ones are not stored; the DEFAULTs of others read them."""
         return self.filled or self.kind == "EPHEMERAL"
+
+    @property
+    def stored(self) -> bool:
+        """Whether the table has values of it."""
+        return self.filled or self.kind == "MATERIALIZED"
 
     @property
     def may_be_null(self) -> bool:
@@ -190,12 +199,12 @@ class Column:
     def inserted(self, value: Sql) -> Sql:
         """`value`, which is NULL for "take the DEFAULT". The server knows that of columns that it stores;
         DEFAULTs that read an EPHEMERAL one would get the NULL."""
-        if self.may_be_null or (self.filled and not self.computed):
+        if self.may_be_null or (self.filled and not self.computed and not self.explicit):
             return value
         if self.computed and parse(self.type).stored.shape.name in _CONTAINERS:
             return value
         nothing = f"defaultValueOfTypeName({literal(self.type)})"
-        return Sql(f"ifNull({value}, {nothing if self.computed else self._evaluated})")
+        return Sql(f"ifNull({value}, {self._evaluated if self.default and not self.computed else nothing})")
 
     @property
     def definition(self) -> Sql:
@@ -213,7 +222,7 @@ class Column:
     @property
     def changes(self) -> tuple[Sql, ...]:
         """What makes a table like the target one that the rows can be inserted into."""
-        if not self.computed:
+        if not self.computed and not self.altered:
             return ()
         return (*(Sql(f"ADD COLUMN {column}") for column in self.added), Sql(f"MODIFY COLUMN {self._own}"))
 

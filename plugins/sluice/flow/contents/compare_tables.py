@@ -65,7 +65,7 @@ class Comparing:
         """Compares every row and misfit of the units. Raises Busy, and what the client raises."""
         contents = TableContents()
         ledger = self.stage.ledger()
-        groups = by_rules(_with_rules(work, ledger) for work in works).values()
+        groups = by_rules(_with_rules(work, ledger) for work in works)
         parts = [part for group in groups for part in cut(group, MOST_ROWS, _MOST_UNITS)]
         for number, staged_works in enumerate(parts):
             try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.errors import BeforeStart
 from sluice.slices import Unit
-from sluice.state.rollup_commits import manifests_in
+from sluice.state.rollup_commits import is_frozen, manifests_in
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
@@ -22,31 +22,35 @@ class DueUnits:
 
 
 def due_units(
-    statuses: Iterable[UnitStatus], holding: Collection[Unit], runnable: Collection[Unit]
+    statuses: Iterable[UnitStatus],
+    holding: Collection[Unit],
+    runnable: Collection[Unit],
+    tables: Collection[str],
 ) -> DueUnits:
     """Raises BeforeStart for a due unit that no run takes.
 
     `statuses`: of all units that the entry covers. `holding`: those whose files hold the person.
-    `runnable`: those that runs load, by the pipeline file.
+    `runnable`: those that runs load, and `tables` what into, by the pipeline file.
     """
     covered, holding = sorted(statuses, key=lambda status: status.unit), frozenset(holding)
     rewrite = [status for status in covered if status.unit in holding]
-    load = [s for s in covered if s.unit not in holding and _behind(s, s.unit in runnable)]
+    load = [s for s in covered if s.unit not in holding and _behind(s, tables if s.unit in runnable else ())]
     beyond = sorted(status.unit for status in (*rewrite, *load) if status.unit not in runnable)
     if beyond:
         raise BeforeStart(len(beyond), beyond[0].slice.id, beyond[0].cluster)
     return DueUnits(tuple(rewrite), tuple(load))
 
 
-def _behind(status: UnitStatus, loadable: bool) -> bool:
+def _behind(status: UnitStatus, tables: Collection[str]) -> bool:
     """Returns whether tables may have rows of an older generation.
 
-    A commit of another manifest says so. A load that was killed may have revoked it: a table without a commit
-    may have such rows, too, but not one that the file names since the unit is `loadable` no more. Without
-    its files nothing is loaded: the receipt names such a unit.
+    A commit of another manifest says so. A load that was killed may have revoked it: one of `tables` without
+    a commit may have such rows, too. Without its files nothing is loaded: the receipt names such a unit.
     """
     manifest = status.manifest
     if manifest is None or manifest.forgotten_on or status.state not in (UnitState.LANDED, UnitState.STALE):
         return False
-    other_manifest = any(manifests_in(row) != {manifest.id} for row in status.tables.values())
-    return other_manifest or (loadable and manifest.generation > 1)
+    rows = status.tables
+    if any(manifests_in(row) != {manifest.id} and not is_frozen(row) for row in rows.values()):
+        return True
+    return manifest.generation > 1 and any(name not in rows or rows[name].lacking for name in tables)

@@ -21,10 +21,12 @@ from sluice.flow.erase.what_is_left import forgotten_lines
 from sluice.flow.land.task.row_erasing import RowErasing
 from sluice.manifest import STAMP
 from sluice.safe_text import Say
+from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
 from sluice.state.erasures.erasure_progress import ErasureProgress, left_of, note_progress, read_progress
 from sluice.state.erasures.erasure_store import add_erasure, salted
 from sluice.state.erasures.receipt_store import has_receipt
+from sluice.state.ledger import Ledger
 
 _ROUNDS = 10
 _NOTED_AT_ONCE = 50  # units
@@ -63,15 +65,17 @@ class Eraser:
         erasures = salted(self.lake)
         entry = self.request.entry(erasures, pendulum.now("UTC"))
         manifests = covered(self.pipeline, self.lake, entry)
-        rows: Counter[str] = Counter()
+        rows, tables = Counter[str](), Counter[str]()
         rejected, progress = 0, ErasureProgress()
+        ledgers, units = self.loads.ledgers(manifests), {str(unit): unit for unit in manifests}
         unit_search = self._search(erasures, entry)
         for searched in search(manifests, unit_search, progress, self.loads.tables(manifests), self.say):
             progress = progress.with_more(searched.progress)
             rows += searched.rows
+            for unit in searched.progress.found:
+                tables += self._by_table(searched.rows, units[unit], ledgers)
             rejected += searched.rejected
         lines = (*unsearched_lines(manifests), *forgotten_lines(manifests.values()))
-        tables = self._by_table(rows)
         due = self.loads.due(manifests, [unit for unit in manifests if str(unit) in progress.found])
         counts = (len(progress.found), len(manifests))
         hidden = tuple(self.request.unsearchable(manifests))
@@ -138,6 +142,12 @@ class Eraser:
     def _search(self, erasures: ErasureList, entry: Erasure) -> UnitSearch:
         return UnitSearch(self.lake, RowErasing(erasures, [entry]), self.request.wheres)
 
-    def _by_table(self, rows: Mapping[str, int]) -> dict[str, int]:
-        events = [t for t in self.pipeline.targets if not t.counted and t.rollup is None]
-        return {t.table: sum(rows[kind] for kind in self.pipeline.routed(t, rows)) for t in events}
+    def _by_table(self, rows: Mapping[str, int], unit: Unit, ledgers: Mapping[str, Ledger]) -> Counter[str]:
+        """Counts a unit's rows, given by type, by the tables that have them."""
+        found = Counter[str]()
+        for target in self.pipeline.targets:
+            if not target.counted and target.rollup is None:
+                row = ledgers.get(target.table, {}).get(unit)
+                types = self.pipeline.routed(target, rows) if row is None else row.types
+                found[target.table] += sum(rows.get(kind, 0) for kind in types)
+        return found

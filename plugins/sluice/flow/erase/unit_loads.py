@@ -13,7 +13,7 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
-from sluice.errors import Conservation
+from sluice.errors import Busy, Conservation
 from sluice.flow import steps
 from sluice.flow.batch_loop import landed_before, run_batches
 from sluice.flow.erase.due import DueUnits, due_units
@@ -46,9 +46,9 @@ class UnitLoads:
         boundaries = BoundaryLog(self.lake).read()
         facts = (manifests, boundaries, manifests, self.ledgers(manifests), pendulum.now("UTC"))
         unit_statuses = statuses(self.pipeline, *facts, additions=read_additions(self.lake))
-        return due_units(
-            unit_statuses, holding, set(units_of(self.pipeline, self._span(manifests), boundaries))
-        )
+        runnable = set(units_of(self.pipeline, self._span(manifests), boundaries))
+        tables = [target.table for target in self.pipeline.targets]
+        return due_units(unit_statuses, holding, runnable, tables)
 
     def rewrite(self, units: Sequence[Unit]) -> None:
         """Takes everyone on the list out of these units: also who came onto it meanwhile."""
@@ -62,14 +62,16 @@ class UnitLoads:
         it. Raises what loads raise."""
         wrong: list[str] = []
         if due:
-            units, work = [status.unit for status in due], work_of(due, "fill")
-            run_batches(self.pipeline, work, "fill", token, landed_before, self.say, only=units)
+            units, work = [status.unit for status in due], work_of(due, "amend")
+            run_batches(self.pipeline, work, "amend", token, landed_before, self.say, only=units)
             for spell in spells(sorted({unit.slice for unit in units})):
                 self.say(f"verify {spell}")
                 try:
                     steps.publish_range(self.pipeline, spell, steps.verify_range(self.pipeline, spell))
                 except Conservation as error:
                     wrong.append(str(error))
+                except Busy as error:  # a fill has to follow the pipeline file first, as before the erasure
+                    self.say(str(error))
         crash_points.reached(Erase.LOADED)
         return wrong
 
@@ -77,10 +79,12 @@ class UnitLoads:
         """Returns the rows and misfits committed now, by table."""
         return {
             name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
-            for name, ledger in (self.ledgers(manifests) if manifests else {}).items()
+            for name, ledger in self.ledgers(manifests).items()
         }
 
     def ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
+        if not manifests:
+            return {}
         with connect_shards(self.pipeline, READ_QUORUM) as servers:
             return ledgers_of(servers, self.pipeline, self.lake.url, self._span(manifests))
 

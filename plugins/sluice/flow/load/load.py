@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,8 +18,10 @@ from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.mask import hides
 from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
+from sluice.config.rollups import Rollup
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
+from sluice.flow.load.as_loaded import refuse_altered
 from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.count_targets import create_expected
@@ -27,24 +29,25 @@ from sluice.flow.load.evolve.evolve import Evolution
 from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
 from sluice.flow.load.keep_rows import TakesRowsOut
+from sluice.flow.load.kept_rows import with_kept
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
 from sluice.flow.load.replicas import Replicas, own_tables
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line, refuse_event_hours
 from sluice.flow.load.shard_filter import ShardFilter
-from sluice.flow.load.target_checks import inspect_target, required
+from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
-from sluice.plan.modes import Mode
+from sluice.plan.modes import KEEPS_RULES, Mode
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
 from sluice.state.lease import Lease
-from sluice.state.ledger import Commits, LedgerRow, unit_of
+from sluice.state.ledger import Commits, LedgerQuestion, LedgerRow, ask_ledger, unit_of
 from sluice.state.manifests import read_manifests
-from sluice.state.rules import TableRules, write_rules
+from sluice.state.rules import RulesReader, write_rules
 from sluice.state.system_tables import check_owner, claim, create_system_tables, create_view, lease_of
 
 Choice = tuple[list[LoadWork], list[LedgerRow]]
@@ -180,14 +183,36 @@ class _Loading:
         if rollup is not None:
             refuse_event_hours(self.target, ledger)
             source = self._place.source(rollup)
-            facts = RollupFacts(rollup, source.ledger(), *how)
+            facts = RollupFacts(rollup, source.ledger(), *how, own=self._own_selects(rollup, ledger))
             choice = facts.choose(units, source.units(facts.due(units), facts.source))
             return [*choice.todo, *choice.frozen], choice.skipped
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
-        return choose(
-            self.pipeline, self.target, landed, *how, additions, self.placement.shard, ledger.revoked
-        )
+        arguments = (additions, self.placement.shard, ledger.revoked, self._elsewhere())
+        return choose(self.pipeline, self.target, landed, *how, *arguments)
+
+    def _own_selects(self, rollup: Rollup, ledger: Commits) -> dict[Unit, tuple[str, Rollup]]:
+        """Returns the rollup as it was for each unit that keeps its rules, with their digest."""
+        if self.mode not in KEEPS_RULES:
+            return {}
+        own, reader = dict[Unit, tuple[str, Rollup]](), RulesReader(self.lake)
+        for unit, row in {**ledger.revoked, **ledger}.items():
+            rules = reader.table(row.rules)
+            earlier = rules.rollup(rollup) if rules is not None else None
+            if earlier is not None and earlier != rollup:
+                own[unit] = (row.rules, earlier)
+        return own
+
+    def _elsewhere(self) -> dict[Unit, list[LedgerRow]]:
+        """Returns the newest rows that other tables have of each unit, if these matter."""
+        newest: dict[Unit, list[LedgerRow]] = defaultdict(list)
+        if self.mode in KEEPS_RULES:
+            others = [t for t in self.pipeline.targets if t.table != self.target.table and t.rollup is None]
+            question = LedgerQuestion(self.pipeline, self.lake.url, others)
+            for rows in ask_ledger(self.client, [question])[0].values() if others else ():
+                for unit, row in (*rows.revoked.items(), *rows.items()):
+                    newest[unit].append(row)
+        return newest
 
     def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
         self._add_columns(lease, todo, ledger)
@@ -198,35 +223,43 @@ class _Loading:
         crash_points.reached(Load.VIEWED)
         if target_table.replicated:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
+        if self.placement.alone or self.placement.by_partition:  # else a row's values say where it belongs
+            todo = with_kept(self.client, self.pipeline, target_table, todo)
+        else:
+            todo = [replace(work, kept=None) for work in todo]
         loaded: list[UnitLoad] = []
         refused: list[TargetRefused] = []
         runs = deque(
             run
             for frozen in (False, True)
-            for group in by_rules(work for work in todo if work.frozen is frozen).values()
+            for group in by_rules(work for work in todo if work.frozen is frozen)
             for run in cut(group)
         )
         number = 0
         while runs:
             works, number = runs.popleft(), number + 1
-            place = self._place.by_rules(works[0].rules, every_column=self.mode == "refill")
-            target_table, filling = place.inspect()
-            later = place.later(target_table)
-            needed = required(target_table.columns, place.target)
-            rules = write_rules(self.lake, TableRules.of(place.target, target_table, later, needed))
+            every_column, definitions = self.mode == "refill", self.mode != "retry"
+            place = self._place.by_rules(works[0].rules, every_column, definitions)
+            if place.rules is not None and not definitions and not works[0].kept:
+                refuse_altered(target_table, place.rules)
+            as_loaded, filling = place.inspect()
+            rules = write_rules(self.lake, place.kept(as_loaded))
             crash_points.reached(Load.RULES_KEPT)
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
             writer = Writer(
                 self.client, attempt, lease.renew, unit, units, self._write_settings(target_table)
             )
-            sieve = ShardFilter(self.placement, target_table, writer, self._counted(filling))
+            sieve = ShardFilter(
+                self.placement, as_loaded, writer, () if works[0].kept else self._counted(filling)
+            )
             run = LoadRun(
                 pipeline=self.pipeline,
                 target=place.target,
-                target_table=target_table,
+                target_table=as_loaded,
+                present=target_table,
                 works=works,
-                staging=place.staging(target_table, filling, works, writer, sieve),
+                staging=place.staging(as_loaded, filling, works, writer, sieve),
                 writer=writer,
                 lake_root=self.lake.url,
                 token=self.token,

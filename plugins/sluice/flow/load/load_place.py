@@ -14,7 +14,9 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
+from sluice.flow.load.as_loaded import as_loaded, filled_as_loaded, with_views
 from sluice.flow.load.casts.columns import Filling, fill
+from sluice.flow.load.computed_defaults import with_computed
 from sluice.flow.load.rollups.source import RollupSource
 from sluice.flow.load.rollups.staging import RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
@@ -24,19 +26,23 @@ from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
 from sluice.state.ledger import Commits, committed
-from sluice.state.rules import RulesReader
+from sluice.state.rules import RulesReader, TableRules
 
 
 @dataclass(frozen=True)
 class LoadPlace:
-    """`client` is of the shard that `placement` says. `filled`: the columns that are filled; None: all."""
+    """`client` is of the shard that `placement` says. `rules`: those of an earlier load; None: of now. With
+    `every_column` those are filled, too, that the table has got since. Without `definitions` the columns are
+    as the table has them now."""
 
     client: Client
     pipeline: Pipeline
     target: Target
     lake: Lake
     placement: Placement
-    filled: frozenset[str] | None = None
+    rules: TableRules | None = None
+    every_column: bool = False
+    definitions: bool = True
 
     def ledger(self) -> Commits:
         """Reads what is committed now, by unit."""
@@ -50,9 +56,9 @@ class LoadPlace:
         placement = placement_of(clickhouse, shard, target.table)
         return RollupSource(replace(self, target=target, placement=placement))
 
-    def by_rules(self, digest: str, every_column: bool = False) -> Self:
-        """Returns the place whose columns are filled by the rules of an earlier load; an empty digest stands
-        for the pipeline file's. `every_column`: also those that the table has got since.
+    def by_rules(self, digest: str, every_column: bool = False, definitions: bool = True) -> Self:
+        """Returns the place whose rows are made by the rules of an earlier load; an empty digest stands for
+        the pipeline file's.
 
         Raises TargetRefused if the lake doesn't have the rules."""
         if not digest:
@@ -66,27 +72,48 @@ class LoadPlace:
             )
         target_table = read_table(self.client, self.target.database, self.target.name)
         present = set() if target_table is None else {column.name for column in target_table.columns}
-        filled = None if every_column else frozenset(rules.filled)
-        return replace(self, target=rules.apply(self.target, present), filled=filled)
+        return replace(
+            self,
+            target=rules.apply(self.target, present),
+            rules=rules,
+            every_column=every_column,
+            definitions=definitions,
+        )
 
     def inspect(self) -> tuple[TargetTable, Filling]:
-        """Returns the table as it is and how its columns are filled. Raises as `inspect_target`."""
+        """Returns the table, as it was by the rules, and how its columns are filled. Raises as
+        `inspect_target` and `as_loaded`."""
         target_table, filling = inspect_target(self.client, self.pipeline, self.target)
-        later = self.later(target_table)
-        if not later:
+        if self.rules is None or self.target.rollup is not None:
             return target_table, filling
-        columns = [column for column in target_table.columns if column.name not in later]
+        later = self.later(target_table)
+        loaded, columns = with_views(target_table, self.rules), target_table.columns
+        if self.definitions:
+            loaded = as_loaded(target_table, self.rules)
+            if loaded.columns != target_table.columns:
+                loaded = with_computed(self.client, loaded)
+            columns = filled_as_loaded(loaded.columns, self.rules)
+        columns = tuple(column for column in columns if column.name not in later)
         # The DEFAULT of a later column is the server's own, as in the rows that were there before it.
-        plain = [replace(c, computed=False, reads=()) if c.name in later else c for c in target_table.columns]
-        return replace(target_table, columns=tuple(plain)), fill(
+        plain = [replace(c, computed=False, reads=()) if c.name in later else c for c in loaded.columns]
+        return replace(loaded, columns=tuple(plain)), fill(
             columns, self.target.columns, required(columns, self.target)
         )
 
     def later(self, target_table: TargetTable) -> frozenset[str]:
         """Returns the columns that the table has got since the load whose rules these are."""
-        if self.filled is None or self.target.rollup is not None:
+        if self.rules is None or self.every_column or self.target.rollup is not None:
             return frozenset()
-        return frozenset(column.name for column in target_table.columns if column.taken) - self.filled
+        taken = frozenset(column.name for column in target_table.columns if column.taken)
+        return taken - frozenset(self.rules.filled)
+
+    def kept(self, target_table: TargetTable) -> TableRules:
+        """Returns the rules of a load into the table that `inspect` gives."""
+        needed = required(target_table.columns, self.target)
+        rules = TableRules.of(self.target, target_table, self.later(target_table), needed)
+        if self.rules is None or self.target.rollup is not None:
+            return rules
+        return rules.again(self.rules) if self.definitions else rules
 
     def staging(
         self,

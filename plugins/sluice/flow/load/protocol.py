@@ -29,11 +29,13 @@ from sluice.state.view_stamps import view_stamps
 
 @dataclass(frozen=True)
 class LoadRun:
-    """One attempt at loading `works` into one target; every method is a step, in the order of `execute`."""
+    """One attempt at loading `works` into one target; every method is a step, in the order of `execute`.
+    `target_table` is as it was by the rules of the load, and `present` as it is."""
 
     pipeline: Pipeline
     target: Target
     target_table: TargetTable
+    present: TargetTable
     works: Sequence[LoadWork]
     staging: Staging
     writer: Writer
@@ -142,7 +144,7 @@ class LoadRun:
 
     def _expect_unchanged(self) -> None:
         """Raises TargetChanged: rows of a view that was created meanwhile have not been computed."""
-        if read_table(self.writer.client, self.target.database, self.target.name) != self.target_table:
+        if read_table(self.writer.client, self.target.database, self.target.name) != self.present:
             raise TargetChanged(
                 f"table {self.target.table}: it or its materialized views were changed while it was loaded: "
                 "load it again"

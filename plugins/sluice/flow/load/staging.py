@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.errors import ACCESS_DENIED, ServerError
@@ -13,6 +13,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Conservation
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
+from sluice.flow.load.kept_rows import KeptRows
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.damaged import damaged, reland
 from sluice.flow.load.source.pull_or_push import Reading
@@ -57,6 +58,23 @@ class Staging:
     def _misfits(self) -> Sql:
         return self.writer.attempt.misfits
 
+    @property
+    def _routed(self) -> Sql:
+        return routed(self.pipeline, self.target, self.works)
+
+    @property
+    def _kept(self) -> KeptRows | None:
+        kept = self.works[0].kept
+        return KeptRows(self.target_table, self.writer, kept.identity) if kept is not None else None
+
+    def _wanted(self, routed: Sql) -> Sql:
+        """Returns the condition on the lake's rows, for those that are to be made."""
+        condition = self.sieve.wanted(routed)
+        return condition if self._kept is None else Sql(f"({condition}) AND {self._kept.others}")
+
+    def _sources(self, columns: Sequence[str]) -> Iterator[Sql]:
+        return self.reading.sources(self.pipeline, files_of(self.works), columns, self.writer)
+
     def stage(self) -> None:
         """Fills the staging table, and by it those of the views. The error of a CONSTRAINT or a view names
         the table or view that would have refused the rows."""
@@ -94,8 +112,7 @@ class Staging:
             return False
         suspects = DefaultSuspects(self.target_table, self.filling, self.writer)
         try:
-            sources = self.reading.sources(self.pipeline, files_of(self.works), tuple(LAKE), self.writer)
-            suspects.add(sources, self.sieve.wanted(routed(self.pipeline, self.target)))
+            suspects.add(self._sources(tuple(LAKE)), self._wanted(self._routed))
             failing = suspects.find()
             for failing_row in failing:
                 suspects.reject(failing_row, self._misfits, self.target.table)
@@ -123,29 +140,34 @@ class Staging:
         self.sieve.create()
         if self.sieve.by_record:
             self._count_records()
+        if self._kept is not None:
+            for source in self._sources(("_type", "_cluster", *self._kept.identity)):
+                self._kept.stage(source, self._routed)
         self._insert_rows(failing)
 
     def _count_records(self) -> None:
         """Counts all of the target's rows in the lake's files, without reading payloads."""
         filtered = overflowing(self.works)
         columns = ("_cluster", "_partition", *(("_type",) if filtered else ()))
-        for source in self.reading.sources(self.pipeline, files_of(self.works), columns, self.writer):
+        for source in self._sources(columns):
             sql = render(
                 "load/count_records",
                 counted=self.sieve.counts,
                 own=self.sieve.placement.own_record,
                 source=source,
-                routed=routed(self.pipeline, self.target) if filtered else Sql("1"),
+                routed=self._routed if filtered else Sql("1"),
             )
             self.writer.run("stage", sql)
 
     def _insert_rows(self, failing: Sequence[Failing]) -> None:
         filtered = overflowing(self.works)
         columns = needed(self.filling, filtered, self.sieve.by_record)
-        condition = self.sieve.wanted(routed(self.pipeline, self.target) if filtered else Sql("1"))
+        condition = self._wanted(self._routed if filtered else Sql("1"))
         if failing:
-            columns, condition = tuple(LAKE), Sql(f"({condition}) AND {other_records(failing)}")
-        for source in self.reading.sources(self.pipeline, files_of(self.works), columns, self.writer):
+            condition = Sql(f"({condition}) AND {other_records(failing)}")
+        if failing or self._kept is not None:
+            columns = tuple(LAKE)
+        for source in self._sources(columns):
             sql = render(
                 "load/stage_rows",
                 staging=self.sieve.entry,
@@ -209,7 +231,7 @@ class Staging:
 
     def _insert_misfits(self, works: Sequence[LoadWork]) -> None:
         columns = self.filling.lake_columns
-        condition = self.sieve.wanted(routed(self.pipeline, self.target))
+        condition = self._wanted(self._routed)
         for source in self.reading.sources(self.pipeline, files_of(works), columns, self.writer):
             sql = render(
                 "load/stage_misfits",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import FilesForgotten
 from sluice.field_path import first_keys, path_of
 from sluice.manifest import LandedFile, Manifest
-from sluice.plan.modes import CHANGES_RULES, LOADS_AGAIN, Mode
+from sluice.plan.modes import CHANGES_RULES, KEEPS_RULES, LOADS_AGAIN, Mode
 from sluice.slices import Unit
 from sluice.state.additions import Addition, since
 from sluice.state.later_columns import added_after, maybe_lost
@@ -22,6 +22,14 @@ MAX_UNITS = 10_000
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The rows of a commit that stay as they are, by the columns that tell their records apart."""
+
+    identity: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
 class LoadWork:
     """One unit to load: the files of its manifest that have rows for the target, and how many such rows.
 
@@ -30,9 +38,11 @@ class LoadWork:
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
     `held`: the commit that is loaded again so that all of its rows have to stay: a refill only fills columns,
     and a retry only brings rows in.
-    `rules`: the digest of the rules to load by (state/rules.py); empty: those of the pipeline file.
-    `source`: of a rollup whose source's rows are staged out of the lake first, how. `frozen`: nothing is
-    loaded, and the rollup's rows, `landed` of them, stay as they are.
+    `rules`: the digest of the rules to load by (state/rules.py); empty: those of the pipeline file. `routes`:
+    the types that go to the table by those, where the pipeline file says otherwise by now. `kept`: the rows
+    of the commit stay as far as the lake has their records, and only the rest is made. `source`: of a rollup
+    whose source's rows are staged out of the lake first, how. `frozen`: nothing is loaded, and the rollup's
+    rows, `landed` of them, stay as they are.
     """
 
     unit: Unit
@@ -47,6 +57,8 @@ class LoadWork:
     counted: bool = False
     held: LedgerRow | None = None
     rules: str = ""
+    routes: tuple[str, ...] | None = None
+    kept: Kept | None = None
     source: LoadWork | None = None
     frozen: bool = False
 
@@ -64,21 +76,31 @@ class LoadWork:
 
 
 def work_for(
-    pipeline: Pipeline, target: Target, unit: Unit, manifest: Manifest, replaces: bool, sharding: str = ""
+    pipeline: Pipeline,
+    target: Target,
+    unit: Unit,
+    manifest: Manifest,
+    replaces: bool,
+    sharding: str = "",
+    routes: Collection[str] | None = None,
 ) -> LoadWork:
+    """Returns what loading a unit takes; `routes` are the types that go to the table, None: those that the
+    pipeline file says."""
     if target.counted:
         traffic = manifest.traffic_for(target.table)
         counts = traffic.files if traffic else ()
         return LoadWork(unit, manifest.id, (), counts, sum(f.rows for f in counts), replaces, sharding)
     rows = manifest.rows_by_type()
-    types = pipeline.routed(target, rows)
+    now = pipeline.routed(target, rows)
+    types = now if routes is None else tuple(sorted(rows.keys() & set(routes)))
     routed = set(types)
     files = tuple(file for file in manifest.files if routed & set(file.types()))
     landed, long = sum(rows[name] for name in types), manifest.long_numbers
     fields_by_type = {one.type: one for one in manifest.fields} if target.evolves else {}
     fields = tuple(fields_by_type[name] for name in types if name in fields_by_type)
     counted = len(fields) == len(types) and all(one.exact for one in fields)
-    return LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long, fields, counted)
+    work = LoadWork(unit, manifest.id, types, files, landed, replaces, sharding, long, fields, counted)
+    return work if types == now else replace(work, routes=types)
 
 
 def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:
@@ -106,15 +128,21 @@ def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode) -> str:
     """
     if newest is None or mode in CHANGES_RULES:
         return ""
-    return newest.rules if newest.manifest in (manifest.id, *manifest.amends) else ""
+    return newest.rules if continues(newest, manifest) else ""
 
 
-def by_rules(works: Iterable[LoadWork]) -> dict[str, list[LoadWork]]:
+def continues(row: LedgerRow, manifest: Manifest) -> bool:
+    """Returns whether the row's load was of this manifest, or of one that it amends."""
+    return row.manifest in (manifest.id, *manifest.amends)
+
+
+def by_rules(works: Iterable[LoadWork]) -> list[list[LoadWork]]:
     """Groups works by the rules to load by."""
-    groups: dict[str, list[LoadWork]] = {}
+    groups: dict[tuple[object, ...], list[LoadWork]] = {}
     for work in works:
-        groups.setdefault(work.rules, []).append(work)
-    return groups
+        identity = work.kept.identity if work.kept is not None else ()
+        groups.setdefault((work.rules, work.routes, identity), []).append(work)
+    return list(groups.values())
 
 
 def choose(
@@ -128,11 +156,13 @@ def choose(
     additions: Sequence[Addition] = (),
     shard: str = "",
     revoked: Mapping[Unit, LedgerRow] | None = None,
+    elsewhere: Mapping[Unit, Collection[LedgerRow]] | None = None,
 ) -> tuple[list[LoadWork], list[LedgerRow]]:
     """Returns what is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
 
     `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
-    `revoked` are units that a load has revoked and not committed again.
+    `revoked` are units that a load has revoked and not committed again. `elsewhere` are
+    a unit's newest rows of other tables: what changes no rules leaves their types there.
     Units whose files the lake has forgotten stay as they are. Raises FilesForgotten where a `reload` or a
     `repair` asks for one.
     """
@@ -140,7 +170,11 @@ def choose(
     columns_since = since(additions)
     for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
         row = ledger.get(unit)
-        work = work_for(pipeline, target, unit, manifest, row is not None, sharding)
+        newest = row or (revoked or {}).get(unit)
+        routes = None
+        if mode in KEEPS_RULES and not target.counted:
+            routes = _routes(pipeline, target, manifest, newest, (elsewhere or {}).get(unit, ()))
+        work = work_for(pipeline, target, unit, manifest, row is not None, sharding, routes)
         columns = added_after(columns_since, target.table, row, shard) if row and mode == "refill" else ()
         again = bool(columns) and bool(maybe_lost(target, manifest, work.types, columns))
         current = done(work, row, mode, token)
@@ -152,9 +186,31 @@ def choose(
         if row is not None and current and not again:
             skipped.append(row)
         else:
-            rules = rules_for(manifest, row or (revoked or {}).get(unit), mode)
-            todo.append(replace(work, rules=rules, held=row if current or mode == "retry" else None))
+            rules, held = rules_for(manifest, newest, mode), row if current or mode == "retry" else None
+            kept = _kept(manifest, row) if mode in ("amend", "retry") and not target.counted else None
+            todo.append(replace(work, rules=rules, held=held, kept=kept))
     return todo, skipped
+
+
+def _routes(
+    pipeline: Pipeline,
+    target: Target,
+    manifest: Manifest,
+    newest: LedgerRow | None,
+    elsewhere: Collection[LedgerRow],
+) -> set[str]:
+    """Returns the types that go to the table by the unit's own routes: what has gone there stays, and what no
+    table has goes where the pipeline file says."""
+    own = set(newest.types) if newest is not None and continues(newest, manifest) else set()
+    others = {name for row in elsewhere if continues(row, manifest) for name in row.types}
+    return own | (set(pipeline.routed(target, manifest.rows_by_type())) - others)
+
+
+def _kept(manifest: Manifest, row: LedgerRow | None) -> Kept | None:
+    if row is None or not continues(row, manifest):
+        return None
+    elements = ("_row",) if manifest.rows is not None else ()
+    return Kept(("_topic", "_partition", "_offset", *elements), row.rows)
 
 
 def cut(

@@ -15,6 +15,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import hours
 
+TABLES = ("db.t0",)
 FIRST, SECOND = (Unit(piece, "dc1") for piece in hours(2))
 
 
@@ -36,13 +37,15 @@ def status(unit: Unit, state: UnitState, generation: int, *commits: str) -> Unit
         (status(FIRST, UnitState.STALE, 1, "1-a"), False),  # another routing: the rows are its files'
         (status(FIRST, UnitState.STALE, 1, "1-a", "1-a@7#5e1ec7"), False),  # a rollup of another SELECT
         (status(FIRST, UnitState.STALE, 1, "1-b@7#5e1ec7"), True),
+        (status(FIRST, UnitState.STALE, 2, "2-a"), False),  # the same after the load of an erasure
+        (status(FIRST, UnitState.STALE, 2, "2-a", "1-a@7#5 frozen for 2-a@8#5"), False),
         (status(FIRST, UnitState.LANDED, 2), True),  # its commit may be revoked, and its rows be there
         (status(FIRST, UnitState.LANDED, 1), False),
         (status(FIRST, UnitState.NOT_OVER, 2, "1-a"), False),
     ],
 )
 def test_what_tables_may_have_of_the_files_before_is_loaded(found: UnitStatus, loaded: bool):
-    due = due_units([found], [], [FIRST])
+    due = due_units([found], [], [FIRST], TABLES)
     assert (due.rewrite, due.load) == ((), (found,) if loaded else ())
 
 
@@ -51,12 +54,12 @@ def test_of_shards_each_ones_commit_counts(held: tuple[str, str], loaded: bool):
     found = status(FIRST, UnitState.STALE, 1, "")
     shares = tuple((f"s{n}", LedgerRow(FIRST, one, (), 1, 1, 0, "", 1)) for n, one in enumerate(held))
     rows = {"db.t0": replace(found.tables["db.t0"], shares=(*shares, ("s2", None)))}
-    assert bool(due_units([replace(found, tables=rows)], [], [FIRST]).load) is loaded
+    assert bool(due_units([replace(found, tables=rows)], [], [FIRST], TABLES).load) is loaded
 
 
 def test_what_holds_the_person_is_rewritten_whatever_tables_have():
     found = [status(SECOND, UnitState.COMPLETE, 2, "2-a"), status(FIRST, UnitState.STALE, 2, "1-a")]
-    due = due_units(found, [FIRST, SECOND], [FIRST, SECOND])
+    due = due_units(found, [FIRST, SECOND], [FIRST, SECOND], TABLES)
     assert ([one.unit for one in due.rewrite], due.load) == ([FIRST, SECOND], ())
 
 
@@ -64,7 +67,7 @@ def test_what_the_lake_has_forgotten_is_not_loaded():
     found = status(FIRST, UnitState.LANDED, 2)
     assert found.manifest is not None
     without = replace(found.manifest, forgotten=Forgotten(lake="2026-03-01T00:00:00Z", removed=True))
-    assert due_units([replace(found, manifest=without)], [], [FIRST]).load == ()
+    assert due_units([replace(found, manifest=without)], [], [FIRST], TABLES).load == ()
 
 
 def test_what_no_run_makes_again_is_refused():
@@ -72,9 +75,9 @@ def test_what_no_run_makes_again_is_refused():
     with pytest.raises(
         BeforeStart, match="1 units have to be rewritten or loaded, the first 2026-01-01T00Z/dc1"
     ):
-        due_units(found, [FIRST, SECOND], [SECOND])
-    assert due_units(found, [SECOND], [SECOND]).rewrite
+        due_units(found, [FIRST, SECOND], [SECOND], TABLES)
+    assert due_units(found, [SECOND], [SECOND], TABLES).rewrite
     with pytest.raises(BeforeStart):
-        due_units([status(FIRST, UnitState.STALE, 2, "1-a")], [], [SECOND])
+        due_units([status(FIRST, UnitState.STALE, 2, "1-a")], [], [SECOND], TABLES)
     # A table that the file names since has nothing of them.
-    assert due_units([status(FIRST, UnitState.LANDED, 2, "2-a")], [], [SECOND]).load == ()
+    assert due_units([status(FIRST, UnitState.LANDED, 2, "2-a")], [], [SECOND], TABLES).load == ()

@@ -89,8 +89,29 @@ def test_a_units_work_is_the_routed_files_and_their_rows():
     assert (clicks.types, clicks.landed, [f.type for f in clicks.files]) == (("click",), 4, ["click", None])
     assert (other.types, other.landed, [f.type for f in other.files]) == (("odd", "view"), 6, ["view", None])
     assert overflowing([clicks])
-    assert routed(chosen, chosen.targets[0]) == "_type IN ('click')"
-    assert routed(chosen, chosen.targets[1]) == "_type NOT IN ('click')"
+    assert routed(chosen, chosen.targets[0], [clicks]) == "_type IN ('click')"
+    assert routed(chosen, chosen.targets[1], [other]) == "_type NOT IN ('click')"
+
+
+@pytest.mark.parametrize(
+    ("mode", "elsewhere", "types"),
+    [
+        ("fill", ["view"], ("odd", "view")),
+        ("repair", ["view"], ("click", "odd")),
+        ("amend", ["view"], ("click", "odd")),
+        ("retry", [], ("click", "odd", "view")),
+        ("reload", ["view"], ("odd", "view")),
+    ],
+)
+def test_what_changes_no_rules_leaves_types_in_the_tables_that_have_them(mode, elsewhere, types):
+    """`other` has clicks by the routes of its load; the pipeline file sends them to `clicks` by now."""
+    chosen = pipeline(click="clicks", rest="other")
+    held, found = row(types=("click", "gone")), {unit(): [row(types=tuple(elsewhere))]}
+    [work], _ = choose(chosen, chosen.targets[1], {unit(): LANDED}, {unit(): held}, mode, "", elsewhere=found)
+    assert (work.types, work.landed) == (types, sum(LANDED.rows_by_type()[name] for name in types))
+    condition = {"fill": "_type NOT IN ('click')", "reload": "_type NOT IN ('click')"}
+    own = f"_type IN ({', '.join(map(repr, types))})"
+    assert routed(chosen, chosen.targets[1], [work]) == condition.get(mode, own)
 
 
 def test_units_without_rows_are_work_too():

@@ -8,7 +8,7 @@ them, the unit is frozen: its rows stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sluice.config.rollups import Rollup
@@ -65,7 +65,8 @@ class RollupChoice:
 
 @dataclass(frozen=True)
 class RollupFacts:
-    """What a choice goes by: what the ledger holds of the source and of the rollup."""
+    """What a choice goes by: what the ledger holds of the source and of the rollup. `own`: the rollup as it
+    was for units that keep its SELECT, each with the digest of its rules."""
 
     rollup: Rollup
     source: LedgerRows
@@ -73,6 +74,7 @@ class RollupFacts:
     mode: Mode
     token: str
     sharding: str = ""
+    own: Mapping[Unit, tuple[str, Rollup]] = field(default_factory=dict)
 
     def due(self, units: Iterable[Unit]) -> list[Unit]:
         """Returns those whose rows are of another commit, in their order. A unit that the source does not
@@ -100,11 +102,13 @@ class RollupFacts:
         return self.mode not in LOADS_AGAIN or (self.token != "" and row.token == self.token)
 
     def _commit(self, unit: Unit) -> str:
-        return commit_of(self.rollup, self.source[unit])
+        _, rollup = self.own.get(unit, ("", self.rollup))
+        return commit_of(rollup, self.source[unit])
 
     def _work(self, unit: Unit) -> LoadWork:
         landed, replaces = self.source[unit].rows, unit in self.ledger
-        return LoadWork(unit, self._commit(unit), (), (), landed, replaces, self.sharding)
+        rules, _ = self.own.get(unit, ("", self.rollup))
+        return LoadWork(unit, self._commit(unit), (), (), landed, replaces, self.sharding, rules=rules)
 
     def _frozen(self, unit: Unit) -> LoadWork:
         """Its rows are those that the ledger has. Of a load that was stopped it has none."""

@@ -15,18 +15,15 @@ from sluice.clients.clickhouse.sql import render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.load.casts.columns import Filling, fill
+from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.rollups.decide import LedgerRows, SourceUnit
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.load.writer import Writer
 from sluice.manifest import Manifest
 from sluice.slices import Unit
-from sluice.state.additions import read_additions, since
-from sluice.state.later_columns import added_after
-from sluice.state.ledger import unit_of
+from sluice.state.ledger import LedgerRow, unit_of
 from sluice.state.manifests import read_manifests
 
 _KEEPING = "MergeTree ORDER BY tuple()"
@@ -51,6 +48,9 @@ class SourcePlace(Protocol):
 
     def by_rules(self, digest: str) -> Self:
         """Returns the place with its columns filled by the rules of an earlier load."""
+
+    def inspect(self) -> tuple[TargetTable, Filling]:
+        """Returns the table as it was by these rules, and how its columns are filled."""
 
     def staging(
         self,
@@ -89,7 +89,7 @@ class RollupSource:
         steady = source_table is not None and keeps_values(self.place.client, source_table)
         short = [unit for unit in due if not steady or counted.get(unit, 0) != ledger[unit].rows]
         manifests = read_manifests(self.place.lake, short)
-        works = {unit: self._work(unit, manifests.get(unit)) for unit in short}
+        works = {unit: self._work(ledger[unit], manifests.get(unit)) for unit in short}
         return {unit: SourceUnit(ledger[unit], counted.get(unit, 0), steady, works.get(unit)) for unit in due}
 
     def counted(self, units: Collection[Unit]) -> dict[Unit, int]:
@@ -104,45 +104,36 @@ class RollupSource:
         )
         return {unit_of(self.place.pipeline, start, cluster): count for start, cluster, count in rows}
 
-    def _work(self, unit: Unit, manifest: Manifest | None) -> LoadWork | None:
+    def _work(self, row: LedgerRow, manifest: Manifest | None) -> LoadWork | None:
+        """Returns how the rows of the commit are made again, by its own routes."""
         if manifest is None:  # it has to land again first: no commit is of this
-            return LoadWork(unit, "", (), (), 0, replaces=False)
+            return LoadWork(row.unit, "", (), (), 0, replaces=False)
         if manifest.forgotten_on:
             return None
-        return work_for(
-            self.place.pipeline, self.place.target, unit, manifest, True, self.place.placement.stamp
-        )
+        place, routes = self.place, row.types if row.manifest == manifest.id else None
+        stamp = place.placement.stamp
+        return work_for(place.pipeline, place.target, row.unit, manifest, True, stamp, routes)
 
     def stagings(self, works: Sequence[LoadWork], writer: Writer) -> Iterator[Staging]:
         """Yields what stages `works` of the source in tables of the rollup's attempt, which `writer` fills:
         by the rules of each unit's commit, and columns that were added after it stay as empty as they are
         there."""
-        for number, ((rules, without), group) in enumerate(self._as_loaded(works).items()):
+        for number, (rules, group) in enumerate(self._as_loaded(works).items()):
             place = self.place.by_rules(rules)
-            target_table, filling = inspect_target(place.client, place.pipeline, place.target)
-            if without:
-                columns = [column for column in target_table.columns if column.name not in without]
-                paths = {name: at for name, at in place.target.columns.items() if name not in without}
-                filling = fill(columns, paths)
+            target_table, filling = place.inspect()
             attempt = replace(writer.attempt, part=f"_source{number}")
             units = frozenset(work.unit for work in group)
             own_writer = replace(writer, attempt=attempt, units=units, statements=0, blocks=0)
             sieve = ShardFilter(place.placement, target_table, own_writer)
             yield place.staging(keeping_values(place.client, target_table), filling, group, own_writer, sieve)
 
-    def _as_loaded(self, works: Sequence[LoadWork]) -> dict[tuple[str, frozenset[str]], list[LoadWork]]:
-        """Groups works by the rules of their commits, and the columns that were added after these."""
-        if not works:
-            return {}
-        columns, ledger = since(read_additions(self.place.lake)), self.ledger()
-        groups: dict[tuple[str, frozenset[str]], list[LoadWork]] = defaultdict(list)
+    def _as_loaded(self, works: Sequence[LoadWork]) -> dict[str, list[LoadWork]]:
+        """Groups works by the rules of their commits."""
+        ledger = self.ledger() if works else {}
+        groups: dict[str, list[LoadWork]] = defaultdict(list)
         for work in works:
-            row = ledger.get(work.unit)
-            if row is None:  # it is being loaded: that is seen once all is staged
-                groups["", frozenset()].append(work)
-            else:
-                later = added_after(columns, self.place.target.table, row, self.place.placement.shard)
-                groups[row.rules, later].append(work)
+            row = ledger.get(work.unit)  # None: it is being loaded, which is seen once all is staged
+            groups[row.rules if row is not None else ""].append(work)
         return groups
 
 

@@ -42,10 +42,14 @@ def overflowing(works: Iterable[LoadWork]) -> bool:
     return any(file.type is None for work in works for file in work.files)
 
 
-def routed(pipeline: Pipeline, target: Target) -> Sql:
-    """Returns the condition on `_type` that says what `Pipeline.routed` says."""
+def routed(pipeline: Pipeline, target: Target, works: Sequence[LoadWork]) -> Sql:
+    """Returns the condition on `_type` that says what `Pipeline.routed` says, or what the routes of `works`
+    say, which are the same."""
+    routes = works[0].routes
     if target.counted:
         return Sql("1")
+    if routes is not None:
+        return Sql(f"_type IN ({listed(map(literal, routes))})" if routes else "0")
     if not target.catch_all:
         return Sql(f"_type IN ({listed(map(literal, target.types))})")
     others = sorted(set(pipeline.types) - set(target.types))

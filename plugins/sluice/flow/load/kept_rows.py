@@ -1,0 +1,103 @@
+"""Leaves rows as they are when their unit is loaded again without a change of rules.
+
+An erasure takes records out of the lake, and a retry adds some. So the rows of all other records are staged
+as the table has them, whatever DEFAULTs like now() would give by now, and only the rest is made of the lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.inspect_tables import keeps_values
+from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.config.pipeline import Pipeline
+from sluice.flow.load.work import LoadWork
+from sluice.flow.load.writer import Writer
+from sluice.slices import Unit
+from sluice.state.ledger import unit_of
+
+MOST_ROWS = 5_000_000
+"""Of a unit: the server holds the identity of each in memory."""
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """The rows of one attempt that stay. `identity`: the columns that tell a unit's records, or their
+    elements, apart, in the table as in the lake."""
+
+    target_table: TargetTable
+    writer: Writer
+    identity: tuple[str, ...]
+
+    def stage(self, source: Sql, routed: Sql) -> None:
+        """Stages the rows that the table has of records in `source`."""
+        columns = listed(identifier(column.name) for column in self.target_table.columns if column.stored)
+        consistent = ", select_sequential_consistency = 1" if self.target_table.replicated else ""
+        sql = render(
+            "load/keep_rows",
+            staging=self.writer.attempt.staging,
+            columns=columns,
+            consistent=Sql(consistent),
+            target=table(self.target_table.table),
+            fence=self.writer.attempt.fence,
+            id=id_of(self.identity),
+            source=source,
+            routed=routed,
+        )
+        self.writer.run("stage", sql)
+
+    @property
+    def others(self) -> Sql:
+        """The condition on the lake's rows that none is staged of their records."""
+        return render("load/other_rows", id=id_of(self.identity), staging=self.writer.attempt.staging)
+
+
+def with_kept(
+    client: Client, pipeline: Pipeline, target_table: TargetTable, works: Sequence[LoadWork]
+) -> list[LoadWork]:
+    """Returns the works, and keeps no rows of those that the table does not have one row of for each record
+    of their commit, or has no way to tell. Raises what the client raises."""
+    asked = [work for work in works if work.kept is not None and work.kept.rows <= MOST_ROWS]
+    stored = {column.name for column in target_table.columns if column.stored}
+    identities = {work.kept.identity for work in asked if work.kept is not None}
+    identities = {identity for identity in identities if stored.issuperset(identity)}
+    if not identities or not keeps_values(client, target_table):
+        return [replace(work, kept=None) for work in works]
+    counts = {
+        identity: _counts(client, pipeline, target_table, identity, [w.unit for w in asked])
+        for identity in identities
+    }
+    return [
+        work
+        if (kept := work.kept) is not None
+        and counts.get(kept.identity, {}).get(work.unit) == (kept.rows, kept.rows)
+        else replace(work, kept=None)
+        for work in works
+    ]
+
+
+def _counts(
+    client: Client,
+    pipeline: Pipeline,
+    target_table: TargetTable,
+    identity: Sequence[str],
+    units: Iterable[Unit],
+) -> dict[Unit, tuple[int, int]]:
+    """Returns rows and records of each unit."""
+    starts = [int(unit.slice.start.timestamp()) for unit in units]
+    rows = client.rows(
+        render("load/count_kept", target=table(target_table.table), id=id_of(identity)),
+        {"first": min(starts), "last": max(starts)},
+        READ_QUORUM if target_table.replicated else {},
+    )
+    return {unit_of(pipeline, start, cluster): (count, records) for start, cluster, count, records in rows}
+
+
+def id_of(identity: Sequence[str]) -> Sql:
+    """Returns the tuple that stands for a record, of the same types in table and lake."""
+    numbers = [f"toInt64({name})" for name in identity if name != "_topic"]
+    return Sql(f"({listed(['toUnixTimestamp(_slice)', 'toString(_cluster)', 'toString(_topic)', *numbers])})")
