@@ -37,7 +37,7 @@ from sluice.plan.waiting import missing_lines
 from sluice.plan.waiting import waiting as waiting_of
 from sluice.state.ledger import LedgerRow
 from sluice.state.missing_values import said
-from sluice.state.rejected_total import rejected_by_reason, rejected_words
+from sluice.state.rejected_total import rejected_by_reason, rejected_words, unknown_words, unlanded
 from sluice.state.row_balance import balance_of, without_table
 from sluice.state.status import UnitStatus
 
@@ -152,6 +152,8 @@ def shown(
         yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits{_defaults(target, held)}")
     if rejected := rejected_words(spec, statuses):
         yield text_of(rejected, style="yellow")
+    if unknown := unknown_words(spec, (s.unit for s in statuses), unlanded(statuses)):
+        yield text_of(unknown)
     for table in departed:
         yield text_of(f"{table}: {table.remedy}")
     if (balance := balance_of(spec, statuses)).landed:
@@ -171,6 +173,7 @@ def _answer(
     rejected = rejected_by_reason(statuses)
     units = [as_json(spec, s) for s in statuses]
     answer = {"pipeline": spec.name, **lag.as_json(behind), "rejected": rejected, "units": units}
+    answer["rejected_unknown"] = len({unit.slice for unit in unlanded(statuses)})
     answer["departed_tables"] = [asdict(table) for table in departed]
     if len(spec.clusters) > 1:
         left = waiting_of(spec, statuses)
@@ -195,11 +198,11 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "state": str(s.state),
         "records": s.manifest.read if s.manifest else None,
         "parsed": s.manifest.parsed if s.manifest else None,
-        "unparsed": dict(s.manifest.unparsed) if s.manifest else {},
-        "unparsed_forgotten": s.manifest.forgotten_by_reason() if s.manifest else {},
+        "unparsed": dict(s.manifest.unparsed) if s.manifest else None,
+        "unparsed_forgotten": s.manifest.forgotten_by_reason() if s.manifest else None,
         **(_arrays(s.manifest) if s.manifest and s.manifest.rows is not None else {}),
         **(_erased(s.manifest) if s.manifest and s.manifest.erasures else {}),
-        "late": s.manifest.late if s.manifest else 0,
+        "late": s.manifest.late if s.manifest else None,
         "rows_by_type": s.manifest.rows_by_type() if s.manifest else {},
         "rows_by_hour_and_type": _by_hour(s),
         "rows_without_a_table": without_table(spec, s.manifest) if s.manifest else {},

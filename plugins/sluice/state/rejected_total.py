@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sluice.config.pipeline import Pipeline
+from sluice.slices import Unit
 from sluice.state.status import UnitStatus
 
 
@@ -32,3 +33,18 @@ def rejected_words(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> str:
     said = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
     every = "" if any(manifest.landed for manifest in landed) else ": none became a row"
     return f"rejected: {' and '.join(totals)} ({said}){every}; `{pipeline.command('rejected')}` shows them"
+
+
+def unlanded(statuses: Iterable[UnitStatus]) -> list[Unit]:
+    """Returns the units of which it is unknown what a landing rejects."""
+    return [status.unit for status in statuses if status.manifest is None]
+
+
+def unknown_words(pipeline: Pipeline, units: Iterable[Unit], missing: Collection[Unit]) -> str:
+    """Returns a line on how many slices of `units` have not landed; empty where all have."""
+    if not missing:
+        return ""
+    count, total = (len({unit.slice for unit in some}) for some in (missing, units))
+    have = "has not" if count == 1 else "have not"
+    landed = "landed from every cluster" if len(pipeline.clusters) > 1 else "landed"
+    return f"rejected: unknown of {count:,} of {total:,} slices, which {have} {landed}"

@@ -231,3 +231,15 @@ def test_help_says_what_is_shown_without_a_range(capsys, monkeypatch):
         lines = capsys.readouterr().out.splitlines()
         line = next(line for line in lines if "--from" in line and "Default" in line)
         assert f"Default: {default}" in line
+
+
+def test_what_an_hour_rejects_that_has_not_landed_is_unknown():
+    spec = pipeline(tables={"click": "e.clicks"})
+    landed, absent = status(0, UnitState.COMPLETE, tables=["e.clicks"]), status(1, UnitState.MISSING)
+    said = "rejected: unknown of 1 of 2 slices, which has not landed"
+    assert said in text_of(*command.shown(spec, [landed, absent], "p", NOTHING))
+    assert "rejected:" not in text_of(*command.shown(spec, [landed], "p", NOTHING))
+    told = command.as_json(spec, absent)
+    assert [told[key] for key in ("records", "unparsed", "unparsed_forgotten", "late")] == [None] * 4
+    told = command.as_json(spec, landed)
+    assert [told[key] for key in ("unparsed", "unparsed_forgotten", "late")] == [{}, {}, 0]
