@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pendulum
@@ -15,8 +15,8 @@ from sluice.cli.output import table_of, text_of
 from sluice.config.pipeline import Pipeline
 from sluice.plan.backlog import Backlog
 from sluice.slices import floor
+from sluice.state.gone_tables import GoneTable, without_tables
 from sluice.state.status import UnitStatus, complete_slices
-from sluice.state.unit_state import UnitState
 
 if TYPE_CHECKING:
     from sluice.plan.lag import Lag, PartitionLag, TopicsNow
@@ -44,7 +44,7 @@ class Behind:
     newest: list[UnitStatus]
     older: Backlog
     waiting: Lag | None = None
-    gone: Mapping[str, str] = field(default_factory=dict)
+    gone: tuple[GoneTable, ...] = ()
     outside: str = ""
 
     @property
@@ -57,6 +57,7 @@ class Behind:
 def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = False) -> Behind:
     """Reads how far the pipeline is behind. `statuses` are those of some of its hours."""
     from sluice.clients.lake.open import open_lake
+    from sluice.flow.load.missing_targets import gone_tables
     from sluice.state.boundaries.log import BoundaryLog
     from sluice.state.boundaries.outside import outside_at_most
 
@@ -64,21 +65,15 @@ def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = Fal
     boundaries = BoundaryLog(open_lake(spec)).read()
     waiting, topics = _waiting(spec, newest, older, boundaries) if with_lag else (None, {})
     words = _outside(spec, boundaries, topics) if with_lag else outside_at_most(spec, boundaries)
-    return Behind(newest, older, waiting, _gone(spec, statuses), words)
-
-
-def _gone(spec: Pipeline, statuses: list[UnitStatus]) -> Mapping[str, str]:
-    """Returns a remedy for each table that is gone; asks only where a landed unit is not loaded."""
-    from sluice.flow.load.missing_targets import gone_targets
-
-    return gone_targets(spec) if any(status.state is UnitState.LANDED for status in statuses) else {}
+    gone = gone_tables(spec) if any(s.manifest for s in (*statuses, *newest)) else ()
+    return Behind(without_tables(newest, gone), older, waiting, gone, words)
 
 
 def lines(behind: Behind) -> Iterator[RenderableType]:
     if behind.waiting is not None:
         yield from _partitions(behind.waiting)
-    for table, remedy in behind.gone.items():
-        yield text_of(f"{table}: there is no such table; {remedy}", style="bold red")
+    for table in behind.gone:
+        yield text_of(str(table), style="bold red")
     if behind.outside:
         yield text_of(behind.outside, style="yellow")
     seconds = behind.seconds
@@ -93,7 +88,7 @@ def as_json(behind: Behind) -> dict[str, Any]:
     for unit, state in behind.older.states.items():
         older.setdefault(str(state), []).append(str(unit))
     waiting = {} if behind.waiting is None else {"waiting": asdict(behind.waiting)}
-    gone = {"missing_tables": dict(behind.gone)} if behind.gone else {}
+    gone = {"missing_tables": {one.table: one.remedy for one in behind.gone}} if behind.gone else {}
     outside = {"outside": behind.outside} if behind.outside else {}
     return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone, **outside}
 

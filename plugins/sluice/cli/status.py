@@ -35,6 +35,7 @@ from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 from sluice.plan.waiting import missing_lines
 from sluice.plan.waiting import waiting as waiting_of
+from sluice.state.gone_tables import without_tables
 from sluice.state.ledger import LedgerRow
 from sluice.state.missing_values import said
 from sluice.state.rejected_total import rejected_by_reason, rejected_words, unknown_words, unlanded
@@ -137,6 +138,7 @@ def shown(
     departed: Iterable[DepartedTable] = (),
 ) -> Iterator[RenderableType]:
     """Yields the hours, rows by type where they are few, rows by table, and the lag."""
+    statuses = without_tables(statuses, behind.gone)
     lines = status_lines.grouped(statuses)
     yield table_of(
         status_lines.title(title, statuses, lines), status_lines.COLUMNS, map(status_lines.line, lines)
@@ -170,6 +172,7 @@ def shown(
 def _answer(
     spec: Pipeline, statuses: list[UnitStatus], behind: Behind, departed: Iterable[DepartedTable]
 ) -> dict[str, Any]:
+    statuses = without_tables(statuses, behind.gone)
     rejected = rejected_by_reason(statuses)
     units = [as_json(spec, s) for s in statuses]
     answer = {"pipeline": spec.name, **lag.as_json(behind), "rejected": rejected, "units": units}
