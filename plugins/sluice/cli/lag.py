@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import NEWEST, known_range
 from sluice.cli.output import table_of, text_of
 from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.landed_without import landed_without
 from sluice.plan.backlog import Backlog
 from sluice.slices import floor
 from sluice.state.gone_tables import GoneTable, without_tables
@@ -71,7 +72,7 @@ def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = Fal
 
 def lines(behind: Behind) -> Iterator[RenderableType]:
     if behind.waiting is not None:
-        yield from _partitions(behind.waiting)
+        yield from _partitions(behind.waiting, behind.newest)
     for table in behind.gone:
         yield text_of(str(table), style="bold red")
     if behind.outside:
@@ -140,7 +141,7 @@ def _older(spec: Pipeline) -> Backlog:
     return seen_backlog(spec, open_lake(spec), until)
 
 
-def _partitions(waiting: Lag) -> Iterator[RenderableType]:
+def _partitions(waiting: Lag, newest: Iterable[UnitStatus]) -> Iterator[RenderableType]:
     """Yields what has not landed, by partition."""
     yield table_of("not landed yet", _COLUMNS, [_partition(p) for p in waiting.partitions])
     yield from (text_of(error, style="bold red") for error in waiting.errors)
@@ -150,6 +151,10 @@ def _partitions(waiting: Lag) -> Iterator[RenderableType]:
         f", {lacking:,} of them in hours that landed without the topic: reland brings them" if lacking else ""
     )
     yield text_of(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka{behind}{passed}")
+    waits = {f"{p.cluster}/{p.topic}" for p in waiting.partitions if p.records}
+    for topic in landed_without(newest):
+        if topic.offsets is None and topic.name in waits:
+            yield text_of(f"{topic.name}: unknown how many of them are in hours that landed without it")
 
 
 def _partition(p: PartitionLag) -> tuple[object, ...]:

@@ -32,6 +32,7 @@ from sluice.cli.output import console, print_json, show, table_of, text_of
 from sluice.cli.status_changes import show_changes
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
+from sluice.flow.verify.landed_without import landed_without
 from sluice.manifest import Manifest
 from sluice.plan.waiting import missing_lines
 from sluice.plan.waiting import waiting as waiting_of
@@ -163,8 +164,9 @@ def shown(
     from sluice.clients.lake.open import open_lake
     from sluice.flow.rule_differences import rule_lines
 
+    lacking = (topic.line(spec) for topic in landed_without(statuses))
     differences = rule_lines(spec, open_lake(spec), statuses)
-    for line in (*missing_lines(spec, statuses), *status_lines.lacking(spec, statuses), *differences):
+    for line in (*missing_lines(spec, statuses), *lacking, *differences):
         yield text_of(line)
     yield from lag.lines(behind)
 

@@ -162,11 +162,12 @@ def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys)
         in said
     )
     left = "table e.old has 1,200 rows and 3 misfits of this pipeline and is no longer in the file"
-    brings = (
-        f"sluice run p --from {TEN:%Y-%m-%dT%H:%MZ} --to {TEN.add(hours=1):%Y-%m-%dT%H:%MZ} --mode reland"
-    )
+    hour = f"--from {TEN:%Y-%m-%dT%H:%MZ} --to {TEN.add(hours=1):%Y-%m-%dT%H:%MZ}"
+    brings = f"sluice run p --config {config[-1]} {hour} --mode reland"
     assert f"{left}: name it under `tables` again, or drop it" in said
     assert "1 slice lacks topic dc1/wins (1,200 offsets)" in said and f"`{brings}` brings it" in said
+    plan = brings.replace("run", "plan").removesuffix(" --mode reland")
+    assert f"lacks topic dc1/views (unknown offsets), from 2026-11-20T10Z to 2026-11-20T10Z: `{plan}`" in said
     commands(args=["status", *config, "--json"], standalone_mode=False)
     answer = json.loads(capsys.readouterr().out)
     assert answer["departed_tables"] == [{"name": "e.old", "units": 2, "rows": 1200, "misfits": 3}]
