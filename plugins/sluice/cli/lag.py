@@ -39,14 +39,15 @@ _COLUMNS = (
 @dataclass(frozen=True)
 class Behind:
     """How far a pipeline is behind: its newest hours, what is not complete of older ones, with `--lag` what
-    Kafka holds that has not landed, of tables that are gone what to do, and what lies outside of every
-    slice."""
+    Kafka holds that has not landed, of tables that are gone what to do, what lies outside of every slice, and
+    a line for each topic that was recreated."""
 
     newest: list[UnitStatus]
     older: Backlog
     waiting: Lag | None = None
     gone: tuple[GoneTable, ...] = ()
     outside: str = ""
+    recreated: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> int | None:
@@ -59,20 +60,24 @@ def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = Fal
     """Reads how far the pipeline is behind. `statuses` are those of some of its hours."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.load.missing_targets import gone_tables
+    from sluice.plan.recreated import recreated
     from sluice.state.boundaries.log import BoundaryLog
     from sluice.state.boundaries.outside import outside_at_most
 
     newest, older = _newest(spec, statuses), _older(spec)
     boundaries = BoundaryLog(open_lake(spec)).read()
     waiting, topics = _waiting(spec, newest, older, boundaries) if with_lag else (None, {})
+    anew = tuple(map(str, recreated(spec, boundaries, topics, pendulum.now("UTC"))))
     words = _outside(spec, boundaries, topics) if with_lag else outside_at_most(spec, boundaries)
     gone = gone_tables(spec) if any(s.manifest for s in (*statuses, *newest)) else ()
-    return Behind(without_tables(newest, gone), older, waiting, gone, words)
+    return Behind(without_tables(newest, gone), older, waiting, gone, words, anew)
 
 
 def lines(behind: Behind) -> Iterator[RenderableType]:
     if behind.waiting is not None:
         yield from _partitions(behind.waiting, behind.newest)
+    for line in behind.recreated:
+        yield text_of(line, style="bold red")
     for table in behind.gone:
         yield text_of(str(table), style="bold red")
     if behind.outside:
@@ -91,7 +96,8 @@ def as_json(behind: Behind) -> dict[str, Any]:
     waiting = {} if behind.waiting is None else {"waiting": asdict(behind.waiting)}
     gone = {"missing_tables": {one.table: one.remedy for one in behind.gone}} if behind.gone else {}
     outside = {"outside": behind.outside} if behind.outside else {}
-    return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone, **outside}
+    anew = {"recreated": list(behind.recreated)} if behind.recreated else {}
+    return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone, **outside, **anew}
 
 
 def _newest(spec: Pipeline, statuses: list[UnitStatus]) -> list[UnitStatus]:

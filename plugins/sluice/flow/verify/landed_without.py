@@ -10,6 +10,8 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Slice, SliceRange
 from sluice.state.status import UnitStatus
 
+BARRED = "topic {topic} was recreated, and what it had then is in the lake alone: no `reland` brings them"
+
 
 @dataclass(frozen=True)
 class LandedWithout:
@@ -20,6 +22,7 @@ class LandedWithout:
     topic: str
     slices: tuple[Slice, ...]
     offsets: int | None
+    barred: str = ""
 
     @property
     def name(self) -> str:
@@ -28,7 +31,11 @@ class LandedWithout:
     def line(self, pipeline: Pipeline) -> str:
         first, last = min(self.slices), max(self.slices)
         lack = "slice lacks" if len(self.slices) == 1 else "slices lack"
-        brings = f"`{Repairs.of(pipeline).run([first, last], 'reland')}` brings it"
+        brings = (
+            BARRED.format(topic=self.barred)
+            if self.barred
+            else f"`{Repairs.of(pipeline).run([first, last], 'reland')}` brings it"
+        )
         span = SliceRange(first.start, last.end, first.length)
         if self.offsets is None:
             offsets, counts = (
@@ -44,11 +51,12 @@ class LandedWithout:
 
 
 def landed_without(statuses: Iterable[UnitStatus]) -> list[LandedWithout]:
-    """Returns for each topic the slices in which its offsets are known, and those in which they are not."""
-    places: dict[tuple[str, str, bool], list[tuple[Slice, int]]] = {}
+    """Returns for each topic the slices in which its offsets are known, and those in which they are not; and
+    apart from them those that cannot be landed again."""
+    places: dict[tuple[str, str, bool, str], list[tuple[Slice, int]]] = {}
     for status in statuses:
         for lacks in status.lacking:
-            place = (status.unit.cluster, lacks.topic, lacks.offsets is not None)
+            place = (status.unit.cluster, lacks.topic, lacks.offsets is not None, lacks.barred)
             places.setdefault(place, []).append((status.unit.slice, lacks.offsets or 0))
     return [
         LandedWithout(
@@ -56,6 +64,7 @@ def landed_without(statuses: Iterable[UnitStatus]) -> list[LandedWithout]:
             topic,
             tuple(slice_ for slice_, _ in found),
             sum(offsets for _, offsets in found) if known else None,
+            barred,
         )
-        for (cluster, topic, known), found in places.items()
+        for (cluster, topic, known, barred), found in places.items()
     ]
