@@ -122,3 +122,25 @@ def test_messages_that_are_arrays(made, name: str, tmp_path: Path, clickhouse_se
     assert found == sorted(wanted) and {row for *_, row in found} == {0, 1, 2, 3}
     units, counted, *_ = audit(pipeline, slices, AuditScope(True, whole=True))
     assert [*counted, *auditor(pipeline, known=counted).whole(units).anomalies] == []
+
+
+def test_keys_with_a_dot_beside_an_object(made, name: str, tmp_path: Path, clickhouse_server):
+    """Both have a column, and a key that is literally `a.b` comes before the object's `b`."""
+    events = [
+        {"kind": "hit", "at": START.add(seconds=n).isoformat(), "n": n, "a": {"b": n}, "a.b": 1_000 + n}
+        for n in range(300)
+    ]
+    pipeline = made(events)
+    assert "-- field 'a.b' has the column a_b: its own name" in (tmp_path / f"{name}.sql").read_text()
+    times = [START.add(seconds=n) for n in range(300)]
+    world, lake, slices = world_of(list(zip(times, events, strict=True)), name), open_lake(pipeline), hours(3)
+    world.resolve(pipeline, lake, slices)
+    assert world.land(pipeline, lake, slices).failed == {}
+    for target in pipeline.targets:
+        told = steps.load_table(pipeline, target.table, slices, "fill", "t", lambda line: None)
+        assert told["misfits"] == 0
+    table = pipeline.tables["hit"].table
+    found = client_of(clickhouse_server).rows(f"SELECT n, a_b FROM {table} ORDER BY n")
+    assert found == [(n, 1_000 + n) for n in range(300)]
+    units, counted, *_ = audit(pipeline, slices, AuditScope(True, whole=True))
+    assert [*counted, *auditor(pipeline, known=counted).whole(units).anomalies] == []

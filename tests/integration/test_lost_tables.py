@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from sluice.cli.commands import commands
 from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.read_tables import SliceSpan, read_target
@@ -100,6 +103,42 @@ def test_a_view_whose_table_is_gone_is_told_with_what_makes_it(world: World):
     assert world.sql(DEFINITIONS) == before
     world.load(pipeline, unit(), mode="reload")
     assert world.sql(SUMS) == sums
+
+
+@pytest.mark.parametrize("lost", ["sums", "clicks"])
+def test_an_hour_whose_rows_went_with_a_table_is_not_complete(
+    world: World, lost: str, clickhouse_server, monkeypatch, capsys
+):
+    """Of the table itself and of one that its view writes to. The statement that is printed makes it."""
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
+    pipeline = world.pipeline({"click": "clicks"})
+    config = world.root / "p.yaml"
+    config.write_text(
+        "kafka: [{cluster: dc1, bootstrap: 'x:1', topics: [events]}]\n"
+        "event: {type: {field: type}, time: {record: true}}\n"
+        f"lake: file://{world.root}\ntables: {{click: {world.database}.clicks}}\n"
+    )
+    hour = ["--from", "2026-11-20T10:00Z", "--to", "2026-11-20T11:00Z"]
+    world.load(pipeline, unit())
+    before = world.sql(DEFINITIONS)
+    world.sql(f"DROP TABLE {{db}}.{lost} SYNC")
+
+    def status(*more: str) -> str:
+        with pytest.raises(SystemExit):
+            commands(["status", "p", "--config", str(config), *hour, *more])
+        return capsys.readouterr().out
+
+    told = json.loads(status("--json"))
+    assert [one["state"] for one in told["units"]] == ["landed"]
+    assert list(told["missing_tables"]) == [f"{world.database}.{lost}"]
+    shown = status()
+    assert "complete" not in shown.replace("none of the newest slices is complete", "")
+    [line] = [line for line in shown.splitlines() if "create it as it was: " in line]
+    assert line.startswith(f"{world.database}.{lost}: ")
+    assert "to_sums writes to it" in line if lost == "sums" else "there is no such table" in line
+    for statement in statements_in(line.partition("create it as it was: ")[2].partition("; or DROP")[0]):
+        world.client.run(statement)
+    assert world.sql(DEFINITIONS) == before
 
 
 def test_a_table_that_was_never_loaded_has_no_guessed_columns(world: World):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pendulum
@@ -13,10 +13,11 @@ from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import NEWEST, known_range
 from sluice.cli.output import table_of, text_of
 from sluice.config.pipeline import Pipeline
+from sluice.flow.verify.landed_without import landed_without
 from sluice.plan.backlog import Backlog
 from sluice.slices import floor
+from sluice.state.gone_tables import GoneTable, without_tables
 from sluice.state.status import UnitStatus, complete_slices
-from sluice.state.unit_state import UnitState
 
 if TYPE_CHECKING:
     from sluice.plan.lag import Lag, PartitionLag, TopicsNow
@@ -38,14 +39,15 @@ _COLUMNS = (
 @dataclass(frozen=True)
 class Behind:
     """How far a pipeline is behind: its newest hours, what is not complete of older ones, with `--lag` what
-    Kafka holds that has not landed, of tables that are gone what to do, and what lies outside of every
-    slice."""
+    Kafka holds that has not landed, of tables that are gone what to do, what lies outside of every slice, and
+    a line for each topic that was recreated."""
 
     newest: list[UnitStatus]
     older: Backlog
     waiting: Lag | None = None
-    gone: Mapping[str, str] = field(default_factory=dict)
+    gone: tuple[GoneTable, ...] = ()
     outside: str = ""
+    recreated: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> int | None:
@@ -57,28 +59,27 @@ class Behind:
 def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = False) -> Behind:
     """Reads how far the pipeline is behind. `statuses` are those of some of its hours."""
     from sluice.clients.lake.open import open_lake
+    from sluice.flow.load.missing_targets import gone_tables
+    from sluice.plan.recreated import recreated
     from sluice.state.boundaries.log import BoundaryLog
     from sluice.state.boundaries.outside import outside_at_most
 
     newest, older = _newest(spec, statuses), _older(spec)
     boundaries = BoundaryLog(open_lake(spec)).read()
     waiting, topics = _waiting(spec, newest, older, boundaries) if with_lag else (None, {})
+    anew = tuple(map(str, recreated(spec, boundaries, topics, pendulum.now("UTC"))))
     words = _outside(spec, boundaries, topics) if with_lag else outside_at_most(spec, boundaries)
-    return Behind(newest, older, waiting, _gone(spec, statuses), words)
-
-
-def _gone(spec: Pipeline, statuses: list[UnitStatus]) -> Mapping[str, str]:
-    """Returns a remedy for each table that is gone; asks only where a landed unit is not loaded."""
-    from sluice.flow.load.missing_targets import gone_targets
-
-    return gone_targets(spec) if any(status.state is UnitState.LANDED for status in statuses) else {}
+    gone = gone_tables(spec) if any(s.manifest for s in (*statuses, *newest)) else ()
+    return Behind(without_tables(newest, gone), older, waiting, gone, words, anew)
 
 
 def lines(behind: Behind) -> Iterator[RenderableType]:
     if behind.waiting is not None:
-        yield from _partitions(behind.waiting)
-    for table, remedy in behind.gone.items():
-        yield text_of(f"{table}: there is no such table; {remedy}", style="bold red")
+        yield from _partitions(behind.waiting, behind.newest)
+    for line in behind.recreated:
+        yield text_of(line, style="bold red")
+    for table in behind.gone:
+        yield text_of(str(table), style="bold red")
     if behind.outside:
         yield text_of(behind.outside, style="yellow")
     seconds = behind.seconds
@@ -93,9 +94,10 @@ def as_json(behind: Behind) -> dict[str, Any]:
     for unit, state in behind.older.states.items():
         older.setdefault(str(state), []).append(str(unit))
     waiting = {} if behind.waiting is None else {"waiting": asdict(behind.waiting)}
-    gone = {"missing_tables": dict(behind.gone)} if behind.gone else {}
+    gone = {"missing_tables": {one.table: one.remedy for one in behind.gone}} if behind.gone else {}
     outside = {"outside": behind.outside} if behind.outside else {}
-    return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone, **outside}
+    anew = {"recreated": list(behind.recreated)} if behind.recreated else {}
+    return {"lag_seconds": behind.seconds, "older": older, **waiting, **gone, **outside, **anew}
 
 
 def _newest(spec: Pipeline, statuses: list[UnitStatus]) -> list[UnitStatus]:
@@ -145,7 +147,7 @@ def _older(spec: Pipeline) -> Backlog:
     return seen_backlog(spec, open_lake(spec), until)
 
 
-def _partitions(waiting: Lag) -> Iterator[RenderableType]:
+def _partitions(waiting: Lag, newest: Iterable[UnitStatus]) -> Iterator[RenderableType]:
     """Yields what has not landed, by partition."""
     yield table_of("not landed yet", _COLUMNS, [_partition(p) for p in waiting.partitions])
     yield from (text_of(error, style="bold red") for error in waiting.errors)
@@ -155,6 +157,10 @@ def _partitions(waiting: Lag) -> Iterator[RenderableType]:
         f", {lacking:,} of them in hours that landed without the topic: reland brings them" if lacking else ""
     )
     yield text_of(f"{sum(p.records for p in waiting.partitions):,} records wait in Kafka{behind}{passed}")
+    waits = {f"{p.cluster}/{p.topic}" for p in waiting.partitions if p.records}
+    for topic in landed_without(newest):
+        if topic.offsets is None and topic.name in waits:
+            yield text_of(f"{topic.name}: unknown how many of them are in hours that landed without it")
 
 
 def _partition(p: PartitionLag) -> tuple[object, ...]:

@@ -111,10 +111,12 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
     from sluice.clients.lake.open import open_lake
     from sluice.flow.rejected.read_rejections import RejectionReader
     from sluice.flow.rejected.rejections import RejectionTally
+    from sluice.state.rejected_total import unknown_words
 
     lake, tally, misfits = open_lake(spec), RejectionTally(), RejectionTally()
     reader = RejectionReader(spec, lake, criteria, progress)
     tally.add(reader.unparsed(slices))
+    unknown = unknown_words(spec, *reader.unlanded(slices))
     samples = _unparsed_samples(spec, lake, tally.sorted[:MOST_GROUPS], sample)
     try:
         with connect_shards(spec) if spec.targets else nullcontext(()) as servers:
@@ -123,9 +125,9 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
             for server in servers if shown else ():
                 samples += _misfit_samples(spec, server.reached, shown, sample)
     except Unavailable as error:
-        return RejectedReport(spec.name, slices, tally.sorted, samples, error)
+        return RejectedReport(spec.name, slices, tally.sorted, samples, unknown, error)
     groups = sorted((*tally.sorted, *misfits.sorted), key=lambda group: (-group.records, group.cause))
-    return RejectedReport(spec.name, slices, groups, samples)
+    return RejectedReport(spec.name, slices, groups, samples, unknown)
 
 
 def _unparsed_samples(

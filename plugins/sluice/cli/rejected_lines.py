@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluice.cli.fit_columns import TableColumn
-from sluice.cli.output import print_json, print_line, show, table_of
+from sluice.cli.output import print_json, print_line, progress, show, table_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable
 from sluice.safe_text import line, visible
@@ -32,12 +32,14 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class RejectedReport:
-    """What was rejected of a pipeline. `error`: ClickHouse did not answer, and misfits are unknown."""
+    """What was rejected of a pipeline. `unknown` says of which slices it is; `error`: ClickHouse did not
+    answer, and misfits are unknown."""
 
     name: str
     slices: SliceRange
     groups: Sequence[RejectedGroup]
     samples: Sequence[RejectedSample]
+    unknown: str = ""
     error: Unavailable | None = None
 
     def samples_of(self, group: RejectedGroup) -> list[RejectedSample]:
@@ -53,6 +55,8 @@ def show_report(report: RejectedReport, command: str, *, wide: bool, json: bool)
     """Prints it. `command` is the reading one without filters. Raises what kept misfits from being read."""
     if json:
         print_json([_as_json(group, report) for group in report.groups])
+        if report.unknown:
+            progress(report.unknown)
     else:
         _print(report, command, wide=wide)
     if report.error is not None:
@@ -61,8 +65,13 @@ def show_report(report: RejectedReport, command: str, *, wide: bool, json: bool)
 
 def _print(report: RejectedReport, command: str, *, wide: bool) -> None:
     shown = report.groups[:MOST_GROUPS]
+    if report.unknown:
+        print_line(report.unknown)
     if not report.groups:
-        print_line(f"{report.name} {report.slices}: nothing was rejected")
+        if report.error is not None:
+            return
+        landed = " of what has landed" if report.unknown else ""
+        print_line(f"{report.name} {report.slices}: nothing was rejected{landed}")
         return
     show(table_of(f"{report.name} {report.slices}", _COLUMNS, map(_row, shown)), wide=wide)
     if len(report.groups) > len(shown):

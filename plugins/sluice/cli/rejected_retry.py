@@ -82,11 +82,14 @@ class _Planned:
     matching: int
     candidates: RetryCandidates
     cures: Mapping[RejectionCause, Cure]
+    unknown: str
 
     @property
     def lines(self) -> Iterator[str]:
         from sluice.flow.rejected.trial import cause_text
 
+        if self.unknown:
+            yield self.unknown
         if not self.matching and not self.plan:
             yield "no rejected record matches"
         for why, units in self.candidates.left.items():
@@ -104,6 +107,7 @@ def _planned(
     from sluice.flow.land.rules_now import rules_now
     from sluice.flow.rejected.read_rejections import RejectionReader, revoked
     from sluice.flow.rejected.trial import RetryTrial
+    from sluice.state.rejected_total import unknown_words, unlanded
     from sluice.state.survey import survey
 
     reader = RejectionReader(spec, lake, criteria, progress)
@@ -113,7 +117,9 @@ def _planned(
     cures = RetryTrial(spec, lake, statuses, progress).cures(retry_candidates, servers, slices)
     stopped = revoked(servers, spec, lake.url, slices)
     plan = retry_plan(retry_candidates, cures, statuses, stopped)
-    return _Planned(plan, sum(rejection.records for rejection in rejections), retry_candidates, cures)
+    unknown = unknown_words(spec, statuses, unlanded(statuses.values()))
+    matching = sum(rejection.records for rejection in rejections)
+    return _Planned(plan, matching, retry_candidates, cures, unknown)
 
 
 def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -> list[Rejection]:

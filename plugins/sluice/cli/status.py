@@ -32,12 +32,14 @@ from sluice.cli.output import console, print_json, show, table_of, text_of
 from sluice.cli.status_changes import show_changes
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
+from sluice.flow.verify.landed_without import landed_without
 from sluice.manifest import Manifest
 from sluice.plan.waiting import missing_lines
 from sluice.plan.waiting import waiting as waiting_of
+from sluice.state.gone_tables import without_tables
 from sluice.state.ledger import LedgerRow
 from sluice.state.missing_values import said
-from sluice.state.rejected_total import rejected_by_reason, rejected_words
+from sluice.state.rejected_total import rejected_by_reason, rejected_words, unknown_words, unlanded
 from sluice.state.row_balance import balance_of, without_table
 from sluice.state.status import UnitStatus
 
@@ -137,6 +139,7 @@ def shown(
     departed: Iterable[DepartedTable] = (),
 ) -> Iterator[RenderableType]:
     """Yields the hours, rows by type where they are few, rows by table, and the lag."""
+    statuses = without_tables(statuses, behind.gone)
     lines = status_lines.grouped(statuses)
     yield table_of(
         status_lines.title(title, statuses, lines), status_lines.COLUMNS, map(status_lines.line, lines)
@@ -152,6 +155,8 @@ def shown(
         yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits{_defaults(target, held)}")
     if rejected := rejected_words(spec, statuses):
         yield text_of(rejected, style="yellow")
+    if unknown := unknown_words(spec, (s.unit for s in statuses), unlanded(statuses)):
+        yield text_of(unknown)
     for table in departed:
         yield text_of(f"{table}: {table.remedy}")
     if (balance := balance_of(spec, statuses)).landed:
@@ -159,8 +164,9 @@ def shown(
     from sluice.clients.lake.open import open_lake
     from sluice.flow.rule_differences import rule_lines
 
+    lacking = (topic.line(spec) for topic in landed_without(statuses))
     differences = rule_lines(spec, open_lake(spec), statuses)
-    for line in (*missing_lines(spec, statuses), *status_lines.lacking(spec, statuses), *differences):
+    for line in (*missing_lines(spec, statuses), *lacking, *differences):
         yield text_of(line)
     yield from lag.lines(behind)
 
@@ -168,9 +174,11 @@ def shown(
 def _answer(
     spec: Pipeline, statuses: list[UnitStatus], behind: Behind, departed: Iterable[DepartedTable]
 ) -> dict[str, Any]:
+    statuses = without_tables(statuses, behind.gone)
     rejected = rejected_by_reason(statuses)
     units = [as_json(spec, s) for s in statuses]
     answer = {"pipeline": spec.name, **lag.as_json(behind), "rejected": rejected, "units": units}
+    answer["rejected_unknown"] = len({unit.slice for unit in unlanded(statuses)})
     answer["departed_tables"] = [asdict(table) for table in departed]
     if len(spec.clusters) > 1:
         left = waiting_of(spec, statuses)
@@ -195,11 +203,11 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "state": str(s.state),
         "records": s.manifest.read if s.manifest else None,
         "parsed": s.manifest.parsed if s.manifest else None,
-        "unparsed": dict(s.manifest.unparsed) if s.manifest else {},
-        "unparsed_forgotten": s.manifest.forgotten_by_reason() if s.manifest else {},
+        "unparsed": dict(s.manifest.unparsed) if s.manifest else None,
+        "unparsed_forgotten": s.manifest.forgotten_by_reason() if s.manifest else None,
         **(_arrays(s.manifest) if s.manifest and s.manifest.rows is not None else {}),
         **(_erased(s.manifest) if s.manifest and s.manifest.erasures else {}),
-        "late": s.manifest.late if s.manifest else 0,
+        "late": s.manifest.late if s.manifest else None,
         "rows_by_type": s.manifest.rows_by_type() if s.manifest else {},
         "rows_by_hour_and_type": _by_hour(s),
         "rows_without_a_table": without_table(spec, s.manifest) if s.manifest else {},

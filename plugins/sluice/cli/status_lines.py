@@ -4,12 +4,9 @@ many."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sluice.cli.fit_columns import TableColumn
-from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.repairs import Repairs
-from sluice.slices import Slice
 from sluice.state.status import UnitStatus
 
 COLUMNS = (
@@ -74,24 +71,6 @@ def line_by_type(units: Sequence[UnitStatus], types: Iterable[str]) -> Row:
     for status in units:
         counts.update(status.manifest.rows_by_type() if status.manifest else {})
     return (f"{name_of(units)}/{units[0].unit.cluster}", *(counts[name] for name in types))
-
-
-def lacking(spec: Pipeline, statuses: Iterable[UnitStatus]) -> Iterator[str]:
-    """Yields a line for each topic that slices landed without, where its offsets are known."""
-    places: dict[tuple[str, str], list[tuple[Slice, int]]] = {}
-    for status in statuses:
-        for lacks in status.lacking:
-            if lacks.offsets is not None:
-                place = (status.unit.cluster, lacks.topic)
-                places.setdefault(place, []).append((status.unit.slice, lacks.offsets))
-    for (cluster, topic), units in places.items():
-        first, last = min(units)[0], max(units)[0]
-        count, offsets = len(units), sum(offsets for _, offsets in units)
-        yield (
-            f"{count:,} {'slice lacks' if count == 1 else 'slices lack'} topic {cluster}/{topic} "
-            f"({offsets:,} offsets), from {first.id} to {last.id}: "
-            f"`{Repairs(spec.name).run([first, last], 'reland')}` brings it"
-        )
 
 
 def name_of(units: Sequence[UnitStatus]) -> str:

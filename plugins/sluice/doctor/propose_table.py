@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
@@ -18,7 +18,7 @@ from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.infer.column import InferredColumn, column, relied_on
 from sluice.infer.rules import Rules
-from sluice.infer.types import STRING, ArrayOf, Inferred, nullable
+from sluice.infer.types import STRING, ArrayOf, Inferred, is_container, nullable
 from sluice.safe_text import visible
 
 MOST_COLUMNS = 1_000
@@ -42,12 +42,14 @@ _CATCH_ALL = {"_payload": "String"}
 @dataclass(frozen=True)
 class ProposedColumns:
     """`columns` by name; `paths` are the fields of those that are not named like theirs. `left_out` counts
-    the fields beyond `MOST_COLUMNS`, `unusable` are those whose name no column can have."""
+    the fields beyond `MOST_COLUMNS`, `unusable` are those whose name no column can have; `renamed` gives the
+    column of each field whose name is one of an element of another column, too."""
 
     columns: Mapping[str, InferredColumn]
     paths: Mapping[str, str]
     left_out: int = 0
     unusable: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def notes(self) -> list[str]:
         """Returns what of the sample no column will hold."""
@@ -58,6 +60,11 @@ class ProposedColumns:
         ]
         lines += [
             f"field {visible(name)!r} can have no column: it stays in the lake" for name in self.unusable
+        ]
+        lines += [
+            f"field {visible(name)!r} has the column {visible(as_column)}: its own name is that of an "
+            "element of another column"
+            for name, as_column in self.renamed.items()
         ]
         if self.left_out:
             lines.append(f"{self.left_out:,} more fields have no column: they stay in the lake")
@@ -152,27 +159,42 @@ def columns_of(
     have. `always`: fields that no event lacks, as somebody says."""
     values_by_field: dict[str, list[Any]] = defaultdict(list)
     for event in events:
-        for field, value in event.items():
-            values_by_field[field].append(value)
-    unusable = tuple(field for field in values_by_field if not _usable(field))
-    usable = {field: values for field, values in values_by_field.items() if field not in unusable}
-    chosen = set(sorted(usable, key=lambda field: -len(usable[field]))[:MOST_COLUMNS])
+        for name, value in event.items():
+            values_by_field[name].append(value)
+    unusable = tuple(name for name in values_by_field if not _usable(name))
+    usable = {name: values for name, values in values_by_field.items() if name not in unusable}
+    chosen = set(sorted(usable, key=lambda name: -len(usable[name]))[:MOST_COLUMNS])
+    found = {
+        name: column(name, values, len(events), rules, name in always)
+        for name, values in usable.items()
+        if name in chosen
+    }
+    elements = {name for name in found if _names_element(name, found)}
     columns: dict[str, InferredColumn] = {}
     paths: dict[str, str] = {}
-    for field in [field for field in usable if field in chosen]:
-        name = column_name((field,), set(columns) | set(HOLDERS))
-        inferred = column(field, usable[field], len(events), rules, field in always)
-        relied = relied_on(field, inferred.present, inferred.total, rules, field in always)
-        columns[name] = _unnested(name, inferred, STRING if relied else nullable(STRING))
-        if name != field:
-            paths[name] = field
-    return ProposedColumns(columns, paths, len(usable) - len(chosen), unusable)
+    # Those that are renamed come last: another field may have the plain name.
+    for name, inferred in sorted(found.items(), key=lambda pair: pair[0] in elements):
+        path = names_of(name) if name in elements else (name,)
+        as_column = column_name(path, set(columns) | set(HOLDERS))
+        relied = relied_on(name, inferred.present, inferred.total, rules, name in always)
+        columns[as_column] = _unnested(as_column, inferred, STRING if relied else nullable(STRING))
+        if as_column != name:
+            paths[as_column] = name
+    renamed = {paths[as_column]: as_column for as_column in paths if paths[as_column] in elements}
+    return ProposedColumns(columns, paths, len(usable) - len(chosen), unusable, renamed)
 
 
-def _usable(field: str) -> bool:
+def _names_element(name: str, found: Mapping[str, InferredColumn]) -> bool:
+    """Returns whether ClickHouse may take `a.b` for a part of a column `a`, which has parts."""
+    names = names_of(name)
+    outer = (".".join(names[:size]) for size in range(1, len(names)))
+    return any(other in found and is_container(found[other].kind) for other in outer)
+
+
+def _usable(name: str) -> bool:
     """A column of another name has the field's as a path in the pipeline file."""
-    names = names_of(field)
-    return field != "" and RESERVED not in names and len(names) <= MOST_NAMES
+    names = names_of(name)
+    return name != "" and RESERVED not in names and len(names) <= MOST_NAMES
 
 
 def _unnested(name: str, inferred: InferredColumn, text: Inferred) -> InferredColumn:

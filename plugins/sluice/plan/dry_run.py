@@ -89,7 +89,9 @@ def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
 def unit_line(status: UnitStatus, does: str) -> str:
     """Formats unit, state, action, offsets, reads, what Kafka no longer has."""
     expired = f", Kafka no longer has {lost(status.losses)}" if status.losses else ""
-    lacking = f", {status.lacks}: reland brings it" if status.lacking else ""
+    barred = any(topic.barred for topic in status.lacking)
+    brings = "no reland brings it" if barred else "reland brings it"
+    lacking = f", {status.lacks}: {brings}" if status.lacking else ""
     if status.forgotten_on and status.state is not UnitState.FORGOTTEN:
         lacking += f", files forgotten on {status.forgotten_on[:10]}"
     gone = sum(status.manifest.forgotten_by_reason().values()) if status.manifest else 0

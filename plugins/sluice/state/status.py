@@ -26,10 +26,12 @@ _DAY = 10  # letters of a stamp
 @dataclass(frozen=True)
 class LackingTopic:
     """A topic that a unit landed without. `offsets`: what it has between the unit's boundaries; None where
-    they are not resolved."""
+    they are not resolved. `barred`: a topic that was recreated, and of which the unit has landed what Kafka
+    no longer has: no `reland` brings the other one."""
 
     topic: str
     offsets: int | None
+    barred: str = ""
 
     def __str__(self) -> str:
         if self.offsets is None:
@@ -214,11 +216,13 @@ def lacking_topics(
     """Returns those of the unit's topics that it landed without. A topic without offsets there is not
     lacking."""
     lacking: list[LackingTopic] = []
+    standing = {topic: boundaries.uuid(unit.cluster, topic) for topic in manifest.topics}
+    gone = [r.topic for r in manifest.ranges if r.offsets and standing[r.topic] not in (None, r.uuid)]
     for topic in sorted(set(topics) - manifest.topics):
         ranges = boundaries.ranges(unit.slice, unit.cluster, [topic])
         offsets = None if ranges is None else sum(r.offsets for r in ranges)
         if offsets != 0:
-            lacking.append(LackingTopic(topic, offsets))
+            lacking.append(LackingTopic(topic, offsets, min(gone, default="")))
     return tuple(lacking)
 
 

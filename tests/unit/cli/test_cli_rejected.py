@@ -12,7 +12,7 @@ from sluice.cli.commands import commands
 from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
-from sluice.errors import WrongUse
+from sluice.errors import Unavailable, WrongUse
 from sluice.manifest import Forgotten, decode, encode
 from tests.support.landing_world import World, event, hours
 
@@ -139,3 +139,36 @@ def test_misfits_of_an_unavailable_server_are_not_nothing(words, capsys, monkeyp
     with pytest.raises(ClickHouseUnavailable):
         commands([*words, "--reason", "JSON"], standalone_mode=False)
     assert "not JSON" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("until", "more", "said"),
+    [
+        ("05", [], ["rejected: unknown of 1 of 5 slices, which has not landed"]),
+        (
+            "06",
+            ["--reason", "no such"],
+            [
+                "rejected: unknown of 2 of 6 slices, which have not landed",
+                "p [2026-01-01T00:00Z, 2026-01-01T06:00Z): nothing was rejected of what has landed",
+            ],
+        ),
+    ],
+)
+def test_of_hours_that_have_not_landed_it_is_unknown(words, capsys, until, more, said):
+    """Four have landed."""
+    asked = [*words, "--from", "2026-01-01T00:00Z", "--to", f"2026-01-01T{until}:00Z"]
+    lines = run([*asked, *more], capsys).splitlines()
+    assert [line for line in said if line in lines] == said
+    with pytest.raises(SystemExit):
+        commands([*asked, *more, "--json"])
+    assert said[0] in capsys.readouterr().err
+
+
+def test_of_tables_that_cannot_be_asked_it_is_unknown(words, capsys, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "clickhouse://127.0.0.1:1")
+    config = Path(words[-1])
+    config.write_text(config.read_text() + "tables: {click: e.clicks}\n")
+    with pytest.raises(Unavailable):
+        commands([*words, *RANGE, "--table", "e.clicks"])
+    assert "nothing was rejected" not in capsys.readouterr().out

@@ -162,11 +162,12 @@ def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys)
         in said
     )
     left = "table e.old has 1,200 rows and 3 misfits of this pipeline and is no longer in the file"
-    brings = (
-        f"sluice run p --from {TEN:%Y-%m-%dT%H:%MZ} --to {TEN.add(hours=1):%Y-%m-%dT%H:%MZ} --mode reland"
-    )
+    hour = f"--from {TEN:%Y-%m-%dT%H:%MZ} --to {TEN.add(hours=1):%Y-%m-%dT%H:%MZ}"
+    brings = f"sluice run p --config {config[-1]} {hour} --mode reland"
     assert f"{left}: name it under `tables` again, or drop it" in said
     assert "1 slice lacks topic dc1/wins (1,200 offsets)" in said and f"`{brings}` brings it" in said
+    plan = brings.replace("run", "plan").removesuffix(" --mode reland")
+    assert f"lacks topic dc1/views (unknown offsets), from 2026-11-20T10Z to 2026-11-20T10Z: `{plan}`" in said
     commands(args=["status", *config, "--json"], standalone_mode=False)
     answer = json.loads(capsys.readouterr().out)
     assert answer["departed_tables"] == [{"name": "e.old", "units": 2, "rows": 1200, "misfits": 3}]
@@ -186,6 +187,7 @@ def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatc
     monkeypatch.setattr("sluice.state.survey.survey", survey)
     monkeypatch.setattr(lag, "known_range", lambda *_, **__: SliceRange(TEN, TEN.add(hours=6)))
     monkeypatch.setattr(lag, "_older", lambda _: Backlog())
+    monkeypatch.setattr("sluice.flow.load.missing_targets.gone_tables", lambda _: ())
     monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=6, minutes=10))
     old = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
     assert text_of(*lag.lines(read_behind(spec, old))).strip() == "lag: 4,200 s"
@@ -231,3 +233,15 @@ def test_help_says_what_is_shown_without_a_range(capsys, monkeypatch):
         lines = capsys.readouterr().out.splitlines()
         line = next(line for line in lines if "--from" in line and "Default" in line)
         assert f"Default: {default}" in line
+
+
+def test_what_an_hour_rejects_that_has_not_landed_is_unknown():
+    spec = pipeline(tables={"click": "e.clicks"})
+    landed, absent = status(0, UnitState.COMPLETE, tables=["e.clicks"]), status(1, UnitState.MISSING)
+    said = "rejected: unknown of 1 of 2 slices, which has not landed"
+    assert said in text_of(*command.shown(spec, [landed, absent], "p", NOTHING))
+    assert "rejected:" not in text_of(*command.shown(spec, [landed], "p", NOTHING))
+    told = command.as_json(spec, absent)
+    assert [told[key] for key in ("records", "unparsed", "unparsed_forgotten", "late")] == [None] * 4
+    told = command.as_json(spec, landed)
+    assert [told[key] for key in ("unparsed", "unparsed_forgotten", "late")] == [{}, {}, 0]

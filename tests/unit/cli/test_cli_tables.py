@@ -33,6 +33,7 @@ from sluice.plan.lag import Lag, PartitionLag
 from sluice.plan.plan import work_of
 from sluice.ship.report import BatchReport, BatchState, ShipmentEnd, ShipReport
 from sluice.state.departed_tables import DepartedTable
+from sluice.state.gone_tables import GoneTable
 from sluice.state.status import LackingTopic
 from sluice.state.unit_state import UnitState
 from tests.unit.watch.test_alarms_rules import TEN, status
@@ -102,7 +103,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     path = tmp_path / f"{PIPELINE}.yaml"
     path.write_text(yaml.safe_dump(SPEC))
     partition = PartitionLag(CLUSTER, TOPIC, 11, None, 0, 12_345_678, 12_345_678, 1_234.5, 86_400, 1_000_000)
-    lag = Behind(hours()[:1], Backlog(), Lag("", [partition], []), {TABLE: "CREATE TABLE … creates it"})
+    gone = GoneTable("e.gone", "e.gone", "there is no such table", "CREATE TABLE … creates it")
+    lag = Behind(hours()[:1], Backlog(), Lag("", [partition], []), (gone,))
     monkeypatch.setattr("sluice.flow.steps.dry_run", dry_run)
     monkeypatch.setattr(status_command, "_survey", lambda *_: (hours(), f"{PIPELINE} [a, b)"))
     monkeypatch.setattr(status_command, "read_behind", lambda *_: lag)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
@@ -142,3 +143,17 @@ def test_the_total_of_what_was_rejected():
     )
     assert "(4 time out of range): none became a row" in rejected_words(pipeline(name="p"), [second])
     assert rejected_words(pipeline(name="p"), [missing(unit(0))]) == ""
+
+
+def test_rows_of_arrays_are_counted_among_rows():
+    """Two records of arrays hold 1,200 rows, of which 1,099 are rejected; a third one is no JSON."""
+    told = complete(unit(0), rows=101)
+    counted = {"read": 3, "unparsed": {"not JSON": 1}, "rows": 1200, "rows_unparsed": {"no type": 1099}}
+    arrays = replace(told, manifest=replace(told.manifest, **counted))
+    plain = complete(unit(1), rows=4, unparsed={"no time": 1})
+    assert rejected_words(pipeline(name="p"), [arrays]).startswith(
+        "rejected: 1 of 3 records and 1,099 of 1,200 rows of arrays (1,099 no type, 1 not JSON); "
+    )
+    assert "rejected: 2 of 8 records and 1,099 of 1,200 rows of arrays (" in rejected_words(
+        pipeline(name="p"), [arrays, plain]
+    )

@@ -346,6 +346,18 @@ def test_a_thousand_fields_and_more(tmp_path: Path):
     assert columns.notes() == ["500 more fields have no column: they stay in the lake"]
 
 
+def test_a_key_with_a_dot_beside_an_object_has_a_column_of_another_name():
+    """`a.b` is an element of the Tuple `a` for ClickHouse; `c.d` is but a name beside the number `c`."""
+    event = {"a": {"b": 1}, "a.b": 2, "a_b": 3, "c": 4, "c.d": 5, "x.y.z": 6, "x.y": {"z": 7}}
+    found = columns_of([event] * 200, Rules())
+    assert list(found.columns) == ["a", "a_b", "c", "c.d", "x.y", "a_b_2", "x_y_z"]
+    assert dict(found.paths) == {"a_b_2": "a.b", "x_y_z": "x.y.z"}
+    assert found.notes() == [
+        "field 'a.b' has the column a_b_2: its own name is that of an element of another column",
+        "field 'x.y.z' has the column x_y_z: its own name is that of an element of another column",
+    ]
+
+
 @pytest.mark.parametrize(("lines", "count"), [(0, 3), (1, 3), (3, 3), (4, 3), (1_000, 3), (6_000, 5_000)])
 def test_any_lines_of_a_file(lines: int, count: int):
     chunk = Chunk.of([b"%d" % number for number in range(1, lines + 1)], 0)

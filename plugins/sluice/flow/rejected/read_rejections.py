@@ -20,7 +20,7 @@ from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.ledger import unit_of
-from sluice.state.manifests import read_manifests
+from sluice.state.manifests import landed_units, read_manifests
 from sluice.state.units import units_of
 
 _TOGETHER = 480  # slices of which manifests and misfits are in memory at once
@@ -47,6 +47,13 @@ class RejectionReader:
                 self.lake, units_of(self.pipeline, part, boundaries)
             ).items():
                 yield from unparsed_of(unit, manifest, self.rejection_filter)
+
+    def unlanded(self, slices: SliceRange) -> tuple[list[Unit], list[Unit]]:
+        """Returns the units of the range, and those of them of which nothing has landed."""
+        landed = set(landed_units(self.lake, self.pipeline.slice))
+        known = units_of(self.pipeline, slices, BoundaryLog(self.lake).read())
+        units = [unit for unit in known if unit.cluster in self.pipeline.clusters or unit in landed]
+        return units, [unit for unit in units if unit not in landed]
 
     def misfits(self, servers: Servers, slices: SliceRange) -> Iterator[Rejection]:
         """Yields misfits by unit and cause, of all shards. Raises what the clients raise."""

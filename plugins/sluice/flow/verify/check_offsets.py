@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.landed_without import BARRED
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Manifest, OffsetRange
 from sluice.slices import Slice, Unit
@@ -102,7 +103,8 @@ def check_lacking(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                     AnomalyKind.LACKING,
                     expected=f"its {lacking.offsets:,} offsets of the topic",
                     seen="none: it landed while the pipeline file did not name the topic",
-                    command=repairs.reland(status.unit.slice),
+                    command="" if lacking.barred else repairs.reland(status.unit.slice),
+                    advice=BARRED.format(topic=lacking.barred) if lacking.barred else "",
                     slice=status.unit.slice.id,
                     cluster=status.unit.cluster,
                     topic=lacking.topic,

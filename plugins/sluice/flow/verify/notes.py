@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from sluice.flow.verify.current import units_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
+from sluice.flow.verify.landed_without import landed_without
 from sluice.state.boundaries.outside import outside_at_most
 
 
 def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
-    """Yields a line on what no slice has, and for each table of a view that is not compared, whose rows a TTL
-    may
-    have deleted, or that the pipeline file no longer names.
+    """Yields a line on what no slice has, for each topic of which it is unknown what slices lack, and for
+    each table of a view that is not compared, whose rows a TTL may have deleted, or that the pipeline file
+    no longer names.
 
     `contents`: the tables of views are compared row by row, and that comparison has its own notes.
     """
@@ -30,6 +31,9 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
         )
     if words := outside_at_most(facts.pipeline, facts.boundaries):
         yield words
+    yield from (
+        topic.line(facts.pipeline) for topic in landed_without(facts.statuses) if topic.offsets is None
+    )
     yield from (f"{departed}: {departed.remedy}" for departed in facts.departed)
     yield from _frozen(facts)
     for table in facts.tables:
