@@ -562,7 +562,7 @@ class CannotErase(Refused):
 
 @dataclass(eq=False)
 class WouldReject(Refused):
-    """A remake by which rows would be rejected: `record` is the first of them, for `reason`."""
+    """A reland or remake by which rows would be rejected: `record` is the first of them, for `reason`."""
 
     unit: str
     rows: int
@@ -570,8 +570,9 @@ class WouldReject(Refused):
     record: str
     reason: str
     message = (
-        "slice {unit}: the remake would reject {rows:,} of its {of:,} rows, the first {record} ({reason}), "
-        "and leaves it as it is: correct the pipeline file, or take them out: --yes (in Airflow accept_loss)"
+        "slice {unit}: landing it again would reject {rows:,} of its {of:,} rows, the first {record} "
+        "({reason}), so it stays as it is: correct the pipeline file, or take them out: --yes (in Airflow "
+        "accept_loss)"
     )
 
 

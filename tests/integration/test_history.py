@@ -81,20 +81,20 @@ class History(RuleBasedStateMachine):
 
     @rule(span=SPANS)
     def remake(self, span: tuple[int, int]) -> None:
-        """A remake with a yes takes rows out that the file can't read any more."""
+        """With a yes it takes rows out that the file can't read any more."""
         self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=True)
         self.model.remake(range(*span))
 
-    @rule(span=SPANS)
-    def remake_without_a_yes(self, span: tuple[int, int]) -> None:
-        """An hour that would lose a row stays as it is; the others are remade."""
+    @rule(span=SPANS, mode=st.sampled_from(["remake", "reland"]))
+    def land_again_without_a_yes(self, span: tuple[int, int], mode: str) -> None:
+        """An hour that would lose a row stays as it is; the others are landed again."""
         losing = self.model.losing(range(*span))
         if losing:
             with pytest.raises((WouldReject, NotAllLanded), match="would reject"):
-                self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=False)
+                self.world.run(mode, hours(span[1] - span[0], span[0]), accept_loss=False)
         else:
-            self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=False)
-        self.model.remake([hour for hour in range(*span) if hour not in losing])
+            self.world.run(mode, hours(span[1] - span[0], span[0]), accept_loss=False)
+        getattr(self.model, mode)([hour for hour in range(*span) if hour not in losing])
 
     @rule(span=SPANS)
     def retry(self, span: tuple[int, int]) -> None:

@@ -111,13 +111,13 @@ class Model:
     def repair(self, hours: range) -> None:
         self.fill(hours)
 
-    def reland(self, hours: range) -> None:
+    def reland(self, hours: Iterable[int]) -> None:
         for hour in hours:
             topics = self.file.topics | (self.units[hour].topics if hour in self.units else frozenset())
             self.units[hour] = self.landed_by_file(hour, topics)
 
     def losing(self, hours: range) -> list[int]:
-        """The hours in which a remake by the file of now would reject rows."""
+        """The hours in which the file of now would reject rows."""
         return [
             hour
             for hour in hours

@@ -84,7 +84,7 @@ def mode_of(params: Mapping[str, Any]) -> str:
 
 
 def accepts_loss(params: Mapping[str, Any]) -> bool:
-    """Returns whether a remake may reject rows that are there."""
+    """Returns whether a remake or a reland may reject rows that are there."""
     return bool(params.get("accept_loss", False))
 
 
@@ -155,8 +155,8 @@ def _range_and_mode() -> dict[str, Param]:
         "accept_loss": Param(
             False,
             type="boolean",
-            description="With the mode remake: also where rows that are there would be rejected, and so "
-            "leave lake and tables. Without it such slices stay as they are, and are named",
+            description="With the mode remake or reland: also where rows that are there would be rejected, "
+            "and so leave lake and tables. Without it such slices stay as they are, and are named",
         ),
         "dry_run": Param(False, type="boolean", description="Only log what would be done"),
     }

@@ -187,13 +187,13 @@ YesOption = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="With --mode remake: also where rows that are there would be rejected, and so leave lake and "
-        "tables. Without it such slices stay as they are, and are named.",
+        help="With --mode remake or reland: also where rows that are there would be rejected, and so leave "
+        "lake and tables. Without it such slices stay as they are, and are named.",
     ),
 ]
 
 
 def refuse_yes(yes: bool, mode: str) -> None:
     """Raises WrongUse for a yes to what no other mode asks."""
-    if yes and mode != "remake":
-        raise WrongUse("--yes is for --mode remake: no other mode rejects rows that are there")
+    if yes and mode not in ("remake", "reland"):
+        raise WrongUse("--yes is for --mode remake and reland: no other mode rejects rows that are there")

@@ -145,7 +145,7 @@ def land_range(
     accept_loss: bool = False,
 ) -> int:
     """Lands the range, or one `cluster`, with one Spark application, which `submit` runs to its end.
-    `accept_loss`: a remake may reject rows that are there. Returns its exit code. Raises what `submit` and
+    `accept_loss`: rows that are there may be rejected. Returns its exit code. Raises what `submit` and
     its arguments raise."""
     job = spark_submit_arguments(
         pipeline, config, slices, mode, token, cluster=cluster, accept_loss=accept_loss

@@ -21,8 +21,8 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BackfillAsked:
-    """A run over `[start, end)`; without `tables` it is of all of them. `accept_loss`: its remake may reject
-    rows that are there."""
+    """A run over `[start, end)`; without `tables` it is of all of them. `accept_loss`: it may reject rows
+    that are there."""
 
     pipeline: str
     start: datetime

@@ -8,11 +8,14 @@ from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.crash_points import Land
+from sluice.errors import SluiceError
 from sluice.manifest import Manifest, decode, encode
 from sluice.state.file_moves import move
 
 Draft = Callable[[int], Manifest]
 """A function from the generation to the manifest: the generation is part of the files' names."""
+Refusal = Callable[[Manifest, Manifest], SluiceError | None]
+"""A function from the manifest that stands and the one in its place to why it must not be replaced."""
 
 
 def commit(lake: Lake, draft: Draft) -> Manifest:
@@ -37,29 +40,30 @@ def commit_each(lake: Lake, drafts: Sequence[Draft]) -> Iterator[Manifest]:
         yield manifest if won else commit(lake, draft)
 
 
-def commit_again(lake: Lake, draft: Draft) -> Manifest:
+def commit_again(lake: Lake, draft: Draft, refusal: Refusal | None = None) -> Manifest:
     """Commits as `commit` does, replacing what is there, unless it carries the draft's own token.
 
     The old manifest's move is finished first: a mover that wakes up late then finds nothing to do. The
     copy of it names the files that the new one's move removes. A manifest of this draft that won, but whose
     answer was lost until another `reland` had replaced it, is not written again: its files are gone.
+    Raises what `refusal` says.
     """
     while True:
         old = commit(lake, draft)
         if old.token == draft(1).token or _won_before(lake, draft(1)):
             return old
-        new = _replaced(lake, old, draft)
+        new = _replaced(lake, old, draft, refusal)
         if new is not None:
             return new
 
 
-def commit_remade(lake: Lake, old: Manifest, draft: Draft) -> Manifest:
+def commit_remade(lake: Lake, old: Manifest, draft: Draft, refusal: Refusal | None = None) -> Manifest:
     """Commits in place of `old`, out of whose files the draft was made, and only as long as that stands.
 
     Returns the manifest that stands afterwards: one that has replaced `old` meanwhile may hold records that
-    `old` did not have.
+    `old` did not have. Raises what `refusal` says.
     """
-    new = _replaced(lake, old, draft)
+    new = _replaced(lake, old, draft, refusal)
     if new is not None:
         return new
     key = layout.manifest(old.slice, old.cluster)
@@ -67,15 +71,19 @@ def commit_remade(lake: Lake, old: Manifest, draft: Draft) -> Manifest:
     return old if stored is None else decode(stored.data, f"{lake.url}/{key}")
 
 
-def _replaced(lake: Lake, old: Manifest, draft: Draft) -> Manifest | None:
+def _replaced(lake: Lake, old: Manifest, draft: Draft, refusal: Refusal | None) -> Manifest | None:
     """Writes the next generation if `old` still stands, after its move is finished; else returns None."""
     move(lake, [old])
     crash_points.reached(Land.OLD_MOVED)
     new = draft(old.generation + 1)
+    # Whoever replaces `old` meanwhile takes away the files that are compared: it counts only if `old` stands.
+    error = refusal(old, new) if refusal is not None else None
     key = layout.manifest(new.slice, new.cluster)
     stored = lake.read(key)
     if stored is None or decode(stored.data, f"{lake.url}/{key}") != old:
         return None
+    if error is not None:
+        raise error
     lake.put(layout.superseded_manifest(old.slice, old.cluster, old.generation), stored.data)
     crash_points.reached(Land.OLD_COPIED)
     if not lake.replace(key, encode(new), stored.version):

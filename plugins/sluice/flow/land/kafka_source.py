@@ -13,11 +13,12 @@ from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError
-from sluice.flow.land.commit import commit_again, commit_each
+from sluice.errors import SluiceError, WouldReject
+from sluice.flow.land.commit import Draft, Refusal, commit_again, commit_each
 from sluice.flow.land.expiry import refuse_compacted, starts_now
 from sluice.flow.land.holes import explain
 from sluice.flow.land.manifest_draft import Landed, draft
+from sluice.flow.land.newly_rejected import or_refusal
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.record_source import Accounted, Gaps
 from sluice.flow.land.task.reports import SeenOffsets
@@ -29,7 +30,8 @@ from sluice.slices import Unit
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """`old`: the manifests of units that have landed. A `reland` of this `token` replaces them."""
+    """`old`: the manifests of units that have landed. A `reland` of this `token` replaces them,
+    unless there is a `refusal`."""
 
     pipeline: Pipeline
     lake: Lake
@@ -38,6 +40,7 @@ class KafkaSource:
     token: str
     say: Say
     topics_of: TopicsOf
+    refusal: Refusal | None = None
 
     def reading(self, task: Task, run: ReadGroup) -> Task:
         return task
@@ -74,12 +77,15 @@ class KafkaSource:
     def replaced(self, reads: Sequence[UnitRead]) -> SluiceError | None:
         return None
 
-    def commit(self, landed: Sequence[Landed]) -> list[Manifest]:
+    def commit(self, landed: Sequence[Landed]) -> list[Manifest | WouldReject]:
         now, grace = pendulum.now("UTC"), self.pipeline.success_grace
         drafts = [partial(draft, self.pipeline.name, unit, grace, self.token, now) for unit in landed]
         if self.mode == "reland":
-            return each_if_slow(partial(commit_again, self.lake), drafts)
-        return list(commit_each(self.lake, drafts))
+            return each_if_slow(self._replace, drafts)
+        return [*commit_each(self.lake, drafts)]
+
+    def _replace(self, draft: Draft) -> Manifest | WouldReject:
+        return or_refusal(lambda: commit_again(self.lake, draft, self.refusal))
 
 
 def _count(holes: Gaps) -> int:

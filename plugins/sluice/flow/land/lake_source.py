@@ -11,10 +11,10 @@ import pendulum
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError
-from sluice.flow.land.commit import commit_remade
+from sluice.errors import SluiceError, WouldReject
+from sluice.flow.land.commit import Refusal, commit_remade
 from sluice.flow.land.manifest_draft import Landed, draft
-from sluice.flow.land.newly_rejected import newly_rejected, rejected_in
+from sluice.flow.land.newly_rejected import or_refusal
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.record_source import Accounted, Gaps
 from sluice.flow.land.remake import account, landed_meanwhile, remade_of
@@ -29,14 +29,14 @@ from sluice.state.manifests import read_manifests
 
 @dataclass(frozen=True)
 class LakeSource:
-    """`old`: the manifests that the units are made out of; each is replaced only as long as it stands.
-    `accept_loss`: rows may be rejected that are there now."""
+    """`old`: the manifests that the units are made out of; each is replaced only as long as it stands,
+    and unless there is a `refusal`."""
 
     pipeline: Pipeline
     lake: Lake
     old: Mapping[Unit, Manifest]
     token: str
-    accept_loss: bool = False
+    refusal: Refusal | None = None
 
     def reading(self, task: Task, run: ReadGroup) -> Task:
         units = [(read.unit, self.old[read.unit]) for read in run.units]
@@ -55,13 +55,7 @@ class LakeSource:
         return {r.unit: account(r.unit, self.old[r.unit], seen.get(r.unit, ()), arrays) for r in reads}
 
     def check(self, landed: Sequence[Landed]) -> None:
-        """Raises WouldReject. The commit itself checks that the old manifest still stands."""
-        for one in landed if not self.accept_loss else ():
-            unit, rejected = one.read.unit, [file.key for file in one.files if not file.hour]
-            old = self.old[unit]
-            before = rejected_in(self.lake, (file.key for file in old.held_rejected))
-            if (lost := newly_rejected(unit, old, before, rejected_in(self.lake, rejected))).rows:
-                raise lost.error()
+        """Forbids nothing. The commit itself checks that the old manifest still stands."""
 
     def answers(self, cluster: str) -> bool:
         return True
@@ -71,11 +65,11 @@ class LakeSource:
         stand = read_manifests(self.lake, [read.unit for read in reads])
         return landed_meanwhile([str(r.unit) for r in reads if stand.get(r.unit) != self.old[r.unit]])
 
-    def commit(self, landed: Sequence[Landed]) -> list[Manifest]:
+    def commit(self, landed: Sequence[Landed]) -> list[Manifest | WouldReject]:
         now = pendulum.now("UTC")
         return each_if_slow(partial(self._commit, now), landed)
 
-    def _commit(self, now: pendulum.DateTime, landed: Landed) -> Manifest:
+    def _commit(self, now: pendulum.DateTime, landed: Landed) -> Manifest | WouldReject:
         old, grace = self.old[landed.read.unit], self.pipeline.success_grace
 
         def drafted(generation: int) -> Manifest:
@@ -86,4 +80,4 @@ class LakeSource:
             times = old.times or new.times
             return replace(new, remade=remade_of(old), times=times, masked=masked, without_bytes=gone)
 
-        return commit_remade(self.lake, old, drafted)
+        return or_refusal(lambda: commit_remade(self.lake, old, drafted, self.refusal))

@@ -21,14 +21,15 @@ from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
-from sluice.errors import SluiceError
+from sluice.errors import SluiceError, WouldReject
 from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.engine import Engine
 from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
 from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
 from sluice.flow.land.lake_source import LakeSource
-from sluice.flow.land.parts import in_parts
+from sluice.flow.land.newly_rejected import refusal
+from sluice.flow.land.parts import Parts, in_parts
 from sluice.flow.land.read import LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
 from sluice.flow.land.remake import landed_meanwhile, remade_reads
@@ -82,7 +83,7 @@ def land(
     """Lands what `mode` asks for; repeatable, also beside others who do the same.
 
     Raises WrongUse (a key of the mask), NotResolved, RecordsExpired, CannotRemake, CompactedAway,
-    WouldReject (a remake by which rows would leave the lake, unless the caller accepts the loss),
+    WouldReject (it would reject rows that are there, and the caller does not accept the loss),
     Conservation, SparkFailed, and what Kafka and the lake raise; of several clusters only when none landed.
     A unit that cannot land, or has expired, holds up no other: its error comes last. `reland` (not where a
     unit has expired) and `remake` replace what is there. Before a first manifest a failure leaves nothing.
@@ -123,18 +124,19 @@ def _land(
     _refuse(pipeline, reads, mode, bool(again))
     crash_points.reached(Land.PLANNED)
     _tell_planned(in_scope, todo, reads.all, [read for some in remade.values() for read in some], say)
-    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of)
+    ask = None if accept_loss else partial(refusal, lake)
+    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of, ask)
     rules = (pipeline.evolving_types, erasures, mask)
     attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, *rules)
-    remade_clusters = _clusters(
-        replace(attempt, source=LakeSource(pipeline, lake, again, token, accept_loss)), remade
-    )
+    from_lake = LakeSource(pipeline, lake, again, token, ask)
+    remade_clusters = _clusters(replace(attempt, source=from_lake), remade)
     read_clusters = _clusters(attempt, reads.by_cluster)
     sweep(pipeline, lake, (*remade_clusters.ids, *read_clusters.ids), pendulum.now("UTC"))
     landed = (*remade_clusters.landed, *read_clusters.landed)
     failed = {**reads.failed, **read_clusters.failed}
     tell_changes(lake, units, landed, old, say)
-    error = _error_of(pipeline, failed, (*refused, *remade_clusters.unmade(token), *reads.expired), say)
+    kept = (*refused, *remade_clusters.unmade(token), *read_clusters.refused, *reads.expired)
+    error = _error_of(pipeline, failed, kept, say)
     return Landing(len(in_scope), landed, failed), error
 
 
@@ -176,11 +178,13 @@ def _error_of(
 
 @dataclass(frozen=True)
 class _Clusters:
-    """The ids of the attempts, the manifests that stand afterwards, and by cluster why units did not land."""
+    """The ids of the attempts, the manifests that stand afterwards, and by cluster why units did not land.
+    `refused`: why units were read, and then not replaced."""
 
     ids: tuple[str, ...]
     manifests: tuple[Manifest, ...]
     failed: Mapping[str, SluiceError]
+    refused: tuple[SluiceError, ...]
 
     @property
     def landed(self) -> tuple[Manifest, ...]:
@@ -189,7 +193,7 @@ class _Clusters:
     def unmade(self, token: str) -> tuple[SluiceError, ...]:
         """Returns why units were not remade, also those that another run has landed meanwhile."""
         others = landed_meanwhile([f"{m.slice}/{m.cluster}" for m in self.manifests if m.token != token])
-        return (*self.failed.values(), *([others] if others else []))
+        return (*self.refused, *self.failed.values(), *([others] if others else []))
 
 
 def _clusters(attempt: LandingAttempt, by_cluster: Mapping[str, Sequence[UnitRead]]) -> _Clusters:
@@ -197,16 +201,19 @@ def _clusters(attempt: LandingAttempt, by_cluster: Mapping[str, Sequence[UnitRea
     ids = {cluster: uuid.uuid4().hex[:16] for cluster in by_cluster}
     manifests: list[Manifest] = []
     failed: dict[str, SluiceError] = {}
+    refused: list[SluiceError] = []
     for cluster, reads in by_cluster.items():
         cluster_attempt = replace(attempt, ids={cluster: ids[cluster]})
         parts = in_parts(reads, partial(_part, cluster_attempt), partial(attempt.source.answers, cluster))
         manifests += parts.manifests
-        if parts.error is not None:
+        if parts.error is not None and parts.refused:
+            refused.append(parts.error)
+        elif parts.error is not None:
             failed[cluster] = parts.error
-    return _Clusters(tuple(ids.values()), tuple(manifests), failed)
+    return _Clusters(tuple(ids.values()), tuple(manifests), failed, tuple(refused))
 
 
-def _part(attempt: LandingAttempt, reads: Sequence[UnitRead]) -> list[Manifest]:
+def _part(attempt: LandingAttempt, reads: Sequence[UnitRead]) -> Parts:
     """Lands some units of one cluster. What fails leaves nothing of the attempt behind."""
     try:
         landed = attempt.read(reads)
@@ -218,5 +225,7 @@ def _part(attempt: LandingAttempt, reads: Sequence[UnitRead]) -> list[Manifest]:
             raise
         raise replaced from error
     committed = attempt.source.commit(landed)
-    move(attempt.lake, committed)
-    return committed
+    manifests = tuple(one for one in committed if not isinstance(one, WouldReject))
+    move(attempt.lake, manifests)
+    kept = [(u.read, e) for u, e in zip(landed, committed, strict=True) if isinstance(e, WouldReject)]
+    return Parts(manifests, tuple(((read,), error) for read, error in kept))

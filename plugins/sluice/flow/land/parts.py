@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sluice.errors import LakeRefused, LakeUnavailable, NotAllLanded, SluiceError, SparkFailed, TopicRecreated
+from sluice.errors import (
+    LakeRefused,
+    LakeUnavailable,
+    NotAllLanded,
+    SluiceError,
+    SparkFailed,
+    TopicRecreated,
+    WouldReject,
+)
 from sluice.flow.land.read_plan import UnitRead
 from sluice.manifest import Manifest
-
-LandUnits = Callable[[Sequence[UnitRead]], list[Manifest]]
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,11 @@ class Parts:
 
     manifests: tuple[Manifest, ...]
     failed: tuple[tuple[Sequence[UnitRead], SluiceError], ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Returns whether a unit was read, and then not replaced."""
+        return any(isinstance(error, WouldReject) for _, error in self.failed)
 
     @property
     def error(self) -> SluiceError | None:
@@ -29,6 +40,9 @@ class Parts:
         if not self.manifests and len(self.failed) == 1:
             return first
         return NotAllLanded.of(units, len(self.manifests), first)
+
+
+LandUnits = Callable[[Sequence[UnitRead]], Parts]
 
 
 def in_parts(reads: Sequence[UnitRead], land: LandUnits, answers: Callable[[], bool]) -> Parts:
@@ -45,7 +59,9 @@ def in_parts(reads: Sequence[UnitRead], land: LandUnits, answers: Callable[[], b
     while left:
         part = left.pop()
         try:
-            manifests += land(part)
+            done = land(part)
+            manifests += done.manifests
+            failed += done.failed
         except (LakeUnavailable, LakeRefused):
             raise
         except SluiceError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sluice.errors import SluiceError
+from sluice.errors import SluiceError, WouldReject
 from sluice.flow.land.manifest_draft import Landed
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.task.reports import Gap, SeenOffsets
@@ -46,5 +46,6 @@ class RecordSource(Protocol):
     def replaced(self, reads: Sequence[UnitRead]) -> SluiceError | None:
         """Returns the error that explains any other, where another run has replaced what is read."""
 
-    def commit(self, landed: Sequence[Landed]) -> list[Manifest]:
-        """Returns the manifests that stand afterwards: these, or those of who was first."""
+    def commit(self, landed: Sequence[Landed]) -> list[Manifest | WouldReject]:
+        """Returns for each unit the manifest that stands afterwards (this one, or that of who was first), or
+        why the old one is not replaced."""

@@ -39,6 +39,11 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
             f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "
             "`rows: array` is no longer there"
         )
+    if manifest.rows is not None and manifest.rows_erased and not pipeline.event.arrays:
+        return (
+            f"{manifest.rows_erased:,} elements of its arrays were erased, of which the lake has no bytes, "
+            f"and `rows: array` is no longer there: {_RELAND}"
+        )
     return None
 
 

@@ -17,7 +17,7 @@ from sluice.clients.lake.discarding import DiscardingLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.lake_source import LakeSource
-from sluice.flow.land.newly_rejected import NewlyRejected, Record, newly_rejected, rejected_in, rejected_of
+from sluice.flow.land.newly_rejected import NewlyRejected, Record, newly_rejected, rejected_of
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.remake import account, remade_reads
 from sluice.flow.land.task import lake_read
@@ -104,13 +104,12 @@ def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> It
             seen = _SeesRejected(lake)  # it has what tasks use of a lake
             after = _after(pipeline, cast(Lake, seen), unit, manifest, erasures.over([unit.slice]))
             gone = sum(manifest.forgotten_by_reason().values())
-            known = rejected_in(lake, (file.key for file in manifest.held_rejected))
             yield UnitChange(
                 unit,
                 before,
                 after,
                 forgotten=gone,
-                lost=newly_rejected(unit, manifest, known, seen.rejected),
+                lost=newly_rejected(lake, manifest, seen.rejected),
                 masked=masked_so(manifest, mask),
             )
         except SluiceError as error:

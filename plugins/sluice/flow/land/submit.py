@@ -63,8 +63,8 @@ def spark_submit_arguments(
     cluster: str = "",
     accept_loss: bool = False,
 ) -> SubmitSpec:
-    """Returns what lands `slices`, of one `cluster` only where one is named. `accept_loss`: a remake may
-    reject rows that are there. Raises WrongUse when the jars or the Spark connection are missing, or the
+    """Returns what lands `slices`, of one `cluster` only where one is named. `accept_loss`: rows that are
+    there may be rejected. Raises WrongUse when the jars or the Spark connection are missing, or the
     driver would run elsewhere."""
     connection = connections.find(pipeline.spark_connection)
     refuse_cluster_mode(connection.conn_id, connection.extra.get("deploy-mode"), pipeline.spark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from sluice.flow.contents.identities import IdentityCounter
 from sluice.flow.contents.read_rows import read
+from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.verify.check_manifests import check_conservation
 from sluice.flow.verify.repairs import Repairs
-from sluice.manifest import Manifest
+from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.erased import ask, entry, is_of
@@ -101,31 +103,44 @@ def array(*grades: str) -> bytes:
     return b"[" + b",".join(event("click", 1, grade=grade)[0] for grade in grades) + b"]"
 
 
-def test_an_element_is_erased_and_the_others_stay():
-    arrays = pipeline(event={**BY_FIELD, "rows": "array"})
-    texts = [array("k1", "k0", "k2", "k1"), array("k1"), array(), array("k0"), b"no k1", b"7"]
+def numbered(lake: MemoryLake, files: Iterable[LandedFile]) -> set[tuple[int, int | None, str]]:
+    """Offset and number of each row, and its grade or what else it is."""
+    found: set[tuple[int, int | None, str]] = set()
+    for file in files:
+        with lake.local(file.key) as path:
+            for row in pq.read_table(path).to_pylist():
+                event = json.loads(row["_payload"]) if "_type" in row else row["_payload"].decode()
+                found.add((row["_offset"], row["_row"], event["grade"] if "_type" in row else event))
+    return found
+
+
+@pytest.mark.parametrize("how", ["fill", "erase", "reland", "remake"])
+def test_elements_keep_their_numbers_where_others_are_erased(how: str):
+    arrays, hour = pipeline(event={**BY_FIELD, "rows": "array"}), [Unit(piece, "dc1") for piece in hours(1)]
+    mixed = b"[7," + array("k1", "k2", "k1")[1:-1] + b",8]"
+    texts = [array("k1", "k0", "k2", "k1"), array("k1"), array(), array("k0"), b"no k1", b"7", mixed]
     stamp = event("click", 1)[1]
     world, lake = World({BIDS: [[(text, stamp) for text in texts]]}), MemoryLake()
     world.resolve(arrays, lake, hours(1))
-    world.land(arrays, lake, hours(1))
+    if how != "fill":
+        world.land(arrays, lake, hours(1))
     ask(lake, PERSON)
-    for mode in ("remake", "reland", "remake"):
-        world.land(arrays, lake, hours(1), mode, mode + str(len(lake.objects)))
-        [manifest] = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
+    if how == "erase":
+        erase_owed(lake, hour)
+    else:
+        world.land(arrays, lake, hours(1), how, how)
+    for more in (0, 1):
+        [manifest] = read_manifests(lake, hour).values()
         check(lake, [manifest])
-        assert (manifest.read, manifest.rows, manifest.erased, manifest.rows_erased, manifest.empty) == (
-            6,
-            3,
-            1,
-            3,
-            1,
-        )
-        [file] = manifest.files
-        with lake.local(file.key) as path:
-            rows = pq.read_table(path).to_pylist()
-        seen = sorted((row["_offset"], row["_row"], json.loads(row["_payload"])["grade"]) for row in rows)
-        assert seen == [(0, 0, "k0"), (0, 1, "k2"), (3, 0, "k0")]
-        assert manifest.kept_by_reason() == {"not JSON": 1, "not an array": 1}
+        assert (manifest.read, manifest.erased, manifest.empty) == (7, 1, 1)
+        assert (manifest.rows, manifest.rows_erased) == (6 - 2 * more, 5 + 2 * more)
+        assert manifest.kept_by_reason() == {"not JSON": 1, "not an array": 1, "not an object": 2}
+        k2 = set() if more else {(0, 2, "k2"), (6, 2, "k2")}
+        assert numbered(lake, manifest.files) == {(0, 1, "k0"), (3, 0, "k0"), *k2}
+        rejected = numbered(lake, manifest.rejected)
+        assert rejected == {(4, None, "no k1"), (5, None, "7"), (6, 0, "7"), (6, 4, "8")}
+        ask(lake, entry("grade=k2"))
+        world.land(arrays, lake, hours(1), "remake", "again")
 
 
 def test_by_the_records_key_also_what_has_no_bytes():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +82,30 @@ def test_a_row_has_what_its_record_has():
     assert piece.events.timestamps.tolist() == [1000, 1000, 1003]
     assert [h[0]["value"] for h in piece.events.headers.to_pylist()] == [b"0", b"0", b"3"]
     assert (piece.empty, piece.refused) == ((1,), {2: "not JSON"})
+
+
+class Erasing:
+    """Erases the texts that it was given. (The rules of what is erased have tests of their own.)"""
+
+    def __init__(self, *texts: bytes) -> None:
+        self._texts = texts
+
+    def has(self, position: int, text: bytes | None) -> bool:
+        return text in self._texts
+
+
+def test_elements_keep_their_numbers_where_others_are_erased():
+    """Now, or before the lake got them: then the numbers come along."""
+    values = [b"[1,2,3,1,4]", b"[1]", b"[5,1]", b"[]", b"[6,1,7]"]
+    numbers = [None, None, None, None, [1, 4, 5]]
+    some = replace(records(values), erasing=Erasing(b"1"), numbers=numbers)
+    [piece] = Arrays().open(some, np.zeros(len(values), np.int64))
+    found = zip(
+        piece.positions.tolist(), piece.numbers.tolist(), piece.events.values.to_pylist(), strict=True
+    )
+    first = [(0, 1, b"2"), (0, 2, b"3"), (0, 4, b"4"), (2, 0, b"5")]
+    assert [*found] == [*first, (4, 1, b"6"), (4, 5, b"7")]
+    assert (piece.erased, piece.empty, piece.rows_erased) == ((1,), (3,), (0, 0, 1, 2, 4))
 
 
 @pytest.mark.parametrize(("carried", "rows_at_once", "bytes_at_once"), [(0, 7, 1 << 20), (100, 1000, 700)])

@@ -102,10 +102,10 @@ def test_what_was_landed_again_meanwhile_is_not_replaced(monkeypatch):
     wider = pipeline(kafka=[{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids", "wins"]}])
     kafka.resolve(wider, lake, hours(2))
 
-    def overtaken(lake_: MemoryLake, old, draft):
+    def overtaken(*arguments):
         monkeypatch.undo()
         kafka.land(wider, lake, hours(1), "reland", "wider")
-        return commit_remade(lake_, old, draft)
+        return commit_remade(*arguments)
 
     monkeypatch.setattr(lake_source, "commit_remade", overtaken)
     with pytest.raises(Relanded, match="2026-01-01T00Z/dc1 was landed again while made again"):

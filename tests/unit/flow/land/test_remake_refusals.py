@@ -38,6 +38,8 @@ COUNTS = (PartitionCount("bids", 0, 10, 3),)
             "it forgot the bytes of 2 rejected elements of arrays on 2028-01-01",
         ),
         ({"rows": 9, "rows_unparsed": {"no time": 2}, "counts": COUNTS}, None),
+        ({"rows": 9, "rows_erased": 2}, "2 elements of its arrays were erased"),
+        ({"rows_erased": 2}, None),
         ({"forgotten": Forgotten(lake="2028-01-01T00:00:00Z")}, "it forgot its files on 2028-01-01"),
     ],
 )

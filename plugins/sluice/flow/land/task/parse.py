@@ -32,7 +32,7 @@ class RecordColumns:
     """A batch of Kafka records, column by column: `timestamps` in ms; `headers` lists of (key, value).
 
     A record's event time may be from `earliest` to `latest`, in ms and both included. `erasing`: None where
-    nothing is erased.
+    nothing is erased. `numbers`: of an array out of the lake, the number of each element in its message.
     """
 
     values: pa.Array[Any]
@@ -42,6 +42,7 @@ class RecordColumns:
     earliest: np.ndarray
     latest: np.ndarray
     erasing: BatchErasing | None = None
+    numbers: Sequence[Sequence[int] | None] | None = None
 
     def taken(self, positions: np.ndarray, values: pa.Array[Any] | None = None) -> RecordColumns:
         """Returns the records at `positions`, with other `values` where they are given."""
@@ -54,6 +55,7 @@ class RecordColumns:
             earliest=self.earliest[positions],
             latest=self.latest[positions],
             erasing=None,
+            numbers=None,
         )
 
 

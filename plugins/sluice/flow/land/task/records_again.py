@@ -16,6 +16,7 @@ from sluice.flow.land.task.erasing import ERASED
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.task import Task
+from sluice.flow.land.task.unpack import NUMBERS
 from sluice.flow.land.task.whole_records import HELD, ROW, TOO_LARGE
 from sluice.slices import Unit
 
@@ -25,7 +26,8 @@ _RECORDS = 4_096
 
 
 def batches_of(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-    """Yields the records with the task's `columns()`, TOO_LARGE, HELD, ERASED, each batch of one partition.
+    """Yields the records with the task's `columns()`, TOO_LARGE, HELD, ERASED, and NUMBERS where any is an
+    array, each batch of one partition.
 
     `tables` are sorted by place, offset and row, and hold whole records; a place is the number of topic and
     partition among those of the task. Raises CannotRemake for rows that
@@ -52,7 +54,7 @@ def element_batches(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.Recor
 
 
 def _whole(task: Task, rows: pa.Table) -> pa.Table:
-    """Returns a row for each record; the elements of an array are joined again."""
+    """Returns a row for each record; the elements of an array are joined again, and keep their numbers."""
     numbers, starts = rows["row"].to_numpy(), np.array(runs_of(rows["offset"].to_numpy()))
     place_in_record = np.arange(len(numbers)) - np.repeat(starts[:-1], np.diff(starts))
     single = numbers == WHOLE
@@ -72,6 +74,9 @@ def _whole(task: Task, rows: pa.Table) -> pa.Table:
         for start, until in pairwise(starts.tolist())
     ]
     records = rows.take(pa.array(starts[:-1]))
+    are_whole = pa.array(single[starts[:-1]])
+    kept = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pa.array(numbers), mask=are_whole)
+    records = records.append_column(NUMBERS, kept)
     return records.set_column(records.column_names.index("value"), "value", pa.array(joined, pa.binary()))
 
 
@@ -131,6 +136,8 @@ def _batch(records: pa.Table, places: Sequence[int]) -> pa.RecordBatch:
         HELD: records["held"],
         ERASED: records["erased"],
     }
+    if NUMBERS in records.column_names:
+        columns[NUMBERS] = records[NUMBERS]
     # Slices are copied: whoever takes a column counts its bytes.
     return pa.table(columns).combine_chunks().to_batches()[0]
 

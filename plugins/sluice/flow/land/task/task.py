@@ -32,7 +32,7 @@ from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
-from sluice.flow.land.task.unpack import UnpackedEvents
+from sluice.flow.land.task.unpack import UnpackedEvents, numbers_in
 from sluice.flow.land.task.whole_records import carried, numbered, refused_unread, sizes_of, unerased
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 from sluice.manifest import Masked
@@ -106,12 +106,11 @@ class Task:
 class _Landing:
     def __init__(self, task: Task, files: AttemptFiles, name: str) -> None:
         pipeline = task.pipeline
-        self._name, self._cluster = name, task.cluster
         self._arrays = pipeline.event.arrays
         self.seen = SeenRecords(self._arrays)
         self._times = RecordTimes(task.slices)
         self._opener = opener(pipeline.event, task.decoding)
-        self._task, self._files = task, files
+        self._task, self._files, self._name, self._cluster = task, files, name, task.cluster
         self._places = {task.place(*place): place for place in task.edges}
         counted = {path for spec in pipeline.counts for path in spec.by.values()}
         self._parser = Parser(pipeline.event, counted, pipeline.types)
@@ -144,8 +143,7 @@ class _Landing:
         """Rejects records that are not read or were shipped twice, and takes the others on."""
         self.seen.add(topic, partition, slices, batch["offset"].to_numpy())
         self._times.add(slices, batch["timestamp"].to_numpy())
-        refused = self._shipped.refused(topic, partition, batch["headers"], slices)
-        refused |= refused_unread(batch)
+        refused = self._shipped.refused(topic, partition, batch["headers"], slices) | refused_unread(batch)
         gone = frozenset(refused)
         if refused:
             refused, erased = unerased(self._erasing, topic, batch, slices, refused)
@@ -164,7 +162,9 @@ class _Landing:
         earliest, latest = self._earliest[slices], self._latest[slices]
         record_headers = headers.from_json(batch["headers"])
         erasing = self._erasing.of(topic, slices, batch, record_headers)
-        records = RecordColumns(batch["value"], topic, record_headers, times, earliest, latest, erasing)
+        records = RecordColumns(
+            batch["value"], topic, record_headers, times, earliest, latest, erasing, numbers_in(batch)
+        )
         unmasked = numbered(batch, columns.taken(batch, self._cluster, topic, partition, record_headers))
         taken = self._masks.taken(unmasked, slices)
         for opened in self._opener.open(records, carried(batch)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -22,6 +22,9 @@ from sluice.flow.land.task.parse import Reasons, RecordColumns
 
 ROWS_AT_ONCE = 65_536
 BYTES_AT_ONCE = 32 << 20
+NUMBERS = "numbers"
+"""A column of batches out of the lake: of an array that was joined again, the number of each element in the
+message as Kafka has it; null of what is such a message itself."""
 
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -31,10 +34,11 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 class UnpackedEvents:
     """Some events, each as a record of its own.
 
-    `positions`: the record that each comes from; None: they are the records themselves. `numbers`: which row
-    of its record each is. `refused` are records without events, by position; `empty` those with an empty
-    array. `erased` are records of which nothing is left, and `rows_erased` has the record of each element
-    of an array that is erased. `kept`: the records that the events are, where others are erased.
+    `positions`: the record that each comes from; None: they are the records themselves. `numbers`: the place
+    of each in its record's message as Kafka has it. `refused` are records without events, by position;
+    `empty` those with an empty array. `erased` are records of which nothing is left, and `rows_erased` has
+    the record of each element of an array that is erased. `kept`: the records that the events are, where
+    others are erased.
     """
 
     events: RecordColumns
@@ -78,14 +82,16 @@ class Arrays:
             except Unparsed as verdict:
                 piece.refuse(position, text, verdict.reason, erasing)
                 continue
+            given = records.numbers[position] if records.numbers else None
+            numbers: Sequence[int] = range(len(elements)) if given is None else given
             if erasing is not None:
-                elements = piece.left(position, text, elements, erasing)
+                numbers, elements = piece.left(position, text, numbers, elements, erasing)
             elif not elements:
                 piece.empty.append(position)
             step = min(ROWS_AT_ONCE, BYTES_AT_ONCE // (int(carried[position]) + 1) + 1)
             for start in range(0, len(elements), step):
                 some = [*map(bytes, elements[start : start + step])]
-                piece.add(position, start, some, int(carried[position]))
+                piece.add(position, numbers[start : start + step], some, int(carried[position]))
                 if piece.full:
                     yield piece.opened(records)
                     piece = _Piece()
@@ -108,13 +114,18 @@ class Decoded:
                 if erasing is not None and erasing.has(position, event):
                     piece.erased.append(position)
                 else:
-                    piece.add(position, 0, [event], len(message))
+                    piece.add(position, range(1), [event], len(message))
             except Unparsed as verdict:
                 piece.refuse(position, message, verdict.reason, erasing)
             if piece.full:
                 yield replace(piece.opened(records), numbers=None)
                 piece = _Piece()
         yield replace(piece.opened(records), numbers=None)
+
+
+def numbers_in(batch: pa.RecordBatch) -> Sequence[Sequence[int] | None] | None:
+    numbers: list[Any] | None = batch[NUMBERS].to_pylist() if NUMBERS in batch.schema.names else None
+    return numbers
 
 
 def elements_of(text: bytes | None) -> Sequence[msgspec.Raw]:
@@ -154,13 +165,15 @@ class _Piece:
         self.erased: list[int] = []
         self.rows_erased: list[int] = []
         self._values: list[bytes] = []
-        self._runs: list[tuple[int, int, int]] = []
+        self._positions: list[int] = []
+        self._numbers: list[int] = []
         self._bytes = 0
 
-    def add(self, position: int, first: int, values: list[bytes], carried: int) -> None:
-        """Adds rows `first` and on of the record at `position`."""
+    def add(self, position: int, numbers: Sequence[int], values: list[bytes], carried: int) -> None:
+        """Adds rows of the record at `position`."""
         self._values += values
-        self._runs.append((position, first, len(values)))
+        self._positions += [position] * len(values)
+        self._numbers += numbers
         self._bytes += sum(map(len, values)) + carried * len(values)
 
     def refuse(self, position: int, text: bytes | None, reason: str, erasing: BatchErasing | None) -> None:
@@ -171,29 +184,35 @@ class _Piece:
             self.refused[position] = reason
 
     def left(
-        self, position: int, text: bytes | None, elements: Sequence[msgspec.Raw], erasing: BatchErasing
-    ) -> list[msgspec.Raw]:
-        """Returns those elements of a record that are not erased."""
-        left = [element for element in elements if not erasing.has(position, bytes(element))]
+        self,
+        position: int,
+        text: bytes | None,
+        numbers: Sequence[int],
+        elements: Sequence[msgspec.Raw],
+        erasing: BatchErasing,
+    ) -> tuple[list[int], list[msgspec.Raw]]:
+        """Returns those elements of a record that are not erased, and their numbers before them."""
+        left = [
+            (number, element)
+            for number, element in zip(numbers, elements, strict=True)
+            if not erasing.has(position, bytes(element))
+        ]
         self.rows_erased += [position] * (len(elements) - len(left))
         if not left:
             gone = bool(elements) or erasing.has(position, text)
             (self.erased if gone else self.empty).append(position)
-        return left
+        return [number for number, _ in left], [element for _, element in left]
 
     @property
     def full(self) -> bool:
         return len(self._values) >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE
 
     def opened(self, records: RecordColumns) -> UnpackedEvents:
-        runs = np.array(self._runs, np.int64).reshape(-1, 3)
-        positions = np.repeat(runs[:, 0], runs[:, 2])
-        begun = np.concatenate(([0], np.cumsum(runs[:, 2])))
-        numbers = np.arange(len(positions)) + np.repeat(runs[:, 1] - begun[:-1], runs[:, 2])
+        positions = np.array(self._positions, np.int64)
         return UnpackedEvents(
             records.taken(positions, pa.array(self._values, pa.binary())),
             positions,
-            numbers.astype(np.int32),
+            np.array(self._numbers, np.int32),
             self.refused,
             tuple(self.empty),
             tuple(self.erased),
