@@ -70,7 +70,7 @@ class Eraser:
             progress = progress.with_more(searched.progress)
             rows += searched.rows
             rejected += searched.rejected
-        lines = (*unsearched_lines(manifests), *forgotten_lines(manifests.values()))
+        lines = (*unsearched_lines(self.lake, manifests), *forgotten_lines(manifests.values()))
         tables = self._by_table(rows)
         due = self.loads.due(manifests, [unit for unit in manifests if str(unit) in progress.found])
         counts = (len(progress.found), len(manifests))

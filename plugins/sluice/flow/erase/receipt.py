@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from sluice.clients.lake.base import OfPipeline
 from sluice.flow.erase.left_files import Removed
 from sluice.flow.erase.left_in_kafka import LeftInKafka
 from sluice.flow.erase.left_parts import LeftOnDisk
@@ -88,6 +89,7 @@ def _unit(unit: Unit, before: FoundUnit, manifest: Manifest) -> dict[str, Any]:
 
 
 def with_what_is_left(
+    lake: OfPipeline,
     receipt: Mapping[str, Any],
     removed: Removed,
     manifests: Mapping[Unit, Manifest],
@@ -98,7 +100,7 @@ def with_what_is_left(
     """Adds what is left. `left`: what somebody still has to do; `notes`: what vanishes by itself."""
     return {
         **receipt,
-        "left": left_lines(removed, unsearched_lines(manifests), servers, force),
+        "left": left_lines(removed, unsearched_lines(lake, manifests), servers, force),
         "notes": [*forgotten_lines(manifests.values()), *note_lines(kafka, servers, force)],
         "lake": {
             "superseded_files_removed": removed.files,

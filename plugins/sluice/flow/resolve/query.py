@@ -12,7 +12,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated
 from sluice.flow.resolve.clamp import Answers, boundaries_to_store
 from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets, ask
-from sluice.slices import Slice, floor, utc
+from sluice.slices import Slice
+from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.columns import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.units import begun
@@ -98,19 +99,12 @@ class Inquiry:
             raise
         except SluiceError as error:  # this topic's own trouble: the cluster's others go on
             if isinstance(error, TopicRecreated):
-                error.accept = self._accept(cluster, topic, state)
+                error.accept = accept_command(self._pipeline, state, cluster, topic, self._now)
             self.failed.setdefault(cluster, error)
             return
         self._said[cluster, topic] = topic_answers.answers
         self.future += topic_answers.future
         self.held += topic_answers.held
-
-    def _accept(self, cluster: str, topic: str, state: Boundaries) -> str:
-        """Returns the command that reads a recreated topic from the end of what is resolved on."""
-        end = state.end(cluster) or self._now
-        of_cluster = ["--cluster", cluster] if len(self._pipeline.clusters) > 1 else []
-        since = f"{floor(utc(end), self._pipeline.slice):%Y-%m-%dT%H:%MZ}"
-        return self._pipeline.command("accept", topic, *of_cluster, "--from", since)
 
 
 def _contradiction(state: Boundaries, answers: Answers) -> SluiceError | None:
