@@ -30,7 +30,7 @@ def receipt_of(
     tables: Tables,
     done_at: str,
 ) -> dict[str, Any]:
-    """Returns what is known from the lake and the ledgers. `tables`: rows and misfits committed now."""
+    """Returns what is known from the lake and the ledgers. `tables`: rows committed now."""
     units = [
         (unit, progress.found[str(unit)], m) for unit, m in manifests.items() if str(unit) in progress.found
     ]
@@ -63,7 +63,7 @@ def receipt_of(
 def table_rows(
     units: Iterable[tuple[Unit, FoundUnit, Manifest]], tables: Tables
 ) -> dict[str, dict[str, int]]:
-    """Returns the rows of these units in each table, misfits included, before and after."""
+    """Returns the rows of these units in each table, sluice.rejected with misfits, before and after."""
     rows_by_table: dict[str, dict[str, int]] = {}
     for unit, before, _ in units:
         for name in sorted({*before.tables, *tables}):

@@ -19,7 +19,7 @@ from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import landed_units
 
 Tables = Mapping[str, Mapping[Unit, int]]
-"""Rows and misfits committed, by table and unit."""
+"""Rows committed, by table and unit; misfits are those of sluice.rejected."""
 
 
 @dataclass
