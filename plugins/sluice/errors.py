@@ -70,7 +70,7 @@ class WrongPipeline(WrongUse):
     @property
     def public(self) -> str:
         """For those who may not see the environment of the machine."""
-        hidden = "wrong, and not shown, for it comes from a variable: a `sluice` command on the machine tells"
+        hidden = "wrong, and not shown, for it comes from a variable: a command on the machine tells"
         return f"{self.place}: {self.key}: {hidden}" if self.from_environment else str(self)
 
     @property
@@ -112,7 +112,7 @@ class UnknownCluster(WrongUse):
 class EndInFuture(WrongUse):
     instant: str
     now: str
-    message = "{instant} is not over yet (it is {now}): end the range earlier, or use `--to now`"
+    message = "{instant} is not over yet (it is {now}): end the range earlier, or at `now`"
 
 
 # ---- Retryable: the same step may succeed later.
@@ -459,7 +459,8 @@ class NotResolved(Refused):
 class RecordsExpired(Refused):
     """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown.
 
-    `landed`: the lake has them, and a `reland` would have lost them there, too.
+    `landed`: the lake has them, and a `reland` would have lost them there, too; `reload` and `remake` are
+    the commands that read them there.
     """
 
     cluster: str
@@ -471,6 +472,8 @@ class RecordsExpired(Refused):
     exact: bool
     landed: bool = False
     why: str = "retention"
+    reload: str = ""
+    remake: str = ""
     message = (
         "slice {slice_id}: Kafka no longer has {amount} offsets [{lost_from}, {lost_until}) of "
         "{cluster}/{topic}/{partition} ({why}): {remedy}"
@@ -484,8 +487,8 @@ class RecordsExpired(Refused):
     def remedy(self) -> str:
         if self.landed:
             return (
-                "the lake has them, so it is not landed again; `--mode reload` loads it from there, and "
-                "`--mode remake` parses it again"
+                f"the lake has them, so it is not landed again; `{self.reload}` loads it from there, and "
+                f"`{self.remake}` parses it again"
             )
         return "set `on_expired: land_rest` to land what is left and record the loss, or begin later"
 
@@ -499,44 +502,48 @@ class CompactedAway(Refused):
     slice_id: str
     held: int
     found: int
+    reload: str
     message = (
         "slice {slice_id}: the lake holds {held} records of {cluster}/{topics}, Kafka only {found} after "
-        "compaction, so it is not landed again; `--mode reload` loads it from the lake"
+        "compaction, so it is not landed again; `{reload}` loads it from the lake"
     )
 
 
 @dataclass(eq=False)
 class CannotRemake(Refused):
-    """A unit whose records cannot be made again out of the lake's own files: `why` names the first place."""
+    """A unit whose records cannot be made again out of the lake's own files: `why` names the first place.
+    `reland` is the command that reads it from Kafka."""
 
     unit: str
     why: str
+    reland: str
     message = (
         "slice {unit} cannot be made again out of the lake: {why}; nothing of it was changed: "
-        "`--mode reland` reads it from Kafka, as long as Kafka has it"
+        "`{reland}` reads it from Kafka, as long as Kafka has it"
     )
 
 
 @dataclass(eq=False)
 class FilesForgotten(Refused):
     """Units whose files the lake has forgotten, asked for in a `mode` that reads them. `on` is when the first
-    was forgotten."""
+    was forgotten, and `reland` the command that reads them again."""
 
     units: int
     first: str
     last: str
     on: str
     mode: str
+    reland: str
     message = (
         "{hours} forgotten, as `keep` in the pipeline file says (slice {first} on {on}), and `{mode}` reads "
-        "files, so nothing was changed: leave {span} out of the range, or read it again with `--mode "
-        "reland`, as long as Kafka has it"
+        "files, so nothing was changed: leave {span} out of the range, or read it again with "
+        "`{reland}`, as long as Kafka has it"
     )
 
     @classmethod
-    def of(cls, units: Sequence[tuple[object, str]], mode: str) -> FilesForgotten:
+    def of(cls, units: Sequence[tuple[object, str]], mode: str, reland: str) -> FilesForgotten:
         """`units`: what is forgotten, in order, and when it was."""
-        return cls(len(units), str(units[0][0]), str(units[-1][0]), units[0][1], mode)
+        return cls(len(units), str(units[0][0]), str(units[-1][0]), units[0][1], mode, reland)
 
     @property
     def hours(self) -> str:
@@ -549,13 +556,15 @@ class FilesForgotten(Refused):
 
 @dataclass(eq=False)
 class CannotErase(Refused):
-    """A file that cannot be searched for a person: nobody knows then whether it holds one."""
+    """A file that cannot be searched for a person: nobody knows then whether it holds one. `verify` is the
+    command that names its repair."""
 
     unit: str
     file: str
     reason: str
+    verify: str
     message = (
-        "slice {unit}: file {file} cannot be searched ({reason}): `sluice verify` names its repair; erase "
+        "slice {unit}: file {file} cannot be searched ({reason}): `{verify}` names its repair; erase "
         "again after it, with the same words"
     )
 
@@ -607,7 +616,7 @@ class TopicRecreated(Refused):
     def remedy(self) -> str:
         """`accept` is the command that reads the new one, where who raises it knows the pipeline."""
         if not self.accept:
-            return "`sluice accept` reads the new one from an instant on"
+            return "accept it to read the new one from an instant on"
         return f"`{self.accept}` reads the new one from that instant on"
 
 

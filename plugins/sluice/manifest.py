@@ -246,7 +246,7 @@ def decode(encoded: bytes, place: str) -> Manifest:
     """Raises SluiceError naming `place` when the bytes are no manifest, or a newer Sluice's."""
 
     def damage(error: Exception) -> str:
-        return f"{place} is not a manifest ({error}): `sluice verify` names what to do"
+        return f"{place} is not a manifest ({error}): verify names what to do"
 
     version = decode_stored(_FORMAT, encoded, damage).version
     if version > VERSION:

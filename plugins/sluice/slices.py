@@ -48,6 +48,11 @@ class Slice:
         minute = f"{at.minute:02}" if has_minutes(self.length) else ""
         return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}{minute}Z"
 
+    @property
+    def words(self) -> tuple[str, str, str, str]:
+        """Returns it as a command takes it."""
+        return SliceRange(self.start, self.end, self.length).words
+
     @classmethod
     def from_id(cls, slice_id: str, length: timedelta = HOUR) -> Slice:
         """Raises WrongUse when the text is not the id of a slice of that length."""
@@ -68,6 +73,15 @@ class Slice:
         Raises WrongUse for a slice of another length.
         """
         return None if _start_of(name) is None else cls.from_id(name, length)
+
+
+def words_of(slice_id: str) -> tuple[str, str, str, str]:
+    """Returns the slice of that id as a command takes it, however long slices are: ranges are widened."""
+    start = _start_of(slice_id)
+    if start is None:
+        raise WrongUse(f"{_shown(slice_id)} is not a slice id such as 2026-11-20T10Z")
+    least = timedelta(minutes=1) if len(slice_id) > len("2026-11-20T10Z") else HOUR
+    return SliceRange(start, datetime.__add__(start, least)).words
 
 
 def has_minutes(length: timedelta) -> bool:

@@ -34,7 +34,7 @@ def columns(kind: str) -> str:
 def world(clickhouse_server, tmp_path, name) -> World:
     made = World(tmp_path, client_of(clickhouse_server), name)
     made.sql("CREATE DATABASE {db}")
-    create_system_tables(made.client)
+    create_system_tables(made.client, "sluice verify made")
     made.sql(f"CREATE TABLE {{db}}.clicks ({columns('UInt32')}, {KEYS}) ENGINE = MergeTree ORDER BY tuple()")
     yield made
     made.sql("DROP DATABASE {db} SYNC")

@@ -25,7 +25,7 @@ MESSAGE = (
     r"^table {t}: the load would take rows out of it, and leaves these slices as they are: "
     r"{what}: in column k the value of record \S+/\d+/\d+ does not fit Nullable\(UInt64\); "
     r"`ALTER TABLE {q} MODIFY COLUMN `k` Nullable\(String\)` and run it again, or "
-    r"`--mode reload` over the slice, which takes them out$"
+    r"`sluice run \S+ --from \S+ --to \S+ --table {t} --mode reload`.*, which takes them out$"
 )
 
 

@@ -30,7 +30,7 @@ FIELDS = [name for name in names() if name not in (*OWN, *OF_VIEW)]
 def world(clickhouse_server, tmp_path, name) -> World:
     made = World(tmp_path, client_of(clickhouse_server), name)
     made.sql("CREATE DATABASE {db}")
-    create_system_tables(made.client)
+    create_system_tables(made.client, "sluice verify made")
     yield made
     made.sql("DROP DATABASE {db} SYNC")
 

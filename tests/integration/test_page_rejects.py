@@ -26,7 +26,7 @@ ROWS = [
 
 def test_misfits_are_counted_by_table_column_and_reason(clickhouse_server):
     client, spec = client_of(clickhouse_server), pipeline(tables={"*": "events.clicks"})
-    create_system_tables(client)
+    create_system_tables(client, "sluice verify made")
     for number, (table, hours, column, reason) in enumerate(ROWS):
         at = int(HOUR.start.add(hours=hours).timestamp())
         client.run(

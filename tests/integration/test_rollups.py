@@ -193,6 +193,34 @@ def test_another_type_stops_the_rollup_before_anything_is_removed(rolled: Rolled
     assert rolled.states(unit(0)) == [UnitState.STALE]
 
 
+def test_what_the_refusal_of_a_type_says_is_true(rolled: Rolled):
+    """A cast to fewer digits cuts without an error; a column of the SELECT's type takes all."""
+    moment = "toDateTime64('2026-01-01 00:00:00.25', 3, 'UTC')"
+    rolled.world.sql("ALTER TABLE {db}.by_user ADD COLUMN more DateTime('UTC')")
+    rolled.land(unit(0), clicks(30))
+    file = rolled.world.root / "by_user.sql"
+    select = file.read_text()
+    file.write_text(select.replace("count() AS clicks", f"count() AS clicks, {moment} AS more"))
+    said = "the table has DateTime.*; let .*by_user.sql give that, or the column have the SELECT's type"
+    with pytest.raises(TargetRefused, match=said):
+        rolled.load_all(unit(0))
+    assert rolled.world.sql(f"SELECT accurateCast({moment}, 'DateTime')::String") == [
+        ("2026-01-01 00:00:00",)
+    ]
+    rolled.world.sql("ALTER TABLE {db}.by_user MODIFY COLUMN more DateTime64(3, 'UTC')")
+    rolled.load_all(unit(0))
+    rows = rolled.world.sql("SELECT DISTINCT toString(more) FROM {db}.by_user")
+    assert rows == [("2026-01-01 00:00:00.250",)]
+
+
+def test_a_select_without_a_name_that_a_column_can_have(rolled: Rolled):
+    rolled.land(unit(0), clicks(30))
+    file = rolled.world.root / "by_user.sql"
+    file.write_text(file.read_text().replace("count() AS clicks", "count() AS clicks, 1 AS _part"))
+    with pytest.raises(TargetRefused, match=r"rename it in .*by_user.sql: names that begin with _ are"):
+        rolled.load_all(unit(0))
+
+
 def test_values_arrive_as_they_are(rolled: Rolled):
     columns = {
         "day": ("toDate(min(at))", "Date", "2026-11-20"),

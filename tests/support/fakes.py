@@ -15,6 +15,7 @@ import pendulum
 from sluice.clients.kafka.lookups import NONE, PartitionLookUp
 from sluice.clients.kafka.topics import TopicState
 from sluice.clients.lake.base import Item, StoredObject
+from sluice.config.command_line import command_line
 from sluice.config.kafka import Cluster
 from sluice.errors import KafkaUnavailable, LakeUnavailable, UnknownTopic
 
@@ -44,6 +45,9 @@ class MemoryLake:
     objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     _writes: int = 0
     _lock: RLock = field(default_factory=RLock)
+
+    def command(self, command: str, *words: str) -> str:
+        return command_line("demo", None, command, *words)
 
     def read(self, key: str) -> StoredObject | None:
         with self._reached():

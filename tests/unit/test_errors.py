@@ -86,10 +86,10 @@ CAUGHT_UP = (
             "table e.c: shard b: no right; correct that, and load again",
         ),
         (
-            errors.RecordsExpired(*LOST, False, landed=True),
+            errors.RecordsExpired(*LOST, False, landed=True, reload="sluice run a", remake="sluice run b"),
             "slice 2026-11-20T10Z: Kafka no longer has at most 42 offsets [100, 142) of dc1/clicks/3 "
-            "(retention): the lake has them, so it is not landed again; `--mode reload` loads it from there, "
-            "and `--mode remake` parses it again",
+            "(retention): the lake has them, so it is not landed again; `sluice run a` loads it from there, "
+            "and `sluice run b` parses it again",
         ),
         (
             errors.RecordsExpired(*LOST, True),

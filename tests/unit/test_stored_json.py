@@ -71,7 +71,7 @@ def verdict_of(**changed: str) -> bytes:
 @pytest.mark.parametrize("text", [NO_DATE, "", "soon", "0001-01-01T00:00:00+14:00"])
 def test_a_verdict_whose_instant_is_no_date(name: str, text: str):
     assert verdict.decode(verdict_of(), "the verdict").anomalies[0].start == AT
-    with pytest.raises(SluiceError, match="^the verdict holds no verdict .*: delete it, `sluice"):
+    with pytest.raises(SluiceError, match="^the verdict holds no verdict .*: delete it, the next verify"):
         verdict.decode(verdict_of(**{name: text}), "the verdict")
 
 

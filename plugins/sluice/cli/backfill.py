@@ -69,7 +69,7 @@ def backfill(
     if config is not None:
         raise WrongUse(
             "--config: Airflow's tasks read their own copy of the pipeline file; let SLUICE_PIPELINES name "
-            "its folder here, or use `sluice run`"
+            "its folder here, or let `run` load it"
         )
     spec = load_pipeline(pipeline, None)
     slices = asked_range(spec, start, to, day)

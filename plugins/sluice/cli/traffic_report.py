@@ -166,5 +166,5 @@ def _read(client: Client, spec: Counts) -> list[TrafficHour]:
     except ServerError as error:
         if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             raise
-        raise Refused(f"table {spec.table} was never loaded: `sluice run` or the DAG loads it") from error
+        raise Refused(f"table {spec.table} was never loaded: a run loads it") from error
     return [TrafficHour(*row) for row in rows]

@@ -10,7 +10,7 @@ from typing import Any
 
 from sluice.clients.clickhouse.sql import identifier, table
 from sluice.clients.clickhouse.tables import Column
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import EventSample, fields
@@ -82,8 +82,9 @@ def fit_checks(
         text = f"field {visible('.'.join(path))} has no column: it stays in the lake"
         yield warn(Area.SCHEMA, place, text, add_column(target, columns, path, kind))
     if len(unfilled) > MOST_FIELDS:
+        propose = pipeline.command("doctor", "--ddl", next(iter(target.types), CATCH_ALL))
         text = f"{len(unfilled) - MOST_FIELDS:,} more fields have no column: they stay in the lake"
-        yield warn(Area.SCHEMA, place, text, "`sluice doctor --ddl TYPE` proposes a table for them")
+        yield warn(Area.SCHEMA, place, text, f"`{propose}` proposes a table for them")
 
 
 def add_column(target: Target, columns: Sequence[Column], path: FieldPath, kind: str) -> str:

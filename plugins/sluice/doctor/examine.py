@@ -94,7 +94,7 @@ class Examination:
     def _topic(self, inquiry: TopicInquiry, topic: str) -> Iterator[Check]:
         facts = inquiry.facts(topic)
         yield from topic_checks(self.pipeline, facts, self.slices.start, pendulum.now("UTC"))
-        yield from boundary_checks(facts, self._boundaries)
+        yield from boundary_checks(self.pipeline, facts, self._boundaries)
 
     @cached_property
     def _boundaries(self) -> Boundaries:

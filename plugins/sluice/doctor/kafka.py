@@ -12,6 +12,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
 from sluice.errors import PartitionMissing, TopicRecreated
 from sluice.slices import HOUR, ceil, from_ms
+from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.boundaries.outside import outside, outside_words
 
@@ -35,14 +36,15 @@ def topic_checks(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: da
         yield warn(Area.KAFKA, _place(facts), "its settings (retention, time stamps) may not be seen", remedy)
 
 
-def boundary_checks(facts: TopicFacts, boundaries: Boundaries) -> Iterator[Check]:
+def boundary_checks(pipeline: Pipeline, facts: TopicFacts, boundaries: Boundaries) -> Iterator[Check]:
     """Yields what the stored boundaries say of the topic: whether a run reads it at all, and what it leaves
     out. Nothing where none is stored. Raises TopicRecreated and PartitionMissing, as a run does."""
     stored = boundaries.stored(facts.cluster, facts.topic)
     if stored is None:
         return
     if stored.uuid != facts.uuid:
-        raise TopicRecreated(facts.cluster, facts.topic, stored.uuid, facts.uuid)
+        accept = accept_command(pipeline, boundaries, facts.cluster, facts.topic, pendulum.now("UTC"))
+        raise TopicRecreated(facts.cluster, facts.topic, stored.uuid, facts.uuid, accept)
     if gone := stored.columns.keys() - facts.partitions.keys():
         raise PartitionMissing(facts.cluster, facts.topic, min(gone))
     log_starts = {number: partition.start for number, partition in facts.partitions.items()}

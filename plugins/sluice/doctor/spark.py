@@ -78,7 +78,7 @@ def _master(master: str, environment: Mapping[str, str]) -> Check:
     if master == "yarn" and not (environment.get("HADOOP_CONF_DIR") or environment.get("YARN_CONF_DIR")):
         remedy = "let HADOOP_CONF_DIR name the folder of its configuration"
         return fail(Area.SPARK, "master", "yarn, and nothing says where its resource manager is", remedy)
-    remedy = "`sluice run` over one hour proves it"
+    remedy = "a run over one hour proves it"
     return warn(Area.SPARK, "master", f"{master} can be tried only by an application", remedy)
 
 

@@ -112,7 +112,7 @@ def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
             for target in pipeline.chosen(tables):
                 target_table, _ = inspect_target(client, pipeline, target)
                 check_may_add(client, pipeline, target, target_table)
-            create_system_tables(client, replicated=bool(server.shard.replicas))
+            create_system_tables(client, pipeline.command("verify"), replicated=bool(server.shard.replicas))
             for target in pipeline.chosen(tables):
                 check_owner(client, pipeline, url, target)
 
@@ -227,7 +227,8 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     for finding in [finding for finding in findings if finding.kind in QUIET_KINDS]:
         log.warning("%s", line(str(finding)))
     broken = [finding for finding in findings if finding.kind not in QUIET_KINDS]
-    if (error := error_of(broken, statuses, pending)) is not None:
+    verify = pipeline.command("verify", *slices.words)
+    if (error := error_of(broken, statuses, pending, verify)) is not None:
         raise error
     return statuses
 

@@ -76,7 +76,7 @@ def waiting_line(stamps: Sequence[int], now: datetime) -> str:
     if not stamps:
         why = "each record gets the time at which it is published, and an hour is landed when it is over"
     left = duration_text((over - now).total_seconds())
-    return f"{why}: `sluice run` has nothing to do before {_hour(over)}, in {left}"
+    return f"{why}: a run has nothing to do before {_hour(over)}, in {left}"
 
 
 def _hour(instant: datetime) -> str:

@@ -26,7 +26,7 @@ def check(request: PlanAsked, slices: SliceRange) -> None:
     if len(slices) > MOST_SLICES:
         raise WrongUse(
             f"{len(slices):,} slices are too many for this form: plan at most {MOST_SLICES:,}, or use "
-            "`sluice plan` and `sluice backfill`"
+            "plan and backfill on the command line"
         )
 
 

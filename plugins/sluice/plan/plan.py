@@ -100,7 +100,8 @@ def refuse_forgotten(
     from their source's rows; a `remake` refuses unit by unit."""
     units = [(status.unit, status.forgotten_on) for status in statuses if status.forgotten_on]
     if mode in LOADS_AGAIN and units and any(target.rollup is None for target in pipeline.chosen(tables)):
-        raise FilesForgotten.of(units, mode)
+        hours = SliceRange(units[0][0].slice.start, units[-1][0].slice.end, pipeline.slice)
+        raise FilesForgotten.of(units, mode, pipeline.command("run", *hours.words, "--mode", "reland"))
 
 
 def rows_of(status: UnitStatus) -> int:

@@ -7,7 +7,7 @@ from datetime import datetime
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TopicRecreated
 from sluice.plan.lag import TopicsNow
-from sluice.slices import floor, utc
+from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.model import Boundaries
 
 
@@ -22,13 +22,3 @@ def recreated(
             accept = accept_command(pipeline, boundaries, cluster, topic, now)
             found.append(TopicRecreated(cluster, topic, str(known), topic_now.state.uuid, accept))
     return found
-
-
-def accept_command(
-    pipeline: Pipeline, boundaries: Boundaries, cluster: str, topic: str, now: datetime
-) -> str:
-    """Returns the command that reads a recreated topic from the end of what is resolved on."""
-    end = boundaries.end(cluster) or now
-    of_cluster = ["--cluster", cluster] if len(pipeline.clusters) > 1 else []
-    since = f"{floor(utc(end), pipeline.slice):%Y-%m-%dT%H:%MZ}"
-    return pipeline.command("accept", topic, *of_cluster, "--from", since)

@@ -12,7 +12,7 @@ from sluice.concurrency import each_if_slow
 from sluice.crash_points import Land
 from sluice.errors import Conservation
 from sluice.manifest import LandedFile, Manifest, decode
-from sluice.slices import Unit
+from sluice.slices import Unit, words_of
 from sluice.state.manifests import read_manifests
 
 
@@ -65,9 +65,10 @@ def _move(lake: Lake, manifest: Manifest, file: LandedFile) -> None:
         crash_points.reached(Land.FILE_MOVED)
     except FileNotFoundError:
         if _stands(lake, manifest):
+            reland = lake.command("run", *words_of(manifest.slice), "--mode", "reland")
             raise Conservation(
                 f"slice {manifest.slice}/{manifest.cluster}: the lake has neither {file.key} nor "
-                f"{file.attempt_key}: it was deleted; `--mode reland` over the slice writes it again"
+                f"{file.attempt_key}: it was deleted; `{reland}` writes it again"
             ) from None
 
 

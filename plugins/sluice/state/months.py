@@ -83,7 +83,7 @@ def decode(data: bytes, place: str) -> Month:
     return decode_stored(
         _DECODER,
         data,
-        lambda error: f"{place} is no summary ({error}): delete it, `sluice verify` writes it again",
+        lambda error: f"{place} is no summary ({error}): delete it, the next verify writes it again",
     )
 
 

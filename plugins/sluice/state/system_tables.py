@@ -37,8 +37,9 @@ class _OwnTable(NamedTuple):
     current: bool
 
 
-def create_system_tables(client: Client, replicated: bool = False) -> None:
-    """Creates the missing tables; repeatable. `replicated`: each replica of the shard has the same ledger.
+def create_system_tables(client: Client, verify: str, replicated: bool = False) -> None:
+    """Creates the missing tables; repeatable. `verify`: the command that names what a new ledger lacks.
+    `replicated`: each replica of the shard has the same ledger.
 
     Raises SluiceError for a newer Sluice's ledger, and TargetRefused for one that is not replicated.
     """
@@ -51,7 +52,7 @@ def create_system_tables(client: Client, replicated: bool = False) -> None:
             client.run(render(_TABLES[name]).replace("ENGINE = MergeTree", f"ENGINE = {engine}"))
         tables = _own_tables(client)
     if replicated:
-        _check_replicated(client, tables)
+        _check_replicated(client, verify, tables)
     for name, own_table in tables.items():
         if not own_table.current:
             client.run(render(_UPGRADES[name]))
@@ -61,7 +62,7 @@ def _own_tables(client: Client) -> dict[str, _OwnTable]:
     return {name: _OwnTable(*row) for name, *row in client.rows(render("state/own_tables"))}
 
 
-def _check_replicated(client: Client, tables: Mapping[str, _OwnTable]) -> None:
+def _check_replicated(client: Client, verify: str, tables: Mapping[str, _OwnTable]) -> None:
     for name, own_table in tables.items():
         if not own_table.engine.startswith("Replicated"):
             raise TargetRefused(
@@ -69,7 +70,7 @@ def _check_replicated(client: Client, tables: Mapping[str, _OwnTable]) -> None:
                 f"its engine is {own_table.engine} on {client.address}, and the shard has replicas: the next "
                 "one would not know what is committed",
                 f"RENAME TABLE {SYSTEM}.{name} TO {SYSTEM}.{name}_old on each replica; it is made anew, and "
-                "`--mode reload` over all hours fills it",
+                f"`{verify}` names what fills it",
             )
 
 

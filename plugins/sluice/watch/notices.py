@@ -44,9 +44,7 @@ def bounded(problems: Iterable[Problem], alarms: Mapping[str, Alarm]) -> tuple[P
 
 def _more(left_out: Collection[Problem]) -> Problem:
     sources = tuple(sorted({source for problem in left_out for source in problem.sources}))
-    message = (
-        f"{len(left_out):,} more have no notice of their own: `sluice status` and `sluice verify` show all"
-    )
+    message = f"{len(left_out):,} more have no notice of their own: status and verify show all"
     return Problem(ProblemKind.MORE, f"beyond {MOST:,}", message, sources)
 
 
@@ -156,7 +154,7 @@ def body(notice: Notice) -> str:
     slices."""
     lines = [f"PROBLEM {_problem(alarms)}" for alarms in together(notice.raised)]
     lines += [f"OVER {_over(alarms)}" for alarms in together(notice.cleared)]
-    more = [f"and {len(lines) - MOST_LINES:,} more: `sluice status` and `sluice verify` show all"]
+    more = [f"and {len(lines) - MOST_LINES:,} more: status and verify show all"]
     shown_lines = [line(text, LINE_CHARACTERS) for text in lines[:MOST_LINES]]
     return "\n".join(shown_lines + (more if len(lines) > MOST_LINES else []))
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import OffsetRange
-from sluice.slices import from_ms, utc
+from sluice.slices import from_ms, utc, words_of
 from sluice.state.status import UnitStatus
 from sluice.watch.problems import LogStart, Problem, ProblemKind, ProblemSource
 
@@ -124,16 +124,18 @@ def retention(
     if bound is None:
         return
     for threat in threats(statuses, topics, earlier, now):
-        problem = _problem(threat, now)
+        problem = _problem(pipeline, threat, now)
         if threat.at - now <= (_OVER * bound if problem.key in raised else bound):
             yield problem
 
 
-def _problem(threat: Threat, now: datetime) -> Problem:
+def _problem(pipeline: Pipeline, threat: Threat, now: datetime) -> Problem:
     """ClickHouse says which hours before `heal` are not complete."""
+    hour = threat.unit.split("/")[0]
+    run = pipeline.command("run", *words_of(hour))
     message = (
-        f"Kafka will delete hour {threat.unit.split('/')[0]} in {_left(threat.at - now)} "
-        f"({threat.place}, by {threat.by}): land it now with `sluice run`, or raise the retention"
+        f"Kafka will delete hour {hour} in {_left(threat.at - now)} "
+        f"({threat.place}, by {threat.by}): `{run}` lands it now, or raise the retention"
     )
     sources = (ProblemSource.KAFKA, ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
     return Problem(ProblemKind.RETENTION, f"slice {threat.unit}", message, sources)

@@ -144,8 +144,8 @@ def test_a_table_that_was_not_read_is_not_verified_for_the_first_time(lake: Fold
     ],
 )
 def test_what_was_not_judged_has_a_name(pending: list[tuple[str, str]], said: str):
-    assert str(error_of([], FOUND, pending)).endswith(f"meanwhile: {said}; verify when that is done")
-    assert error_of([], FOUND, []) is None
+    assert str(error_of([], FOUND, pending, "")).endswith(f"meanwhile: {said}; verify when that is done")
+    assert error_of([], FOUND, [], "") is None
 
 
 class Sampler:

@@ -174,7 +174,7 @@ def test_it_says_when_the_printed_run_has_something_to_do(
     now: str, stamps: list[str], why: str, end: str, left: str
 ):
     line = waiting_line(milliseconds(stamps), pendulum.parse(f"2026-11-20T{now}Z"))
-    assert line == f"{why}: `sluice run` has nothing to do before 2026-11-20T{end}, in {left}"
+    assert line == f"{why}: a run has nothing to do before 2026-11-20T{end}, in {left}"
 
 
 def test_of_an_hour_that_is_over_it_says_nothing():

@@ -22,6 +22,7 @@ DAY = pendulum.datetime(2026, 11, 20)
 RANGES = (OffsetRange("bids", "id", 0, 1_000, 6_500), OffsetRange("bids", "id", 1, 7, 7))
 LOSSES = (Loss("bids", 0, 5, 9, exact=True), Loss("wins", 3, 0, 4, exact=False))
 PIPELINE = Pipeline.model_construct(
+    name="ads",
     tables={"click": Target(table="e.clicks")},
     counts=(),
     rollups={"e.users": Rollup.model_construct(source="e.clicks", select="")},
@@ -122,7 +123,8 @@ def test_a_reload_of_what_the_lake_has_forgotten_is_refused_before_it_begins():
             "2 units of the range are forgotten, as `keep` in the pipeline file says (slice "
             "2026-11-20T01Z/dc1 on 2026-12-24T00:00:00Z), and `reload` reads files, so nothing was changed: "
             "leave 2026-11-20T01Z/dc1 … 2026-11-20T02Z/dc1 out of the range, or read it again with "
-            "`--mode reland`, as long as Kafka has it"
+            "`sluice run ads --from 2026-11-20T01:00Z --to 2026-11-20T03:00Z --mode reland`, as long as "
+            "Kafka has it"
         )
         assert not refused.value.retryable and refused.value.exit_code == 1
 

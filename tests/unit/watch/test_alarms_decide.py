@@ -161,7 +161,7 @@ def test_the_message():
     tables = [Problem(ProblemKind.TABLE, f"{n}", "m") for n in range(MOST_LINES + 9)]
     many = pending(decide(tables, {}, (), "1"), "a")
     assert len(body(many).splitlines()) == MOST_LINES + 1
-    assert body(many).endswith("and 9 more: `sluice status` and `sluice verify` show all")
+    assert body(many).endswith("and 9 more: status and verify show all")
 
 
 def hours(count: int, kind: ProblemKind = ProblemKind.OVERDUE) -> list[Problem]:

@@ -83,7 +83,7 @@ def _queue(session: Session, path: str, asked: BackfillAsked) -> str:
         run = session.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": asked.conf})
     except Unavailable as error:
         raise Unavailable(
-            f"{error}; the run may have been queued all the same: `sluice backfill` again makes another one, "
+            f"{error}; the run may have been queued all the same: asking again makes another one, "
             "and two runs over a range load each record once"
         ) from error
     return str(run["dag_run_id"])

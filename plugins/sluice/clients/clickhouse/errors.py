@@ -90,7 +90,7 @@ RULES: tuple[Rule, ...] = (
     # it reads the lake itself
     Rule(499, "S3_ERROR", Outcome.FINAL, "allow the named collection's key to read the lake",
          says="response code: 403"),
-    Rule(499, "S3_ERROR", Outcome.FINAL, "`sluice verify` says which file is missing",
+    Rule(499, "S3_ERROR", Outcome.FINAL, "verify says which file is missing",
          says="response code: 404"),
     Rule(499, "S3_ERROR", Outcome.UNKNOWN,
          "try again later; where it stays, correct the named collection's URL, or set `read: push`"),

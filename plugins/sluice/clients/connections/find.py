@@ -33,8 +33,7 @@ def find(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connectio
     if default is not None:
         return default(environment)
     raise WrongUse(
-        f"no connection {conn_id!r}: make it with `airflow connections add {conn_id} …`, or set "
-        f"AIRFLOW_CONN_{conn_id.upper()} (JSON or URI)"
+        f"no connection {conn_id!r}: make it in Airflow, or set AIRFLOW_CONN_{conn_id.upper()} (JSON or URI)"
     )
 
 

@@ -37,6 +37,13 @@ class Located(Protocol):
     def url(self) -> str: ...
 
 
+class OfPipeline(Protocol):
+    """A lake knows whose it is, and so does whoever has one: errors print whole commands."""
+
+    def command(self, command: str, *words: str) -> str:
+        """Returns a `sluice` command on the pipeline whose lake it is, exactly as a shell takes it."""
+
+
 class Files(Located, Protocol):
     """As much of a lake as reading its files needs."""
 
@@ -70,7 +77,7 @@ class Objects(Located, Protocol):
         """Writes without a condition: for objects that any writer would write alike, or only this one."""
 
 
-class Lake(Objects, Files, Parts, Protocol):
+class Lake(Objects, Files, Parts, OfPipeline, Protocol):
     """Every method raises LakeUnavailable when the store does not answer."""
 
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:

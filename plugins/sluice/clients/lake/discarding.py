@@ -6,14 +6,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from sluice.clients.lake import temporary
-from sluice.clients.lake.base import Files
+from sluice.clients.lake.base import Lake
 
 
 class DiscardingLake:
     """As much of a lake as a landing's task needs. What is written is thrown away when it is whole."""
 
-    def __init__(self, lake: Files) -> None:
-        self.url = lake.url
+    def __init__(self, lake: Lake) -> None:
+        self.url, self.command = lake.url, lake.command
         self._lake = lake
 
     def local(self, key: str) -> AbstractContextManager[Path]:

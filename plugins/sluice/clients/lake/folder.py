@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sluice.clients.lake.base import Item, StoredObject
 from sluice.clients.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
+from sluice.config.command_line import command_line
 
 _OWN = ".sluice"
 _NO_KEY = re.compile(r"(^|/)\.{0,2}(/|$)|^\.sluice(/|$)")
@@ -28,15 +29,20 @@ _CREATED_TOGETHER = 1000
 @dataclass(frozen=True)
 class FolderLake:
     """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files. `syncs`
-    and `emptied`, folders that moves may have left empty: see `synced_at_end`."""
+    and `emptied`, folders that moves may have left empty: see `synced_at_end`. `config`: that of
+    `command_line`."""
 
     root: Path
     syncs: Syncs | None = field(default=None, compare=False, repr=False)
     emptied: set[str] | None = field(default=None, compare=False, repr=False)
+    config: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def url(self) -> str:
         return f"file://{self.root}"
+
+    def command(self, command: str, *words: str) -> str:
+        return command_line(self.root.name, self.config, command, *words)
 
     def read(self, key: str) -> StoredObject | None:
         with explained(self.url):

@@ -17,17 +17,19 @@ def open_lake(pipeline: Pipeline) -> Lake:
 
     Raises WrongUse when the pipeline's `lake` or `lake_connection` cannot be used.
     """
-    return open_lake_at(pipeline.lake, pipeline.name, settings_for(pipeline))
+    return open_lake_at(pipeline.lake, pipeline.name, settings_for(pipeline), pipeline.config)
 
 
-def open_lake_at(url: str, pipeline_name: str, settings: S3Settings | None = None) -> Lake:
+def open_lake_at(
+    url: str, pipeline_name: str, settings: S3Settings | None = None, config: Path | None = None
+) -> Lake:
     """`file://PATH` (a relative one counts from the project's folder) or `s3://bucket[/prefix]`.
 
     Without `settings` an S3 store is found as the environment says (AWS_…).
     """
     scheme, _, location = url.partition("://")
     if scheme == "file" and location:
-        return FolderLake(PROJECT / Path(location) / pipeline_name)
+        return FolderLake(PROJECT / Path(location) / pipeline_name, config=config)
     bucket, _, prefix = location.partition("/")
     if scheme == "s3" and bucket:
         from sluice.clients.lake.s3 import (
@@ -35,5 +37,5 @@ def open_lake_at(url: str, pipeline_name: str, settings: S3Settings | None = Non
         )
 
         parts = [part for part in prefix.split("/") if part] + [pipeline_name]
-        return S3Lake(bucket, "/".join(parts) + "/", settings or S3Settings.from_environment())
+        return S3Lake(bucket, "/".join(parts) + "/", settings or S3Settings.from_environment(), config)
     raise WrongUse(f"{url!r} names no lake: expected file://PATH or s3://bucket/prefix")

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -22,6 +22,7 @@ from sluice.clients.lake.s3_upload import Upload
 from sluice.clients.lake.settings import S3Settings
 from sluice.clients.lake.temporary import new_file
 from sluice.concurrency import each
+from sluice.config.command_line import command_line
 from sluice.errors import LakeRefused, LakeUnavailable
 from sluice.slices import utc
 
@@ -48,15 +49,20 @@ class _From(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class S3Lake:
-    """Keys live below `prefix`, which ends with `/`. A version is the object's ETag."""
+    """Keys live below `prefix`, which ends with `/`. A version is the object's ETag. `config`: as
+    `command_line`."""
 
     bucket: str
     prefix: str
     settings: S3Settings
+    config: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def url(self) -> str:
         return f"s3://{self.bucket}/{self.prefix.rstrip('/')}"
+
+    def command(self, command: str, *words: str) -> str:
+        return command_line(self.prefix.rstrip("/").rpartition("/")[2], self.config, command, *words)
 
     def read(self, key: str) -> StoredObject | None:
         with explained(self.url):

@@ -75,7 +75,7 @@ class Eraser:
             for unit in searched.progress.found:
                 tables += self._by_table(searched.rows, units[unit], ledgers)
             rejected += searched.rejected
-        lines = (*unsearched_lines(manifests), *forgotten_lines(manifests.values()))
+        lines = (*unsearched_lines(self.lake, manifests), *forgotten_lines(manifests.values()))
         due = self.loads.due(manifests, [unit for unit in manifests if str(unit) in progress.found])
         counts = (len(progress.found), len(manifests))
         hidden = tuple(self.request.unsearchable(manifests))

@@ -50,7 +50,7 @@ def finish(
     tables = eraser.loads.tables(manifests)
     bare = receipt_of(pipeline.name, number, entry, progress, manifests, tables, now.strftime(STAMP))
     kafka = left_in_kafka(pipeline, progress.found)
-    receipt = with_what_is_left(bare, removed, manifests, kafka, _on_disk(eraser, force), force)
+    receipt = with_what_is_left(lake, bare, removed, manifests, kafka, _on_disk(eraser, force), force)
     places = _places(eraser, manifests, progress.found)
     receipt["places"] = [place.as_json for place in places]
     receipt["not_searchable"] = eraser.request.unsearchable(manifests)

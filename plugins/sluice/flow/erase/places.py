@@ -9,7 +9,7 @@ from typing import Any
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ACCESS_DENIED, UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.shards import Servers
-from sluice.clients.clickhouse.sql import render
+from sluice.clients.clickhouse.sql import identifier, render, table
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erasure_request import Where
@@ -111,7 +111,7 @@ def table_place(
     """Names the tables that still have rows of a unit as it was: of one that could not be loaded again, such
     as a derived table whose source has expired. Pure."""
     lines = []
-    for table, ledger in sorted(ledgers.items()):
+    for name, ledger in sorted(ledgers.items()):
         old = [
             unit
             for unit, row in ledger.items()
@@ -119,7 +119,7 @@ def table_place(
         ]
         if old:
             lines.append(
-                f"table {table} still has the rows of {len(old):,} units, {min(old)} … {max(old)}, as they "
+                f"table {name} still has the rows of {len(old):,} units, {min(old)} … {max(old)}, as they "
                 "were before: it could not be loaded again; delete the person's rows there"
             )
     names = ", ".join(target.table for target in pipeline.targets) or "none"
@@ -140,14 +140,19 @@ def comment_place(servers: Servers, pipeline: Pipeline) -> Place:
                 if error.code != ACCESS_DENIED:
                     raise
                 where = f" on {server.shard.name}" if server.shard.name else ""
+                grant = _grant(server.reached, target.table)
                 lines.append(
                     f"comments of columns of table {target.table}{where} have values of events, and the user "
-                    "of the connection may not change them: `GRANT ALTER COMMENT COLUMN ON "
-                    f"{target.table}`, and run it again, or change them by hand"
+                    f"of the connection may not change them: `{grant}`, and erase again, or do it by hand"
                 )
     names = f": {', '.join(sorted(cleared))}" if cleared else ""
     what = f"those of the target tables were read; {len(cleared):,} had values of events, and were cleared"
     return Place("comments of columns", f"{what}{names}", tuple(lines))
+
+
+def _grant(client: Client, name: str) -> str:
+    ((user,),) = client.rows(render("erase/current_user"))
+    return f"GRANT ALTER COMMENT COLUMN ON {table(name)} TO {identifier(user)}"
 
 
 def other_places() -> Iterator[Place]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from sluice.clients.lake.base import OfPipeline
 from sluice.flow.erase.left_files import Removed
 from sluice.flow.erase.left_in_kafka import LeftInKafka
 from sluice.flow.erase.left_parts import LeftOnDisk
@@ -29,7 +30,7 @@ def receipt_of(
     tables: Tables,
     done_at: str,
 ) -> dict[str, Any]:
-    """Returns what is known from the lake and the ledgers. `tables`: rows and misfits committed now."""
+    """Returns what is known from the lake and the ledgers. `tables`: rows committed now."""
     units = [
         (unit, progress.found[str(unit)], m) for unit, m in manifests.items() if str(unit) in progress.found
     ]
@@ -62,7 +63,7 @@ def receipt_of(
 def table_rows(
     units: Iterable[tuple[Unit, FoundUnit, Manifest]], tables: Tables
 ) -> dict[str, dict[str, int]]:
-    """Returns the rows of these units in each table, misfits included, before and after."""
+    """Returns the rows of these units in each table, sluice.rejected with misfits, before and after."""
     rows_by_table: dict[str, dict[str, int]] = {}
     for unit, before, _ in units:
         for name in sorted({*before.tables, *tables}):
@@ -88,6 +89,7 @@ def _unit(unit: Unit, before: FoundUnit, manifest: Manifest) -> dict[str, Any]:
 
 
 def with_what_is_left(
+    lake: OfPipeline,
     receipt: Mapping[str, Any],
     removed: Removed,
     manifests: Mapping[Unit, Manifest],
@@ -98,7 +100,7 @@ def with_what_is_left(
     """Adds what is left. `left`: what somebody still has to do; `notes`: what vanishes by itself."""
     return {
         **receipt,
-        "left": left_lines(removed, unsearched_lines(manifests), servers, force),
+        "left": left_lines(removed, unsearched_lines(lake, manifests), servers, force),
         "notes": [*forgotten_lines(manifests.values()), *note_lines(kafka, servers, force)],
         "lake": {
             "superseded_files_removed": removed.files,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, OfPipeline
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CannotErase
 from sluice.flow.erase.search_unit import UnitMatches, UnitSearch
@@ -19,7 +19,7 @@ from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import landed_units
 
 Tables = Mapping[str, Mapping[Unit, int]]
-"""Rows and misfits committed, by table and unit."""
+"""Rows committed, by table and unit; misfits are those of sluice.rejected."""
 
 
 @dataclass
@@ -38,14 +38,14 @@ def covered(pipeline: Pipeline, lake: Lake, entry: Erasure) -> dict[Unit, Manife
     return finish_moves(lake, [unit for unit in units if entry.covers(unit.slice)])
 
 
-def unsearched_line(unit: Unit, manifest: Manifest) -> str:
+def unsearched_line(lake: OfPipeline, unit: Unit, manifest: Manifest) -> str:
     """Returns why some of a unit cannot be searched; empty where all of it can."""
     if manifest.half_forgotten:
         files = "its files" if manifest.forgotten_on else "its rejected records"
         day = manifest.forgotten_on or manifest.rejected_forgotten_on
         return (
-            f"{unit}: the lake began to forget {files} on {day}, and some of them may be there: `sluice "
-            "forget` ends it; then the same words again"
+            f"{unit}: the lake began to forget {files} on {day}, and some of them may be there: "
+            f"`{lake.command('forget', '--yes')}` ends it; then the same words again"
         )
     if manifest.forgotten_on:
         return (
@@ -55,8 +55,8 @@ def unsearched_line(unit: Unit, manifest: Manifest) -> str:
     return ""
 
 
-def unsearched_lines(manifests: Mapping[Unit, Manifest]) -> list[str]:
-    return [line for unit, manifest in manifests.items() if (line := unsearched_line(unit, manifest))]
+def unsearched_lines(lake: OfPipeline, manifests: Mapping[Unit, Manifest]) -> list[str]:
+    return [line for unit, manifest in manifests.items() if (line := unsearched_line(lake, unit, manifest))]
 
 
 def search(

@@ -79,7 +79,8 @@ class UnitSearch:
                     for row in self._rows(parquet):
                         matches.add(row)
             except (OSError, pa.ArrowException) as error:
-                raise CannotErase(str(unit), file.key, " ".join(str(error).split())[:200]) from error
+                reason, verify = " ".join(str(error).split())[:200], self.lake.command("verify")
+                raise CannotErase(str(unit), file.key, reason, verify) from error
         return matches
 
     def _rows(self, parquet: pq.ParquetFile) -> Iterator[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import pendulum
 from sluice import crash_points
 from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.sql import SYSTEM
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
@@ -76,11 +78,13 @@ class UnitLoads:
         return wrong
 
     def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
-        """Returns the rows and misfits committed now, by table."""
-        return {
-            name: {unit: row.rows + row.misfits for unit, row in ledger.items()}
-            for name, ledger in self.ledgers(manifests).items()
-        }
+        """Returns the rows committed now, by table: misfits are rows of sluice.rejected."""
+        ledgers = self.ledgers(manifests)
+        rows = {name: {unit: row.rows for unit, row in ledger.items()} for name, ledger in ledgers.items()}
+        misfits = Counter[Unit]()
+        for ledger in ledgers.values():
+            misfits.update({unit: row.misfits for unit, row in ledger.items()})
+        return {**rows, f"{SYSTEM}.rejected": dict(misfits)}
 
     def ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
         if not manifests:

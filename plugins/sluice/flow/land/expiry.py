@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pendulum
+
 from sluice.clients.kafka.log_starts import log_starts
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.pipeline import Pipeline
-from sluice.errors import CompactedAway, NotResolved, RecordsExpired, SluiceError
+from sluice.errors import CompactedAway, NotResolved, RecordsExpired, SluiceError, TopicRecreated
 from sluice.flow.land.manifest_draft import Landed
 from sluice.flow.land.read_plan import UnitRead, unit_read
 from sluice.manifest import Manifest, OffsetRange
 from sluice.slices import Unit
+from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.units import topics_of as topics_of_unit
 
@@ -59,6 +62,9 @@ def unit_reads(
             )
             expired += refused
         except SluiceError as error:
+            if isinstance(error, TopicRecreated):
+                now = pendulum.now("UTC")
+                error.accept = accept_command(pipeline, boundaries, cluster, error.topic, now)
             failed[cluster] = error
     return Reads(by_cluster, tuple(expired), failed)
 
@@ -83,7 +89,7 @@ def _cluster_reads(
         left = {(r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs}
         gone = {r.topic for r in rs if r.offsets and r not in alive}
         try:
-            reads.append(unit_read(unit, rs, expired, left, pipeline.on_expired, old.get(unit), gone))
+            reads.append(unit_read(pipeline, unit, rs, expired, left, old.get(unit), gone))
         except RecordsExpired as error:
             refused.append(error)
     return reads, refused
@@ -121,8 +127,9 @@ def refuse_compacted(
             with topics_of(cluster) as reader:
                 compacted = [topic for topic in topics if reader.compacted(topic)]
             if compacted:
-                slice_id = unit.read.unit.slice.id
-                raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_id, held, read)
+                slice_ = unit.read.unit.slice
+                reload = pipeline.command("run", *slice_.words, "--mode", "reload")
+                raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_.id, held, read, reload)
 
 
 def _held(manifest: Manifest) -> Mapping[tuple[str, ...], int]:

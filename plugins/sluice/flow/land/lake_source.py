@@ -41,7 +41,7 @@ class LakeSource:
     def reading(self, task: Task, run: ReadGroup) -> Task:
         units = [(read.unit, self.old[read.unit]) for read in run.units]
         files = (
-            LakeFile.of(u, file, old.masked, bool(old.rows_erased))
+            LakeFile.of(self.lake, u, file, old.masked, bool(old.rows_erased))
             for u, old in units
             for file in (*old.held_events, *old.held_rejected)
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sluice.clients.kafka.log_starts import LogStarts
+from sluice.config.pipeline import Pipeline
 from sluice.errors import RecordsExpired
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.slices import Unit
@@ -29,11 +31,11 @@ class UnitRead:
 
 
 def unit_read(
+    pipeline: Pipeline,
     unit: Unit,
     ranges: tuple[OffsetRange, ...],
     expired: tuple[Loss, ...],
     log_starts: LogStarts,
-    on_expired: str,
     old: Manifest | None,
     gone: Collection[str] = (),
 ) -> UnitRead:
@@ -45,10 +47,12 @@ def unit_read(
     lost = (*retained(ranges, log_starts), *expired)
     held = () if old is None else _no_longer_readable(old, ranges, log_starts)
     new = lost if old is None else _newly_lost(lost, old)
-    for loss in (*held, *(new if on_expired == "fail" else ())):
+    command = partial(pipeline.command, "run", *unit.slice.words, "--mode")
+    for loss in (*held, *(new if pipeline.on_expired == "fail" else ())):
         where = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
         why = "the topic is gone" if loss.topic in gone else "retention"
-        raise RecordsExpired(*where, loss.start, loss.until, loss.exact, landed=loss in held, why=why)
+        of_lake = (loss in held, why, command("reload"), command("remake"))
+        raise RecordsExpired(*where, loss.start, loss.until, loss.exact, *of_lake)
     return UnitRead(unit, ranges, rest(ranges, log_starts), lost)
 
 

@@ -15,8 +15,6 @@ from sluice.flow.land.task.reports import SeenOffsets
 from sluice.manifest import Manifest, PartitionCount, Remade, TopicPartitionKey
 from sluice.slices import Unit
 
-_RELAND = "`--mode reland` brings the slice, as long as Kafka has it"
-
 
 def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
     """Returns why the manifest alone says that the records cannot come back."""
@@ -27,12 +25,12 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
         return (
             f"it forgot the bytes of {rows:,} rejected elements of arrays on "
             f"{manifest.rejected_forgotten_on}, as `keep` in the pipeline file says, and without them an "
-            f"array cannot be joined again: {_RELAND}"
+            f"array cannot be joined again"
         )
     if manifest.forgotten_records and not manifest.counts:
         return (
             f"it forgot the bytes of {manifest.kept:,} unparsed ones on {manifest.rejected_forgotten_on}, "
-            f"and its manifest, of an older version, does not say of which partitions: {_RELAND}"
+            f"and its manifest, of an older version, does not say of which partitions"
         )
     if manifest.empty and not pipeline.event.arrays:
         return (
@@ -59,7 +57,8 @@ def remade_reads(
     for unit, manifest in old.items():
         why = refusal(pipeline, manifest)
         if why is not None:
-            refused.append(CannotRemake(str(unit), why))
+            reland = pipeline.command("run", *unit.slice.words, "--mode", "reland")
+            refused.append(CannotRemake(str(unit), why, reland))
             continue
         read = UnitRead(unit, manifest.ranges, manifest.ranges, manifest.lost)
         by_cluster.setdefault(unit.cluster, []).append(read)
@@ -104,7 +103,7 @@ def _forgotten(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]
     if by_partition != left.total():
         raise Conservation(
             f"slice {unit}: by its manifest the bytes of {left.total():,} records are forgotten, and by its "
-            f"partitions of {by_partition:,}: nothing was committed; `sluice verify` names what is wrong"
+            f"partitions of {by_partition:,}: nothing was committed; verify names what is wrong"
         )
     for count, gone in places:
         reasons = Counter(islice(left.elements(), gone))
@@ -148,7 +147,7 @@ def _compare(unit: Unit, old: Manifest, records: Mapping[TopicPartitionKey, int]
 def _uneven(unit: Unit, which: str, held: int, counted: int) -> Conservation:
     return Conservation(
         f"slice {unit}: the lake's files hold {held:,} records {which}, and the manifest counts "
-        f"{counted:,}: nothing was committed; `sluice verify` names what is wrong with them"
+        f"{counted:,}: nothing was committed; verify names what is wrong with them"
     )
 
 

@@ -12,7 +12,7 @@ from typing import cast
 import pyarrow.parquet as pq
 
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Files, Lake
+from sluice.clients.lake.base import Lake
 from sluice.clients.lake.discarding import DiscardingLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
@@ -121,7 +121,7 @@ def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> It
 class _SeesRejected(DiscardingLake):
     """Keeps which records were rejected of all that is thrown away."""
 
-    def __init__(self, lake: Files) -> None:
+    def __init__(self, lake: Lake) -> None:
         super().__init__(lake)
         self.rejected: list[tuple[Record, str]] = []
 

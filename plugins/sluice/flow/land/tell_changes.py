@@ -24,4 +24,5 @@ def tell_changes(
     for change in changes[:MOST_LINES]:
         say(f"schema changed: {change}")
     if len(changes) > MOST_LINES:
-        say(f"schema changed: {len(changes) - MOST_LINES:,} more: `sluice status --changes` shows all")
+        shows = lake.command("status", "--changes")
+        say(f"schema changed: {len(changes) - MOST_LINES:,} more: `{shows}` shows all")

@@ -31,7 +31,7 @@ def as_loaded(target_table: TargetTable, rules: TableRules) -> TargetTable:
                 target_table.table,
                 f"{what} was changed since these hours were loaded, and a replicated table computes it "
                 "when rows are inserted",
-                "load the hours by the table as it is (`--mode reload`)",
+                "ALTER it back, or reload these hours, which takes the table as it is",
             )
     return loaded
 
@@ -59,7 +59,7 @@ def refuse_altered(target_table: TargetTable, rules: TableRules) -> None:
                 f"the expression of column {column.name} was altered since these hours were loaded, and "
                 "would change rows that are there: only in a table with _topic, _partition and _offset can "
                 "they stay",
-                "load the hours by the table as it is (`--mode reload`)",
+                "ALTER it back, or reload these hours, which takes the table as it is",
             )
 
 

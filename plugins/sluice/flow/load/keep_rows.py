@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable
+from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import UnitCounts, Writer
@@ -46,6 +47,7 @@ class KeepRows:
     target_table: TargetTable
     works: Sequence[LoadWork]
     writer: Writer
+    pipeline: Pipeline
     rejected: Callable[[], UnitCounts]
     """How many misfits sluice.rejected has of each unit."""
 
@@ -84,7 +86,11 @@ class KeepRows:
         alter = (
             f"`ALTER TABLE {table(self.target_table.table)} {changes}` and run it again, or " if names else ""
         )
-        return f"{alter}`--mode reload` over the slice, which takes them out"
+        return f"{alter}{' and '.join(map(self._reload, taken[:_SHOWN]))}, which takes them out"
+
+    def _reload(self, one: NewMisfits) -> str:
+        words = (*one.unit.slice.words, "--table", self.target_table.table, "--mode", "reload")
+        return f"`{self.pipeline.command('run', *words)}`"
 
     def _columns(self, taken: Sequence[NewMisfits]) -> Iterator[str]:
         """Yields the table's columns that hold the places (`items[].price` is in `items`)."""

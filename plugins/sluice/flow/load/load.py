@@ -112,7 +112,7 @@ class _Loading:
         check_may_add(self.client, self.pipeline, self.target, target_table)
         self._check_replicas(target_table)
         for client in (self.client, *(self.others or ())):
-            create_system_tables(client, replicated=self.others is not None)
+            create_system_tables(client, self.pipeline.command("verify"), replicated=self.others is not None)
         crash_points.reached(Load.PREPARED)
         check_owner(self.client, self.pipeline, self.lake.url, self.target)
         with self._lease(patience) as lease:

@@ -68,7 +68,7 @@ class LoadPlace:
             raise TargetRefused(
                 self.target.table,
                 f"{self.lake.url} has no rules {digest}, by which hours of it were loaded",
-                "restore _rules/ from a copy, or run the hours with `--mode reload`: by the pipeline file",
+                "restore _rules/ from a copy, or reload the hours by the pipeline file",
             )
         target_table = read_table(self.client, self.target.database, self.target.name)
         present = set() if target_table is None else {column.name for column in target_table.columns}

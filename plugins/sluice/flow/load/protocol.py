@@ -152,7 +152,7 @@ class LoadRun:
 
     def _keep_rows(self, staged: UnitCounts) -> None:
         rejected = partial(self.staging.count_misfits, identifier("sluice", "rejected"))
-        KeepRows(self.target_table, self.works, self.writer, rejected).check(staged)
+        KeepRows(self.target_table, self.works, self.writer, self.staging.pipeline, rejected).check(staged)
 
     def _revoke(self) -> None:
         if any(work.replaces for work in self.works):

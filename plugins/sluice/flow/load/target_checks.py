@@ -15,6 +15,7 @@ from sluice.clients.clickhouse.types import parse
 from sluice.config.clickhouse import BY_PARTITION
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import TableMissing, TargetRefused
+from sluice.flow.load import new_column
 from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.columns import HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
@@ -102,7 +103,9 @@ def _check_paths(target_table: TargetTable, target: Target) -> None:
     for key, names in (("columns", target.columns), ("missing", by_column)):
         for name in names:
             if name not in fillable:
-                remedy = f"ALTER TABLE {table(target_table.table)} ADD COLUMN {identifier(name)} String"
+                columns = {column.name for column in target_table.columns}
+                without = f"take it out of `{key}` in the pipeline file"
+                remedy = new_column.remedy(target_table.table, name, "String", columns, without)
                 reason = f"`{key}` names {name}, and the table has no such column that takes a field"
                 raise TargetRefused(target_table.table, reason, remedy)
 

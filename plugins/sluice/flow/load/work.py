@@ -180,7 +180,8 @@ def choose(
         current = done(work, row, mode, token)
         if manifest.forgotten_on:
             if mode in LOADS_AGAIN and not current:
-                raise FilesForgotten.of([(unit, manifest.forgotten_on)], mode)
+                reland = pipeline.command("run", *unit.slice.words, "--mode", "reland")
+                raise FilesForgotten.of([(unit, manifest.forgotten_on)], mode, reland)
             skipped += [row] if row is not None else []
             continue
         if row is not None and current and not again:

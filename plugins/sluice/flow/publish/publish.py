@@ -43,7 +43,8 @@ def publish_range(
         (slice_, units) for slice_, units in by_slice.items() if slice_ not in waiting_slices
     ):
         if not all(s.state.done for s in units):
-            raise Refused(f"slice {slice_.id} is not complete: `sluice status` shows what is missing")
+            shows = pipeline.command("status", *slice_.words)
+            raise Refused(f"slice {slice_.id} is not complete: `{shows}` shows what is missing")
         manifests = {s.unit.cluster: s.manifest.id for s in units if s.manifest}
         for target in pipeline.targets:
             if not all(target.table in s.tables for s in units):

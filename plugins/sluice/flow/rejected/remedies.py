@@ -12,7 +12,7 @@ OF_FORMATS = (
     "does not fit the reader's schema",
     "not Protobuf of its message",
 )
-_RETRY = "`sluice rejected --retry`"
+_RETRY = "retry the rejected records"
 _PRODUCER = "correct the producer: such a record becomes no row"
 _TYPE = f"let `event.type` name the field or header that has it, or correct the producer; then {_RETRY}"
 _TIME = f"let `event.time` name the field and its format, or correct the producer; then {_RETRY}"
@@ -40,13 +40,10 @@ _REMEDIES = {
     ),
     why.SHIPPED_TWICE: "nothing: the same event is there once",
 }
-MISFIT_REMEDY = (
-    f"give the column a type that takes it (ALTER TABLE … MODIFY COLUMN), then {_RETRY}; or "
-    "correct the producer"
-)
+MISFIT_REMEDY = f"give the column a type that takes it, then {_RETRY}; or correct the producer"
 FORGOTTEN_MISFIT_REMEDY = (
-    "the lake has forgotten the hour's files: give the column a type that takes it (ALTER TABLE … MODIFY "
-    "COLUMN), then `reland` the hour, as long as Kafka has it; or correct the producer"
+    "the lake has forgotten the hour's files: give the column a type that takes it, then "
+    "`reland` the hour, as long as Kafka has it; or correct the producer"
 )
 
 
@@ -56,7 +53,7 @@ def remedy_of(reason: str, misfit: bool) -> str:
 
 def fix_of(reason: str, misfit: bool) -> str:
     """Returns the remedy without its last step, for who is shown the command of that."""
-    return re.sub(r"[,;] then `sluice rejected --retry`", "", remedy_of(reason, misfit))
+    return re.sub(rf"[,;] then {_RETRY}", "", remedy_of(reason, misfit))
 
 
 def retryable(reason: str, misfit: bool) -> bool:

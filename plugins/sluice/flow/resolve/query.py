@@ -12,8 +12,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated
 from sluice.flow.resolve.clamp import Answers, boundaries_to_store
 from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets, ask
-from sluice.plan.recreated import accept_command
 from sluice.slices import Slice
+from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.columns import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.units import begun

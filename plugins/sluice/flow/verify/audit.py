@@ -26,6 +26,7 @@ from sluice.flow.verify.read_lake import list_files, own, read_all, read_lake
 from sluice.flow.verify.read_loads import LoadWatch, leases_of, unmoved
 from sluice.flow.verify.read_shards import read_left, read_shards
 from sluice.flow.verify.read_tables import SliceSpan
+from sluice.flow.verify.refuse_foreign import refuse_foreign
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.settling import Settled, TwoReads
 from sluice.safe_text import Say
@@ -72,8 +73,8 @@ def audit(
     A landing or load may run meanwhile: what it explains is read again until it is unchanged between two
     reads, and is no anomaly before.
 
-    Raises: Busy when nothing else is broken and it changes for ten terms of the lease; and what the lake and
-        ClickHouse raise.
+    Raises: Busy when nothing else is broken and it changes for ten terms of the lease; LakeTaken and
+        TargetRefused where what is missing is another pipeline's; and what the lake and ClickHouse raise.
     """
     lake, repairs = open_lake(pipeline), Repairs.of(pipeline)
     facts = read_facts(pipeline, lake, slices, scope, say)
@@ -81,6 +82,8 @@ def audit(
     moving: list[str] = []
     pending: frozenset[tuple[str, str]] = frozenset()
     if anomalies:
+        with connect_shards(pipeline, READ_QUORUM) as servers:
+            refuse_foreign(pipeline, lake, [server.reached for server in servers], scope.tables)
         facts, settled, moving = _settled(pipeline, lake, scope, say, facts, repairs)
         anomalies = list(settled.sure)
         pending = frozenset((anomaly.slice, anomaly.cluster) for anomaly in settled.pending)

@@ -18,7 +18,7 @@ def check_erased(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 f"nothing that entry {number} of the erasure list names",
                 f"manifest {manifest.id}, which landed without it and was not searched",
                 command=repairs.erase_pending(),
-                advice="or an erasure is at work, or was stopped: the same `sluice erase` goes on",
+                advice="or an erasure is at work, or was stopped: the same erasure, asked for again, goes on",
                 slice=status.unit.slice.id,
                 cluster=status.unit.cluster,
             )

@@ -43,7 +43,7 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
         expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]
         if expired:
             missing = f"missing rows of {len(expired):,} slices are not reported"
-            yield f"table {table.table}: {missing}, {_why(table)}"
+            yield f"table {table.table}: {missing}, {_why(facts, table)}"
 
 
 def _frozen(facts: VerifyFacts) -> Iterator[str]:
@@ -57,7 +57,8 @@ def _frozen(facts: VerifyFacts) -> Iterator[str]:
             )
 
 
-def _why(table: TableFacts) -> str:
+def _why(facts: VerifyFacts, table: TableFacts) -> str:
     if table.aged is not None:
         return "because they are older than `keep.tables` says"
-    return "because its TTL deletes rows; `sluice verify --contents` compares those that cannot have expired"
+    contents = facts.pipeline.command("verify", "--contents")
+    return f"because its TTL deletes rows; `{contents}` compares those that cannot have expired"

@@ -63,10 +63,8 @@ def read_views(
                 )
             )
         except Uncertainty as error:
-            notes.append(
-                f"table {view_table.called} is not compared: {error}; `sluice verify --contents` "
-                "compares more"
-            )
+            contents = pipeline.command("verify", "--contents")
+            notes.append(f"table {view_table.called} is not compared: {error}; `{contents}` compares more")
             sums_of_tables.append(_counted(client, pipeline, target_table, table_shape, span))
     return Views(tuple(sums_of_tables), tuple(notes))
 

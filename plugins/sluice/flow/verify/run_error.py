@@ -14,16 +14,19 @@ _OF_NONE = "what belongs to no slice"
 
 
 def error_of(
-    broken: Sequence[Anomaly], statuses: Iterable[UnitStatus], pending: Collection[tuple[str, str]]
+    broken: Sequence[Anomaly],
+    statuses: Iterable[UnitStatus],
+    pending: Collection[tuple[str, str]],
+    verify: str,
 ) -> SluiceError | None:
     """Returns the error of a run that has `found` these states and these `broken` equations, while the
-    `pending` units, as (slice id, cluster), could not be judged."""
+    `pending` units, as (slice id, cluster), could not be judged. `verify` is the command that names all."""
     named = "; ".join(map(str, broken[:_NAMED]))
     if broken and _on_their_way(broken, statuses):
         return Busy(f"not loaded yet, or landed again meanwhile: {named}")
     if broken:
         left = len(broken) - _NAMED
-        return Conservation(named + (f" (and {left} more: `sluice verify`)" if left > 0 else ""))
+        return Conservation(named + (f" (and {left} more: `{verify}`)" if left > 0 else ""))
     if pending:
         units = ("/".join(filter(None, pair)) or _OF_NONE for pair in sorted(pending)[:_NAMED])
         reason = f"not verified, for it was landed or loaded meanwhile: {', '.join(units)}"

@@ -92,7 +92,7 @@ def decode(data: bytes, place: str) -> Verdict:
     return decode_stored(
         _DECODER,
         data,
-        lambda error: f"{place} holds no verdict ({error}): delete it, `sluice verify` writes it again",
+        lambda error: f"{place} holds no verdict ({error}): delete it, the next verify writes it again",
         _instants,
     )
 

@@ -64,7 +64,7 @@ def test_every_code(code: int, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("said", "remedy"),
     [
-        ("HTTP response code: 404: while reading 'a.parquet'", "sluice verify"),
+        ("HTTP response code: 404: while reading 'a.parquet'", "verify says which file"),
         ("Access Denied, HTTP response code: 403", "named collection"),
     ],
 )

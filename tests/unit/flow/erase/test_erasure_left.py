@@ -56,19 +56,20 @@ def test_of_rejected_records_that_are_forgotten_nothing_is_searched_and_the_rece
     before = (ForgottenRecords("2026-03-01T00:00:00Z", {"no type": 3}),)
     remade = Manifest("p", "s", "dc1", 2, "a", (), (), (bad,), 9, {"no type": 5}, 0, counts=counts)
     remade = replace(remade, without_bytes=before)
-    assert unsearched_lines({UNIT: remade}) == []
+    assert unsearched_lines(MemoryLake(), {UNIT: remade}) == []
     [line] = forgotten_lines([remade, replace(remade, without_bytes=())])
     assert line.startswith("the lake forgot the bytes of 3 rejected records of 1 units before")
     since = replace(remade, forgotten=Forgotten(rejected="2026-04-01T00:00:00Z", removed=True))
-    assert unsearched_lines({UNIT: since}) == []
+    assert unsearched_lines(MemoryLake(), {UNIT: since}) == []
     assert forgotten_lines([since])[0].startswith(
         "the lake forgot the bytes of 5 rejected records of 1 units"
     )
     # Of a forgetting that was killed files may be there, which no search reads.
     begun = replace(since, forgotten=Forgotten(rejected="2026-04-01T00:00:00Z"))
-    [line] = unsearched_lines({UNIT: begun})
+    [line] = unsearched_lines(MemoryLake(), {UNIT: begun})
     assert (
-        "began to forget its rejected records on 2026-04-01T00:00:00Z" in line and "`sluice forget`" in line
+        "began to forget its rejected records on 2026-04-01T00:00:00Z" in line
+        and "`sluice forget demo --yes`" in line
     )
     assert forgotten_lines([begun]) == []
     assert forgotten_lines([replace(remade, forgotten=Forgotten(lake="2026-04-01T00:00:00Z"))]) == []

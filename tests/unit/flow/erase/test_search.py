@@ -66,8 +66,8 @@ def test_what_has_begun_to_be_forgotten_is_searched_when_it_is_taken_back(forgot
     begun = ForgetDecision(status, ForgetAction.FORGET, forgotten)
     assert note_forgotten(lake, begun)
     assert searched(lake, "grade=k1", asked) == ErasureProgress()
-    [line] = unsearched_lines(covered(pipeline(), lake, asked))
-    assert "on 2028-01-01T00:00:00Z, and" in line and "`sluice forget` ends it" in line
+    [line] = unsearched_lines(lake, covered(pipeline(), lake, asked))
+    assert "on 2028-01-01T00:00:00Z, and" in line and "`sluice forget demo --yes` ends it" in line
     restore(lake, begun)
     now = covered(pipeline(), lake, asked)
     assert unerased(lake, now) == {UNIT: 0}
@@ -116,7 +116,7 @@ def test_what_is_forgotten_is_searched_once():
     assert searched(lake, "grade=k1", asked) == ErasureProgress({str(UNIT): manifest.id})
     now = covered(pipeline(), lake, asked)
     assert unerased(lake, now) == {}
-    assert "the lake forgot its files" in unsearched_lines(now)[0]
+    assert "the lake forgot its files" in unsearched_lines(lake, now)[0]
 
 
 STAMP = event()[1]

@@ -51,14 +51,14 @@ class Server:
 def test_a_newer_ledger_is_refused_before_anything_is_changed():
     server = Server(f"Sluice: what is committed, format {LEDGER_FORMAT + 1}")
     with pytest.raises(SluiceError, match=rf"ledger.*ch:8123 has format {LEDGER_FORMAT + 1}, newer.*upgrade"):
-        create_system_tables(server)
+        create_system_tables(server, "sluice verify demo")
     assert server.ran == []
 
 
 @pytest.mark.parametrize("comment", [None, "", f"Sluice: what is committed, format {LEDGER_FORMAT}"])
 def test_an_older_ledger_and_none_are_fine(comment: str | None):
     server = Server(comment)
-    create_system_tables(server)
+    create_system_tables(server, "sluice verify demo")
     assert any("sluice.ledger" in sql for sql in server.ran) == (comment is None)
 
 

@@ -295,4 +295,4 @@ def test_many_changes_are_said_in_few_lines(tmp_path: Path) -> None:
     changes = [line for line in said if line.startswith("schema changed: ")]
     assert len(changes) == 21
     assert "field `f19` is new" in changes[19]
-    assert changes[20] == "schema changed: 10 more: `sluice status --changes` shows all"
+    assert changes[20] == "schema changed: 10 more: `sluice status demo --changes` shows all"

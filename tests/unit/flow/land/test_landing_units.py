@@ -21,7 +21,7 @@ from sluice.flow.land.read_plan import (
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.modes import MODES, needs_landing
 from sluice.slices import Slice, Unit
-from tests.support.landing_world import START
+from tests.support.landing_world import START, pipeline
 
 UNIT = Unit(Slice(START), "dc1")
 RANGES = (OffsetRange("bids", "id", 0, 10, 20), OffsetRange("wins", "w", 1, 0, 5))
@@ -66,7 +66,8 @@ def loss(start: int, until: int, exact: bool = True, topic: str = "bids", partit
 def read(
     starts: dict, on_expired: str = "fail", old: Manifest | None = None, expired: tuple[Loss, ...] = ()
 ) -> UnitRead:
-    return unit_read(UNIT, RANGES, expired, {**STARTS, **starts}, on_expired, old)
+    spec = pipeline().model_copy(update={"on_expired": on_expired})
+    return unit_read(spec, UNIT, RANGES, expired, {**STARTS, **starts}, old)
 
 
 def test_all_of_it_is_there():

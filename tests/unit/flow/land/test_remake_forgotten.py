@@ -200,7 +200,7 @@ def test_an_array_without_some_of_its_elements_is_refused(held: Held, monkeypatc
     world = filled(arrays, lake, own)
     forget(lake, monkeypatch, **REJECTED)
     before = dict(lake.objects)
-    why = "forgot the bytes of 1 rejected elements of arrays on .* cannot be joined again: `--mode reland`"
+    why = r"forgot the bytes of 1 rejected .* joined again; .*: `sluice run \S+ --from .* --mode reland`"
     with pytest.raises(SluiceError, match=why):
         world.land(arrays, lake, SLICES, "remake", "again")
     found = read_manifests(lake, UNITS)

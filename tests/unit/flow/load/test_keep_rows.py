@@ -8,8 +8,9 @@ import pytest
 
 from sluice.clients.clickhouse.sql import identifier
 from sluice.flow.load.keep_rows import KeepRows, TakesRowsOut
-from tests.support.page_world import unit
+from tests.support.page_world import pipeline, unit
 
+PIPELINE = pipeline()
 PLACES = ["contacts[].sent", "price"]
 
 
@@ -31,12 +32,13 @@ def test_the_refusal_names_a_record_and_not_its_value():
     columns = [SimpleNamespace(name=name) for name in ("contacts", "price", "n")]
     table = SimpleNamespace(table="e.clicks", columns=columns)
     with pytest.raises(TakesRowsOut) as refusal:
-        KeepRows(table, [work], Writer(), dict).check({unit(0): 3})
+        KeepRows(table, [work], Writer(), PIPELINE, dict).check({unit(0): 3})
     assert str(refusal.value) == (
         "table e.clicks: the load would take rows out of it, and leaves these slices as they are: 2 of slice "
         f"{unit(0)}: in column contacts[].sent the value of record dc1/bids/3/71 does not fit UInt8; `ALTER "
         "TABLE `e`.`clicks` MODIFY COLUMN `contacts` Nullable(String), MODIFY COLUMN `price` "
-        "Nullable(String)` and run it again, or `--mode reload` over the slice, which takes them out"
+        f"Nullable(String)` and run it again, or `sluice run {PIPELINE.name} {' '.join(unit(0).slice.words)} "
+        "--table e.clicks --mode reload`, which takes them out"
     )
 
 
@@ -44,7 +46,9 @@ def test_rows_that_a_retry_brought_may_be_misfits_and_none_that_was_there():
     """Five rows were there, two rows are misfits now, and so many landed beside the five."""
     for brought, refused in ((2, False), (1, True)):
         work = SimpleNamespace(unit=unit(0), held=SimpleNamespace(rows=5, misfits=0), brought=brought)
-        check = KeepRows(SimpleNamespace(table="e.clicks", columns=[]), [work], Writer(), dict).check
+        check = KeepRows(
+            SimpleNamespace(table="e.clicks", columns=[]), [work], Writer(), PIPELINE, dict
+        ).check
         if refused:
             with pytest.raises(TakesRowsOut):
                 check({unit(0): 5})

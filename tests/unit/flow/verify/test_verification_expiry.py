@@ -54,6 +54,6 @@ def test_rows_that_cannot_have_expired_have_to_be_there():
     assert [(a.kind, a.slice) for a in found(facts)] == [(AnomalyKind.ROWS_MISSING, ELEVEN.slice.id)]
     assert list(notes(facts)) == [
         "table e.clicks: missing rows of 1 slices are not reported, because its TTL deletes rows; "
-        "`sluice verify --contents` compares those that cannot have expired"
+        "`sluice verify ads --contents` compares those that cannot have expired"
     ]
     assert list(notes(FACTS)) == []

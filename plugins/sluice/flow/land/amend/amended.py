@@ -141,7 +141,7 @@ def _check(new: Manifest) -> None:
         raise Conservation(
             f"slice {new.slice}/{new.cluster}: its files would hold {sum(rows.values()):,} rows and "
             f"{rejected:,} rejected records, and its manifest would count {new.landed:,} and {new.kept:,}: "
-            "nothing was committed; `sluice verify` names what is wrong with them"
+            "nothing was committed; verify names what is wrong with them"
         )
 
 

@@ -24,6 +24,7 @@ from sluice.flow.land.task.count_tally import counted_key
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.writer import handed_over, sha256
 from sluice.manifest import Manifest, Traffic
+from sluice.slices import words_of
 
 _ROWS = 16_384
 _COUNT = b',"count":'
@@ -102,10 +103,10 @@ class CountsRewrite:
                     last = max([last, *offsets])
                     yield _changed(batch, left)
         if any(count < 0 for count in left.values()):
+            remake = self.lake.command("run", *words_of(self.old.slice), "--mode", "remake")
             raise Conservation(
                 f"slice {self.old.slice}/{self.old.cluster}: the counts for table {of.traffic.table} lack "
-                "rows that are to be taken off: nothing was committed; `--mode remake` over the slice counts "
-                "again"
+                f"rows that are to be taken off: nothing was committed; `{remake}` counts again"
             )
         new = sorted((key, count) for key, count in left.items() if count)
         for start in range(0, len(new), _ROWS):

@@ -127,7 +127,8 @@ class _Filtering:
         try:
             return without(self.lake, file, new, (*COLUMNS, "_type"), erasing.found, take)
         except (FileNotFoundError, pa.ArrowException) as error:
-            raise CannotErase(str(self.unit), file.key, " ".join(str(error).split())[:200]) from error
+            reason, verify = " ".join(str(error).split())[:200], self.lake.command("verify")
+            raise CannotErase(str(self.unit), file.key, reason, verify) from error
 
     def _take_events(self, hour: str, counts: Iterable[CountsOf], batch: pa.RecordBatch) -> None:
         kinds: list[Any] = batch["_type"].to_pylist()

@@ -160,9 +160,9 @@ class _Retry:
                     names = [name for name in _READ if name in parquet.schema_arrow.names]
                     yield from parquet.iter_batches(columns=names)
             except FileNotFoundError:
-                raise LakeFile.of(self.unit, file).refusal("is missing") from None
+                raise LakeFile.of(self.lake, self.unit, file).refusal("is missing") from None
             except pa.ArrowException as error:
-                raise LakeFile.of(self.unit, file).refusal(f"cannot be read ({error})") from error
+                raise LakeFile.of(self.lake, self.unit, file).refusal(f"cannot be read ({error})") from error
 
     def _found(self, batch: pa.RecordBatch) -> np.ndarray:
         good = tried(batch, self.old.masked)
@@ -183,7 +183,7 @@ class _Retry:
             event = event.model_copy(update={"rows": "one", "batch": None})
         pipeline = keyless(self.pipeline).model_copy(update={"counts": tuple(traffic), "event": event})
         read = UnitRead(self.unit, self.old.ranges, self.old.ranges, self.old.lost)
-        files = (LakeFile.of(self.unit, file, self.old.masked) for file in self.old.held_rejected)
+        files = (LakeFile.of(self.lake, self.unit, file, self.old.masked) for file in self.old.held_rejected)
         return Task(
             pipeline=pipeline,
             lake=self.writing,

@@ -61,7 +61,7 @@ def without(
         if parquet.metadata.num_rows != file.rows:
             raise Conservation(
                 f"{lake.url}/{file.key} has {parquet.metadata.num_rows:,} rows, and its manifest says "
-                f"{file.rows:,}: nothing was changed; `sluice verify` names the repair"
+                f"{file.rows:,}: nothing was changed; `{lake.command('verify')}` names the repair"
             )
         names = [name for name in read if name in parquet.schema_arrow.names]
         batches = parquet.iter_batches(_ROWS, columns=names)

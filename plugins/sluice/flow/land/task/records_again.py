@@ -13,6 +13,7 @@ from sluice.errors import CannotRemake
 from sluice.flow.land.task import headers
 from sluice.flow.land.task.columns import lengths
 from sluice.flow.land.task.erasing import ERASED
+from sluice.flow.land.task.lake_file import reland_of
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.task import Task
@@ -106,9 +107,8 @@ def _refuse_held(task: Task, rows: pa.Table) -> None:
 def _refusal(task: Task, rows: pa.Table, row: int, what: str) -> CannotRemake:
     topic_partition, offset = sorted(task.edges)[rows["place"][row].as_py()], rows["offset"][row].as_py()
     slice_ = task.slices[int(np.searchsorted(task.edges[topic_partition], offset, "right")) - 1]
-    return CannotRemake(
-        str(Unit(slice_, task.cluster)), f"{topic_partition[0]}/{topic_partition[1]} offset {offset} {what}"
-    )
+    unit, place = Unit(slice_, task.cluster), f"{topic_partition[0]}/{topic_partition[1]} offset {offset}"
+    return CannotRemake(str(unit), f"{place} {what}", reland_of(task.lake, unit))
 
 
 def _bounded(records: pa.Table) -> Iterator[pa.Table]:

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
-from sluice.field_path import MOST_NAMES, first_keys, names_of, path_of
-from sluice.flow.load.casts.event_paths import RESERVED
+from sluice.field_path import first_keys, names_of, path_of
+from sluice.flow.load import new_column
 from sluice.type_fields import TypeFields
 
 MOST_NEW = 100
 """Columns that one load adds."""
 MOST_COLUMNS = 1_000
 """Columns of a table beyond which none is added: as wide as tables are that a load is tried with."""
-NAME_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -61,23 +60,10 @@ class TakenNames:
 
     def refusal(self, name: str) -> str:
         """Returns why no column can have the name; empty where one can."""
-        if name == "" or RESERVED in names_of(name) or len(names_of(name)) > MOST_NAMES:
-            return "no column can have this name"
-        if name.startswith("_"):
-            return "names that begin with _ are Sluice's and ClickHouse's own"
-        if not name.isprintable() or len(name.encode()) > NAME_BYTES:
-            return f"a name has at most {NAME_BYTES} bytes, all of them visible"
-        if name in self.columns:
-            return "its name is that of a column that another field fills"
-        near = next((one for one in sorted(self.columns) if _within(name, one) or _within(one, name)), "")
-        return f"ClickHouse would take it for a part of column {near}" if near else ""
+        return new_column.refusal(name, self.columns)
 
     def with_column(self, name: str) -> TakenNames:
         return TakenNames(self.columns | {name}, self.covered | {name})
-
-
-def _within(name: str, outer: str) -> bool:
-    return name.startswith(f"{outer}.")
 
 
 def taken_names(pipeline: Pipeline, target: Target, columns: Sequence[Column]) -> TakenNames:

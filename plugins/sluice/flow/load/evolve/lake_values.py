@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sluice.clients.lake.base import Files
+from sluice.clients.lake.base import Lake
 from sluice.errors import Conservation
 from sluice.field_path import FieldPath, path_of, spellings
 from sluice.flow.load.evolve.fields import SliceFields
@@ -77,7 +77,7 @@ class ValueSample:
         return self.seen == len(self._kept)
 
 
-def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
+def filled_fields(lake: Lake, work: LoadWork) -> SliceFields:
     """Counts in the files what an exact manifest counts: in how many rows each field has a value."""
     filled: Counter[str] = Counter()
     rows = others = 0
@@ -90,7 +90,7 @@ def filled_fields(lake: Files, work: LoadWork) -> SliceFields:
     return SliceFields(work.unit.slice.id, rows, filled, others)
 
 
-def sample_values(lake: Files, works: Sequence[LoadWork], names: Collection[str]) -> dict[str, ValueSample]:
+def sample_values(lake: Lake, works: Sequence[LoadWork], names: Collection[str]) -> dict[str, ValueSample]:
     """Returns the values of these fields in all rows of the units."""
     share = max(1, len(names))
     samples = {name: ValueSample(MOST_VALUES // share, MOST_BYTES // share) for name in names}
@@ -99,7 +99,7 @@ def sample_values(lake: Files, works: Sequence[LoadWork], names: Collection[str]
     return samples
 
 
-def values_of(lake: Files, works: Sequence[LoadWork], names: Collection[str]) -> Iterator[tuple[str, bytes]]:
+def values_of(lake: Lake, works: Sequence[LoadWork], names: Collection[str]) -> Iterator[tuple[str, bytes]]:
     """Yields each value of each field with the field's name, in the same order every time."""
     for work in works:
         for values in events(lake, work):
@@ -129,7 +129,7 @@ def value(text: bytes) -> object:
     return parsed
 
 
-def events(lake: Files, work: LoadWork) -> Iterator[Values]:
+def events(lake: Lake, work: LoadWork) -> Iterator[Values]:
     """Yields the values of each row that the unit gives the table. Raises Conservation for a missing file."""
     types = set(work.types)
     for file in work.files:
@@ -139,9 +139,10 @@ def events(lake: Files, work: LoadWork) -> Iterator[Values]:
                 for batch in parquet.iter_batches(_ROWS_AT_ONCE, columns=columns):
                     yield from _rows(batch, types)
         except FileNotFoundError as error:
+            reland = lake.command("run", *work.unit.slice.words, "--mode", "reland")
             raise Conservation(
-                f"slice {work.unit}: lake file {file.key} of its manifest is missing: `--mode reland` over "
-                "the slice writes it again"
+                f"slice {work.unit}: lake file {file.key} of its manifest is missing: `{reland}` writes it "
+                "again"
             ) from error
 
 

@@ -85,8 +85,12 @@ class RollupStaging(Staging):
                 self.target_table.table,
                 f"of slice {unit} the lake gives {given:,} rows of {self.rollup.source}, and its commit has "
                 f"{committed:,}: other values fit its columns now",
-                f"load {self.rollup.source} again there first (`--mode reload`)",
+                f"load that again first: `{self._reload(unit)}`",
             )
+
+    def _reload(self, unit: Unit) -> str:
+        words = (*unit.slice.words, "--table", self.rollup.source, "--mode", "reload")
+        return self.pipeline.command("run", *words)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
         """Counts rows by unit; a rollup has no misfits. Raises SourceChanged, and TargetRefused where the

@@ -9,12 +9,13 @@ from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.sql import Sql, identifier, render, table
+from sluice.clients.clickhouse.sql import Sql, identifier, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.config.pipeline import Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
+from sluice.flow.load import new_column
 from sluice.flow.load.casts.columns import ALWAYS, Filling
 from sluice.state.target_ddl import everything
 
@@ -51,11 +52,14 @@ def check_rollup(client: Client, target_table: TargetTable, target: Target, roll
             remedy = f"leave it out of {rollup.sql}: every row gets its own slice and cluster"
             raise TargetRefused(target.table, f"its SELECT gives {name}", remedy)
         if name not in kinds:
-            remedy = f"ALTER TABLE {table(target.table)} ADD COLUMN {identifier(name)} {kind}"
+            columns, alias = [column.name for column in target_table.columns], f"rename it in {rollup.sql}"
+            remedy = new_column.remedy(target.table, name, kind, columns, alias)
             raise TargetRefused(target.table, f"it has no column {name}, which its SELECT gives", remedy)
         if not takes(parse(kinds[name]), parse(kind)):
             reason = f"its SELECT gives column {name} as {kind}, the table has {kinds[name]}"
-            remedy = f"cast it in {rollup.sql} (accurateCast refuses a number that does not fit)"
+            remedy = (
+                f"let {rollup.sql} give that, or the column have the SELECT's type: a cast may cut values"
+            )
             raise TargetRefused(target.table, reason, remedy)
     names = tuple(name for name, _ in select_columns)
     # Qualified: a column may be named like an alias.

@@ -1,0 +1,2 @@
+-- One row: the user of the connection.
+SELECT currentUser()
