@@ -61,6 +61,8 @@ class FileNow:
     topics: frozenset[str] = frozenset(TOPICS)
     time: str = "at"
     column: str = "passenger"
+    vip: str = "no"
+    """The DEFAULT of the table's column `vip`, which no event has."""
 
     def reads(self, record: Record) -> bool:
         return self.time in record.event
@@ -68,14 +70,14 @@ class FileNow:
 
 @dataclass
 class UnitModel:
-    """One hour: its topics, its records that are rows and those that are rejected, and the field that fills
-    the
-    table's column `rider`."""
+    """One hour: its topics, its records that are rows and those that are rejected, and by what its load
+    filled the table's columns `rider` and `vip`."""
 
     topics: frozenset[str]
     rows: set[Record]
     rejected: set[Record]
     column: str
+    vip: str
     forgotten: bool = False
 
 
@@ -96,7 +98,7 @@ class Model:
             if record.person not in self.erased
         ]
         rows = {record for record in records if self.file.reads(record)}
-        return UnitModel(topics, rows, set(records) - rows, self.file.column)
+        return UnitModel(topics, rows, set(records) - rows, self.file.column, self.file.vip)
 
     def fill(self, hours: Iterable[int]) -> None:
         for hour in hours:
@@ -106,7 +108,7 @@ class Model:
     def reload(self, hours: range) -> None:
         self.fill(hours)
         for hour in hours:
-            self.units[hour].column = self.file.column
+            self.units[hour].column, self.units[hour].vip = self.file.column, self.file.vip
 
     def repair(self, hours: range) -> None:
         self.fill(hours)
@@ -131,7 +133,7 @@ class Model:
             unit = self.units[hour]
             records = unit.rows | unit.rejected
             unit.rows = {record for record in records if self.file.reads(record)}
-            unit.rejected, unit.column = records - unit.rows, self.file.column
+            unit.rejected, unit.column, unit.vip = records - unit.rows, self.file.column, self.file.vip
 
     def retry(self, hours: range) -> None:
         for hour in hours:
@@ -164,10 +166,10 @@ class Model:
             for record in unit.rejected
         }
 
-    def clicks(self) -> set[tuple[str, int, int, str, str]]:
-        """The rows of the clicks' table: topic, offset, n, uid, rider."""
+    def clicks(self) -> set[tuple[str, int, int, str, str, str]]:
+        """The rows of the clicks' table: topic, offset, n, uid, rider, vip."""
         return {
-            (*record.place, record.number, record.person, str(record.event.get(unit.column, "")))
+            (*record.place, record.number, record.person, str(record.event.get(unit.column, "")), unit.vip)
             for unit in self.units.values()
             for record in unit.rows
             if record.kind == "click"

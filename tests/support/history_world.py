@@ -59,6 +59,7 @@ class HistoryWorld:
     database: str
     kafka: World = field(init=False)
     file: FileNow = field(default_factory=FileNow)
+    resolved: frozenset[str] = frozenset()  # the topics of the last run
 
     def __post_init__(self) -> None:
         by_topic = {
@@ -68,8 +69,8 @@ class HistoryWorld:
         self.kafka = World(by_topic)
         self.client.run(f"CREATE DATABASE {self.database}")
         self.client.run(
-            f"CREATE TABLE {self.database}.clicks (n UInt32, uid String, rider String, {_OWN}) "
-            "ENGINE = MergeTree ORDER BY n"
+            f"CREATE TABLE {self.database}.clicks (n UInt32, uid String, rider String, "
+            f"vip String DEFAULT 'no', {_OWN}) ENGINE = MergeTree ORDER BY n"
         )
         self.client.run(
             f"CREATE TABLE {self.database}.other (_payload String, {_OWN}) "
@@ -106,6 +107,7 @@ class HistoryWorld:
         steps raise."""
         pipeline, token = self.pipeline(), uuid.uuid4().hex
         self.kafka.resolve(pipeline, self.lake, slices)
+        self.resolved = self.file.topics
         refuse_forgotten(pipeline, survey(pipeline, slices), mode, None)
         engine = InProcess(self.kafka)
         how = (lambda _: None, self.kafka.topics_of, accept_loss)
@@ -164,7 +166,7 @@ class HistoryWorld:
                         yield row["_topic"], row["_offset"], text
 
     def clicks(self) -> list[tuple]:
-        sql = f"SELECT _topic, _offset, n, uid, rider FROM {self.database}.clicks"
+        sql = f"SELECT _topic, _offset, n, uid, rider, vip FROM {self.database}.clicks"
         return [tuple(row) for row in self.client.rows(sql)]
 
     def others(self) -> list[tuple]:

@@ -131,10 +131,13 @@ class TableRules:
             views={view_table.view: view_table.select for view_table in target_table.view_tables},
         )
 
-    def again(self, own: TableRules) -> TableRules:
-        """Returns these rules for a load by `own` ones: the columns that they define are as they are
-        there."""
-        definitions = {name: own.definitions.get(name, of) for name, of in self.definitions.items()}
+    def again(self, own: TableRules, types: bool) -> TableRules:
+        """Returns these rules for a load by `own` ones: the columns that they define are as they are there.
+        Without `types` the columns' types are of now."""
+        definitions = dict(self.definitions)
+        for name in own.definitions.keys() & definitions.keys():
+            then, kind, default = own.definitions[name]
+            definitions[name] = (then if types else definitions[name][0], kind, default)
         return replace(self, definitions=definitions)
 
     def apply(self, target: Target, present: Container[str]) -> Target:

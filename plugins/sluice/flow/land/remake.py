@@ -40,7 +40,7 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
     if manifest.rows is not None and manifest.rows_erased and not pipeline.event.arrays:
         return (
             f"{manifest.rows_erased:,} elements of its arrays were erased, of which the lake has no bytes, "
-            f"and `rows: array` is no longer there: {_RELAND}"
+            f"and `rows: array` is no longer there"
         )
     return None
 

@@ -24,7 +24,11 @@ def as_loaded(target_table: TargetTable, rules: TableRules) -> TargetTable:
     now.
     """
     columns = tuple(_computing(column, rules) for column in target_table.columns)
-    loaded = replace(with_views(target_table, rules), columns=columns)
+    views = tuple(
+        replace(view_table, select=rules.views.get(view_table.view, view_table.select))
+        for view_table in target_table.view_tables
+    )
+    loaded = replace(target_table, columns=columns, view_tables=views)
     if not target_table.attachable:
         for what in _computed_anew(target_table, loaded):
             raise TargetRefused(
@@ -36,31 +40,9 @@ def as_loaded(target_table: TargetTable, rules: TableRules) -> TargetTable:
     return loaded
 
 
-def with_views(target_table: TargetTable, rules: TableRules) -> TargetTable:
-    """Returns the table with the SELECTs that its views had."""
-    views = tuple(
-        replace(view_table, select=rules.views.get(view_table.view, view_table.select))
-        for view_table in target_table.view_tables
-    )
-    return replace(target_table, view_tables=views)
-
-
-def filled_as_loaded(columns: tuple[Column, ...], rules: TableRules) -> tuple[Column, ...]:
-    """Returns the columns of `as_loaded` as events fill them: in the types of then."""
-    return tuple(_filled(column, rules) for column in columns)
-
-
-def refuse_altered(target_table: TargetTable, rules: TableRules) -> None:
-    """Raises TargetRefused where rows that are there would get the values of another expression."""
-    for column in target_table.columns:
-        if _computing(column, rules).altered:
-            raise TargetRefused(
-                target_table.table,
-                f"the expression of column {column.name} was altered since these hours were loaded, and "
-                "would change rows that are there: only in a table with _topic, _partition and _offset can "
-                "they stay",
-                "ALTER it back, or reload these hours, which takes the table as it is",
-            )
+def filled_as_loaded(columns: tuple[Column, ...], rules: TableRules, types: bool) -> tuple[Column, ...]:
+    """Returns the columns of `as_loaded` as events fill them; without `types` in those of now."""
+    return tuple(_filled(column, rules, types) for column in columns)
 
 
 def _computing(column: Column, rules: TableRules) -> Column:
@@ -72,11 +54,12 @@ def _computing(column: Column, rules: TableRules) -> Column:
     return replace(column, kind=kind or "DEFAULT", default=default, altered=True)
 
 
-def _filled(column: Column, rules: TableRules) -> Column:
+def _filled(column: Column, rules: TableRules, types: bool) -> Column:
     if column.name not in rules.definitions or column.name in HOLDERS or not column.stored:
         return column
     then, kind, default = rules.definitions[column.name]
-    return replace(column, type=then, kind=kind, default=default, explicit=then != column.type)
+    other = types and then != column.type
+    return replace(column, type=then if other else column.type, kind=kind, default=default, explicit=other)
 
 
 def _computed_anew(now: TargetTable, loaded: TargetTable) -> Iterator[str]:

@@ -21,7 +21,6 @@ from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
-from sluice.flow.load.as_loaded import refuse_altered
 from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.count_targets import create_expected
@@ -238,10 +237,8 @@ class _Loading:
         number = 0
         while runs:
             works, number = runs.popleft(), number + 1
-            every_column, definitions = self.mode == "refill", self.mode != "retry"
-            place = self._place.by_rules(works[0].rules, every_column, definitions)
-            if place.rules is not None and not definitions and not works[0].kept:
-                refuse_altered(target_table, place.rules)
+            every_column, types = self.mode == "refill", self.mode != "retry"
+            place = self._place.by_rules(works[0].rules, every_column, types)
             as_loaded, filling = place.inspect()
             rules = write_rules(self.lake, place.kept(as_loaded))
             crash_points.reached(Load.RULES_KEPT)

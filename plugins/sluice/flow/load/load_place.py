@@ -14,7 +14,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import Rollup
 from sluice.errors import TargetRefused
-from sluice.flow.load.as_loaded import as_loaded, filled_as_loaded, with_views
+from sluice.flow.load.as_loaded import as_loaded, filled_as_loaded
 from sluice.flow.load.casts.columns import Filling, fill
 from sluice.flow.load.computed_defaults import with_computed
 from sluice.flow.load.rollups.source import RollupSource
@@ -32,8 +32,8 @@ from sluice.state.rules import RulesReader, TableRules
 @dataclass(frozen=True)
 class LoadPlace:
     """`client` is of the shard that `placement` says. `rules`: those of an earlier load; None: of now. With
-    `every_column` those are filled, too, that the table has got since. Without `definitions` the columns are
-    as the table has them now."""
+    `every_column` those are filled, too, that the table has got since. Without `types` the columns have the
+    types of now: a retry is for values that did not fit those of then."""
 
     client: Client
     pipeline: Pipeline
@@ -42,7 +42,7 @@ class LoadPlace:
     placement: Placement
     rules: TableRules | None = None
     every_column: bool = False
-    definitions: bool = True
+    types: bool = True
 
     def ledger(self) -> Commits:
         """Reads what is committed now, by unit."""
@@ -56,7 +56,7 @@ class LoadPlace:
         placement = placement_of(clickhouse, shard, target.table)
         return RollupSource(replace(self, target=target, placement=placement))
 
-    def by_rules(self, digest: str, every_column: bool = False, definitions: bool = True) -> Self:
+    def by_rules(self, digest: str, every_column: bool = False, types: bool = True) -> Self:
         """Returns the place whose rows are made by the rules of an earlier load; an empty digest stands for
         the pipeline file's.
 
@@ -77,7 +77,7 @@ class LoadPlace:
             target=rules.apply(self.target, present),
             rules=rules,
             every_column=every_column,
-            definitions=definitions,
+            types=types,
         )
 
     def inspect(self) -> tuple[TargetTable, Filling]:
@@ -87,12 +87,10 @@ class LoadPlace:
         if self.rules is None or self.target.rollup is not None:
             return target_table, filling
         later = self.later(target_table)
-        loaded, columns = with_views(target_table, self.rules), target_table.columns
-        if self.definitions:
-            loaded = as_loaded(target_table, self.rules)
-            if loaded.columns != target_table.columns:
-                loaded = with_computed(self.client, loaded)
-            columns = filled_as_loaded(loaded.columns, self.rules)
+        loaded = as_loaded(target_table, self.rules)
+        if loaded.columns != target_table.columns:
+            loaded = with_computed(self.client, loaded)
+        columns = filled_as_loaded(loaded.columns, self.rules, self.types)
         columns = tuple(column for column in columns if column.name not in later)
         # The DEFAULT of a later column is the server's own, as in the rows that were there before it.
         plain = [replace(c, computed=False, reads=()) if c.name in later else c for c in loaded.columns]
@@ -113,7 +111,7 @@ class LoadPlace:
         rules = TableRules.of(self.target, target_table, self.later(target_table), needed)
         if self.rules is None or self.target.rollup is not None:
             return rules
-        return rules.again(self.rules) if self.definitions else rules
+        return rules.again(self.rules, self.types)
 
     def staging(
         self,
