@@ -283,7 +283,7 @@ def test_a_dry_run_that_fails_names_its_tasks_and_exits_with_1(airflow: FakeAirf
         (["--table", "click", "--mode", "reland"], "mode reland replaces the hours in the lake"),
         (
             ["--config", "there.yaml"],
-            "Airflow's tasks read their own copy .* SLUICE_PIPELINES .* `sluice run`",
+            "Airflow's tasks read their own copy .* SLUICE_PIPELINES .* `run` load it",
         ),
     ],
 )

@@ -36,10 +36,10 @@ def did(
         return done, []
 
 
-ALL = ["fill", "bring in", "retry", "retry e.clicks", "retry e.other"]
+ALL = ["amend", "bring in", "retry", "retry e.clicks", "retry e.other"]
 
 
-@pytest.mark.parametrize(("fails", "wrong"), [("", 0), ("fill", 1), ("retry", 3)])
+@pytest.mark.parametrize(("fails", "wrong"), [("", 0), ("amend", 1), ("retry", 3)])
 def test_all_is_done_and_the_error_is_kept(fails: str, wrong: int, monkeypatch: pytest.MonkeyPatch):
     assert did(monkeypatch, fails, WRONG) == (ALL, [WRONG] * wrong)
 
