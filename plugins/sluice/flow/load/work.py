@@ -188,7 +188,9 @@ def choose(
             skipped.append(row)
         else:
             rules, held = rules_for(manifest, newest, mode), row if current or mode == "retry" else None
-            kept = _kept(manifest, row) if mode in ("amend", "retry") and not target.counted else None
+            kept = None
+            if row is not None and mode in ("amend", "retry") and not target.counted:
+                kept = _kept(manifest, row, sharding)
             todo.append(replace(work, rules=rules, held=held, kept=kept))
     return todo, skipped
 
@@ -207,8 +209,9 @@ def _routes(
     return own | (set(pipeline.routed(target, manifest.rows_by_type())) - others)
 
 
-def _kept(manifest: Manifest, row: LedgerRow | None) -> Kept | None:
-    if row is None or not continues(row, manifest):
+def _kept(manifest: Manifest, row: LedgerRow, sharding: str) -> Kept | None:
+    """Returns None if the rows are another landing's, or are placed otherwise by now."""
+    if row.sharding != sharding or not continues(row, manifest):
         return None
     elements = ("_row",) if manifest.rows is not None else ()
     return Kept(("_topic", "_partition", "_offset", *elements), row.rows)

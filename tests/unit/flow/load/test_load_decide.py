@@ -114,6 +114,30 @@ def test_what_changes_no_rules_leaves_types_in_the_tables_that_have_them(mode, e
     assert routed(chosen, chosen.targets[1], [work]) == condition.get(mode, own)
 
 
+@pytest.mark.parametrize(
+    ("mode", "change", "identity"),
+    [
+        ("amend", {}, ("_topic", "_partition", "_offset")),
+        ("retry", {}, ("_topic", "_partition", "_offset")),
+        ("amend", {"manifest": "1-before"}, ("_topic", "_partition", "_offset")),
+        ("amend", {"manifest": "1-other"}, None),
+        ("amend", {"sharding": "s2 of s1,s2"}, None),
+        ("fill", {"manifest": "1-before"}, None),
+        ("repair", {}, None),
+        ("reload", {}, None),
+    ],
+)
+def test_rows_of_the_same_landing_and_placement_stay(mode, change, identity):
+    chosen = pipeline(click="clicks")
+    landed = replace(LANDED, amends=("1-before",))
+    held = replace(row(types=("click", "gone")), **change)
+    [work], _ = choose(chosen, chosen.targets[0], {unit(): landed}, {unit(): held}, mode, "")
+    assert (work.kept and (work.kept.identity, work.kept.rows)) == (identity and (identity, held.rows))
+    elements = replace(landed, rows=4)
+    [work], _ = choose(chosen, chosen.targets[0], {unit(): elements}, {unit(): held}, mode, "")
+    assert (work.kept and work.kept.identity) == (identity and (*identity, "_row"))
+
+
 def test_units_without_rows_are_work_too():
     chosen = pipeline(click="clicks")
     todo, _ = choose(chosen, chosen.targets[0], {unit(): manifest(), unit(1): LANDED}, {}, "fill", "")
