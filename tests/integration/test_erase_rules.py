@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.crash_points import TableLoad
+from sluice.errors import TargetRefused
 from sluice.flow.contents.compare import auditor
 from sluice.flow.steps import load_table
 from sluice.flow.verify.audit import AuditScope, audit
@@ -150,6 +151,60 @@ def test_types_go_to_another_table_since(killed: Any, world: EraseWorld, monkeyp
     assert world.rows("bids") == moved
     assert PERSON not in str((rows(world), world.rows("bids")))
     sound(world)
+
+
+def test_types_go_to_another_table_and_the_one_that_has_them_left_the_file(world: EraseWorld) -> None:
+    """The rows stay there; the receipt names it, and no other table gets them."""
+    db = world.database
+    world.client.run(f"CREATE TABLE `{db}`.news AS `{db}`.clicks")
+    world.begin()
+    before = rows(world)
+    world.more["tables"] = {"click": f"{db}.news", "*": f"{db}.other"}
+    receipt = world.erase(f"uid={PERSON}")
+    assert world.rows("news") == []
+    assert world.rows("clicks") == before["clicks"]
+    assert world.rows("other") == without_person(before)["other"]
+    assert any(
+        line.startswith(f"table {db}.clicks is no longer in the pipeline file") for line in receipt["left"]
+    )
+
+
+def test_a_rollup_is_made_from_another_table_since(world: EraseWorld) -> None:
+    db = world.database
+    own = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
+    world.client.run(
+        f"CREATE TABLE `{db}`.by_user (uid String, total UInt64, {own}) ENGINE = MergeTree ORDER BY uid"
+    )
+    file = world.folder / "by_user.sql"
+    file.write_text("SELECT uid, toUInt64(sum(n)) AS total FROM {source} GROUP BY uid")
+    world.more["rollups"] = {f"{db}.by_user": {"from": f"{db}.clicks", "sql": str(file)}}
+    world.begin()
+    sql = f"SELECT _slice, uid, total FROM `{db}`.by_user ORDER BY ALL"
+    before = [tuple(row) for row in world.client.rows(sql)]
+    file.write_text("SELECT uid, count() AS total FROM {source} GROUP BY uid")
+    world.more["rollups"] = {f"{db}.by_user": {"from": f"{db}.other", "sql": str(file)}}
+    world.erase(f"uid={PERSON}")
+    assert [tuple(row) for row in world.client.rows(sql)] == [row for row in before if row[1] != PERSON]
+    world.load(SLICES)
+    made = f"SELECT _slice, uid, count() FROM `{db}`.other GROUP BY ALL ORDER BY ALL"
+    assert world.client.rows(sql) == world.client.rows(made)
+    sound(world)
+
+
+def test_one_table_that_is_refused_holds_up_no_other(world: EraseWorld) -> None:
+    db = world.database
+    world.client.run(f"ALTER TABLE `{db}`.clicks ADD COLUMN s String DEFAULT 'old'")
+    world.begin()
+    before = rows(world)
+    for change in ("DROP COLUMN s", "ADD COLUMN s UInt32 DEFAULT 5"):
+        world.client.run(f"ALTER TABLE `{db}`.clicks {change}")
+    with pytest.raises(TargetRefused, match="that s had when these hours were loaded"):
+        world.erase(f"uid={PERSON}")
+    assert world.rows("other") == without_person(before)["other"]
+    for target in world.pipeline().targets:
+        load_table(world.pipeline(), target.table, SLICES, "reload", "", lambda _: None)
+    world.erase(f"uid={PERSON}")
+    assert PERSON not in str(rows(world))
 
 
 @KILLS

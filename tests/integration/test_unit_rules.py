@@ -218,3 +218,96 @@ def test_rows_that_are_damaged_are_made_of_the_lake(world: World):
     )
     world.load(by(world, "person"), unit(), mode="amend")
     assert rows(world) == NAMED_OLD
+
+
+def test_a_missing_value_keeps_the_default_of_the_type_that_it_had(world: World):
+    """Also when a retry has brought in a value that did not fit that type."""
+    world.client.run(
+        f"CREATE OR REPLACE TABLE {world.database}.rides (rider String, n Int32, _topic String, "
+        "_partition UInt32, _offset UInt64, _slice DateTime('UTC'), _cluster String) "
+        "ENGINE = MergeTree ORDER BY rider"
+    )
+    events = [event(passenger="a", n=7), event(passenger="b"), event(passenger="c", n=3_000_000_000)]
+    land(world.lake, unit(), events)
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    world.sql("ALTER TABLE {db}.rides MODIFY COLUMN n Nullable(Int64)")
+    sql = "SELECT rider, n FROM {db}.rides ORDER BY ALL"
+    for mode in ("retry", "repair", "amend", "repair"):
+        world.load(pipeline, unit(), mode=mode)
+        assert world.sql(sql) == [("a", 7), ("b", 0), ("c", 3_000_000_000)]
+    world.load(pipeline, unit(), mode="reload")
+    assert world.sql(sql) == [("a", 7), ("b", None), ("c", 3_000_000_000)]
+
+
+@pytest.mark.parametrize("identity", ["_topic String, _partition UInt32, _offset UInt64, ", ""])
+def test_a_renamed_column_keeps_its_values(world: World, identity: str):
+    """To Sluice it looks like one that came later, and whose values no rule explains."""
+    world.client.run(
+        f"CREATE OR REPLACE TABLE {world.database}.rides (rider String, n Int32, "
+        f"{identity}_slice DateTime('UTC'), _cluster String) ENGINE = MergeTree ORDER BY rider"
+    )
+    before = land(world.lake, unit(), [event(passenger="a", n=7), event(passenger="b", n=8)])
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    world.sql("ALTER TABLE {db}.rides RENAME COLUMN n TO number")
+    sql = "SELECT rider, number FROM {db}.rides ORDER BY ALL"
+    with pytest.raises(
+        TargetRefused, match="column number came after these hours were loaded, and 2 of their"
+    ):
+        world.load(pipeline, unit(), mode="repair")
+    assert world.sql(sql) == [("a", 7), ("b", 8)]
+    after = replace(land(world.lake, unit(), [event(passenger="b", n=8)], offsets=[1]), amends=(before.id,))
+    world.lake.put(layout.manifest(unit().slice.id, "dc1"), encode(after))
+    if identity:
+        world.load(pipeline, unit(), mode="amend")
+        assert world.sql(sql) == [("b", 8)]
+    else:
+        with pytest.raises(TargetRefused, match="was it renamed"):
+            world.load(pipeline, unit(), mode="amend")
+        assert world.sql(sql) == [("a", 7), ("b", 8)]
+
+
+def test_an_ephemeral_column_has_the_expression_of_then(world: World):
+    world.client.run(
+        f"CREATE OR REPLACE TABLE {world.database}.rides (rider String, e String EPHEMERAL 'one', "
+        "d String DEFAULT concat(e, '-', rider), _slice DateTime('UTC'), _cluster String) "
+        "ENGINE = MergeTree ORDER BY rider"
+    )
+    land(world.lake, unit(), [event(passenger="a"), event(passenger="b", e="given")])
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    rows_before = world.sql("SELECT rider, d FROM {db}.rides ORDER BY ALL")
+    assert rows_before == [("a", "one-a"), ("b", "given-b")]
+    world.sql("ALTER TABLE {db}.rides MODIFY COLUMN e String EPHEMERAL 'other'")
+    world.sql("ALTER TABLE {db}.rides MODIFY COLUMN d String DEFAULT concat('<', e, '>')")
+    world.load(pipeline, unit(), mode="repair")
+    assert world.sql("SELECT rider, d FROM {db}.rides ORDER BY ALL") == rows_before
+
+
+def test_an_expression_that_no_longer_fits_its_column_is_refused_by_name(world: World):
+    world.sql("ALTER TABLE {db}.rides ADD COLUMN s String DEFAULT 'old'")
+    land(world.lake, unit(), OLD)
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    world.sql("ALTER TABLE {db}.rides DROP COLUMN s")
+    world.sql("ALTER TABLE {db}.rides ADD COLUMN s UInt32 DEFAULT 5")
+    with pytest.raises(TargetRefused, match="that s had when these hours were loaded do not fit.*reload"):
+        world.load(pipeline, unit(), mode="repair")
+    assert world.sql("SELECT rider, s FROM {db}.rides ORDER BY ALL") == [(f"p{n}", 5) for n in range(5)]
+    assert world.sql(
+        f"SELECT count() FROM system.tables WHERE database = 'sluice' AND name LIKE 'tmp_%{world.database}%'"
+    ) == [(0,)]
+
+
+@pytest.mark.parametrize("mode", ["amend", "repair"])
+def test_no_column_is_added_by_what_changes_no_rules(world: World, mode: str):
+    before = land(world.lake, unit(), [event(passenger="a", more=1), event(passenger="b", more=2)])
+    world.load(by(world, "passenger"), unit())
+    target = {"table": "rides", "columns": {"rider": "passenger"}, "evolve": "add", "evolve_rows": 1}
+    after = replace(
+        land(world.lake, unit(), [event(passenger="b", more=2)], offsets=[1]), amends=(before.id,)
+    )
+    world.lake.put(layout.manifest(unit().slice.id, "dc1"), encode(after))
+    world.load(world.pipeline({"click": target}), unit(), mode=mode)
+    assert world.sql("SELECT * FROM {db}.rides") == [("b", unit().slice.start.naive(), "dc1")]

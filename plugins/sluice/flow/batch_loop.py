@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ShardsWait, Unavailable
+from sluice.errors import ShardsWait, SluiceError, TargetRefused, Unavailable
 from sluice.flow import steps
 from sluice.plan.batches import spells
 from sluice.plan.plan import PlannedWork, UnitsAndRows
@@ -130,10 +130,11 @@ def run_batches(
     landed is loaded nevertheless: an hour that expired must not hold up those after it. `only` these units
     are loaded.
 
-    Raises ShardsWait at the end, when one of the shards could not be loaded now.
+    Raises at the end ShardsWait when one of the shards could not be loaded now, and TargetRefused when a
+    table could not: neither holds up other tables.
     """
     report = BatchProgress(Pace(work, steps.estimated_time(pipeline, work)), say)
-    failed, waits = 0, list[ShardsWait]()
+    failed, waits = 0, list[SluiceError]()
     with closing(landings(work.batches, lambda n: report(n, f"land {work.batches[n]}", n))) as codes:
         for number, code in enumerate(codes):
             batch, before = work.batches[number], len(waits)
@@ -144,7 +145,9 @@ def run_batches(
             partly = bool(code) or len(waits) > before
             report.done(_done(pipeline, batch, work.load[number], mode, tables) if partly else None)
             report(
-                number, "not all of it landed" if code else "a shard waits" if partly else "done", number + 1
+                number,
+                "not all of it landed" if code else "not all of it loaded" if partly else "done",
+                number + 1,
             )
     if waits:
         raise waits[0]
@@ -176,12 +179,12 @@ def _load(
     token: str,
     say: Say,
     only: Collection[Unit] | None,
-) -> list[ShardsWait]:
-    """Loads a batch into one table. Returns the error of a shard that waits: it is raised after the other
-    shards, tables and batches are loaded."""
+) -> list[SluiceError]:
+    """Loads a batch into one table. Returns the error of a shard that waits, or of a table that is refused:
+    it is raised after the other shards, tables and batches are loaded."""
     try:
         steps.load_table(pipeline, table, batch, mode, token, say, only)
-    except ShardsWait as error:
+    except (ShardsWait, TargetRefused) as error:
         say(str(error))
         return [error]
     return []

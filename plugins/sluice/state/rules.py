@@ -87,8 +87,8 @@ class TableRules:
     `required`: the columns without whose value a row was rejected.
     `types` and `catch_all`: what was routed to the table. `select` and `source`: of a derived table. `ddl`:
     the CREATE statements of the table, of its views and of their tables, as they were when a load began.
-    `definitions`: type, kind and expression of each column that stores values. `views`: the SELECT of each
-    view.
+    `definitions`: of each column type, kind and expression, and the type whose default a missing value got.
+    `views`: the SELECT of each view.
     """
 
     table: str
@@ -100,7 +100,7 @@ class TableRules:
     select: str = ""
     source: str = ""
     ddl: tuple[str, ...] = ()
-    definitions: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    definitions: Mapping[str, tuple[str, str, str, str]] = field(default_factory=dict)
     views: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -124,9 +124,9 @@ class TableRules:
             source=target.rollup.source if target.rollup else "",
             ddl=target_table.ddl,
             definitions={
-                column.name: (column.type, column.kind, column.default)
+                column.name: (column.type, column.kind, column.default, column.type)
                 for column in target_table.columns
-                if column.stored and column.name not in later
+                if column.kind != "ALIAS" and column.name not in later
             },
             views={view_table.view: view_table.select for view_table in target_table.view_tables},
         )
@@ -136,8 +136,8 @@ class TableRules:
         Without `types` the columns' types are of now."""
         definitions = dict(self.definitions)
         for name in own.definitions.keys() & definitions.keys():
-            then, kind, default = own.definitions[name]
-            definitions[name] = (then if types else definitions[name][0], kind, default)
+            then, kind, default, absent = own.definitions[name]
+            definitions[name] = (then if types else definitions[name][0], kind, default, absent)
         return replace(self, definitions=definitions)
 
     def apply(self, target: Target, present: Container[str]) -> Target:
@@ -150,10 +150,10 @@ class TableRules:
         )
 
     def rollup(self, now: Rollup | None) -> Rollup | None:
-        """Returns the rollup as it was, if it still has the same source."""
-        if now is None or self.source != now.source:
+        """Returns the rollup as it was."""
+        if now is None or not self.select:
             return now
-        return now.model_copy(update={"select": self.select})
+        return now.model_copy(update={"select": self.select, "source": self.source})
 
 
 Rules = TypeVar("Rules", LandingRules, TableRules)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import expiring_columns
@@ -27,6 +28,10 @@ class Comparison:
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...]
     kept: Sql
+
+    def without(self, later: Collection[str]) -> Comparison:
+        """Leaves out columns that the table has got since: no load has given their values."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name not in later))
 
     @property
     def row(self) -> Sql:

@@ -12,21 +12,24 @@ from dataclasses import replace
 
 from sluice.clients.clickhouse.defaults import blank
 from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.types import parse
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.state.rules import TableRules
 
 
 def as_loaded(target_table: TargetTable, rules: TableRules) -> TargetTable:
-    """Returns the table with the expressions of the rules' columns, and the SELECTs of their views.
+    """Returns the table with the expressions of the rules' columns, and with their views: one that came since
+    has no rows of these units.
 
     Raises TargetRefused for rows that have to be inserted where the server computes them by what is there
     now.
     """
     columns = tuple(_computing(column, rules) for column in target_table.columns)
     views = tuple(
-        replace(view_table, select=rules.views.get(view_table.view, view_table.select))
+        replace(view_table, select=rules.views[view_table.view])
         for view_table in target_table.view_tables
+        if view_table.view in rules.views
     )
     loaded = replace(target_table, columns=columns, view_tables=views)
     if not target_table.attachable:
@@ -46,8 +49,9 @@ def filled_as_loaded(columns: tuple[Column, ...], rules: TableRules, types: bool
 
 
 def _computing(column: Column, rules: TableRules) -> Column:
-    _, kind, default = rules.definitions.get(column.name, ("", column.kind, column.default))
-    if not column.stored or (kind, default) == (column.kind, column.default):
+    _, kind, default, _ = rules.definitions.get(column.name, ("", column.kind, column.default, ""))
+    passing = "EPHEMERAL" in (kind, column.kind) and kind != column.kind
+    if passing or "ALIAS" in (kind, column.kind) or (kind, default) == (column.kind, column.default):
         return column
     # An empty expression cannot be given, and means the same.
     default = default or blank(column.type)
@@ -57,15 +61,16 @@ def _computing(column: Column, rules: TableRules) -> Column:
 def _filled(column: Column, rules: TableRules, types: bool) -> Column:
     if column.name not in rules.definitions or column.name in HOLDERS or not column.stored:
         return column
-    then, kind, default = rules.definitions[column.name]
-    other = types and then != column.type
-    return replace(column, type=then if other else column.type, kind=kind, default=default, explicit=other)
+    then, kind, default, absent = rules.definitions[column.name]
+    absent = "" if absent == column.type or parse(absent).stored.nullable else absent
+    return replace(column, type=then if types else column.type, kind=kind, default=default, absent=absent)
 
 
 def _computed_anew(now: TargetTable, loaded: TargetTable) -> Iterator[str]:
     for before, after in zip(loaded.columns, now.columns, strict=True):
         if before.altered and "MATERIALIZED" in (before.kind, after.kind):
             yield f"column {after.name}"
-    for earlier, view_table in zip(loaded.view_tables, now.view_tables, strict=True):
-        if earlier.select != view_table.select:
+    selects = {view_table.view: view_table.select for view_table in loaded.view_tables}
+    for view_table in now.view_tables:
+        if selects.get(view_table.view) != view_table.select:
             yield f"view {view_table.view}"

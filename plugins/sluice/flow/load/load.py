@@ -28,7 +28,7 @@ from sluice.flow.load.evolve.evolve import Evolution
 from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
 from sluice.flow.load.keep_rows import TakesRowsOut
-from sluice.flow.load.kept_rows import with_kept
+from sluice.flow.load.kept_rows import refuse_later_values, with_kept
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.quorum import write_settings
@@ -43,6 +43,7 @@ from sluice.plan.modes import KEEPS_RULES, Mode
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
+from sluice.state.departed_tables import departed_tables
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, LedgerQuestion, LedgerRow, ask_ledger, unit_of
 from sluice.state.manifests import read_manifests
@@ -178,35 +179,45 @@ class _Loading:
 
     def _todo(self, units: list[Unit], ledger: Commits) -> Choice:
         how = (ledger, self.mode, self.token, self.placement.stamp)
-        rollup = self.target.rollup
-        if rollup is not None:
+        if self.target.rollup is not None:
             refuse_event_hours(self.target, ledger)
-            source = self._place.source(rollup)
-            facts = RollupFacts(rollup, source.ledger(), *how, own=self._own_selects(rollup, ledger))
-            choice = facts.choose(units, source.units(facts.due(units), facts.source))
-            return [*choice.todo, *choice.frozen], choice.skipped
+            choice: Choice = ([], [])
+            for (rules, rollup), some in self._rollups(self.target.rollup, units, ledger).items():
+                source = self._place.source(rollup)
+                facts = RollupFacts(rollup, source.ledger(), *how, rules=rules)
+                chosen = facts.choose(some, source.units(facts.due(some), facts.source))
+                choice[0].extend([*chosen.todo, *chosen.frozen])
+                choice[1].extend(chosen.skipped)
+            return choice
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
         arguments = (additions, self.placement.shard, ledger.revoked, self._elsewhere())
         return choose(self.pipeline, self.target, landed, *how, *arguments)
 
-    def _own_selects(self, rollup: Rollup, ledger: Commits) -> dict[Unit, tuple[str, Rollup]]:
-        """Returns the rollup as it was for each unit that keeps its rules, with their digest."""
-        if self.mode not in KEEPS_RULES:
-            return {}
-        own, reader = dict[Unit, tuple[str, Rollup]](), RulesReader(self.lake)
-        for unit, row in {**ledger.revoked, **ledger}.items():
-            rules = reader.table(row.rules)
-            earlier = rules.rollup(rollup) if rules is not None else None
-            if earlier is not None and earlier != rollup:
-                own[unit] = (row.rules, earlier)
-        return own
+    def _rollups(
+        self, now: Rollup, units: list[Unit], ledger: Commits
+    ) -> dict[tuple[str, Rollup], list[Unit]]:
+        """Groups units by the rollup that makes their rows, with the digest of its rules: it is as it was for
+        those that keep theirs, while its source is there."""
+        groups: dict[tuple[str, Rollup], list[Unit]] = defaultdict(list)
+        reader, tables = RulesReader(self.lake), {target.table for target in self.pipeline.targets}
+        for unit in units:
+            row = ledger.get(unit) or ledger.revoked.get(unit)
+            rules = reader.table(row.rules) if row is not None and self.mode in KEEPS_RULES else None
+            earlier = rules.rollup(now) if rules is not None else None
+            if row is None or earlier is None or earlier == now or earlier.source not in tables:
+                groups["", now].append(unit)
+            else:
+                groups[row.rules, earlier].append(unit)
+        return groups
 
     def _elsewhere(self) -> dict[Unit, list[LedgerRow]]:
         """Returns the newest rows that other tables have of each unit, if these matter."""
         newest: dict[Unit, list[LedgerRow]] = defaultdict(list)
         if self.mode in KEEPS_RULES:
             others = [t for t in self.pipeline.targets if t.table != self.target.table and t.rollup is None]
+            departed = departed_tables([self.client], self.pipeline, self.lake.url)
+            others += [self.target.model_copy(update={"table": one.name}) for one in departed]
             question = LedgerQuestion(self.pipeline, self.lake.url, others)
             for rows in ask_ledger(self.client, [question])[0].values() if others else ():
                 for unit, row in (*rows.revoked.items(), *rows.items()):
@@ -214,7 +225,8 @@ class _Loading:
         return newest
 
     def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
-        self._add_columns(lease, todo, ledger)
+        if self.mode not in KEEPS_RULES:
+            self._add_columns(lease, todo, ledger)
         target_table, _ = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, target_table)
         if self.target.counted:
@@ -240,6 +252,8 @@ class _Loading:
             every_column, types = self.mode == "refill", self.mode != "retry"
             place = self._place.by_rules(works[0].rules, every_column, types)
             as_loaded, filling = place.inspect()
+            if not works[0].kept and not every_column:
+                refuse_later_values(self.client, target_table, place.later(target_table), works)
             rules = write_rules(self.lake, place.kept(as_loaded))
             crash_points.reached(Load.RULES_KEPT)
             attempt = LoadAttempt(self.target.table, lease.generation, number)

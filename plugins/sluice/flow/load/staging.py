@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sluice.clients.clickhouse.errors import ACCESS_DENIED, ServerError
+from sluice.clients.clickhouse.errors import ACCESS_DENIED, ServerError, shorten
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable, staged_engine
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import Conservation
+from sluice.errors import Conservation, TargetRefused
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
 from sluice.flow.load.kept_rows import KeptRows
@@ -102,7 +102,18 @@ class Staging:
         changes = listed([*changed, *expiring])
         if changes:
             sql = render("load/compute_defaults", staging=self._staging, changes=changes)
-            self.writer.run("stage", sql)
+            try:
+                self.writer.run("stage", sql)
+            except ServerError as error:
+                altered = [column.name for column in self.target_table.columns if column.altered]
+                if error.retryable or not altered:
+                    raise
+                raise TargetRefused(
+                    self.target_table.table,
+                    f"the expressions that {', '.join(altered)} had when these hours were loaded do not fit "
+                    f"the columns of now ({shorten(error.reason, 200)})",
+                    "ALTER it back, or reload these hours, which takes the table as it is",
+                ) from error
         self.views.create()
 
     def _reject_failing(self, error: ServerError) -> bool:

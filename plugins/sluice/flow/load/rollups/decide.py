@@ -8,7 +8,7 @@ them, the unit is frozen: its rows stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sluice.config.rollups import Rollup
@@ -65,8 +65,8 @@ class RollupChoice:
 
 @dataclass(frozen=True)
 class RollupFacts:
-    """What a choice goes by: what the ledger holds of the source and of the rollup. `own`: the rollup as it
-    was for units that keep its SELECT, each with the digest of its rules."""
+    """What a choice goes by: what the ledger holds of the source and of the rollup. `rules`: the digest of an
+    earlier load's, if the rollup is as it was then."""
 
     rollup: Rollup
     source: LedgerRows
@@ -74,7 +74,7 @@ class RollupFacts:
     mode: Mode
     token: str
     sharding: str = ""
-    own: Mapping[Unit, tuple[str, Rollup]] = field(default_factory=dict)
+    rules: str = ""
 
     def due(self, units: Iterable[Unit]) -> list[Unit]:
         """Returns those whose rows are of another commit, in their order. A unit that the source does not
@@ -102,13 +102,12 @@ class RollupFacts:
         return self.mode not in LOADS_AGAIN or (self.token != "" and row.token == self.token)
 
     def _commit(self, unit: Unit) -> str:
-        _, rollup = self.own.get(unit, ("", self.rollup))
-        return commit_of(rollup, self.source[unit])
+        return commit_of(self.rollup, self.source[unit])
 
     def _work(self, unit: Unit) -> LoadWork:
         landed, replaces = self.source[unit].rows, unit in self.ledger
-        rules, _ = self.own.get(unit, ("", self.rollup))
-        return LoadWork(unit, self._commit(unit), (), (), landed, replaces, self.sharding, rules=rules)
+        commit = self._commit(unit)
+        return LoadWork(unit, commit, (), (), landed, replaces, self.sharding, rules=self.rules)
 
     def _frozen(self, unit: Unit) -> LoadWork:
         """Its rows are those that the ledger has. Of a load that was stopped it has none."""
