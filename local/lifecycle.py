@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from local import members, stopping
+from local import fetched, members, stopping
 from local.environment import WrongSetting
 from local.java import JavaMissing
 from local.progress import CommandFailed, say
@@ -22,7 +22,7 @@ from local.readiness import NotReady, PortInUse, require_free, wait_until
 from local.secret_file import PRIVATE
 from local.stack_log import started_again, what_stopped
 from local.stopping import every
-from local.versions import FETCHED, ROOT
+from local.versions import ROOT
 
 START_SECONDS = 240
 ALIVE_SECONDS = 10
@@ -36,6 +36,18 @@ class CannotStart(Exception):
 
 class StackEnded(CannotStart):
     """The stack ended while it was waited for."""
+
+
+FAILURES = (
+    CannotStart,
+    WrongSetting,
+    JavaMissing,
+    fetched.NotAsPinned,
+    NotReady,
+    PortInUse,
+    CommandFailed,
+    OSError,
+)
 
 
 def nothing() -> None:
@@ -109,11 +121,6 @@ def require_disk(home: Path) -> None:
         raise CannotStart(f"only {free >> 20} MiB free for {home}: the stack needs {FREE_BYTES >> 20}")
 
 
-def require_fetched() -> None:
-    if not FETCHED.exists():
-        raise CannotStart("nothing is fetched yet: run make setup")
-
-
 def launch(stack: Stack) -> subprocess.Popen:
     stack.log.parent.mkdir(parents=True, exist_ok=True)
     ports = ",".join(map(str, stack.ports.values()))
@@ -151,7 +158,7 @@ def wait_for(stack: Stack, runner_ended: Callable[[], bool]) -> None:
 
 
 def start(stack: Stack) -> None:
-    require_fetched()
+    fetched.require_all()
     require_disk(stack.home)
     require_free(stack.ports)
     stack.prepare()
@@ -226,7 +233,7 @@ def main(about: str, stack_of: Callable[[Mapping[str, str]], Stack]) -> int:
         if command == "status":
             return 0 if status(stack) else 1
         (up if command == "up" else down)(stack)
-    except (CannotStart, WrongSetting, JavaMissing, NotReady, PortInUse, CommandFailed, OSError) as error:
+    except FAILURES as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:
