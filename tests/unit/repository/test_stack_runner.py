@@ -189,6 +189,7 @@ def test_status_says_that_a_runner_was_killed(run, tmp_path, capsys):
         assert said[-1] == "sluice: make up starts it again, and ends what is left"
     finally:
         os.kill(left["one"], signal.SIGKILL)
+        wait_until(lambda: not in_session(left["one"]), "its end", SECONDS)
 
 
 def test_the_end_of_all_reaches_a_part_that_is_being_started_again(run, tmp_path):
