@@ -1,6 +1,6 @@
 # What can be asked for: setup, demo, demo-wide, test, faults, mutants, screenshots, docs, up, down, status, bench,
-# release, pins, shell, clean, test-stock; and up-cluster, down-cluster, test-cluster (docs/guide/cluster.md). See
-# README.md.
+# release, pins, pin-images, shell, clean, test-stock; and up-cluster, down-cluster, test-cluster
+# (docs/guide/cluster.md). See README.md.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -8,7 +8,8 @@ PYTEST := $(PYTHON) -m pytest
 JOBS := 2
 SERVER_JOBS := 3
 
-.PHONY: setup up down status shell demo demo-wide test tools screenshots docs lint faults mutants bench release pins clean
+.PHONY: setup up down status shell demo demo-wide test tools screenshots docs lint faults mutants bench release pins
+.PHONY: pin-images clean
 .PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster test-stock
 
 setup:
@@ -99,13 +100,18 @@ release:
 	@$(PYTHON) -m local.release "$(VERSION)"
 
 # Pins with the hashes of every file of a release, so that a registry can put nothing else in its place. No
-# registry's address gets into the files.
+# registry's address gets into the files. Then the same of the jars and of ClickHouse's library.
 COMPILE := .venv/bin/uv pip compile --python-version 3.11 --no-annotate --generate-hashes --no-emit-index-url \
   --no-emit-find-links --custom-compile-command "make pins"
 
 pins:
 	for part in "" -dev -cluster -setup -docs; do \
 	  $(COMPILE) requirements$$part.in -o requirements$$part.txt || exit; done
+	$(PYTHON) -m local.fetch --pin
+
+# Needs Docker with buildx, and the registries of the images.
+pin-images:
+	$(PYTHON) -m local.image_digests
 
 clean: down down-cluster
 	rm -rf .venv .deps var .pytest_cache .ruff_cache

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
-from local import services
+from local import fetched, services
 from local.java import java
 from local.progress import CommandFailed, run_alive, say
-from local.versions import BROKER_CLASSES, KAFKA_JARS_DIR, SPARK_CLASSES
+from local.versions import BROKER_CLASSES, SPARK_CLASSES
 
 _DUMP = "-XX:ArchiveClassesAtExit="
 _SESSION = """
@@ -84,8 +84,11 @@ def main() -> None:
     import pyspark
 
     provide(SPARK_CLASSES, Path(pyspark.__file__).parent.glob("jars/*.jar"), of_spark)
-    provide(BROKER_CLASSES, KAFKA_JARS_DIR.glob("*.jar"), of_broker)
+    provide(BROKER_CLASSES, fetched.broker_jars().glob("*.jar"), of_broker)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except fetched.NotAsPinned as error:
+        sys.exit(f"sluice: {error}")

@@ -20,10 +20,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from local import landlock, members
+from local import fetched, landlock, members
 from local.clickhouse_config import PASSWORD, password_of, users, write_configuration
 from local.secret_file import PRIVATE
-from local.versions import CHDB_LIBRARY
 
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 SYSTEM = """/usr/lib /usr/share/ca-certificates /usr/share/zoneinfo /lib /lib64 /proc/self /sys/fs/cgroup
@@ -97,11 +96,11 @@ def harmless(environ: Mapping[str, str], config: str) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name in HARMLESS.union(SHIM, asked)}
 
 
-def confine(data: Path, config: Path, reads: Sequence[Path]) -> None:
+def confine(library: Path, data: Path, config: Path, reads: Sequence[Path]) -> None:
     for folder in reads:
         folder.mkdir(parents=True, exist_ok=True)
     os.open("/proc/self", os.O_PATH)  # stays open: Landlock knows it by its inode, which then stays the same
-    readable = [*map(Path, SYSTEM.split()), CHDB_LIBRARY.resolve(), config, *reads]
+    readable = [*map(Path, SYSTEM.split()), library.resolve(), config, *reads]
     if not landlock.confine(readable, [data, Path("/dev/null")]):
         print(
             "this kernel has no Landlock (Linux 5.13): whoever has ClickHouse's password can read and write "
@@ -111,7 +110,12 @@ def confine(data: Path, config: Path, reads: Sequence[Path]) -> None:
 
 
 def serve(
-    data: Path, port: int, config: Path, tcp_port: int | None = None, reads: Sequence[Path] = ()
+    library: Path,
+    data: Path,
+    port: int,
+    config: Path,
+    tcp_port: int | None = None,
+    reads: Sequence[Path] = (),
 ) -> int:
     working = data / "run"  # ClickHouse reads ./config.xml, so it gets a directory of its own
     working.mkdir(parents=True, exist_ok=True)
@@ -119,8 +123,8 @@ def serve(
     fifo = working / "stop"
     fifo.unlink(missing_ok=True)
     os.mkfifo(fifo)
-    confine(data, config, reads)
-    return Server(CHDB_LIBRARY, arguments(data / "store", fifo, port, tcp_port, config), fifo).run()
+    confine(library, data, config, reads)
+    return Server(library, arguments(data / "store", fifo, port, tcp_port, config), fifo).run()
 
 
 def parse() -> argparse.Namespace:
@@ -135,9 +139,6 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    if not CHDB_LIBRARY.exists():
-        print("ClickHouse is not fetched yet: run make setup", file=sys.stderr)
-        return 3
     os.umask(PRIVATE)
     data = options.data.resolve()
     if options.config is None:
@@ -147,7 +148,12 @@ def main() -> int:
     if clean != os.environ:
         os.execve(sys.executable, [sys.executable, "-m", "local.clickhouse_server", *sys.argv[1:]], clean)
     reads = [folder.resolve() for folder in options.reads]
-    return serve(data, options.port, options.config.resolve(), options.tcp_port, reads)
+    try:
+        library = fetched.clickhouse_library()
+    except fetched.NotAsPinned as error:
+        print(error, file=sys.stderr)
+        return 3
+    return serve(library, data, options.port, options.config.resolve(), options.tcp_port, reads)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from local.demo_events import publish_missing
 from local.demo_run import DAG, DemoFailed, newest_hour_run, retry_failed, wait_for_dag, wait_for_run
 from local.demo_wide import wide_demo
 from local.environment import Settings, WrongSetting, environment
+from local.fetched import NotAsPinned
 from local.java import JavaMissing
 from local.progress import CommandFailed, say
 from local.readiness import NotReady
@@ -40,6 +41,7 @@ FAILURES = (
     CommandFailed,
     WrongSetting,
     JavaMissing,
+    NotAsPinned,
     OSError,
 )
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from local import fetched
 from local.clickhouse_config import PASSWORD, USER, password_of
 from local.java import java_home
-from local.versions import ROOT, SPARK_JARS_DIR
+from local.versions import ROOT
 
 HOST = "127.0.0.1"
 # Holds the module that Airflow imports its database's settings from.
@@ -130,7 +131,7 @@ def own(settings: Settings) -> dict[str, str]:
         "SLUICE_CLICKHOUSE_PORT": str(settings.clickhouse_port),
         "SLUICE_AIRFLOW_PORT": str(settings.airflow_port),
         PASSWORD: settings.clickhouse_password,
-        "SLUICE_SPARK_JARS": str(SPARK_JARS_DIR),
+        "SLUICE_SPARK_JARS": str(fetched.spark_jars()),
     }
 
 
@@ -141,7 +142,10 @@ def lake_folder(settings: Settings, base: Mapping[str, str]) -> Path:
 
 
 def environment(settings: Settings, base: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The whole environment for a process of the stack: the venv first on PATH, Java found."""
+    """The whole environment for a process of the stack: the venv first on PATH, Java found.
+
+    Raises NotAsPinned.
+    """
     programs = Path(sys.executable).parent
     runtime = {
         "PATH": f"{programs}{os.pathsep}{base.get('PATH', os.defpath)}",

@@ -1,7 +1,8 @@
 """Fetches the jars and ClickHouse's library into .deps: what `make setup` needs beside Python packages.
 
-What was fetched once is kept in SLUICE_CACHE (default ~/.cache/sluice) and linked from there; the cache
-may go at any time.
+What was fetched once is kept in SLUICE_CACHE (default ~/.cache/sluice) and copied from there; the cache
+may go at any time. Every file has to be the one that is pinned, wherever it comes from. Another one is
+neither used nor replaced: the error says where it lies.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from local import versions
+from local import fetched, versions
 from local.ivy import IVY_PATTERN, ivy_module
 from local.java import JavaMissing, java
 from local.progress import CommandFailed, run_alive, say
@@ -48,45 +49,28 @@ def npm() -> list[str]:
     return [str(home / "bin" / "node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")]
 
 
-def fetch_clickhouse(into: Path) -> None:
-    """`npm pack` checks the package's integrity; of the package only the library is needed."""
+def fetch_from_npm(package: str, version: str, name: str, into: Path) -> None:
+    """Fetches one file of a package. `npm pack` checks that it is what the registry says."""
     work = into.with_name(into.name + "-npm")
     work.mkdir()
-    package = f"{versions.CHDB_PACKAGE}@{versions.CHDB}"
-    run_alive([*npm(), "pack", "--silent", package], f"fetching {package} (180 MB)", work)
+    asked = f"{package}@{version}"
+    run_alive([*npm(), "pack", "--silent", asked], f"fetching {asked}", work)
     with tarfile.open(next(work.glob("*.tgz"))) as tarball:
-        tarball.extract("package/libchdb.so", work, filter="data")
+        tarball.extract(f"package/{name}", work, filter="data")
     into.mkdir()
-    (work / "package/libchdb.so").rename(into / "libchdb.so")
+    (work / "package" / name).rename(into / name)
     shutil.rmtree(work)
 
 
-def fetch_axe() -> Path:
-    """Returns the script that finds what people with assistive technology cannot use: for tests alone."""
-    if not versions.AXE_SCRIPT.exists():
-        package = f"axe-core@{versions.AXE}"
-        with tempfile.TemporaryDirectory(dir=versions.FETCHED) as folder:
-            work = Path(folder)
-            run_alive([*npm(), "pack", "--silent", package], f"fetching {package}", work)
-            with tarfile.open(next(work.glob("*.tgz"))) as tarball:
-                tarball.extract("package/axe.min.js", work, filter="data")
-            (work / "package/axe.min.js").rename(versions.AXE_SCRIPT)
-    return versions.AXE_SCRIPT
-
-
-def link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
 def put(source: Path, target: Path) -> None:
-    """Copies the whole folder or nothing: the next copy removes what a killed one has left."""
+    """Copies the whole folder or nothing: the next copy removes what a killed one has left.
+
+    No hard links: what writes to one of the places would change the other.
+    """
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(source, partial, copy_function=link_or_copy)
+    shutil.copytree(source, partial)
     partial.rename(target)
 
 
@@ -94,24 +78,28 @@ def cache_folder() -> Path:
     return Path(os.environ.get("SLUICE_CACHE") or Path.home() / ".cache" / "sluice")
 
 
-def provide(target: Path, fetch: Callable[[Path], None]) -> None:
+def provide(target: Path, fetch: Callable[[Path], None]) -> Path:
+    """Returns the folder with the pinned files. Raises NotAsPinned."""
     if target.exists():
-        return
+        return fetched.require(target)
     cached = cache_folder() / target.name
-    if not cached.exists():
-        with tempfile.TemporaryDirectory(dir=target.parent) as work:
-            fetched = Path(work, target.name)
-            fetch(fetched)
-            keep(fetched, cached)
-            put(fetched, target)
-    else:
+    if cached.exists():
+        fetched.compare(cached, f"remove {cached} and run make setup: it is fetched anew")
         put(cached, target)
+    else:
+        with tempfile.TemporaryDirectory(dir=target.parent) as work:
+            new = Path(work, target.name)
+            fetch(new)
+            fetched.compare(new, "it was fetched just now, and not kept: ask why before you run make pins")
+            keep(new, cached)
+            put(new, target)
     say(f"{target.name} is there")
+    return fetched.require(target)
 
 
-def keep(fetched: Path, cached: Path) -> None:
+def keep(new: Path, cached: Path) -> None:
     try:
-        put(fetched, cached)
+        put(new, cached)
     except OSError as error:
         say(f"not kept in the cache: {error}")
 
@@ -124,24 +112,52 @@ def fetch_broker(into: Path) -> None:
     fetch_jars(versions.BROKER_JARS, transitive=True, into=into)
 
 
+def fetch_clickhouse(into: Path) -> None:
+    fetch_from_npm(versions.CHDB_PACKAGE, versions.CHDB, versions.CHDB_LIBRARY, into)  # 180 MB
+
+
+def fetch_axe(into: Path) -> None:
+    fetch_from_npm("axe-core", versions.AXE, versions.AXE_SCRIPT, into)
+
+
+def axe_script() -> Path:
+    """Returns the script that finds what people with assistive technology cannot use: for tests alone."""
+    return provide(*PARTS["axe"]) / versions.AXE_SCRIPT
+
+
 PARTS = {
     "spark": (versions.SPARK_JARS_DIR, fetch_spark_jars),
     "kafka": (versions.KAFKA_JARS_DIR, fetch_broker),
     "clickhouse": (versions.CHDB_DIR, fetch_clickhouse),
+    "axe": (versions.AXE_DIR, fetch_axe),
 }
+SETUP = ("spark", "kafka", "clickhouse")
+
+
+def pin() -> None:
+    """Fetches all anew, past the cache, and writes what came into the lock; uses nothing of it."""
+    lines: list[str] = []
+    for target, fetch in PARTS.values():
+        with tempfile.TemporaryDirectory() as work:
+            new = Path(work, target.name)
+            fetch(new)
+            lines += fetched.lines_of(fetched.digests(new), target.name)
+    fetched.LOCK.write_text("".join(f"{line}\n" for line in lines))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="Fetches the parts that are not there yet; all without a name."
-    )
-    parser.add_argument("part", nargs="*", choices=[*PARTS, []])
-    parts = parser.parse_args().part or PARTS
+    parser = argparse.ArgumentParser(description="Fetches the parts that are not there yet.")
+    parser.add_argument("part", nargs="*", choices=[*PARTS, []], help=f"else {', '.join(SETUP)}")
+    parser.add_argument("--pin", action="store_true", help="write the hashes of all parts, fetched anew")
+    options = parser.parse_args()
     try:
         versions.FETCHED.mkdir(exist_ok=True)
-        for part in parts:
+        if options.pin:
+            pin()
+            return 0
+        for part in options.part or SETUP:
             provide(*PARTS[part])
-    except (CommandFailed, JavaMissing, OSError) as error:
+    except (CommandFailed, JavaMissing, fetched.NotAsPinned, OSError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 3
     return 0

@@ -11,9 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from local import fetched
 from local.java import JavaMissing, java
 from local.secret_file import PRIVATE
-from local.versions import BROKER_CLASSES, KAFKA_JARS_DIR
+from local.versions import BROKER_CLASSES
 from sluice.flow.land.spark_needs import class_data
 
 HEAP = "512m"
@@ -52,7 +53,7 @@ LOGGING = {
 def java_command(main_class: str, *arguments: str) -> list[str]:
     logging = [f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in LOGGING.items()]
     options = [f"-Xmx{HEAP}", *class_data(BROKER_CLASSES), *os.environ.get("KAFKA_OPTS", "").split()]
-    return [java(), *options, *logging, "-cp", f"{KAFKA_JARS_DIR}/*", main_class, *arguments]
+    return [java(), *options, *logging, "-cp", f"{fetched.broker_jars()}/*", main_class, *arguments]
 
 
 def write_configuration(data: Path, port: int, controller_port: int, more: str = "") -> Path:
@@ -92,13 +93,10 @@ def main() -> int:
     parser.add_argument("--properties", type=Path, help="a file with more of the broker's settings")
     options = parser.parse_args()
     os.umask(PRIVATE)
-    if not KAFKA_JARS_DIR.exists():
-        print("Kafka is not fetched yet: run make setup", file=sys.stderr)
-        return 3
     try:
         more = options.properties.read_text() if options.properties else ""
         serve(options.data, options.port, options.controller_port or options.port + 1, more)
-    except (JavaMissing, subprocess.CalledProcessError) as error:
+    except (JavaMissing, fetched.NotAsPinned, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
     return 3
 

@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from local import members, stopping
+from local import fetched, members, stopping
 from local.environment import WrongSetting
 from local.java import JavaMissing
 from local.progress import CommandFailed, say
 from local.readiness import NotReady, PortInUse, require_free, wait_until
 from local.secret_file import PRIVATE
-from local.stack_log import started_again, what_stopped
+from local.stack_log import given_up, started_again, what_stopped
 from local.stopping import every
-from local.versions import FETCHED, ROOT
+from local.versions import ROOT
 
 START_SECONDS = 240
 ALIVE_SECONDS = 10
@@ -36,6 +37,18 @@ class CannotStart(Exception):
 
 class StackEnded(CannotStart):
     """The stack ended while it was waited for."""
+
+
+FAILURES = (
+    CannotStart,
+    WrongSetting,
+    JavaMissing,
+    fetched.NotAsPinned,
+    NotReady,
+    PortInUse,
+    CommandFailed,
+    OSError,
+)
 
 
 def nothing() -> None:
@@ -70,6 +83,10 @@ class Stack:
     @property
     def log(self) -> Path:
         return self.home / "logs" / "stack.log"
+
+    @property
+    def note(self) -> Path:
+        return self.home / "stack.json"
 
     @property
     def unwanted(self) -> Path:
@@ -109,11 +126,6 @@ def require_disk(home: Path) -> None:
         raise CannotStart(f"only {free >> 20} MiB free for {home}: the stack needs {FREE_BYTES >> 20}")
 
 
-def require_fetched() -> None:
-    if not FETCHED.exists():
-        raise CannotStart("nothing is fetched yet: run make setup")
-
-
 def launch(stack: Stack) -> subprocess.Popen:
     stack.log.parent.mkdir(parents=True, exist_ok=True)
     ports = ",".join(map(str, stack.ports.values()))
@@ -151,7 +163,7 @@ def wait_for(stack: Stack, runner_ended: Callable[[], bool]) -> None:
 
 
 def start(stack: Stack) -> None:
-    require_fetched()
+    fetched.require_all()
     require_disk(stack.home)
     require_free(stack.ports)
     stack.prepare()
@@ -212,7 +224,33 @@ def status(stack: Stack) -> bool:
     stack.status()
     for line in started_again(read(stack)):
         say(line)
-    return members.runner(stack.home) is not None
+    if members.runner(stack.home) is not None:
+        return True
+    for line in why_down(stack):
+        say(line)
+    return False
+
+
+def why_down(stack: Stack) -> Iterator[str]:
+    """Says why no stack runs, and what to do. `make down` removes the note; nothing else does."""
+    again = "make up starts it"
+    if not stack.note.exists():
+        yield f"the stack does not run: {again}"
+    elif (ended := given_up(read(stack))) is not None:
+        *first, last = ended.times
+        when = f"at {', '.join(first)} and {last}" if first else f"at {last}"
+        day = datetime.fromtimestamp(stack.log.stat().st_mtime).strftime("%Y-%m-%d")
+        yield (
+            f"the stack stopped on {day}: {ended.part} ended {len(ended.times)} times in a row ({when}), the "
+            f"last time so: {ended.last}"
+        )
+        yield f"what {ended.part} wrote: grep ' {ended.part} ' {stack.log} (make up begins a new log)"
+        yield f"remove the cause, then {again} again; its data are there"
+    else:
+        yield f"the stack's runner ended by a signal or with the machine, not by make down (log: {stack.log})"
+        if left := members.members(stack.home):
+            yield f"{len(left)} of its processes still run"
+        yield f"{again} again, and ends what is left"
 
 
 def main(about: str, stack_of: Callable[[Mapping[str, str]], Stack]) -> int:
@@ -226,7 +264,7 @@ def main(about: str, stack_of: Callable[[Mapping[str, str]], Stack]) -> int:
         if command == "status":
             return 0 if status(stack) else 1
         (up if command == "up" else down)(stack)
-    except (CannotStart, WrongSetting, JavaMissing, NotReady, PortInUse, CommandFailed, OSError) as error:
+    except FAILURES as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:

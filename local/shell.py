@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from local import members
+from local import fetched, members
 from local.environment import Settings, WrongSetting, environment
 from local.java import JavaMissing
 from local.progress import say
-from local.versions import FETCHED, ROOT
+from local.versions import ROOT
 
 _START = ROOT / "local" / "shell.bashrc"
 
@@ -36,10 +36,8 @@ def shell_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def main() -> int:
     try:
-        if not FETCHED.exists():
-            raise WrongSetting("nothing is fetched yet: run make setup")
         environ = shell_environment(os.environ)
-    except (WrongSetting, JavaMissing, OSError) as error:
+    except (WrongSetting, JavaMissing, fetched.NotAsPinned, OSError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 3
     if sys.stdin.isatty():

@@ -2,21 +2,41 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _LINE = re.compile(r"(?P<time>[\d:]+) (?P<name>\S+) +\| (?P<text>.*)")
 _STOPPED = re.compile(r"(?P<name>\S+) stopped \(rc=-?\d+\)")
-_GIVEN_UP = " times in a row: all stop"
+_GIVEN_UP = re.compile(r"(?P<name>\S+) has ended (?P<count>\d+) times in a row: all stop")
 _SHOWN = 200  # characters of a line
 _AGAIN = " is started again"
 
 
 def what_stopped(lines: Sequence[str]) -> str:
     """`kafka stopped (rc=1): its last line`, of the part whose end was that of all."""
-    end = next((n for n, line in enumerate(lines) if _GIVEN_UP in line), None)
+    end = next((n for n, line in enumerate(lines) if _GIVEN_UP.fullmatch(_text(line))), None)
     stops = [n for n, line in enumerate(lines[:end]) if _stopped(line)]
     if not stops:
         return lines[-1] if lines else "it left no log"
     return _stop(lines, stops[0] if end is None else stops[-1])
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """The part whose ends were those of all: at what times of the day, and how it ended the last time."""
+
+    part: str
+    times: tuple[str, ...]
+    last: str
+
+
+def given_up(lines: Sequence[str]) -> GivenUp | None:
+    for number, line in enumerate(lines):
+        if found := _GIVEN_UP.fullmatch(_text(line)):
+            stops = [n for n, before in enumerate(lines[:number]) if _stopped(before) == found["name"]]
+            in_a_row = stops[-int(found["count"]) :]
+            times = tuple(lines[n].partition(" ")[0] for n in in_a_row)
+            return GivenUp(found["name"], times, _stop(lines, in_a_row[-1]))
+    return None
 
 
 def started_again(lines: Sequence[str]) -> list[str]:

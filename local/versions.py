@@ -1,4 +1,7 @@
-"""What `make setup` fetches beside the Python packages; every version stands here once, with its reason."""
+"""What `make setup` fetches beside the Python packages; every version stands here once, with its reason.
+
+The hashes of the files are in fetched.sha256, which `make pins` writes; local/fetched.py compares with it.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +44,9 @@ KAFKA_JARS_DIR = FETCHED / f"kafka-{KAFKA}"
 SPARK_JARS_DIR = FETCHED / f"spark-kafka-{SPARK}"
 CHDB_DIR = FETCHED / f"chdb-{CHDB}"
 CHDB_PACKAGE = "@chdb/lib-linux-x64-gnu"
-CHDB_LIBRARY = CHDB_DIR / "libchdb.so"
-AXE_SCRIPT = FETCHED / f"axe-core-{AXE}.js"  # for tests alone
+CHDB_LIBRARY = "libchdb.so"
+AXE_DIR = FETCHED / f"axe-core-{AXE}"  # for tests alone
+AXE_SCRIPT = "axe.min.js"
 # Archives of Java's loaded classes: local/class_data.py.
 SPARK_CLASSES = FETCHED / "class-data" / "spark.jsa"
 BROKER_CLASSES = FETCHED / "class-data" / "broker.jsa"

@@ -1,4 +1,4 @@
-"""An S3 server on a folder: versitygw, built once with Go and kept in the cache.
+"""An S3 server on a folder: versitygw, built once with Go and kept in .deps.
 
     python -m local.cluster.s3_server --data DIR --port 17070
 
@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import boto3
 from botocore.exceptions import ClientError
 
+from local import fetched
 from local.environment import HOST
-from local.fetch import cache_folder
 from local.secret_file import PRIVATE
+from local.versions import FETCHED
 
 VERSION = "v1.8.0"
+SOURCES = "h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc="  # as sum.golang.org has them
+_FOLDER = FETCHED / f"versitygw-{VERSION}"
 _THERE = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
 
 
@@ -31,20 +37,31 @@ class CannotBuild(Exception):
 
 def program() -> str:
     """Raises CannotBuild."""
-    built = cache_folder() / f"versitygw-{VERSION}" / "versitygw"
-    if built.exists():
-        return str(built)
+    if not _FOLDER.exists():
+        with tempfile.TemporaryDirectory(dir=FETCHED) as work:
+            made = Path(work, _FOLDER.name)
+            build(made)
+            fetched.note(made, _FOLDER)
+            with suppress(OSError):  # another process has built it meanwhile: the same bytes
+                made.rename(_FOLDER)
+    return str(fetched.require(_FOLDER, "start it again: it is built anew") / "versitygw")
+
+
+def build(into: Path) -> None:
+    """Go checks each module by its hash; that of the program itself is pinned here. Raises CannotBuild."""
     if shutil.which("go") is None:
         raise CannotBuild("versitygw is built with Go, and there is none: install Go 1.24 or newer")
-    done = subprocess.run(
-        ["go", "install", f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"],
-        env={**os.environ, "GOBIN": str(built.parent)},
-        capture_output=True,
-        text=True,
-    )
+    go("install", f"github.com/versity/versitygw/cmd/versitygw@{VERSION}", GOBIN=str(into))
+    found = re.search(r"\n\tmod\t\S+\t\S+\t(\S+)", go("version", "-m", str(into / "versitygw")))
+    if found is None or found[1] != SOURCES:
+        raise CannotBuild(f"the sources of versitygw {VERSION} are {found and found[1]}, not {SOURCES}")
+
+
+def go(*words: str, **variables: str) -> str:
+    done = subprocess.run(["go", *words], env={**os.environ, **variables}, capture_output=True, text=True)
     if done.returncode:
         raise CannotBuild(f"versitygw could not be built: {done.stderr.strip().splitlines()[-1]}")
-    return str(built)
+    return done.stdout
 
 
 def make_bucket(environment: dict[str, str], bucket: str) -> None:
@@ -71,7 +88,7 @@ def main() -> int:
     try:
         address, folder = f"{HOST}:{options.port}", str(options.data.resolve())
         words = [program(), "--port", address, "--quiet", "posix", folder]
-    except CannotBuild as error:
+    except (CannotBuild, fetched.NotAsPinned) as error:
         print(error, file=sys.stderr)
         return 3
     options.data.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-from local.fetch import fetch_axe
+from local.fetch import axe_script
 
 _RUN = """() => axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => violations.flatMap(
     ({id, nodes}) => nodes.map((node) => `${id}: ${node.target.join(" ")}: ${node.failureSummary}`)
@@ -14,5 +14,5 @@ _RUN = """() => axe.run(document, {resultTypes: ["violations"]}).then(({violatio
 def findings(page: Page) -> list[str]:
     """A line for each element and rule. Animations are at their end: a colour half-way has no contrast."""
     page.evaluate("() => { for (const one of document.getAnimations()) one.cancel(); }")
-    page.evaluate(fetch_axe().read_text())
+    page.evaluate(axe_script().read_text())
     return page.evaluate(_RUN)

@@ -13,7 +13,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from local.versions import SPARK_JARS_DIR, SPARK_KAFKA_JARS
+from local import fetched
+from local.versions import SPARK_KAFKA_JARS
 from tests.cluster.users import WideUser
 from tests.cluster.wide import Wide, send
 from tests.integration import foreign_events
@@ -143,7 +144,7 @@ def test_jars_by_packages(user: WideUser):
         folder = repository.joinpath(*jar.organisation.split("."), jar.name, jar.version)
         folder.mkdir(parents=True)
         file = f"{jar.name}-{jar.version}"
-        (folder / f"{file}.jar").symlink_to(SPARK_JARS_DIR / f"{file}.jar")
+        (folder / f"{file}.jar").symlink_to(fetched.spark_jars() / f"{file}.jar")
         text = POM.format(group=jar.organisation, name=jar.name, version=jar.version)
         (folder / f"{file}.pom").write_text(text)
     settings = user.folder / "ivysettings.xml"

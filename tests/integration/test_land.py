@@ -15,7 +15,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from local.versions import SPARK_JARS_DIR
+from local import fetched
 from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.clients.kafka.topics import Topics, open_topics
 from sluice.clients.lake.open import open_lake
@@ -300,7 +300,7 @@ def test_two_at_once_land_everything_once(kafka_broker, name, tmp_path, engine):
 
 
 def test_the_application_as_it_is_submitted(kafka_broker, name, tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("SLUICE_SPARK_JARS", str(SPARK_JARS_DIR))
+    monkeypatch.setenv("SLUICE_SPARK_JARS", str(fetched.spark_jars()))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", '{"conn_type": "spark", "host": "local[2]"}')
     feed = Feed(kafka_broker, name)
     for number in range(50):

@@ -17,7 +17,8 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from local.versions import ROOT, SPARK_JARS_DIR
+from local import fetched
+from local.versions import ROOT
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
@@ -50,7 +51,7 @@ def hours(first: int = 0, until: int = 1) -> SliceRange:
 @contextmanager
 def spark() -> Iterator[Any]:
     """Spark local[2] in this process, with the settings that the application gets."""
-    jars = {"SLUICE_SPARK_JARS": str(SPARK_JARS_DIR)}
+    jars = {"SLUICE_SPARK_JARS": str(fetched.spark_jars())}
     spec = spark_submit_arguments(Pipeline.model_validate(PLAIN), Path("x"), hours(), "fill", "t", jars)
     words = [word.replace("local[*]", "local[2]") for word in spec.options()]
     with pytest.MonkeyPatch.context() as patch:

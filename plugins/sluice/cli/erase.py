@@ -23,6 +23,7 @@ from sluice.slices import SliceRange, ceil
 if TYPE_CHECKING:
     from sluice.flow.erase.erase import Eraser, ErasurePlan
     from sluice.flow.erase.erasure_request import ErasureRequest
+    from sluice.flow.erase.left_parts import Wait
 
 _MOST_LEFT = 5
 
@@ -97,7 +98,7 @@ def erase(
     """
     from sluice.clients.lake.open import open_lake
     from sluice.flow.erase.erase import Eraser
-    from sluice.flow.erase.finish import finish
+    from sluice.flow.erase.finish import finish, waits
 
     spec = load_pipeline(pipeline, config)
     if pending:
@@ -105,7 +106,7 @@ def erase(
     request = _request(spec, where or [], read_where_file(where_file), kind or "", start, to, reason)
     eraser = Eraser(spec, open_lake(spec), request, progress)
     plan, searched = eraser.plan()
-    _show_plan(spec, request, plan, json)
+    _show_plan(spec, request, plan, waits(eraser) if now else (), json)
     _confirm(yes)
     while True:  # an erasure that was stopped goes on, and then what came after its entry is erased
         number, erasure_list = eraser.ask()
@@ -161,7 +162,9 @@ def _request(
     return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed, rules=rules)
 
 
-def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json: bool) -> None:
+def _show_plan(
+    spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, waits: Sequence[Wait], json: bool
+) -> None:
     """With --json on stderr: stdout has the receipt alone."""
     rows = sum(plan.rows.values())
     lines = [
@@ -177,6 +180,13 @@ def _show_plan(spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, json:
             f"{plan.behind:,} other units landed again and are not loaded, so tables may have rows of their "
             "files before: they are loaded"
         )
+    for wait in waits:
+        lines.append(
+            f"--now waits for {wait.server} afterwards: about {wait.kept:,} s, for which it keeps replaced "
+            f"parts and dropped tables, and {wait.longest:,} s at most"
+        )
+    if waits:
+        lines.append("without --now nothing waits: the same words with --now can do so at another time")
     for line in lines if json else ():
         progress(line)
     if not json:

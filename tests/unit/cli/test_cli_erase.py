@@ -16,6 +16,7 @@ from sluice.cli.commands import commands
 from sluice.errors import WrongUse
 from sluice.flow.erase.erase import ErasurePlan
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
+from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts
 from sluice.state.erasures.erasure_progress import ErasureProgress
 
 ALICE = "alice@b.example"
@@ -84,6 +85,25 @@ def test_the_plan_names_what_is_only_loaded(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr("sluice.flow.erase.erase.Eraser.plan", lambda _, plan=plan: plan)
         output = " ".join(asked(tmp_path, "--where", "_key=u7").output.split())
         assert ("3 other units landed again and are not loaded" in output) is said
+
+
+def test_how_long_now_waits_is_said_before_the_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: list[ErasureRequest]
+):
+    """Of two servers. Nobody is there to answer, so nothing is erased."""
+    servers = [
+        LeftOnDisk("a:8123", (LeftParts("db.t", 0, 0, 480), LeftParts("db.u", 0, 0, 60)), 0, 300),
+        LeftOnDisk("b:8123", (LeftParts("db.t", 0, 0, 60),), 0, 600),
+    ]
+    monkeypatch.setattr("sluice.flow.erase.finish._on_disk", lambda *_, **__: servers)
+    result = asked(tmp_path, "--where", "_key=u7", "--now")
+    refused(result, "nobody is there to ask: --yes erases without a question")
+    said = " ".join(result.output.split())
+    kept = "for which it keeps replaced parts and dropped tables"
+    assert f"--now waits for a:8123 afterwards: about 480 s, {kept}, and 1,380 s at most" in said
+    assert f"--now waits for b:8123 afterwards: about 600 s, {kept}, and 1,500 s at most" in said
+    assert "without --now nothing waits" in said
+    assert "--now" not in asked(tmp_path, "--where", "_key=u7").output
 
 
 def test_a_file_has_a_bound(tmp_path: Path):

@@ -11,8 +11,8 @@ from sluice.doctor.spark import spark_checks, spark_packages
 from tests.support.landing_world import hours, pipeline
 
 JARS = (
-    *("spark-sql-kafka-0-10_2.13-4.2.0", "spark-token-provider-kafka-0-10_2.13-4.0.0"),
-    *("kafka-clients-3.9.2", "commons-pool2-2.13.1"),
+    *("spark-sql-kafka-0-10_2.13-0", "spark-token-provider-kafka-0-10_2.13-0"),
+    *("kafka-clients-0", "commons-pool2-0"),
 )
 
 

@@ -1,15 +1,17 @@
 """docker-compose.yaml: valid, in step with the pinned requirements, on loopback, free of secrets."""
 
+import os
 import re
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 
-from local import versions
+from local import image_digests, versions
 from tests.integration import s3_servers
 
 ROOT = Path(__file__).parents[3]
@@ -18,6 +20,7 @@ COMPOSE = yaml.safe_load(FILE.read_text())
 SERVICES = COMPOSE["services"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 ONE_SHOT = {"prepare"}
+FOREIGN = ("kafka", "clickhouse", "s3", "postgres")
 
 
 def pinned(package: str) -> str:
@@ -28,7 +31,12 @@ def pinned(package: str) -> str:
 def base_image() -> str:
     assert SERVICES["prepare"]["build"] == "."
     [base] = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")]
-    return base
+    return version_of(base)
+
+
+def version_of(image: str) -> str:
+    """`make pin-images` puts a digest behind it."""
+    return image.partition("@")[0]
 
 
 def check(file: Path) -> subprocess.CompletedProcess[str]:
@@ -52,9 +60,9 @@ def test_the_checker_would_find_a_mistake(tmp_path: Path):
 def test_versions_are_those_of_the_requirements():
     assert base_image() == f"apache/airflow:{pinned('apache-airflow')}-python3.11"
     assert pinned("pyspark") == pinned("pyspark-client") == versions.SPARK
-    assert SERVICES["kafka"]["image"] == f"apache/kafka:{versions.KAFKA}"
+    assert version_of(SERVICES["kafka"]["image"]) == f"apache/kafka:{versions.KAFKA}"
     assert f".deps/{versions.SPARK_JARS_DIR.name} " in DOCKERFILE
-    assert SERVICES["s3"]["image"] == f"versity/versitygw:{s3_servers.VERSITYGW}"
+    assert version_of(SERVICES["s3"]["image"]) == f"versity/versitygw:{s3_servers.VERSITYGW}"
 
 
 def lint(file: Path) -> subprocess.CompletedProcess[str]:
@@ -87,7 +95,47 @@ def test_what_the_image_leaves_out_is_not_what_it_runs():
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_images_have_a_version(name: str):
-    assert re.fullmatch(r"[\w./-]+:v?\d+(\.\d+)+", SERVICES[name]["image"])
+    assert re.fullmatch(r"[\w./-]+:v?\d+(\.\d+)+(@sha256:[0-9a-f]{64})?", SERVICES[name]["image"])
+
+
+DOCKER = """\
+#!/usr/bin/env python3
+import hashlib, sys
+assert sys.argv[1:6] == ["buildx", "imagetools", "inspect", "--format", "{{.Manifest.Digest}}"], sys.argv
+print("sha256:" + hashlib.sha256(sys.argv[6].encode()).hexdigest())
+"""
+
+
+def test_every_image_can_be_pinned_by_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What docker says of an image is the hash of its name here. Pinned again, nothing changes."""
+    docker, files = tmp_path / "docker", (tmp_path / "Dockerfile", tmp_path / "compose.yaml")
+    docker.write_text(DOCKER)
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for file, text in zip(files, (DOCKERFILE, FILE.read_text()), strict=True):
+        file.write_text(text)
+    for _ in range(2):
+        image_digests.pin(files)
+        assert check(files[1]).returncode == 0 and lint(files[0]).stdout == ""
+        images = [line.split()[1] for line in files[0].read_text().splitlines() if line.startswith("FROM ")]
+        images += [service["image"] for service in yaml.safe_load(files[1].read_text())["services"].values()]
+        foreign = [image for image in images if not image.startswith("sluice:")]
+        assert sorted(set(map(version_of, foreign))) == sorted(
+            {base_image(), *(version_of(SERVICES[name]["image"]) for name in FOREIGN)}
+        )
+        for image in foreign:
+            assert image == f"{version_of(image)}@sha256:{sha256(version_of(image).encode()).hexdigest()}"
+
+
+def test_an_image_whose_digest_nobody_knows_changes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    docker, file = tmp_path / "docker", tmp_path / "Dockerfile"
+    docker.write_text("#!/bin/sh\necho no such host >&2; exit 1\n")
+    docker.chmod(0o755)
+    file.write_text(DOCKERFILE)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(image_digests.NoDigest, match=f"of {re.escape(base_image())}: no such host$"):
+        image_digests.pin((file,))
+    assert file.read_text() == DOCKERFILE
 
 
 @pytest.mark.parametrize("name", SERVICES)

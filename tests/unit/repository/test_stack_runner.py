@@ -2,14 +2,18 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from local import lifecycle, stopping
 from local.readiness import wait_until
 from local.stack_log import started_again, what_stopped
 from local.versions import ROOT
@@ -61,7 +65,8 @@ class Runner:
     """A runner of these parts, and its note and log."""
 
     def __init__(self, home: Path, patience: int, **parts: str) -> None:
-        self.home, self.log = home, home / "log"
+        self.home, self.log = home, home / "logs" / "stack.log"
+        self.log.parent.mkdir()
         (home / "Procfile").write_text("".join(f"{name}: {command}\n" for name, command in parts.items()))
         options = ["--procfile", str(home / "Procfile"), "--ports", "1", "--patience", str(patience)]
         with self.log.open("w") as log:
@@ -137,6 +142,54 @@ def test_a_part_that_cannot_run_ends_all_and_is_named(run):
     assert runner.process.wait(SECONDS) == 7
     assert sum("one stopped (rc=7)" in line for line in runner.lines()) == 3
     assert what_stopped(runner.lines()) == "one stopped (rc=7): my reason"
+
+
+def said_of(home: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What `make status` says of a stack in `home`, beside its parts."""
+    stack = lifecycle.Stack(home, {}, home, dict, lambda: None, (), lambda: None)
+    capsys.readouterr()
+    assert lifecycle.status(stack) is False
+    return capsys.readouterr().out.splitlines()
+
+
+def test_status_says_which_part_ended_all_how_often_when_and_what_to_do(run, tmp_path, capsys):
+    """A part is killed three times. After make down there is nothing to explain."""
+    runner = run(one="echo up; exec sleep 600", two="exec sleep 600")
+    for starts in (2, 3, 4):
+        os.kill(runner.started(starts, parts=2)["one"], signal.SIGKILL)
+    runner.process.wait(SECONDS)
+    log = runner.log.read_text()
+    times = re.findall(r"(?m)^([\d:]+) system +\| one stopped \(rc=-9\)$", log)
+    assert len(times) == 3
+    again, why, where, what = said_of(tmp_path, capsys)
+    assert again.startswith("sluice: one was started again 2 times, last at ")
+    day = f"{datetime.fromtimestamp(runner.log.stat().st_mtime):%Y-%m-%d}"
+    assert why == (
+        f"sluice: the stack stopped on {day}: one ended 3 times in a row (at {times[0]}, {times[1]} and "
+        f"{times[2]}), the last time so: one stopped (rc=-9): up"
+    )
+    command = re.fullmatch("sluice: what one wrote: (.+) \\(make up begins a new log\\)", where)[1]
+    found = subprocess.run(shlex.split(command), capture_output=True, text=True).stdout
+    assert sum(line.endswith("| up") for line in found.splitlines()) == 3 and " two " not in found
+    assert what == "sluice: remove the cause, then make up starts it again; its data are there"
+
+    stopping.stop(tmp_path)
+    assert said_of(tmp_path, capsys)[1:] == ["sluice: the stack does not run: make up starts it"]
+
+
+def test_status_says_that_a_runner_was_killed(run, tmp_path, capsys):
+    runner = run(one="exec sleep 600")
+    left = runner.started(1, parts=1)
+    runner.process.kill()
+    runner.process.wait(SECONDS)
+    try:
+        said = said_of(tmp_path, capsys)
+        assert said[0].startswith("sluice: the stack's runner ended by a signal or with the machine")
+        assert said[0].endswith(f"(log: {runner.log})")
+        assert said[-1] == "sluice: make up starts it again, and ends what is left"
+    finally:
+        os.kill(left["one"], signal.SIGKILL)
+        wait_until(lambda: not in_session(left["one"]), "its end", SECONDS)
 
 
 def test_the_end_of_all_reaches_a_part_that_is_being_started_again(run, tmp_path):

@@ -13,7 +13,7 @@ from sluice.crash_points import Erase
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.left_files import remove_left
 from sluice.flow.erase.left_in_kafka import left_in_kafka
-from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts
+from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts, Wait
 from sluice.flow.erase.places import (
     Place,
     comment_place,
@@ -60,6 +60,11 @@ def finish(
     write_receipt(lake, number, receipt)
     crash_points.reached(Erase.RECEIPTED)
     return receipt
+
+
+def waits(eraser: Eraser) -> list[Wait]:
+    """Returns how long `force` will wait for each server, one after another. A load always drops tables."""
+    return [left.wait(dropped=True) for left in _on_disk(eraser, force=False)]
 
 
 def _places(

@@ -45,9 +45,24 @@ class LeftOnDisk:
     dropped: int
     drop_delay: int
 
+    def wait(self, dropped: bool) -> Wait:
+        """`dropped`: there are, or will be, dropped tables."""
+        lifetimes = [parts.lifetime for parts in self.tables]
+        kept = max([*lifetimes, self.drop_delay if dropped else 0])
+        return Wait(self.server, kept, kept + _PATIENCE_SECONDS)
+
     @property
     def nothing(self) -> bool:
         return not self.dropped and not any(parts.hidden or parts.replaced for parts in self.tables)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """For how many seconds a server keeps what is replaced or dropped, and after how many nobody waits on."""
+
+    server: str
+    kept: int
+    longest: int
 
 
 @dataclass
@@ -96,17 +111,15 @@ class ServerParts:
             self.client.run(render("erase/apply_mask", table=table(name)))
         replaced = {(name, part) for name, part, active in self._parts(names) if not active}
         dropped, still_left = set(self._dropped()), self.left()
-        longest = max(
-            [part.lifetime for part in still_left.tables] + [still_left.drop_delay if dropped else 0]
-        )
+        wait = still_left.wait(bool(dropped))
         lines, begun = WaitLines(self.say), self.clock()
-        while (replaced or dropped) and (waited := self.clock() - begun) < longest + _PATIENCE_SECONDS:
+        while (replaced or dropped) and (waited := self.clock() - begun) < wait.longest:
             text = (
                 f"{self.client.address}: {len(replaced):,} replaced parts and {len(dropped):,} dropped "
-                f"tables are still on disk; the server keeps such for about {longest:,} s"
+                f"tables are still on disk; the server keeps such for about {wait.kept:,} s"
             )
             lines.note(text, waited)
-            self.sleep(min(_POLL_SECONDS * 5, max(_POLL_SECONDS, longest / 20)))
+            self.sleep(min(_POLL_SECONDS * 5, max(_POLL_SECONDS, wait.kept / 20)))
             replaced &= {(name, part) for name, part, active in self._parts(names) if not active}
             dropped &= set(self._dropped())
         return self._of(replaced, dropped, still_left)

@@ -180,6 +180,28 @@ class WaitingServer:
         self.now += seconds
 
 
+def test_a_wait_ends_when_the_plan_says_that_it_does_at_most(monkeypatch):
+    """Of a server that keeps parts for 480 s, and never cleans up."""
+    monkeypatch.setattr("sluice.flow.erase.left_parts.read_table", lambda *_: None)
+    monkeypatch.setattr(
+        WaitingServer,
+        "rows",
+        lambda self, text, _=None: (
+            [("sluice.rejected", "all_1_0", 0)]
+            if "system.parts" in text
+            else []
+            if "dropped_tables" in text
+            else [(480, 480)]
+        ),
+    )
+    server = WaitingServer()
+    parts = ServerParts(server, pipeline(), lambda _: None, server.sleep, lambda: server.now)
+    planned = parts.left().wait(dropped=True)
+    assert (planned.server, planned.kept, planned.longest) == ("ch:8123", 480, 480 + 15 * 60)
+    assert not parts.force().nothing
+    assert planned.longest <= server.now < planned.longest + 10
+
+
 def test_a_wait_says_a_line_once_when_it_changes_and_each_minute(monkeypatch):
     monkeypatch.setattr("sluice.flow.erase.left_parts.read_table", lambda *_: None)
     server, said = WaitingServer(), []

@@ -20,12 +20,15 @@ from sluice.flow.land import submit
 from sluice.flow.land.submit import Running, run_locally, spark_submit_arguments
 from tests.support.landing_world import hours, pipeline
 
-NAMES = ("spark-sql-kafka-0-10_2.13-4.2.0", "spark-token-provider-kafka-0-10_2.13-4.0.0")
+NAMES = (
+    "spark-sql-kafka-0-10_2.13-0",
+    "spark-token-provider-kafka-0-10_2.13-0",
+)
 
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch) -> dict[str, str]:
-    for name in (*NAMES, "kafka-clients-3.9.2", "commons-pool2-2.13.1"):
+    for name in (*NAMES, "kafka-clients-0", "commons-pool2-0"):
         (tmp_path / f"{name}.jar").touch()
     secret = {"conn_type": "kafka", "login": "me", "password": "hunter2"}
     monkeypatch.setenv("AIRFLOW_CONN_FEED", json.dumps(secret))
@@ -64,6 +67,17 @@ def test_missing_jars_are_named(tmp_path, environment):
         spark_submit_arguments(
             pipeline(), Path("x"), hours(1), "fill", "t", {"SLUICE_SPARK_JARS": str(tmp_path / "none")}
         )
+
+
+def test_a_jar_that_is_not_the_published_one_is_refused(tmp_path, environment):
+    """By its name it is the broker's client 3.9.2, and 16 bytes long."""
+    damaged = tmp_path / "kafka-clients-3.9.2.jar"
+    damaged.write_bytes(bytes(16))
+    with pytest.raises(WrongUse) as refused:
+        spark_submit_arguments(pipeline(), Path("x"), hours(1), "fill", "t", environment)
+    found = "374708fff7719dd5979ec875d56cd2286f6d3cf7ec317a3b25632aab28ec37bb"  # sha256sum of 16 zero bytes
+    assert str(refused.value).startswith(f"{damaged} is not the jar that was published: expected SHA-256 ")
+    assert f"found {found}; remove it and fetch it again" in str(refused.value)
 
 
 def test_lines_errors_and_the_exit_code_are_passed_on(environment, tmp_path, monkeypatch, capsys):
