@@ -311,3 +311,17 @@ def test_no_column_is_added_by_what_changes_no_rules(world: World, mode: str):
     world.lake.put(layout.manifest(unit().slice.id, "dc1"), encode(after))
     world.load(world.pipeline({"click": target}), unit(), mode=mode)
     assert world.sql("SELECT * FROM {db}.rides") == [("b", unit().slice.start.naive(), "dc1")]
+
+
+def test_what_was_null_keeps_the_default_that_took_its_place(world: World):
+    world.sql("ALTER TABLE {db}.rides ADD COLUMN n Nullable(Int32), ADD COLUMN e Nullable(Int32) DEFAULT 5")
+    land(world.lake, unit(), [event(passenger="a", n=7, e=None), event(passenger="b")])
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    sql = "SELECT rider, n, e FROM {db}.rides ORDER BY ALL"
+    assert world.sql(sql) == [("a", 7, None), ("b", None, 5)]
+    world.sql("ALTER TABLE {db}.rides MODIFY COLUMN n Int32 DEFAULT 77, MODIFY COLUMN e Int32 DEFAULT 88")
+    altered = world.sql(sql)
+    assert altered == [("a", 7, 88), ("b", 77, 5)]
+    world.load(pipeline, unit(), mode="repair")
+    assert world.sql(sql) == altered

@@ -149,8 +149,8 @@ class Column:
     INSERT can evaluate it, and it must not for rows that have a value, or NULL cannot ask for it. So what the
     rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
     default reads these. Their names begin with `own` (own_names.py). `altered`: the expression is not the
-    table's, so that a table like it needs the change. `absent`: the other type whose default stands for a
-    value that is missing or null.
+    table's, so that a table like it needs the change. `null`: the expression for a value that
+    is missing or null, if neither NULL nor the DEFAULT of the table stands for it.
     """
 
     name: str
@@ -161,7 +161,7 @@ class Column:
     reads: tuple[str, ...] = field(default=(), compare=False)
     own: str = field(default="sluice_", compare=False)
     altered: bool = field(default=False, compare=False)
-    absent: str = field(default="", compare=False)
+    null: str = field(default="", compare=False)
 
     @property
     def filled(self) -> bool:
@@ -199,9 +199,8 @@ class Column:
     def inserted(self, value: Sql) -> Sql:
         """`value`, which is NULL for "take the DEFAULT". The server knows that of columns that it stores;
         DEFAULTs that read an EPHEMERAL one would get the NULL."""
-        if self.absent and not self.computed:
-            default = self.default or f"defaultValueOfTypeName({literal(self.absent)})"
-            return Sql(f"ifNull({value}, CAST({default}, {literal(self.absent)}))")
+        if self.null and not self.computed:
+            return Sql(f"ifNull({value}, {self.null})")
         if self.may_be_null or (self.filled and not self.computed):
             return value
         if self.computed and parse(self.type).stored.shape.name in _CONTAINERS:

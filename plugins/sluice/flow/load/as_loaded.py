@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sluice.clients.clickhouse.defaults import blank
+from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.clickhouse.types import parse
 from sluice.errors import TargetRefused
@@ -43,9 +44,12 @@ def as_loaded(target_table: TargetTable, rules: TableRules) -> TargetTable:
     return loaded
 
 
-def filled_as_loaded(columns: tuple[Column, ...], rules: TableRules, types: bool) -> tuple[Column, ...]:
+def filled_as_loaded(
+    loaded: TargetTable, now: TargetTable, rules: TableRules, types: bool
+) -> tuple[Column, ...]:
     """Returns the columns of `as_loaded` as events fill them; without `types` in those of now."""
-    return tuple(_filled(column, rules, types) for column in columns)
+    pairs = zip(loaded.columns, now.columns, strict=True)
+    return tuple(_filled(column, column_now, rules, types) for column, column_now in pairs)
 
 
 def _computing(column: Column, rules: TableRules) -> Column:
@@ -58,12 +62,21 @@ def _computing(column: Column, rules: TableRules) -> Column:
     return replace(column, kind=kind or "DEFAULT", default=default, altered=True)
 
 
-def _filled(column: Column, rules: TableRules, types: bool) -> Column:
+def _filled(column: Column, now: Column, rules: TableRules, types: bool) -> Column:
     if column.name not in rules.definitions or column.name in HOLDERS or not column.stored:
         return column
     then, kind, default, absent = rules.definitions[column.name]
-    absent = "" if absent == column.type or parse(absent).stored.nullable else absent
-    return replace(column, type=then if types else column.type, kind=kind, default=default, absent=absent)
+    type_ = then if types else column.type
+    null = ""
+    if not parse(absent).stored.nullable and absent != column.type:
+        null = _default_of(absent, default)
+    elif parse(type_).stored.nullable and not column.may_be_null:
+        null = _default_of(now.type, now.default)  # which ALTER TABLE put in place of NULLs
+    return replace(column, type=type_, kind=kind, default=default, null=null)
+
+
+def _default_of(kind: str, default: str) -> str:
+    return f"CAST({default or blank(kind)}, {literal(kind)})"
 
 
 def _computed_anew(now: TargetTable, loaded: TargetTable) -> Iterator[str]:

@@ -90,7 +90,7 @@ class LoadPlace:
         loaded = as_loaded(target_table, self.rules)
         if loaded.columns != target_table.columns:
             loaded = with_computed(self.client, loaded)
-        columns = filled_as_loaded(loaded.columns, self.rules, self.types)
+        columns = filled_as_loaded(loaded, target_table, self.rules, self.types)
         columns = tuple(column for column in columns if column.name not in later)
         # The DEFAULT of a later column is the server's own, as in the rows that were there before it.
         plain = [replace(c, computed=False, reads=()) if c.name in later else c for c in loaded.columns]
