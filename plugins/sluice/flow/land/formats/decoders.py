@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MOST_WITHOUT_SCHEMA = 1_000
 """Schema ids that a task asks for in vain: any producer may write any id, and each is a request."""
 
+MOST_KEPT = 16 << 20
+"""Bytes of the schemas that a task keeps; parsed they take some ten times as much."""
+
 Decode = Callable[[bytes], bytes]
 """Makes a message into the event's JSON. Raises Unparsed."""
 
@@ -42,37 +45,46 @@ class Format:
 
 class _ByNumber:
     """Keeps the schema of each id, or the reason why it has none. The registry is asked for an id once, and
-    for no further id after MOST_WITHOUT_SCHEMA that have none."""
+    for no further id after MOST_WITHOUT_SCHEMA that have none; of schemas the latest are kept, and the others
+    asked for again when a message names them."""
 
     kind: str
 
     def __init__(self, registry: SchemaRegistry, bound: Size) -> None:
         self._registry, self._bound = registry, bound
-        self._schemas: dict[int, Any] = {}
-        self._without_schema = 0
+        self._reasons: dict[int, str] = {}
+        self._schemas: dict[int, tuple[Any, int]] = {}
+        self._bytes = 0
 
     def _schema(self, number: int) -> Any:
         """Raises Unparsed, and what the registry raises."""
-        if number not in self._schemas:
-            if self._without_schema == MOST_WITHOUT_SCHEMA:
+        if number in self._schemas:
+            return self._schemas[number][0]
+        if number not in self._reasons:
+            if len(self._reasons) == MOST_WITHOUT_SCHEMA:
                 raise Unparsed(reject_reasons.TOO_MANY_UNKNOWN_SCHEMAS)
-            self._schemas[number] = self._asked(number)
-            self._without_schema += isinstance(self._schemas[number], str)
-        if isinstance(self._schemas[number], str):
-            raise Unparsed(self._schemas[number])
-        return self._schemas[number]
+            try:
+                return self._asked(number)
+            except Unparsed as verdict:
+                self._reasons[number] = verdict.reason
+        raise Unparsed(self._reasons[number])
 
     def _asked(self, number: int) -> Any:
-        """Returns the schema, or the verdict on its messages."""
-        stored = self._registry.schema(number)
-        if stored is None:
-            return reject_reasons.UNKNOWN_SCHEMA
-        if stored.kind != self.kind:
-            return reject_reasons.OTHER_SCHEMA
+        """Raises Unparsed with the verdict on the id's messages."""
         try:
-            return self._parsed(stored)
-        except BadSchema:
-            return reject_reasons.UNREADABLE_SCHEMA
+            stored = self._registry.schema(number)
+            if stored is None:
+                raise Unparsed(reject_reasons.UNKNOWN_SCHEMA)
+            if stored.kind != self.kind:
+                raise Unparsed(reject_reasons.OTHER_SCHEMA)
+            schema = self._parsed(stored)
+        except (BadSchema, MemoryError):
+            raise Unparsed(reject_reasons.UNREADABLE_SCHEMA) from None
+        size = len(stored.text) + sum(map(len, stored.references))
+        self._schemas[number], self._bytes = (schema, size), self._bytes + size
+        while self._bytes > MOST_KEPT and len(self._schemas) > 1:
+            self._bytes -= self._schemas.pop(next(iter(self._schemas)))[1]
+        return schema
 
     def _parsed(self, stored: StoredSchema) -> Any:
         raise NotImplementedError
