@@ -95,7 +95,9 @@ class Pipeline(Section):
     """Types with a folder of their own, beside those under `tables`; others share `type=_overflow`.
     Example: `50`"""
     max_record: Size = Field(64 << 20, ge=1 << 20)
-    """A record's size, decompressed; larger ones are rejected. Example: `16MiB`"""
+    """A record's size, decompressed; larger ones are rejected. When it is decoded it may be half as large.
+
+    Example: `16MiB`"""
     stalled_after: int = Field(24, ge=0)
     """Slices without a record that make a partition an anomaly while its siblings move; 0 is never.
     Example: `48`"""

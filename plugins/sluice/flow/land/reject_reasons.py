@@ -26,6 +26,8 @@ TIME_OUT_OF_RANGE = "time out of range"
 TOO_MANY_HOURS = "too many event hours"
 FIELD_TWICE = "a field is there twice"
 TOO_LARGE = "too large"
+BECOMES_TOO_LARGE = "too large when decoded"
+TOO_MANY_VALUES = "too many values"
 SHIPPED_TWICE = "shipped twice"
 
 NO_FIX = (NO_VALUE, SHIPPED_TWICE, TOO_LARGE)
@@ -37,6 +39,11 @@ class Unparsed(Exception):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+
+
+def reason_of(verdict: Unparsed | MemoryError) -> str:
+    """Returns why one record is rejected. What memory it asks for in vain is no reason for a task to fail."""
+    return verdict.reason if isinstance(verdict, Unparsed) else BECOMES_TOO_LARGE
 
 
 class BadSchema(ValueError):

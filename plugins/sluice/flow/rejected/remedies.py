@@ -34,6 +34,7 @@ _REMEDIES = {
     why.UNREADABLE_SCHEMA: _SCHEMA,
     **dict.fromkeys(OF_FORMATS, _SCHEMA),
     why.TOO_LARGE: "raise `max_record` where such records are meant; then `reland`, while Kafka has them",
+    why.BECOMES_TOO_LARGE: f"raise `max_record` where such records are meant; then {_RETRY}",
     why.NOT_AN_ARRAY: f"set or remove `rows: array` as the messages are; then {_RETRY}",
     why.NOT_AN_OBJECT: (
         f"set `rows: array` where messages are arrays of objects, or correct the producer; then {_RETRY}"

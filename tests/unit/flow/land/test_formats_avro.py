@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.flow.land.formats import avro
+from sluice.flow.land.formats import avro, avro_sizes
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 
 
@@ -33,7 +33,7 @@ def written(event: object, writer: object) -> bytes:
 
 def read(message: bytes, writer: object, reader: object = None) -> str:
     parsed = None if reader is None else avro.schema_of(json.dumps(reader))
-    return avro.decoded(message, avro.schema_of(json.dumps(writer)), parsed).decode()
+    return avro.decoded(message, avro.schema_of(json.dumps(writer), reader=parsed)).decode()
 
 
 INNER = {"type": "record", "name": "In", "fields": [{"name": "k", "type": "int"}]}
@@ -146,7 +146,7 @@ def test_the_values_of_an_empty_message_have_a_bound():
         value = pending.pop()
         count += 1
         pending += value.values() if isinstance(value, dict) else ()
-    assert count == 65_535 <= avro.MOST_VALUES
+    assert count == 65_535 <= avro_sizes.MOST_VALUES
     with pytest.raises(BadSchema, match="131,071 values: expected at most 100,000"):
         avro.schema_of(shared(16))
 

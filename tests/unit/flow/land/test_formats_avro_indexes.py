@@ -30,7 +30,7 @@ def record(*kinds: Any) -> dict[str, Any]:
 
 def read(message: bytes, schema: Any, reader: Any = None) -> Any:
     parsed = None if reader is None else avro.schema_of(json.dumps(reader))
-    return json.loads(avro.decoded(message, avro.schema_of(json.dumps(schema)), parsed))
+    return json.loads(avro.decoded(message, avro.schema_of(json.dumps(schema), reader=parsed)))
 
 
 def as_fastavro(message: bytes, schema: Any) -> Any:

@@ -116,7 +116,7 @@ MESSAGES = [
 
 @pytest.mark.parametrize(("message", "said"), MESSAGES)
 def test_every_kind_of_value_is_json_that_says_the_same(bid, message, said):
-    assert json.loads(protobuf.decoded(message, bid)) == {**ZERO, **said}
+    assert json.loads(protobuf.MessageDecoder(bid)(message)) == {**ZERO, **said}
 
 
 def test_a_message_of_googles_that_only_ends_like_a_wrapper_is_an_object(tmp_path):
@@ -124,13 +124,13 @@ def test_a_message_of_googles_that_only_ends_like_a_wrapper_is_an_object(tmp_pat
     (tmp_path / "a.proto").write_text(f'syntax = "proto3"; {source}')
     kind = protobuf.message_type(protobuf.compiled(tmp_path / "a.proto"), "A")
     message = text(1, text(1, b"CLICK") + whole(2, 7))
-    assert json.loads(protobuf.decoded(message, kind)) == {
+    assert json.loads(protobuf.MessageDecoder(kind)(message)) == {
         "kind": {"name": "CLICK", "number": 7, "options": []}
     }
 
 
 def test_whole_numbers_have_all_their_digits(bid):
-    assert b'"big":9007199254740993,' in protobuf.decoded(whole(2, 2**53 + 1), bid)
+    assert b'"big":9007199254740993,' in protobuf.MessageDecoder(bid)(whole(2, 2**53 + 1))
 
 
 DAMAGED = [
@@ -147,7 +147,7 @@ DAMAGED = [
 @pytest.mark.parametrize("message", DAMAGED)
 def test_what_is_no_message_is_unparsed(bid, message):
     with pytest.raises(Unparsed) as caught:
-        protobuf.decoded(message, bid)
+        protobuf.MessageDecoder(bid)(message)
     assert caught.value.reason == "not Protobuf of its message"
 
 
@@ -156,7 +156,7 @@ def test_a_message_of_any_depth_is_unparsed(bid):
     for _ in range(2000):
         deep = text(13, text(2, deep))
     with pytest.raises(Unparsed):
-        protobuf.decoded(deep, bid)
+        protobuf.MessageDecoder(bid)(deep)
 
 
 WHOLE = b"".join(message for message, _ in MESSAGES)
@@ -169,7 +169,7 @@ def test_damage_gives_an_event_or_a_reason_and_nothing_else(bid, changes):
         damaged[place] = byte
     found = "an event"
     try:
-        json.loads(protobuf.decoded(bytes(damaged), bid))
+        json.loads(protobuf.MessageDecoder(bid)(bytes(damaged)))
     except Unparsed as verdict:
         found = verdict.reason
     assert found in ("an event", "not Protobuf of its message")
@@ -180,9 +180,9 @@ def test_a_required_field_of_proto2_has_to_be_there(tmp_path):
         'syntax = "proto2"; message Old { required int32 a = 1; optional int32 b = 2; }'
     )
     old = protobuf.message_type(protobuf.compiled(tmp_path / "old.proto"), "Old")
-    assert protobuf.decoded(whole(1, 0), old) == b'{"a":0}'
+    assert protobuf.MessageDecoder(old)(whole(1, 0)) == b'{"a":0}'
     with pytest.raises(Unparsed):
-        protobuf.decoded(whole(2, 1), old)
+        protobuf.MessageDecoder(old)(whole(2, 1))
 
 
 def test_a_proto_file_that_cannot_be_used_is_told(folder, tmp_path):

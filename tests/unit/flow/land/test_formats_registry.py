@@ -20,7 +20,7 @@ from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused, W
 from sluice.flow.land.formats import decoders
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, address_of
 from sluice.flow.land.formats.wire import framed, indexed
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 from sluice.flow.land.task.decoding import Decoding, _decode, decoding_of
 from tests.support.long_form import per_commit
 from tests.support.registry_server import RegistryServer, serve
@@ -327,15 +327,34 @@ def test_references_of_a_schema_have_a_bound(registry, others, chain):
     if others == 500:
         assert len(known.schema(1).references) == 500
     else:
-        with pytest.raises(RegistryRefused, match=r"refers to more than 500 others.*join"):
+        with pytest.raises(BadSchema, match=r"refers to more than 500 others"):
             known.schema(1)
 
 
-def test_schemas_that_refer_to_each_other_in_a_circle_are_refused(registry, decoder):
+def test_schemas_in_a_circle_and_large_references_reject_their_messages_alone(registry, decoder, monkeypatch):
+    """Whoever may register a schema does not stop everybody's hour by it."""
     registry.avro(1, FIRST, [{"name": "Out", "subject": "s/2", "version": 2}])
     registry.avro(2, OUTER, [{"name": "Click", "subject": "s/1", "version": 1}])
-    with pytest.raises(RegistryRefused, match="refers to itself"):
-        decoder("avro")(message(2, b"x"))
+    registry.avro(3, FIRST)
+    registry.avro(4, OUTER, [{"name": "Click", "subject": "s/3", "version": 3}])
+    decode = decoder("avro")
+    assert reason(decode, message(2, b"x")) == "schema that cannot be used"
+    assert decode(avro(3, FIRST, {"url": "u"})) == b'{"url":"u"}'
+    monkeypatch.setattr("sluice.flow.land.formats.registry.MOST_REFERRED", len(json.dumps(FIRST)) - 1)
+    assert reason(decode, message(4, b"x")) == "schema that cannot be used"
+
+
+def test_schemas_that_are_kept_have_a_bound(registry, decoder, monkeypatch):
+    """Of three, two are kept: the third takes the first one's place, which is asked for once more."""
+    for number in (1, 2, 3):
+        registry.avro(number, FIRST)
+    monkeypatch.setattr(decoders, "MOST_KEPT", 2 * len(json.dumps(FIRST)))
+    decode = decoder("avro")
+    for number in (1, 2, 1, 2, 3, 2, 1):
+        assert decode(avro(number, FIRST, {"url": "u"})) == b'{"url":"u"}'
+    assert [path for path in registry.asked if "/ids/" in path] == [
+        f"/schemas/ids/{number}" for number in (1, 2, 3, 1)
+    ]
 
 
 def test_each_further_try_waits_longer_and_their_number_is_bounded(registry, monkeypatch):

@@ -1,14 +1,19 @@
 """Walks a message in Avro's binary encoding, for what fastavro's compiled reader does not refuse: an index
 of an enum's symbol or of a union's branch below zero, which it counts from the end, and a length below zero.
 
-Only messages of schemas with an enum or a union are walked. Nothing is decoded: each part is a function from
-the offset where a datum begins to that where it ends, made once of the schema.
+Only messages of schemas with an enum or a union are walked, and those that may become too large: what they
+become is counted on the way. Nothing is decoded: each part is a function from the offset where a datum begins
+to that where it ends, made of the schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from sluice.flow.land.expansion import Room, Size
+from sluice.flow.land.formats.avro_sizes import SchemaSizes
 
 Walk = Callable[[bytes, int], int]
 """Takes a message and where a datum begins; returns where it ends. Raises IndexError for a message that ends
@@ -19,12 +24,26 @@ _MORE = 0x80
 _MOST_BITS = 70  # of ten bytes, the most that a long takes
 
 
+@dataclass(frozen=True)
+class _Count:
+    """Counts what a message becomes: `sizes` of its schema, taken from `room`."""
+
+    sizes: SchemaSizes
+    room: Room
+
+
 def walk_of(schema: Any, named: Mapping[str, Any]) -> Walk | None:
     """Returns the walk of a parsed schema; None where it has neither an enum nor a union. `named`: the types
     that it names."""
     if not _has_index(schema, named, set()):
         return None
-    return _walk(_part(schema, named, {}))
+    return _walk(_part(schema, named, {}, None))
+
+
+def counted_walk_of(schema: Any, named: Mapping[str, Any], sizes: SchemaSizes, room: Room) -> Walk:
+    """Returns a walk for one message, which raises Unparsed where that becomes more than there is `room`."""
+    room.take(sizes.whole)
+    return _walk(_part(schema, named, {}, _Count(sizes, room)))
 
 
 def _has_index(schema: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
@@ -42,25 +61,29 @@ def _has_index(schema: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
     return schema["type"] == "enum" or any(_has_index(part, named, seen) for part in inner)
 
 
-def _part(schema: Any, named: Mapping[str, Any], walks: dict[str, Walk]) -> Walk | int:
+def _part(schema: Any, named: Mapping[str, Any], walks: dict[str, Walk], count: _Count | None) -> Walk | int:
     """Returns the walk of a datum, or the bytes that every one takes."""
     if isinstance(schema, list):
-        return _union([_walk(_part(branch, named, walks)) for branch in schema])
+        branches = [_walk(_part(branch, named, walks, count)) for branch in schema]
+        return _union(branches) if count is None else _counted_union(branches, schema, count)
     if isinstance(schema, str) and schema in named:
-        return _named(schema, named[schema], named, walks)
+        return _named(schema, named[schema], named, walks, count)
     kind = schema if isinstance(schema, str) else schema["type"]
     if kind in ("record", "error", "enum", "fixed"):
-        return _named(schema["name"], schema, named, walks)
-    if kind == "array":
-        return _blocks([_part(schema["items"], named, walks)])
-    if kind == "map":
-        return _blocks([_text, _part(schema["values"], named, walks)])
+        return _named(schema["name"], schema, named, walks, count)
+    if kind in ("array", "map"):
+        inner = schema["items" if kind == "array" else "values"]
+        key: list[Walk | int] = [] if kind == "array" else [_content("string", "string", count)]
+        item = _record([*key, _part(inner, named, walks, count)])
+        return _blocks(item) if count is None else _blocks(item, count.sizes.item(inner), count.room)
     if kind in _FIXED:
         return _FIXED[kind]
-    return _text if kind in ("string", "bytes") else _long
+    return _content(kind, schema, count) if kind in ("string", "bytes") else _long
 
 
-def _named(name: str, schema: Any, named: Mapping[str, Any], walks: dict[str, Walk]) -> Walk | int:
+def _named(
+    name: str, schema: Any, named: Mapping[str, Any], walks: dict[str, Walk], count: _Count | None
+) -> Walk | int:
     if schema["type"] == "fixed":
         return int(schema["size"])
     if schema["type"] == "enum":
@@ -68,7 +91,8 @@ def _named(name: str, schema: Any, named: Mapping[str, Any], walks: dict[str, Wa
     if name not in walks:
         # A type that holds itself finds its walk when it is walked.
         walks[name] = lambda message, at: walks[name](message, at)
-        walks[name] = _walk(_record([_part(field["type"], named, walks) for field in schema["fields"]]))
+        fields = [_part(field["type"], named, walks, count) for field in schema["fields"]]
+        walks[name] = _walk(_record(fields))
     return walks[name]
 
 
@@ -107,6 +131,26 @@ def _text(message: bytes, at: int) -> int:
     return at + (length >> 1)
 
 
+def _content(kind: str, schema: Any, count: _Count | None) -> Walk:
+    if count is None:
+        return _text
+    room, resolved = count.room, count.sizes.reader is not None
+    decimal = isinstance(schema, Mapping) and "logicalType" in schema
+
+    def walk(message: bytes, at: int) -> int:
+        until = _text(message, at)
+        if until > len(message):
+            raise IndexError("the message ends before")
+        # A reader may take bytes as a string, and a string as bytes.
+        if kind == "string" or resolved:
+            room.take_string(message[at:until])
+        if kind == "bytes" or resolved:
+            room.take_bytes((until - at) * (2 if decimal else 1))
+        return until
+
+    return walk
+
+
 def _index(message: bytes, at: int, count: int) -> tuple[int, int]:
     index, at = _number(message, at)
     if not 0 <= index < count:
@@ -127,6 +171,17 @@ def _union(branches: Sequence[Walk]) -> Walk:
             number, at = _index(message, at, count)
             return branches[number](message, at)
         return branches[index >> 1](message, at + 1)
+
+    return walk
+
+
+def _counted_union(branches: Sequence[Walk], schemas: Sequence[Any], count: _Count) -> Walk:
+    sizes, room = [*map(count.sizes.branch, schemas)], count.room
+
+    def walk(message: bytes, at: int) -> int:
+        number, at = _index(message, at, len(branches))
+        room.take(sizes[number])
+        return branches[number](message, at)
 
     return walk
 
@@ -152,9 +207,10 @@ def _record(parts: Sequence[Walk | int]) -> Walk | int:
     return walk
 
 
-def _blocks(parts: Sequence[Walk | int]) -> Walk:
-    """Walks an array or a map, whose blocks may say their size in bytes before their items."""
-    item = _walk(_record(parts))
+def _blocks(item: Walk | int, size: Size | None = None, room: Room | None = None) -> Walk:
+    """Walks an array or a map, whose blocks may say their size in bytes before their items; each item takes
+    `size` of the room."""
+    each = _walk(item)
 
     def walk(message: bytes, at: int) -> int:
         while True:
@@ -163,9 +219,13 @@ def _blocks(parts: Sequence[Walk | int]) -> Walk:
                 count, at = -count, _long(message, at)
             if not count:
                 return at
+            if count > len(message) - at:
+                raise IndexError("the message ends before")
+            if size is not None and room is not None:
+                room.take(size, count)
             for _ in range(count):
                 if at > len(message):
                     raise IndexError("the message ends before")
-                at = item(message, at)
+                at = each(message, at)
 
     return walk

@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from sluice.config.message_format import AVRO, PROTOBUF
 from sluice.flow.land import reject_reasons
+from sluice.flow.land.expansion import Size
 from sluice.flow.land.formats import avro, protobuf
+from sluice.flow.land.formats.protobuf import MessageDecoder
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
@@ -25,52 +27,64 @@ if TYPE_CHECKING:
 MOST_WITHOUT_SCHEMA = 1_000
 """Schema ids that a task asks for in vain: any producer may write any id, and each is a request."""
 
+MOST_KEPT = 16 << 20
+"""Bytes of the schemas that a task keeps; parsed they take some ten times as much."""
+
 Decode = Callable[[bytes], bytes]
 """Makes a message into the event's JSON. Raises Unparsed."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """`prepare` makes, on the driver, of a schema's file what travels to the tasks; `decoder` decodes there.
-    Both raise BadSchema."""
+    """`prepare` makes, on the driver, of a schema's file what travels to the tasks; `decoder` decodes there
+    what becomes at most a bound. Both raise BadSchema."""
 
-    decoder: Callable[[Decoding], Decode]
+    decoder: Callable[[Decoding, Size], Decode]
     prepare: Callable[[Path], bytes] = Path.read_bytes
 
 
 class _ByNumber:
     """Keeps the schema of each id, or the reason why it has none. The registry is asked for an id once, and
-    for no further id after MOST_WITHOUT_SCHEMA that have none."""
+    for no further id after MOST_WITHOUT_SCHEMA that have none; of schemas the latest are kept, and the others
+    asked for again when a message names them."""
 
     kind: str
 
-    def __init__(self, registry: SchemaRegistry) -> None:
-        self._registry = registry
-        self._schemas: dict[int, Any] = {}
-        self._without_schema = 0
+    def __init__(self, registry: SchemaRegistry, bound: Size) -> None:
+        self._registry, self._bound = registry, bound
+        self._reasons: dict[int, str] = {}
+        self._schemas: dict[int, tuple[Any, int]] = {}
+        self._bytes = 0
 
     def _schema(self, number: int) -> Any:
         """Raises Unparsed, and what the registry raises."""
-        if number not in self._schemas:
-            if self._without_schema == MOST_WITHOUT_SCHEMA:
+        if number in self._schemas:
+            return self._schemas[number][0]
+        if number not in self._reasons:
+            if len(self._reasons) == MOST_WITHOUT_SCHEMA:
                 raise Unparsed(reject_reasons.TOO_MANY_UNKNOWN_SCHEMAS)
-            self._schemas[number] = self._asked(number)
-            self._without_schema += isinstance(self._schemas[number], str)
-        if isinstance(self._schemas[number], str):
-            raise Unparsed(self._schemas[number])
-        return self._schemas[number]
+            try:
+                return self._asked(number)
+            except Unparsed as verdict:
+                self._reasons[number] = verdict.reason
+        raise Unparsed(self._reasons[number])
 
     def _asked(self, number: int) -> Any:
-        """Returns the schema, or the verdict on its messages."""
-        stored = self._registry.schema(number)
-        if stored is None:
-            return reject_reasons.UNKNOWN_SCHEMA
-        if stored.kind != self.kind:
-            return reject_reasons.OTHER_SCHEMA
+        """Raises Unparsed with the verdict on the id's messages."""
         try:
-            return self._parsed(stored)
-        except BadSchema:
-            return reject_reasons.UNREADABLE_SCHEMA
+            stored = self._registry.schema(number)
+            if stored is None:
+                raise Unparsed(reject_reasons.UNKNOWN_SCHEMA)
+            if stored.kind != self.kind:
+                raise Unparsed(reject_reasons.OTHER_SCHEMA)
+            schema = self._parsed(stored)
+        except (BadSchema, MemoryError):
+            raise Unparsed(reject_reasons.UNREADABLE_SCHEMA) from None
+        size = len(stored.text) + sum(map(len, stored.references))
+        self._schemas[number], self._bytes = (schema, size), self._bytes + size
+        while self._bytes > MOST_KEPT and len(self._schemas) > 1:
+            self._bytes -= self._schemas.pop(next(iter(self._schemas)))[1]
+        return schema
 
     def _parsed(self, stored: StoredSchema) -> Any:
         raise NotImplementedError
@@ -81,17 +95,17 @@ class AvroByNumber(_ByNumber):
 
     kind = "AVRO"
 
-    def __init__(self, registry: SchemaRegistry, reader: str | None) -> None:
+    def __init__(self, registry: SchemaRegistry, bound: Size, reader: str | None) -> None:
         """Raises BadSchema for the reader's schema."""
-        super().__init__(registry)
+        super().__init__(registry, bound)
         self._reader = None if reader is None else avro.schema_of(reader)
 
     def __call__(self, message: bytes) -> bytes:
         number, content = framed(message)
-        return avro.decoded(content, self._schema(number), self._reader)
+        return avro.decoded(content, self._schema(number))
 
     def _parsed(self, stored: StoredSchema) -> avro.Schema:
-        return avro.schema_of(stored.text, stored.references)
+        return avro.schema_of(stored.text, stored.references, self._reader, self._bound)
 
 
 class ProtobufByNumber(_ByNumber):
@@ -99,35 +113,35 @@ class ProtobufByNumber(_ByNumber):
 
     kind = "PROTOBUF"
 
-    def __init__(self, registry: SchemaRegistry, descriptors: bytes | None, name: str | None) -> None:
+    def __init__(
+        self, registry: SchemaRegistry, bound: Size, descriptors: bytes | None, name: str | None
+    ) -> None:
         """Raises BadSchema for the descriptors."""
-        super().__init__(registry)
+        super().__init__(registry, bound)
         self._reader = None
         if descriptors is not None and name is not None:
-            self._reader = protobuf.message_type(descriptors, name)
-        self._types: dict[tuple[int, tuple[int, ...]], type[Message]] = {}
+            self._reader = MessageDecoder(protobuf.message_type(descriptors, name), bound)
 
     def __call__(self, message: bytes) -> bytes:
         number, content = framed(message)
         path, content = indexed(content)
-        return protobuf.decoded(content, self._type(number, path))
+        return self._decoder(self._schema(number), path)(content)
 
-    def _type(self, number: int, path: tuple[int, ...]) -> type[Message]:
-        files = self._schema(number)
-        if (number, path) not in self._types:
+    def _decoder(self, stored: _StoredMessages, path: tuple[int, ...]) -> MessageDecoder:
+        if path not in stored.decoders:
             try:
-                written = protobuf.message_at(files, path)
+                written = stored.file.message_at(path)
             except BadSchema:
                 raise Unparsed(reject_reasons.OTHER_SCHEMA) from None
-            self._types[number, path] = written
-        written = self._types[number, path]
-        if self._reader is None:
-            return written
-        if written.DESCRIPTOR.full_name != self._reader.DESCRIPTOR.full_name:
-            raise Unparsed(reject_reasons.OTHER_SCHEMA)
-        return self._reader
+            if self._reader is None:
+                stored.decoders[path] = MessageDecoder(written, self._bound)
+            elif written.DESCRIPTOR.full_name == self._reader.kind.DESCRIPTOR.full_name:
+                stored.decoders[path] = self._reader
+            else:
+                raise Unparsed(reject_reasons.OTHER_SCHEMA)
+        return stored.decoders[path]
 
-    def _parsed(self, stored: StoredSchema) -> list[FileDescriptorProto]:
+    def _parsed(self, stored: StoredSchema) -> _StoredMessages:
         try:
             texts = [*stored.references, stored.text]
             files = [FileDescriptorProto.FromString(base64.b64decode(text, validate=True)) for text in texts]
@@ -135,25 +149,32 @@ class ProtobufByNumber(_ByNumber):
             raise BadSchema(str(error)) from error
         for name, file in zip(stored.names, files, strict=False):
             file.name = name
-        protobuf.message_at(files, (0,))
-        return files
+        messages = protobuf.MessageFile(files)
+        messages.message_at((0,))
+        return _StoredMessages(messages)
 
 
-def _avro(decoding: Decoding) -> Decode:
+@dataclass
+class _StoredMessages:
+    """A schema of the registry, and the decoders of those of its messages that have come, by path."""
+
+    file: protobuf.MessageFile
+    decoders: dict[tuple[int, ...], MessageDecoder] = field(default_factory=dict)
+
+
+def _avro(decoding: Decoding, bound: Size) -> Decode:
     text = None if decoding.schema is None else decoding.schema.decode()
     if decoding.registry is not None:
-        return AvroByNumber(SchemaRegistry(decoding.registry, serialized=False), text)
-    schema = avro.schema_of(text or "")
+        return AvroByNumber(SchemaRegistry(decoding.registry, serialized=False), bound, text)
+    schema = avro.schema_of(text or "", bound=bound)
     return lambda message: avro.decoded(message, schema)
 
 
-def _protobuf(decoding: Decoding) -> Decode:
+def _protobuf(decoding: Decoding, bound: Size) -> Decode:
     if decoding.registry is not None:
-        return ProtobufByNumber(
-            SchemaRegistry(decoding.registry, serialized=True), decoding.schema, decoding.message
-        )
-    kind = protobuf.message_type(decoding.schema or b"", decoding.message or "")
-    return lambda message: protobuf.decoded(message, kind)
+        registry = SchemaRegistry(decoding.registry, serialized=True)
+        return ProtobufByNumber(registry, bound, decoding.schema, decoding.message)
+    return MessageDecoder(protobuf.message_type(decoding.schema or b"", decoding.message or ""), bound)
 
 
 FORMATS: Mapping[str, Format] = {AVRO: Format(_avro), PROTOBUF: Format(_protobuf, protobuf.compiled)}

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from google.protobuf import (
     any_pb2,
@@ -19,20 +19,17 @@ from google.protobuf import (
     timestamp_pb2,
     wrappers_pb2,
 )
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from sluice.flow.land import reject_reasons
+from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
 from sluice.flow.land.formats.json_text import json_text
+from sluice.flow.land.formats.protobuf_sizes import Field, SchemaSizes
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
-
-if TYPE_CHECKING:
-    from google._upb._message import FieldDescriptor as FastFieldDescriptor
-
-_Field: TypeAlias = "FieldDescriptor | FastFieldDescriptor"
 
 NOT_PROTOBUF = "not Protobuf of its message"
 
@@ -76,35 +73,49 @@ def compiled(file: Path) -> bytes:
 def message_type(descriptors: bytes, name: str) -> type[Message]:
     """Returns the class of the message `name` (with its package) in compiled descriptors. Raises
     BadSchema."""
-    files = FileDescriptorSet.FromString(descriptors).file
-    return GetMessageClass(_descriptor(_pool(files), name))
+    return GetMessageClass(_descriptor(_pool(FileDescriptorSet.FromString(descriptors).file), name))
 
 
-def message_at(files: Sequence[FileDescriptorProto], path: Sequence[int]) -> type[Message]:
-    """Returns the class at `path`, indexes of messages within messages, in the last of `files`, each of which
-    comes after those it imports. Raises BadSchema."""
-    try:
-        message, name = files[-1].message_type[path[0]], files[-1].package
-        name = f"{name}.{message.name}".lstrip(".")
-        for index in path[1:]:
-            message = message.nested_type[index]
-            name = f"{name}.{message.name}"
-    except IndexError as error:
-        raise BadSchema(f"it has no message at {list(path)}") from error
-    return GetMessageClass(_descriptor(_pool(files), name))
+class MessageFile:
+    """The messages of the last of `files`, each of which comes after those it imports. Raises BadSchema."""
+
+    def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
+        self._file, self._pool = files[-1], _pool(files)
+
+    def message_at(self, path: Sequence[int]) -> type[Message]:
+        """Returns the class at `path`, indexes of messages within messages. Raises BadSchema."""
+        try:
+            message, name = self._file.message_type[path[0]], self._file.package
+            name = f"{name}.{message.name}".lstrip(".")
+            for index in path[1:]:
+                message = message.nested_type[index]
+                name = f"{name}.{message.name}"
+        except IndexError as error:
+            raise BadSchema(f"it has no message at {list(path)}") from error
+        return GetMessageClass(_descriptor(self._pool, name))
 
 
-def decoded(content: bytes, kind: type[Message]) -> bytes:
-    """Returns the message as JSON. Raises Unparsed."""
-    try:
-        message = kind.FromString(content)
-        if not message.IsInitialized():
-            raise Unparsed(NOT_PROTOBUF)
-        return json_text(_event(message))
-    except (DecodeError, json_format.Error, ValueError):
-        raise Unparsed(NOT_PROTOBUF) from None
-    except RecursionError:
-        raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
+class MessageDecoder:
+    """Makes messages of one type into JSON, each of which becomes at most `bound`."""
+
+    def __init__(self, kind: type[Message], bound: Size = BOUND) -> None:
+        self.kind, self._bound = kind, bound
+        self._sizes = SchemaSizes.of(kind.DESCRIPTOR)
+        self._short = bytes_within(bound, self._sizes.root.own, self._sizes.byte)
+
+    def __call__(self, content: bytes) -> bytes:
+        """Raises Unparsed."""
+        try:
+            if len(content) > self._short:
+                self._sizes.count(content, Room(self._bound))
+            message = self.kind.FromString(content)
+            if not message.IsInitialized():
+                raise Unparsed(NOT_PROTOBUF)
+            return json_text(_event(message))
+        except (DecodeError, json_format.Error, ValueError, IndexError):
+            raise Unparsed(NOT_PROTOBUF) from None
+        except RecursionError:
+            raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
 
 
 def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:
@@ -146,7 +157,7 @@ def _event(message: Message) -> Any:
     }
 
 
-def _value(field: _Field, value: Any) -> Any:
+def _value(field: Field, value: Any) -> Any:
     if not field.is_repeated:
         return _one(field)(value)
     entry = field.message_type
@@ -156,7 +167,7 @@ def _value(field: _Field, value: Any) -> Any:
     return [*map(_one(field), value)]
 
 
-def _one(field: _Field) -> Callable[[Any], Any]:
+def _one(field: Field) -> Callable[[Any], Any]:
     if field.message_type is not None:
         return _event
     if field.enum_type is not None:

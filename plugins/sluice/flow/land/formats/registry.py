@@ -21,6 +21,7 @@ import msgspec
 from sluice.clients.connections.connection import Connection
 from sluice.errors import RegistryRefused, RegistryUnavailable, SluiceError, WrongUse
 from sluice.flow.land.formats.answer_deadline import whole_answer
+from sluice.flow.land.reject_reasons import BadSchema
 
 SECONDS = 20
 """For an answer, from the connection to its last byte."""
@@ -33,7 +34,8 @@ _LARGEST_ID = (1 << 31) - 1  # ids are Java's int: asked for a larger one, a reg
 _ADDRESS = "check the address in its connection, with its base path"
 MOST_BYTES = 4 << 20
 """Of an answer: Confluent's registry takes schemas of about a million characters."""
-MOST_REFERENCES = 500
+MOST_REFERENCES, MOST_REFERRED = 500, 4 << 20
+"""Schemas that one refers to, and their bytes."""
 # An answer that is compressed has no size before it is held.
 _PLAIN = {"Accept-Encoding": "identity"}
 
@@ -136,7 +138,7 @@ class SchemaRegistry:
 
     def schema(self, number: int) -> StoredSchema | None:
         """Returns the schema; None where the registry knows no such id. Raises RegistryUnavailable,
-        RegistryRefused."""
+        RegistryRefused, and BadSchema for what it refers to."""
         schema = self._of_id(number) if number <= _LARGEST_ID else None
         if schema is None:
             return None
@@ -162,14 +164,17 @@ class SchemaRegistry:
         for reference in schema.references or ():
             path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
             if path in paths:
-                raise self._refused(f"{path} refers to itself", "register it without the circle")
+                raise BadSchema(f"{path} refers to itself")
             if reference.name not in texts:
                 if len(texts) + len(paths) >= MOST_REFERENCES:
-                    most = f"{path}: a schema refers to more than {MOST_REFERENCES} others"
-                    raise self._refused(most, "join some of them into one schema")
+                    raise BadSchema(f"{path}: a schema refers to more than {MOST_REFERENCES} others")
                 referred = self._schema(self._get(path))
                 self._refer(referred, texts, paths | {path})
                 texts[reference.name] = referred.schema
+                if sum(map(len, texts.values())) > MOST_REFERRED:
+                    raise BadSchema(
+                        f"{path}: a schema refers to more than {MOST_REFERRED >> 20} MiB of others"
+                    )
 
     def _get(self, path: str) -> httpx.Response:
         """Returns the first answer that another try would not change. Raises RegistryUnavailable after the

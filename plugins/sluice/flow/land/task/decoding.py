@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sluice.clients.connections import find as connections
 from sluice.config.event import Event
 from sluice.errors import SchemaRefused
+from sluice.flow.land.expansion import BOUND, Size
 from sluice.flow.land.task.unpack import Arrays, Decoded, SingleEvents, Unpacker
 
 if TYPE_CHECKING:
@@ -49,11 +50,11 @@ def schema_of(event: Event) -> bytes | None:
     return None if form.schema_file is None else _content(form.kind, form.schema_file)
 
 
-def opener(event: Event, decoding: Decoding | None) -> Unpacker:
-    """Returns what makes events of records, in a task."""
+def opener(event: Event, decoding: Decoding | None, bound: Size = BOUND) -> Unpacker:
+    """Returns what makes events of records, in a task. `bound`: what one may become."""
     if decoding is not None:
-        return Decoded(_decode(decoding))
-    return Arrays() if event.arrays else SingleEvents()
+        return Decoded(_decode(decoding, bound), bound)
+    return Arrays(bound) if event.arrays else SingleEvents()
 
 
 def _content(kind: str, file: Path) -> bytes:
@@ -66,12 +67,12 @@ def _content(kind: str, file: Path) -> bytes:
         raise SchemaRefused(str(file), str(error)) from error
 
 
-def _decode(decoding: Decoding) -> Decode:
+def _decode(decoding: Decoding, bound: Size = BOUND) -> Decode:
     # The clients take a worker half a second to load: only where messages have to be decoded.
     from sluice.flow.land.formats import decoders
     from sluice.flow.land.reject_reasons import BadSchema
 
     try:
-        return decoders.FORMATS[decoding.kind].decoder(decoding)
+        return decoders.FORMATS[decoding.kind].decoder(decoding, bound)
     except (BadSchema, UnicodeDecodeError) as error:
         raise SchemaRefused(decoding.file, str(error)) from error

@@ -19,7 +19,7 @@ from sluice.flow.land.task.duplicate_fields import DuplicateFields
 from sluice.flow.land.task.erasing import BatchErasing
 from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.headers import last_values
-from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
+from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_values
 from sluice.flow.land.task.times import READERS
 from sluice.flow.land.task.type_folders import TypeCodes
 from sluice.slices import FIRST_MS, LAST_MS
@@ -121,7 +121,7 @@ class Parser:
         return read
 
     def _read_all(self, values: pa.Array[Any], texts: Sequence[bytes | None]) -> _Read:
-        if not values.null_count and _is_utf8(values) and not _any_too_deep(values, texts):
+        if not values.null_count and _is_utf8(values) and not _any_too_much(values, texts):
             for reader in self._readers:
                 try:
                     events = [*map(reader.decode, cast("Sequence[bytes]", texts))]
@@ -147,6 +147,8 @@ class Parser:
     def _read_one(self, text: bytes | None) -> list[Any]:
         if text is None:
             raise Unparsed(reject_reasons.NO_VALUE)
+        if too_many_values(text):
+            raise Unparsed(reject_reasons.TOO_MANY_VALUES)
         try:
             text.decode()  # msgspec does not check the strings that it skips
         except UnicodeDecodeError:
@@ -181,10 +183,12 @@ def _is_utf8(values: pa.Array[Any]) -> bool:
     return True
 
 
-def _any_too_deep(values: pa.Array[Any], texts: Sequence[bytes | None]) -> bool:
-    """Returns whether any event is nested too deeply; mostly none is long enough to be."""
+def _any_too_much(values: pa.Array[Any], texts: Sequence[bytes | None]) -> bool:
+    """Returns whether any event is nested too deeply or has too many values; mostly none is long enough."""
     long = columns.lengths(values) > MOST_LEVELS
-    return bool(long.any()) and any(text is not None and too_deep(text) for text in texts)
+    return bool(long.any()) and any(
+        text is not None and (too_deep(text) or too_many_values(text)) for text in texts
+    )
 
 
 def _add(refused: Reasons, rows: np.ndarray, reasons: Mapping[int, str]) -> None:

@@ -14,6 +14,7 @@ from sluice import crash_points
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
+from sluice.flow.land.expansion import bound_of
 from sluice.flow.land.task import columns, headers
 from sluice.flow.land.task.count_tally import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
@@ -109,7 +110,7 @@ class _Landing:
         self._arrays = pipeline.event.arrays
         self.seen = SeenRecords(self._arrays)
         self._times = RecordTimes(task.slices)
-        self._opener = opener(pipeline.event, task.decoding)
+        self._opener = opener(pipeline.event, task.decoding, bound_of(pipeline.max_record))
         self._task, self._files, self._name, self._cluster = task, files, name, task.cluster
         self._places = {task.place(*place): place for place in task.edges}
         counted = {path for spec in pipeline.counts for path in spec.by.values()}

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.expansion import BOUND, Room, Size
+from sluice.flow.land.reject_reasons import Unparsed, reason_of
 from sluice.flow.land.task.erasing import BatchErasing
-from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
+from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_elements
 from sluice.flow.land.task.parse import Reasons, RecordColumns
 
 ROWS_AT_ONCE = 65_536
@@ -74,13 +75,18 @@ class Arrays:
     """A record is a JSON array; its elements' bytes are events as they are. (All elements of one record are
     held at once, at some 100 bytes each beside their own.)"""
 
+    def __init__(self, bound: Size = BOUND) -> None:
+        self._bound = bound
+
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         piece, erasing = _Piece(), records.erasing
         for position, text in enumerate(records.values.to_pylist()):
             try:
                 elements = elements_of(text)
-            except Unparsed as verdict:
-                piece.refuse(position, text, verdict.reason, erasing)
+                # Each row repeats what its record carries.
+                Room(self._bound).take(Size(1, int(carried[position])), len(elements))
+            except (Unparsed, MemoryError) as verdict:
+                piece.refuse(position, text, reason_of(verdict), erasing)
                 continue
             given = records.numbers[position] if records.numbers else None
             numbers: Sequence[int] = range(len(elements)) if given is None else given
@@ -101,8 +107,8 @@ class Arrays:
 class Decoded:
     """A record is an event in another format; `decode` gives it as JSON, or raises Unparsed."""
 
-    def __init__(self, decode: Callable[[bytes], bytes]) -> None:
-        self._decode = decode
+    def __init__(self, decode: Callable[[bytes], bytes], bound: Size = BOUND) -> None:
+        self._decode, self._bound = decode, bound
 
     def open(self, records: RecordColumns, carried: np.ndarray) -> Iterator[UnpackedEvents]:
         piece, erasing = _Piece(), records.erasing
@@ -111,12 +117,13 @@ class Decoded:
                 if message is None:
                     raise Unparsed(reject_reasons.NO_VALUE)
                 event = self._decode(message)
+                Room(self._bound).take(Size(0, len(event)))
                 if erasing is not None and erasing.has(position, event):
                     piece.erased.append(position)
                 else:
                     piece.add(position, range(1), [event], len(message))
-            except Unparsed as verdict:
-                piece.refuse(position, message, verdict.reason, erasing)
+            except (Unparsed, MemoryError) as verdict:
+                piece.refuse(position, message, reason_of(verdict), erasing)
             if piece.full:
                 yield replace(piece.opened(records), numbers=None)
                 piece = _Piece()
@@ -135,6 +142,8 @@ def elements_of(text: bytes | None) -> Sequence[msgspec.Raw]:
     """
     if text is None:
         raise Unparsed(reject_reasons.NO_VALUE)
+    if too_many_elements(text):
+        raise Unparsed(reject_reasons.TOO_MANY_VALUES)
     try:
         elements: Sequence[msgspec.Raw] = _ARRAY.decode(text)
     except (msgspec.DecodeError, RecursionError):
