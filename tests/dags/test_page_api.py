@@ -235,6 +235,7 @@ def test_a_browser_asks_for_each_file_once_until_it_changes(airflow_app: TestCli
         answer = airflow_app.get(f"/sluice/{name}")
         assert (answer.status_code, "immutable" in answer.headers["cache-control"]) == (200, True), name
     assert airflow_app.get("/sluice/static/page.css").headers["cache-control"] == "no-cache"
+    assert airflow_app.get("/sluice/api/pipelines/static/lag").headers["cache-control"] == "no-store"
 
     (tmp_path / "js").mkdir()
     (tmp_path / "js" / "a.js").write_text("1")

@@ -8,6 +8,7 @@ custom view to every viewer.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -17,9 +18,11 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_vi
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Path
 
+from sluice.airflow.api.gate import Turn
 from sluice.airflow.pipelines import Selection, backfill_dag_id, find_pipelines
 from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
+from sluice.config.types import check_name
 
 PAYLOADS = "Sluice Payloads"
 MOST_NAME = 250  # as many letters as Airflow gives a DAG's id
@@ -48,20 +51,37 @@ def _may(
     )
 
 
-def readable_pipeline(pipeline: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep) -> Pipeline:
+def readable(pipeline: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep) -> str:
+    """Returns the name of a pipeline that the caller may read, if it is there."""
+    with suppress(ValueError):
+        if may_read(user, check_name(pipeline)):
+            return pipeline
+    raise _not_there(pipeline)
+
+
+def startable(name: Annotated[str, Depends(readable)], user: GetUserDep) -> str:
+    if not may_start(user, name):
+        raise HTTPException(403, f"you may not trigger the DAG {backfill_dag_id(name)}")
+    return name
+
+
+def readable_pipeline(name: Annotated[str, Depends(readable)], _: Turn) -> Pipeline:
     """Returns the pipeline of that name. 404 also where the user may not read its DAG: names are secret."""
-    for _, sound_pipeline in find_pipelines(selection=Selection(among=frozenset({pipeline}))).sound:
-        if may_read(user, pipeline):
-            return sound_pipeline
-    raise HTTPException(404, f"no pipeline {pipeline!r} that you may read")
+    return _find(name)
 
 
-def startable_pipeline(
-    pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user: GetUserDep
-) -> Pipeline:
-    if not may_start(user, pipeline.name):
-        raise HTTPException(403, f"you may not trigger the DAG {backfill_dag_id(pipeline.name)}")
-    return pipeline
+def startable_pipeline(name: Annotated[str, Depends(startable)], _: Turn) -> Pipeline:
+    return _find(name)
+
+
+def _find(name: str) -> Pipeline:
+    for _, pipeline in find_pipelines(selection=Selection(among=frozenset({name}))).sound:
+        return pipeline
+    raise _not_there(name)
+
+
+def _not_there(name: str) -> HTTPException:
+    return HTTPException(404, f"no pipeline {name!r} that you may read")
 
 
 def payloads_of(pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user: GetUserDep) -> Payloads:

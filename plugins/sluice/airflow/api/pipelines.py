@@ -14,6 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from sluice.airflow.api.access import MOST_NAME, Readable, Startable, may_read, may_start
+from sluice.airflow.api.gate import Turn
 from sluice.airflow.api.run_records import progress_of
 from sluice.airflow.api.runs import runs_of
 from sluice.airflow.api.task_history import text_of
@@ -42,7 +43,7 @@ def sound() -> list[Pipeline]:
 
 
 @pipelines.get("/overview")
-def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery = "now") -> Response:
+def overview(user: GetUserDep, session: SessionDep, start: Start, _: Turn, end: EndQuery = "now") -> Response:
     """Answers `models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an
     end includes the open hour.
 
