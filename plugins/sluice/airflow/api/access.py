@@ -1,7 +1,8 @@
 """Who may see what: Airflow's own access checks, of whichever auth manager it has.
 
 The whole page needs the right to see plugins; a pipeline the right to read its DAG; a plan, which makes
-Kafka work, and a start the right to trigger the backfill DAG. Payloads need a right of their own, the custom
+Kafka work, and a start the right to trigger the backfill DAG. What is wrong with a pipeline file is for those
+who may edit its DAG. Payloads need a right of their own, the custom
 view `Sluice Payloads`, and the right to edit the pipeline's DAG: Airflow's simple auth manager grants every
 custom view to every viewer.
 """
@@ -37,9 +38,13 @@ def may_start(user: BaseUser, pipeline: str) -> bool:
     return _may(user, backfill_dag_id(pipeline), "POST", DagAccessEntity.RUN)
 
 
+def may_edit(user: BaseUser, pipeline: str) -> bool:
+    return _may(user, pipeline, "PUT", None)
+
+
 def may_see_payloads(user: BaseUser, pipeline: str) -> bool:
     granted = get_auth_manager().is_authorized_custom_view(method="GET", resource_name=PAYLOADS, user=user)
-    return granted and _may(user, pipeline, "PUT", None)
+    return granted and may_edit(user, pipeline)
 
 
 def _may(

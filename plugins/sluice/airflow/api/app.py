@@ -93,8 +93,9 @@ def _cached(path: str) -> str:
 
 def _explained(request: Request, error: Exception) -> JSONResponse:
     """Answers the one line of a Sluice error, which says what to do."""
+    assert isinstance(error, SluiceError)  # noqa: S101 - narrows the type
     status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, Unavailable) else 409
-    return JSONResponse({"detail": one_line(str(error))}, status)
+    return JSONResponse({"detail": one_line(error.public)}, status)
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
