@@ -435,6 +435,14 @@ class TargetRefused(Refused):
     message = "table {table}: {reason}; {remedy}"
 
 
+class TargetTaken(TargetRefused):
+    """A target table that is another pipeline's: neither loaded nor read."""
+
+    @property
+    def public(self) -> str:
+        return f"table {self.table} is another pipeline's: nothing of it is shown, and no run loads it"
+
+
 class TableMissing(TargetRefused):
     """A target table that is not there; the remedy is a CREATE TABLE to begin with."""
 

@@ -24,6 +24,7 @@ from sluice.airflow.pipelines import Selection, backfill_dag_id, find_pipelines
 from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import check_name
+from sluice.page.rejected_samples import shared_payloads
 
 PAYLOADS = "Sluice Payloads"
 MOST_NAME = 250  # as many letters as Airflow gives a DAG's id
@@ -90,8 +91,9 @@ def _not_there(name: str) -> HTTPException:
 
 
 def payloads_of(pipeline: Annotated[Pipeline, Depends(readable_pipeline)], user: GetUserDep) -> Payloads:
-    """Returns how the caller sees payloads: at most as the pipeline file says."""
-    configured = pipeline.page.payloads
+    """Returns how the caller sees payloads: at most as the pipeline file says, and those of the pipelines
+    that share a topic or a table with it."""
+    configured = shared_payloads(pipeline, (one for _, one in find_pipelines().sound))
     return "masked" if configured == "shown" and not may_see_payloads(user, pipeline.name) else configured
 
 
