@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -21,6 +22,11 @@ class SluiceError(Exception):
 
     def __str__(self) -> str:
         return self.message.format_map(_Attributes(self)) if self.message else super().__str__()
+
+    @property
+    def public(self) -> str:
+        """For users of the page, who may not see the machine nor other pipelines."""
+        return str(self)
 
 
 class _Attributes:
@@ -69,9 +75,10 @@ class WrongPipeline(WrongUse):
 
     @property
     def public(self) -> str:
-        """For those who may not see the environment of the machine."""
+        """Without folders of the machine, and without values of its environment."""
         hidden = "wrong, and not shown, for it comes from a variable: a command on the machine tells"
-        return f"{self.place}: {self.key}: {hidden}" if self.from_environment else str(self)
+        here = self.place.removeprefix(self.file.removesuffix(Path(self.file).name))
+        return f"{here}: {self.key}: {hidden if self.from_environment else self.expected}"
 
     @property
     def place(self) -> str:
@@ -426,6 +433,14 @@ class TargetRefused(Refused):
     reason: str
     remedy: str
     message = "table {table}: {reason}; {remedy}"
+
+
+class TargetTaken(TargetRefused):
+    """A target table that is another pipeline's: neither loaded nor read."""
+
+    @property
+    def public(self) -> str:
+        return f"table {self.table} is another pipeline's: nothing of it is shown, and no run loads it"
 
 
 class TableMissing(TargetRefused):

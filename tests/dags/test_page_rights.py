@@ -41,6 +41,7 @@ RULES = {
     "GET /api/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}": "read",
 }
 ENDPOINTS = [pytest.param(m, route, id=f"{m} {route.path}") for m, route in endpoints()]
+TWO_OTHERS = ["2 other pipeline files are wrong"]
 MAY = {"viewer": {"page", "read"}} | {role: {"page", "read", "start"} for role in ("user", "op", "admin")}
 
 
@@ -117,6 +118,34 @@ def test_no_other_method_is_answered(airflow_app: TestClient, method: str):
         if reads in READS:
             answer = airflow_app.request(method, path_of(route), headers=login("admin"))
             assert answer.status_code == 405, route.path
+
+
+WRONG = {
+    "expanded": "expanded.yaml:8:10: tables.click.table: wrong, and not shown, for it comes from a variable: "
+    "a `sluice` command on the machine tells",
+    "wrong": "wrong.yaml:8:10: tables.click.table: expected database.table, not 'clicks'",
+}
+
+
+@pytest.mark.parametrize("role", ["viewer", "user", "op", "admin"])
+@pytest.mark.parametrize(
+    ("editable", "counted"),
+    [(["expanded", "wrong"], []), (["wrong"], ["1 other pipeline file is wrong"]), ([], TWO_OTHERS)],
+)
+def test_what_is_wrong_with_a_file_is_for_who_may_edit_its_dag(
+    airflow_app, monkeypatch, tmp_path, role: str, editable: list[str], counted: list[str]
+):
+    """Others see that there is one: neither its place nor its text, nor a name."""
+    refuse(
+        monkeypatch,
+        "is_authorized_dag",
+        lambda method, details=None, **_: method == "PUT" and details and details.id not in editable,
+    )
+    answer = airflow_app.get("/sluice/api/overview?from=48h", headers=login(role))
+    seen = TWO_OTHERS if role == "viewer" else [*map(WRONG.get, editable), *counted]
+    assert answer.json()["broken_files"] == seen
+    assert str(tmp_path.parents[1]) not in answer.text
+    assert "hush" not in answer.text
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str, refused: Callable[..., object]) -> None:

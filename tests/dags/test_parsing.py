@@ -75,7 +75,7 @@ def test_broken_files_are_one_import_error_of_a_file_without_dags(parsed):
     error = parsed[1]["pipeline_errors.py"]
     assert ": tables.click.table: expected database.table" in error
     assert ": (file): not YAML" in error
-    assert "include/pipelines/ads_backfill.yaml: (file name): ads_backfill is the name of ads's" in error
+    assert "WrongUse: ads_backfill.yaml: (file name): ads_backfill is the name of ads's" in error
 
 
 def test_parsing_imports_nothing_heavy(parsed):

@@ -56,7 +56,7 @@ def test_a_server_of_the_version_before_gets_the_column(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     land(world.lake, unit(0), [event(n=300)])
     world.load(pipeline, unit(0))
-    world.sql("ALTER TABLE sluice.rejected DROP COLUMN row")
+    world.sql("ALTER TABLE sluice.rejected DROP COLUMN row, DROP COLUMN pipeline")
     number(world, land(world.lake, unit(1), [event(n=300)]))
     world.load(pipeline, unit(1))
     misfits = "SELECT row FROM sluice.rejected WHERE target = '{db}.clicks' ORDER BY slice"

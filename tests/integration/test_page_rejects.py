@@ -34,12 +34,12 @@ def test_misfits_are_counted_by_table_column_and_reason(clickhouse_server):
             "SELECT {table:String}, {at:UInt32}, 'dc1', 't', {n:Int64}, {column:String}, {reason:String}",
             {"table": table, "at": at, "n": number, "column": column, "reason": reason},
         )
-    counts = misfit_counts(client, spec, HOUR)
+    counts = misfit_counts(client, spec, ["events.clicks"], HOUR)
     assert counts == [
         ("events.clicks", "items[].price", "does not fit UInt8", 4),
         ("events.clicks", "tags[]", "does not fit UInt8", 2),
         ("events.clicks", "price", "does not fit Float64", 1),
     ]
-    found = rejects_of({}, counts, misfits(client, spec, HOUR, "masked"), "masked")
+    found = rejects_of({}, counts, misfits(client, spec, ["events.clicks"], HOUR, "masked"), "masked")
     assert [sorted(s.offset for s in group.samples) for group in found.groups] == [[0, 1, 2], [4, 5], [6]]
     client.run("DELETE FROM sluice.rejected WHERE cluster = 'dc1' AND topic = 't'")

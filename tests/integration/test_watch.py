@@ -31,6 +31,7 @@ from sluice.page.tables_now import tables_now
 from sluice.slices import Slice, SliceRange, Unit, floor, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.lag_history import read_lag
+from sluice.state.system_tables import claim, create_system_tables
 from sluice.watch.problems import ProblemKind
 from sluice.watch.store import AlarmStore
 from sluice.watch.watch import Watched, watch
@@ -195,14 +196,13 @@ def test_the_page_knows_what_kafka_deletes_next_and_how_large_a_table_is(world: 
     assert (topic.kept_seconds, topic.records, topic.oldest) == (25_200, 50, world.hour(5).start.isoformat())
 
     slices = SliceRange(world.hour(5).start, world.hour(0).start, HOUR)
-    (now,) = tables_now([world.client], world.pipeline, world.lake.url, slices).values()
+    asked = [(world.client, [target.table for target in world.pipeline.targets])]
+    (now,) = tables_now(asked, world.pipeline, world.lake.url, slices).values()
     assert (now.parts, now.rows) == (1, 10)
     assert abs((pendulum.parse(now.last_load) - pendulum.now("UTC")).total_seconds()) < 600
     before = SliceRange(world.hour(9).start, world.hour(5).start, HOUR)
     assert (
-        tables_now([world.client], world.pipeline, world.lake.url, before)[
-            world.pipeline.targets[0].table
-        ].last_load
+        tables_now(asked, world.pipeline, world.lake.url, before)[world.pipeline.targets[0].table].last_load
         == ""
     )
 
@@ -348,6 +348,8 @@ def test_errors_and_parts_that_the_server_tells_of(
     client.run(f"CREATE DATABASE {world.pipeline.name}")
     table = world.pipeline.targets[0].table
     client.run(f"CREATE TABLE {table} (id UInt64, {SYSTEM}) ENGINE = MergeTree ORDER BY _slice")
+    create_system_tables(client)
+    claim(client, world.pipeline, world.lake.url, world.pipeline.targets[0])
     client.run(f"SYSTEM STOP MERGES {table}")
     for number in range(4):
         client.run(f"INSERT INTO {table} (id, _slice, _cluster) VALUES ({number}, 0, '')")

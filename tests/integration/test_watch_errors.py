@@ -25,7 +25,7 @@ def client(clickhouse_server) -> Iterator[Client]:
 
 
 def said(client: Client) -> str:
-    (error,) = [one for one in server_facts(client, []).errors if one.code == 252]
+    (error,) = [one for one in server_facts(client, [], []).errors if one.code == 252]
     return meaning_of(error)
 
 

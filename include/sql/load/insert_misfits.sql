@@ -1,5 +1,6 @@
 INSERT INTO {rejected}
-    (target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload, row)
-SELECT target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload, row
+    (target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload, row, pipeline)
+SELECT
+    target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload, row, {pipeline:String}
 FROM {misfits}
 WHERE (slice, cluster) IN (SELECT slice, cluster FROM {fence})

@@ -1,4 +1,5 @@
 -- Misfits: rows that landed in the lake, but hold a value that does not fit a column of their table.
+-- `pipeline`: whose load rejected them; empty in rows of versions before it was kept: they are the target's owner's.
 CREATE TABLE IF NOT EXISTS sluice.rejected
 (
     target LowCardinality(String),
@@ -13,7 +14,8 @@ CREATE TABLE IF NOT EXISTS sluice.rejected
     reason String,
     value String,
     payload String,
-    row Int32
+    row Int32,
+    pipeline LowCardinality(String)
 )
 ENGINE = MergeTree
 ORDER BY (target, slice, cluster)

@@ -6,7 +6,7 @@ SELECT
     name IN (
         SELECT table
         FROM system.columns
-        WHERE database = 'sluice' AND (table, name) IN (('ledger', 'nulls'), ('targets', 'lease'), ('rejected', 'row'))
+        WHERE database = 'sluice' AND (table, name) IN (('ledger', 'nulls'), ('targets', 'lease'), ('rejected', 'pipeline'))
     ) AS current
 FROM system.tables
 WHERE database = 'sluice' AND name IN ('ledger', 'rejected', 'targets')

@@ -1,5 +1,6 @@
-SELECT pipeline, lake
+-- Whose each of these tables is: of its claims the first counts.
+SELECT target, pipeline, lake
 FROM sluice.targets
-WHERE target = {target:String}
-ORDER BY at, pipeline, lake
-LIMIT 1
+WHERE target IN {targets:Array(String)}
+ORDER BY target, at, pipeline, lake
+LIMIT 1 BY target

@@ -53,7 +53,7 @@ def raise_mistakes(
     from sluice.errors import WrongUse
 
     if broken := find_pipelines(_path(folder), Selection(_patterns(include), _patterns(exclude))).broken:
-        raise WrongUse("; ".join(dict.fromkeys(error.public for error in broken)))
+        raise WrongUse("; ".join(dict.fromkeys(error.public for _, error in broken)))
 
 
 def _path(folder: str | PathLike[str] | None) -> Path | None:

@@ -65,7 +65,7 @@ def pipeline_dags(folder: Path | None = None, selection: Selection = ALL) -> dic
         for dag in (hourly_dag(pipeline), backfill_dag(pipeline), watch_dag(pipeline)):
             dags[dag.dag_id] = dag
     if files.no_folder or (parsed_dag_id and parsed_dag_id not in dags and files.broken):
-        raise WrongUse(files.broken[0].public)
+        raise WrongUse(files.broken[0][1].public)
     return dags
 
 

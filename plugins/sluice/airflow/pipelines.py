@@ -44,10 +44,11 @@ ALL = Selection()
 
 @dataclass(frozen=True)
 class PipelineFiles:
-    """`sound` are the files that make DAGs, with what they say. A missing folder is one that is `broken`."""
+    """`sound` are the files that make DAGs, with what they say; `broken` the other pipelines, each with its
+    mistake. A missing folder is one of no pipeline: its name is empty."""
 
     sound: tuple[tuple[Path, Pipeline], ...]
-    broken: tuple[WrongPipeline, ...]
+    broken: tuple[tuple[str, WrongPipeline], ...]
     no_folder: bool = False
 
 
@@ -70,15 +71,15 @@ def find_pipelines(named: Path | None = None, selection: Selection = ALL) -> Pip
     folder = pipelines_folder(named)
     if not folder.is_dir():
         missing = f"is not there: {PIPELINES} names the folder of the pipeline files"
-        return PipelineFiles((), (WrongPipeline(str(folder), "(folder)", missing),), no_folder=True)
+        return PipelineFiles((), (("", WrongPipeline(str(folder), "(folder)", missing)),), no_folder=True)
     sound: list[tuple[Path, Pipeline]] = []
-    broken: list[WrongPipeline] = []
+    broken: list[tuple[str, WrongPipeline]] = []
     for name in filter(selection.takes, pipeline_names(folder)):
         path = folder / f"{name}.yaml"
         try:
             sound.append((path, _read_with_own_name(path)))
         except WrongPipeline as error:
-            broken.append(error)
+            broken.append((name, error))
     return PipelineFiles(tuple(sound), tuple(broken))
 
 

@@ -23,7 +23,7 @@ from sluice.cli.options import (
 from sluice.cli.output import progress
 from sluice.cli.rejected_lines import MOST_GROUPS, RejectedReport, retry_command, show_report
 from sluice.config.chosen_tables import tables_for
-from sluice.config.files import find
+from sluice.config.files import find, sound_pipelines
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable, WrongUse
 from sluice.slices import Slice, SliceRange
@@ -31,6 +31,7 @@ from sluice.slices import Slice, SliceRange
 if TYPE_CHECKING:
     from sluice.clients.clickhouse.client import Client
     from sluice.clients.lake.base import Lake
+    from sluice.config.page import Payloads
     from sluice.flow.rejected.rejections import RejectedGroup, RejectionFilter
     from sluice.page.slice_models import RejectedSample
 
@@ -111,19 +112,21 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
     from sluice.clients.lake.open import open_lake
     from sluice.flow.rejected.read_rejections import RejectionReader
     from sluice.flow.rejected.rejections import RejectionTally
+    from sluice.page.rejected_samples import shared_payloads
     from sluice.state.rejected_total import unknown_words
 
     lake, tally, misfits = open_lake(spec), RejectionTally(), RejectionTally()
     reader = RejectionReader(spec, lake, criteria, progress)
     tally.add(reader.unparsed(slices))
     unknown = unknown_words(spec, *reader.unlanded(slices))
-    samples = _unparsed_samples(spec, lake, tally.sorted[:MOST_GROUPS], sample)
+    payloads = shared_payloads(spec, sound_pipelines() if sample else ())
+    samples = _unparsed_samples(lake, tally.sorted[:MOST_GROUPS], sample, payloads)
     try:
         with connect_shards(spec) if spec.targets else nullcontext(()) as servers:
             misfits.add(reader.misfits(servers, slices))
             shown = misfits.sorted[:MOST_GROUPS] if sample else []
             for server in servers if shown else ():
-                samples += _misfit_samples(spec, server.reached, shown, sample)
+                samples += _misfit_samples(spec, server.reached, shown, sample, payloads)
     except Unavailable as error:
         return RejectedReport(spec.name, slices, tally.sorted, samples, unknown, error)
     groups = sorted((*tally.sorted, *misfits.sorted), key=lambda group: (-group.records, group.cause))
@@ -131,7 +134,7 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
 
 
 def _unparsed_samples(
-    spec: Pipeline, lake: Lake, groups: Sequence[RejectedGroup], sample: int
+    lake: Lake, groups: Sequence[RejectedGroup], sample: int, payloads: Payloads
 ) -> list[RejectedSample]:
     """Returns samples of each reason out of the last slice that holds some, as the page shows them."""
     from sluice.page import rejected_samples
@@ -145,15 +148,15 @@ def _unparsed_samples(
     for slice_, reasons in reasons_by_slice.items():
         manifests = read_manifests(lake, units_in(lake, [slice_])).values()
         most = sample * len(reasons)
-        samples += rejected_samples.unparsed(lake, manifests, spec.page.payloads, sample, reasons, most)
+        samples += rejected_samples.unparsed(lake, manifests, payloads, sample, reasons, most)
     return samples
 
 
 def _misfit_samples(
-    spec: Pipeline, client: Client, groups: Sequence[RejectedGroup], sample: int
+    spec: Pipeline, client: Client, groups: Sequence[RejectedGroup], sample: int, payloads: Payloads
 ) -> list[RejectedSample]:
     from sluice.page.rejected_samples import misfits_of
 
     tables, slices = {group.cause.table for group in groups}, {group.last for group in groups}
     most = sample * len(groups)
-    return misfits_of(client, tables, slices, sample, spec.page.payloads, most)
+    return misfits_of(client, spec, tables, slices, sample, payloads, most)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,6 +67,14 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
     context = {"folder": folder or path.resolve().parent, "file": path, "config": elsewhere}
     files = {path: content, defaults: common}
     return _checked(Pipeline, {"name": path.stem, **settings}, files, context)
+
+
+def sound_pipelines() -> Iterator[Pipeline]:
+    """Yields the pipelines of the folder whose files can be read."""
+    folder = pipelines_folder()
+    for name in pipeline_names(folder):
+        with suppress(WrongPipeline, OSError):
+            yield read(folder / f"{name}.yaml")
 
 
 def _mapping(path: Path, read_content: Callable[[Path], Any], expected: str) -> dict[str, Any]:

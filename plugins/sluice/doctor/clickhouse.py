@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
@@ -117,12 +116,7 @@ def _target(
 
 
 def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) -> Check:
-    try:
-        mine = check_owner(client, pipeline, lake_url, target)
-    except ServerError as error:
-        if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
-            raise
-        mine = False
+    mine = check_owner(client, pipeline, lake_url, target)
     return ok(Area.CLICKHOUSE, target.table, "is this pipeline's" if mine else "is no pipeline's yet")
 
 

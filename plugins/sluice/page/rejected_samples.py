@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.base import Lake
 from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
@@ -19,6 +17,7 @@ from sluice.page.masking import masked
 from sluice.page.rejects import MisfitCount, plain
 from sluice.page.slice_models import RejectedSample
 from sluice.slices import Slice
+from sluice.state.system_tables import read_misfits
 
 PER_REASON = 3
 MOST = 60
@@ -28,6 +27,22 @@ SHOWN_BYTES = 2000
 _MOST_ROWS, _MOST_BYTES, _FILES = 2000, 16 << 20, 4
 _ROWS = 20
 _COLUMNS = ["_reason", "_topic", "_partition", "_offset"]
+
+
+_STRICTEST: tuple[Payloads, ...] = ("hidden", "masked", "shown")
+
+
+def shared_payloads(pipeline: Pipeline, others: Iterable[Pipeline]) -> Payloads:
+    """Returns how payloads of the pipeline are shown: as the strictest says of those that read a topic of its
+    name, or name one of its tables. Whether it is the same server's cannot be told by the files."""
+    own = _read_and_filled(pipeline)
+    sharing = [one for one in others if own & _read_and_filled(one)]
+    return min((one.page.payloads for one in (pipeline, *sharing)), key=_STRICTEST.index)
+
+
+def _read_and_filled(pipeline: Pipeline) -> frozenset[tuple[str, str]]:
+    topics = {("topic", topic) for cluster in pipeline.kafka for topic in cluster.topics}
+    return frozenset(topics | {("table", target.table) for target in pipeline.targets})
 
 
 def unparsed(
@@ -105,50 +120,43 @@ def text_of(payload: bytes | str | None, convert: Callable[[str], str] = str) ->
     return cut if len(content) <= SHOWN_BYTES else f"{cut}… ({len(content):,} bytes)"
 
 
-def misfits(client: Client, pipeline: Pipeline, slice_: Slice, payloads: Payloads) -> list[RejectedSample]:
-    """Returns samples of the slice's misfits; none where ClickHouse has no `sluice.rejected` yet."""
-    targets = [target.table for target in pipeline.targets]
+def misfits(
+    client: Client, pipeline: Pipeline, own: Collection[str], slice_: Slice, payloads: Payloads
+) -> list[RejectedSample]:
+    """Returns samples of the slice's misfits in the pipeline's `own` tables."""
     hidden = payloads == "hidden"  # then nothing of it leaves the server
-    parameters = {"slice": int(slice_.start.timestamp()), "targets": targets, "hidden": hidden}
-    rows = _rows(client, "page/sample_misfits", parameters)
+    parameters = {"slice": int(slice_.start.timestamp()), "hidden": hidden}
+    rows = read_misfits(client, "page/sample_misfits", pipeline, own, parameters)
     return [_misfit(payloads, *row) for row in rows]
 
 
 def misfits_of(
     client: Client,
-    tables: Collection[str],
+    pipeline: Pipeline,
+    own: Collection[str],
     slices: Iterable[Slice],
     each: int,
     payloads: Payloads,
     most: int = MOST,
 ) -> list[RejectedSample]:
-    """Returns samples of some slices and tables, `each` for each column and reason."""
+    """Returns samples of some slices and `own` tables, `each` for each column and reason."""
     parameters = {
-        "targets": sorted(tables),
         "slices": sorted({int(slice_.start.timestamp()) for slice_ in slices}),
         "hidden": payloads == "hidden",
         "each": each,
         "most": most,
     }
-    return [_misfit(payloads, *row) for row in _rows(client, "rejected/sample_misfits", parameters)]
+    rows = read_misfits(client, "rejected/sample_misfits", pipeline, own, parameters)
+    return [_misfit(payloads, *row) for row in rows]
 
 
-def misfit_counts(client: Client, pipeline: Pipeline, slice_: Slice) -> list[MisfitCount]:
-    """Returns misfits by table, column and reason. Nothing where ClickHouse has no `sluice.rejected` yet."""
-    targets = [target.table for target in pipeline.targets]
-    parameters = {"slice": int(slice_.start.timestamp()), "targets": targets, "most": MOST_COUNTS}
-    return [
-        (str(t), str(c), str(r), int(n)) for t, c, r, n in _rows(client, "page/count_misfits", parameters)
-    ]
-
-
-def _rows(client: Client, statement: str, parameters: dict[str, Any]) -> list[Any]:
-    try:
-        return list(client.rows(render(statement), parameters))
-    except ServerError as error:
-        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
-            return []
-        raise
+def misfit_counts(
+    client: Client, pipeline: Pipeline, own: Collection[str], slice_: Slice
+) -> list[MisfitCount]:
+    """Returns misfits of the pipeline's `own` tables by table, column and reason."""
+    parameters = {"slice": int(slice_.start.timestamp()), "most": MOST_COUNTS}
+    rows = read_misfits(client, "page/count_misfits", pipeline, own, parameters)
+    return [(str(t), str(c), str(r), int(n)) for t, c, r, n in rows]
 
 
 def _misfit(

@@ -103,7 +103,7 @@ def rows_of(
         try:
             return _row(memory, pipeline, requested, runs.get(pipeline.name, ()), ledgers)
         except SluiceError as error:
-            return _as_row(pipeline, [], None, 0, error=str(error))
+            return _as_row(pipeline, [], None, 0, error=error.public)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         exact_ranges = [(p, requested.halves(p.slice)[1]) for p in pipelines if requested.zoom == "hours"]

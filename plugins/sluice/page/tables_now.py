@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline
 from sluice.page.tables import TableNow
@@ -13,14 +12,16 @@ from sluice.slices import SliceRange, from_seconds
 
 
 def tables_now(
-    clients: Iterable[Client], pipeline: Pipeline, lake: str, slices: SliceRange
+    asked: Iterable[tuple[Client, Collection[str]]], pipeline: Pipeline, lake: str, slices: SliceRange
 ) -> dict[str, TableNow]:
-    """Returns the sums over the servers, by table; the last load is that of an hour of `slices`. Raises what
-    the clients raise."""
+    """Returns the sums over the servers, by table; each is asked for those of its tables that are the
+    pipeline's own. The last load is that of an hour of `slices`. Raises what the clients raise."""
     sums: dict[str, TableNow] = {}
-    for client in clients:
-        loads = _last_loads(client, pipeline, lake, slices)
-        for name, parts, size, rows in client.rows(render("page/table_sizes"), _names(pipeline)):
+    for client, own in ((client, sorted(own)) for client, own in asked if own):
+        loads = _last_loads(client, pipeline, lake, own, slices)
+        databases = sorted({name.partition(".")[0] for name in own})
+        sizes = client.rows(render("page/table_sizes"), {"tables": own, "databases": databases})
+        for name, parts, size, rows in sizes:
             before = sums.get(name, TableNow(0, 0, 0))
             loaded = max(before.last_load, loads.pop(name, ""))
             sums[name] = TableNow(before.parts + parts, before.bytes + size, before.rows + rows, loaded)
@@ -30,18 +31,10 @@ def tables_now(
     return sums
 
 
-def _names(pipeline: Pipeline) -> dict[str, list[str]]:
-    tables = [target.table for target in pipeline.targets]
-    return {"tables": tables, "databases": sorted({target.database for target in pipeline.targets})}
-
-
-def _last_loads(client: Client, pipeline: Pipeline, lake: str, slices: SliceRange) -> dict[str, str]:
+def _last_loads(
+    client: Client, pipeline: Pipeline, lake: str, own: list[str], slices: SliceRange
+) -> dict[str, str]:
     edges = {"start": int(slices.start.timestamp()), "end": int(slices.end.timestamp())}
-    parameters = {"tables": _names(pipeline)["tables"], "pipeline": pipeline.name, "lake": lake, **edges}
-    try:
-        rows = client.rows(render("page/last_loads"), parameters)
-    except ServerError as error:
-        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
-            return {}  # nothing was ever loaded through this server
-        raise
+    parameters = {"tables": own, "pipeline": pipeline.name, "lake": lake, **edges}
+    rows = client.rows(render("page/last_loads"), parameters)
     return {table: from_seconds(at).isoformat() for table, at in rows}

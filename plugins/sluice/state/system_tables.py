@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import SluiceError, TargetRefused
+from sluice.errors import SluiceError, TargetRefused, TargetTaken
 
 # state/create_ledger.sql writes it into the table's comment. A table without one is of format 1.
 LEDGER_FORMAT = 1
@@ -84,19 +86,75 @@ def _check_format(client: Client, ledger: _OwnTable | None) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Claims:
+    """Which of some tables are `own`, and the refusals of those that are another pipeline's. A table that is
+    nobody's is in neither: the first load claims it, and no row of it is the pipeline's before."""
+
+    own: frozenset[str]
+    taken: tuple[TargetTaken, ...]
+
+
+def read_claims(client: Client, pipeline: Pipeline, lake_root: str, tables: Iterable[str]) -> Claims:
+    """Asks whose the tables are: who reads rows of a table, or writes them, asks first."""
+    own, taken = set[str](), []
+    asked = {"targets": sorted(set(tables))}
+    for name, owner, lake in _unless_new(client, render("state/read_claims"), asked):
+        if (owner, lake) == (pipeline.name, lake_root):
+            own.add(name)
+        else:
+            taken.append(_taken(name, owner, lake, pipeline, lake_root))
+    return Claims(frozenset(own), tuple(taken))
+
+
+def _unless_new(client: Client, sql: Sql, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    """Returns nothing of a server that was never loaded."""
+    try:
+        return client.rows(sql, parameters)
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return ()
+        raise
+
+
+def _taken(name: str, owner: str, lake: str, pipeline: Pipeline, lake_root: str) -> TargetTaken:
+    return TargetTaken(
+        name,
+        f"it belongs to pipeline {owner!r} with lake {lake}, not to {pipeline.name!r} with {lake_root}",
+        "list the topics in one pipeline, or give this one a table of its own; if the other one is gone: "  # noqa: S608 - printed, and quoted
+        f"DELETE FROM sluice.targets WHERE target = {literal(name)}",
+    )
+
+
 def check_owner(client: Client, pipeline: Pipeline, lake_root: str, target: Target) -> bool:
-    """Returns whether the target is this pipeline's already, or none's. Raises TargetRefused for
-    another's."""
-    claims = client.rows(render("state/read_claims"), {"target": target.table})
-    if claims and claims[0] != (pipeline.name, lake_root):
-        owner, lake = claims[0]
-        raise TargetRefused(
-            target.table,
-            f"it belongs to pipeline {owner!r} with lake {lake}, not to {pipeline.name!r} with {lake_root}",
-            "list the topics in one pipeline, or give this one a table of its own; if the other one is gone: "  # noqa: S608 - printed, and quoted
-            f"DELETE FROM sluice.targets WHERE target = {literal(target.table)}",
-        )
-    return bool(claims)
+    """Returns whether the target is this pipeline's already, or none's. Raises TargetTaken for another's."""
+    return target.table in own_tables(client, pipeline, lake_root, [target.table])
+
+
+def own_tables(client: Client, pipeline: Pipeline, lake_root: str, tables: Iterable[str]) -> frozenset[str]:
+    """Returns those that are this pipeline's already. Raises TargetTaken for another's."""
+    claims = read_claims(client, pipeline, lake_root, tables)
+    for error in claims.taken:
+        raise error
+    return claims.own
+
+
+def read_misfits(
+    client: Client, statement: str, pipeline: Pipeline, own: Collection[str], parameters: Mapping[str, Any]
+) -> Sequence[Sequence[Any]]:
+    """Runs a statement of include/sql over the pipeline's rows of sluice.rejected in its `own` tables.
+    Returns nothing where there is no such table yet."""
+    if not own:
+        return ()
+    asked = {**parameters, "targets": sorted(own), "pipeline": pipeline.name}
+    return _unless_new(client, render(statement, own=own_misfits(client)), asked)
+
+
+def own_misfits(client: Client) -> Sql:
+    """Returns the condition of a pipeline's rows of sluice.rejected in its own tables, with its name as the
+    parameter `pipeline`. A table of earlier versions does not have it before the next load."""
+    kept = _own_tables(client).get("rejected")
+    return Sql("pipeline IN ('', {pipeline:String})" if kept is None or kept.current else "1")
 
 
 def lease_of(client: Client, target: Target, shard: str) -> str:
@@ -114,7 +172,7 @@ def _new_lease(target: Target, shard: str) -> str:
 
 
 def claim(client: Client, pipeline: Pipeline, lake_root: str, target: Target, shard: str = "") -> None:
-    """Makes the target this pipeline's. Raises TargetRefused when another claim came first."""
+    """Makes the target this pipeline's. Raises TargetTaken when another claim came first."""
     if not check_owner(client, pipeline, lake_root, target):
         parameters = {"target": target.table, "pipeline": pipeline.name, "lake": lake_root}
         client.run(render("state/claim_target"), {**parameters, "lease": _new_lease(target, shard)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
@@ -35,6 +35,7 @@ from sluice.state.manifests import read_manifests
 from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import Ledgers, UnitStatus, statuses
+from sluice.state.system_tables import read_claims
 from sluice.state.units import units_of
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 from sluice.watch.retention import FactsByTopic
@@ -145,7 +146,12 @@ def _clickhouse(
             clients = [(server.shard.name, server.reached) for server in servers]
             ledgers = ledgers_of(servers, pipeline, lake.url, slices)
             tables = [target.table for target in pipeline.targets]
-            facts = joined([(name, server_facts(client, tables)) for name, client in clients])
+            facts = joined(
+                [
+                    (n, server_facts(c, tables, read_claims(c, pipeline, lake.url, tables).own))
+                    for n, c in clients
+                ]
+            )
             remedies: dict[str, str] = {}
             for _, client in clients if facts.missing else ():
                 remedies |= creations(client, pipeline, gone(client, tables))
@@ -154,9 +160,10 @@ def _clickhouse(
     return _unless_silent(ProblemSource.CLICKHOUSE, silent, ask) or (None, None)
 
 
-def server_facts(client: Client, tables: Sequence[str]) -> ServerFacts:
-    """Reads one server's errors, queues, parts and disks. Raises what the client raises."""
-    parameters = {"tables": list(tables)}
+def server_facts(client: Client, tables: Sequence[str], own: Collection[str]) -> ServerFacts:
+    """Reads one server's errors and disks, which of the tables it lacks, and queues and parts of the
+    pipeline's `own`. Raises what the client raises."""
+    parameters = {"tables": sorted(own)}
     recent = {"codes": list(WATCHED), "seconds": _ERRORS_OF_SECONDS}
     return ServerFacts(
         address=client.address,

@@ -255,8 +255,8 @@ def test_others_do_not_see_what_the_environment_says(folder: Path, wrong: str, k
     assert "of the machine" in str(caught.value), "who has the machine sees it"
 
 
-def test_others_see_what_the_file_itself_says(folder: Path) -> None:
+def test_others_see_what_the_file_itself_says_and_no_folder(folder: Path) -> None:
     with pytest.raises(WrongPipeline) as caught:
         read(folder, f"{TEXT}settle: soon")
-    assert caught.value.public == str(caught.value)
+    assert f"{folder}/{caught.value.public}" == str(caught.value)
     assert "'soon'" in caught.value.public

@@ -22,6 +22,9 @@ from sluice.page.rejects import rejects_of
 from sluice.slices import Slice
 from tests.support.page_world import START, manifest, pipeline, unit
 
+CLICKS = ["events.clicks"]
+OWN_TABLES = [("rejected", "MergeTree", "", 1)]
+
 CASES = [
     (
         '{"id": 7, "who": {"name": "Ann \\"B\\"", "tags": ["x", null, true, -1.5e3]}}',
@@ -184,13 +187,15 @@ def test_few_rows_of_a_file_are_read(rejected, monkeypatch):
 )
 def test_misfits(payloads: str, hidden: bool, value: str, payload: str):
     class ClickHouse:
-        def rows(self, sql: str, parameters: dict) -> list[tuple]:
+        def rows(self, sql: str, parameters: dict | None = None) -> list[tuple]:
+            if parameters is None:
+                return OWN_TABLES
             self.asked = parameters
             said = ("", "") if parameters["hidden"] else ("Ann", '{"price": "Ann"}')
             return [("dc1", "t", 0, 7, "events.clicks", "price", "does not fit UInt8", *said)]
 
     client = ClickHouse()
-    (one,) = rejected_samples.misfits(client, pipeline(), Slice(START), payloads)
+    (one,) = rejected_samples.misfits(client, pipeline(), CLICKS, Slice(START), payloads)
     assert client.asked["hidden"] is hidden
     assert (one.place, one.offset, one.value, one.payload) == ("events.clicks.price", 7, value, payload)
 
@@ -208,12 +213,14 @@ def test_the_key_of_a_map_is_shown_as_the_payload_is(payloads: str, place: str):
     column, reason = 'contacts["ann \\"A\\" [1]@example.org"].sent[2]', "does not fit UInt8"
 
     class ClickHouse:
-        def rows(self, sql: str, parameters: dict) -> list[tuple]:
+        def rows(self, sql: str, parameters: dict | None = None) -> list[tuple]:
+            if parameters is None:
+                return OWN_TABLES
             return [("dc1", "t", 0, 7, "events.clicks", column, reason, "", "")]
 
     client, slices = ClickHouse(), [Slice(START)]
-    samples = rejected_samples.misfits(client, pipeline(), slices[0], payloads)
-    assert samples == rejected_samples.misfits_of(client, ["events.clicks"], slices, 3, payloads)
+    samples = rejected_samples.misfits(client, pipeline(), CLICKS, slices[0], payloads)
+    assert samples == rejected_samples.misfits_of(client, pipeline(), CLICKS, slices, 3, payloads)
     counts = [("events.clicks", "contacts[].sent[]", reason, 1)]
     found = rejects_of({}, counts, samples, payloads)
     assert [sample.place for group in found.groups for sample in group.samples] == [place]

@@ -25,7 +25,7 @@ from sluice.airflow.api import pipelines as endpoints
 from sluice.airflow.api.access import may_see_page
 from sluice.airflow.api.card_lag import card_lag
 from sluice.airflow.api.cards import cards
-from sluice.airflow.api.gate import Gate, one_line
+from sluice.airflow.api.gate import Turns, gate, one_line
 from sluice.airflow.api.pipelines import pipelines
 from sluice.airflow.api.slices import slices
 from sluice.errors import SluiceError, Unavailable, WrongUse
@@ -57,7 +57,8 @@ VERSION = version_of(STATIC)
 
 def create_app() -> FastAPI:
     app = FastAPI(title="Sluice", docs_url=None, redoc_url=None, openapi_url=None)
-    app.middleware("http")(Gate())
+    app.state.turns = Turns()
+    app.middleware("http")(gate)
     app.middleware("http")(_with_headers)
     app.add_exception_handler(SluiceError, _explained)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -77,22 +78,24 @@ def create_app() -> FastAPI:
 
 
 async def _with_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
+    path = str(request.scope["path"]).removeprefix(request.scope.get("root_path", ""))  # a mount changes it
     response = await call_next(request)
     response.headers.update(HEADERS)
-    response.headers.setdefault("Cache-Control", _cached(request.url.path))
+    response.headers.setdefault("Cache-Control", _cached(path))
     return response
 
 
 def _cached(path: str) -> str:
-    if f"/static/{VERSION}/" in path:
+    if path.startswith(f"/static/{VERSION}/"):
         return "public, max-age=31536000, immutable"
-    return "no-cache" if "/static/" in path else "no-store"
+    return "no-cache" if path.startswith("/static/") else "no-store"
 
 
 def _explained(request: Request, error: Exception) -> JSONResponse:
     """Answers the one line of a Sluice error, which says what to do."""
+    assert isinstance(error, SluiceError)  # noqa: S101 - narrows the type
     status = 400 if isinstance(error, WrongUse) else 503 if isinstance(error, Unavailable) else 409
-    return JSONResponse({"detail": one_line(str(error))}, status)
+    return JSONResponse({"detail": one_line(error.public)}, status)
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -62,6 +62,7 @@ from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.lag_history import MOST as MOST_LAG
 from sluice.state.lag_history import read_lag
 from sluice.state.month_store import read_summaries
+from sluice.state.system_tables import read_claims
 from sluice.watch.expected import HISTORY_DAYS
 from sluice.watch.problems import watch_remedy
 from sluice.watch.store import AlarmStore
@@ -139,13 +140,19 @@ def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
     servers, lake = memory.clients.servers(pipeline), open_lake(pipeline)
     first = first_instant(pipeline, memory.of(pipeline).boundaries(lake))
     progress = progress_of_tables(pipeline, memory.walk(pipeline, slices), first)
-    asked = [server.client for server in servers if server.client], pipeline, lake.url
+    clients, names = (
+        [server.client for server in servers if server.client],
+        [t.table for t in pipeline.targets],
+    )
+    claims = [(client, read_claims(client, pipeline, lake.url, names)) for client in clients]
+    errors = [str(server.error) for server in servers if server.error]
+    now = tables_now([(client, claim.own) for client, claim in claims], pipeline, lake.url, slices)
     return Tables(
         start=slices.start.isoformat(),
         end=slices.end.isoformat(),
-        tables=table_facts(progress, tables_now(*asked, slices), memory.clients.gone(pipeline)),
-        errors=[str(server.error) for server in servers if server.error],
-        departed=[f"{one}: {one.remedy}" for one in departed_tables(*asked)],
+        tables=table_facts(progress, now, memory.clients.gone(pipeline)),
+        errors=[*errors, *dict.fromkeys(taken.public for _, claim in claims for taken in claim.taken)],
+        departed=[f"{one}: {one.remedy}" for one in departed_tables(clients, pipeline, lake.url)],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import pendulum
@@ -13,7 +14,8 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from sluice.airflow.api.access import MOST_NAME, Readable, Startable, may_read, may_start
+from sluice.airflow.api.access import MOST_NAME, Readable, Startable, may_edit, may_read, may_start
+from sluice.airflow.api.gate import Turn, one_line
 from sluice.airflow.api.run_records import progress_of
 from sluice.airflow.api.runs import runs_of
 from sluice.airflow.api.task_history import text_of
@@ -21,6 +23,7 @@ from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_
 from sluice.airflow.run_params import refuse_future, requested_slices
 from sluice.config.chosen_tables import tables_for
 from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongPipeline
 from sluice.page import models
 from sluice.page import plan as planning
 from sluice.page.attention import attended, by_need
@@ -42,7 +45,7 @@ def sound() -> list[Pipeline]:
 
 
 @pipelines.get("/overview")
-def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery = "now") -> Response:
+def overview(user: GetUserDep, session: SessionDep, start: Start, _: Turn, end: EndQuery = "now") -> Response:
     """Answers `models.Overview` of every pipeline that the caller may read, over `[from, to)`; `now` as an
     end includes the open hour.
 
@@ -64,9 +67,17 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, end: EndQuery 
         user=user.get_name(),
         legend=legend(),
         pipelines=by_need(rows),
-        broken_files=[error.public for error in files.broken],
+        broken_files=_mistakes(user, files.broken),
     )
     return Response(view.model_dump_json(exclude_defaults=True), media_type="application/json")
+
+
+def _mistakes(user: BaseUser, broken: Iterable[tuple[str, WrongPipeline]]) -> list[str]:
+    """Returns a line for each mistake that the caller may correct, and one that counts the others."""
+    lines = [one_line(e.public) if not name or may_edit(user, one_line(name)) else "" for name, e in broken]
+    others = lines.count("")
+    counted = f"{others:,} other pipeline {'file is' if others == 1 else 'files are'} wrong"
+    return [*dict.fromkeys(filter(None, lines)), *([counted] if others else [])]
 
 
 def _start_of(user: BaseUser, pipeline: Pipeline) -> dict[str, object]:

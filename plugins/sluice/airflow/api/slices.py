@@ -41,6 +41,7 @@ from sluice.state.additions import additions_in
 from sluice.state.month_store import read_summaries
 from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
+from sluice.state.system_tables import read_claims
 from sluice.state.timings import Timing, of_day
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm
@@ -134,11 +135,13 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
     statuses = memory.snapshot(pipeline, _only(slice_)).statuses
     manifests = [status.manifest for status in statuses if status.manifest]
     misfits, counts = [], []
+    lake, tables = open_lake(pipeline), [target.table for target in pipeline.targets]
     with connect_shards(pipeline) as servers:
         for client in [server.client for server in servers if server.client]:
-            counts += rejected_samples.misfit_counts(client, pipeline, slice_)
-            misfits += rejected_samples.misfits(client, pipeline, slice_, payloads)
-    unparsed = rejected_samples.unparsed(open_lake(pipeline), manifests, payloads)
+            own = read_claims(client, pipeline, lake.url, tables).own
+            counts += rejected_samples.misfit_counts(client, pipeline, own, slice_)
+            misfits += rejected_samples.misfits(client, pipeline, own, slice_, payloads)
+    unparsed = rejected_samples.unparsed(lake, manifests, payloads)
     gone = forgotten_counts(manifests)
     without_files = bool(manifests) and all(manifest.forgotten_on for manifest in manifests)
     samples = [*unparsed, *misfits]

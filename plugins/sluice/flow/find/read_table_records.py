@@ -21,6 +21,7 @@ from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.shard_ledgers import ledgers_of
+from sluice.state.system_tables import own_tables, read_misfits
 
 _IDENTIFYING = {"_topic", "_partition", "_offset"}
 _PLAIN = ("MergeTree", "ReplicatedMergeTree")
@@ -45,13 +46,17 @@ class TableReader:
         self, place: RecordPlace, types: Mapping[str, int], sought_types: Collection[str]
     ) -> tuple[TableRecord, ...]:
         """Reads the tables that take rows of any of the sought types; `types` counts all of the record's
-        rows. A table whose server does not answer is "unavailable". Raises ServerError where one refuses."""
+        rows. A table whose server does not answer is "unavailable". Raises TargetTaken for another pipeline's
+        table, and ServerError where a server refuses."""
         targets = targets_of(self.pipeline, sought_types)
         if not targets:
             return ()
         try:
             with connect_shards(self.pipeline) as servers:
                 slices = SliceRange(self.unit.slice.start, self.unit.slice.end, self.unit.slice.length)
+                names = [target.table for target in targets]
+                for server in servers:
+                    own_tables(server.reached, self.pipeline, self.lake, names)
                 ledgers = ledgers_of(servers, self.pipeline, self.lake, slices)
                 rows = {target.table: ledgers[target.table].get(self.unit) for target in targets}
                 return tuple(
@@ -73,10 +78,16 @@ class TableReader:
             when for client in clients for (when,) in _sluice_rows(client, "find/commit_time", parameters)
         ]
         misfits = [
-            tuple(misfit) for client in clients for misfit in _sluice_rows(client, "find/misfits", parameters)
+            tuple(misfit)
+            for client in clients
+            for misfit in read_misfits(client, "find/misfits", self.pipeline, [target.table], parameters)
         ]
         misfit_rows = sum(
-            count for client in clients for (count,) in _sluice_rows(client, "find/misfit_rows", parameters)
+            count
+            for client in clients
+            for (count,) in read_misfits(
+                client, "find/misfit_rows", self.pipeline, [target.table], parameters
+            )
         )
         tables = [(client, read_table(client, target.database, target.name)) for client in clients]
         return TableRecord(

@@ -65,7 +65,7 @@ class Changes:
     def reject(self) -> None:
         misfits = self.writer.attempt.misfits
         sql = render("load/insert_misfits", rejected=self.rejected, misfits=misfits, fence=self._fence)
-        self._run("reject", sql, blocks=1)
+        self._run("reject", sql, {"pipeline": self.ledger_values["pipeline"]}, blocks=1)
 
     def commit(self, staged: Sql) -> None:
         """`staged` selects (slice, cluster, rows) of the units."""

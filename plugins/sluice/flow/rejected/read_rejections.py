@@ -21,6 +21,7 @@ from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.ledger import unit_of
 from sluice.state.manifests import landed_units, read_manifests
+from sluice.state.system_tables import own_tables, read_misfits
 from sluice.state.units import units_of
 
 _TOGETHER = 480  # slices of which manifests and misfits are in memory at once
@@ -56,12 +57,15 @@ class RejectionReader:
         return units, [unit for unit in units if unit not in landed]
 
     def misfits(self, servers: Servers, slices: SliceRange) -> Iterator[Rejection]:
-        """Yields misfits by unit and cause, of all shards. Raises what the clients raise."""
+        """Yields misfits by unit and cause, of all shards. Raises TargetTaken for another pipeline's table,
+        and what the clients raise."""
         tables = [t.table for t in self.pipeline.chosen(self.rejection_filter.tables) if t.rollup is None]
+        clients = [server.reached for server in servers] if tables else []
+        asked = [(one, own_tables(one, self.pipeline, self.lake.url, tables)) for one in clients]
         for part in parts(slices) if tables else ():
             counts: dict[tuple[Unit, RejectionCause], int] = {}
-            for client in [server.reached for server in servers]:
-                for misfit in self._of_server(client, part, tables):
+            for client, own in asked:
+                for misfit in self._of_server(client, part, own):
                     key = (misfit.unit, misfit.cause)
                     counts[key] = counts.get(key, 0) + misfit.records
             gone = self._forgotten({unit for unit, _ in counts})
@@ -72,8 +76,8 @@ class RejectionReader:
         """Returns those of which the lake has forgotten the files: they cannot be loaded again."""
         return {unit for unit, m in read_manifests(self.lake, sorted(units)).items() if m.forgotten_on}
 
-    def _of_server(self, client: Client, slices: SliceRange, tables: list[str]) -> Iterator[Rejection]:
-        rows = _rows(client, "rejected/misfits", self._parameters(slices, tables))
+    def _of_server(self, client: Client, slices: SliceRange, own: Collection[str]) -> Iterator[Rejection]:
+        rows = read_misfits(client, "rejected/misfits", self.pipeline, own, self._parameters(slices))
         if len(rows) < _MOST_ROWS:
             for start, cluster, table, column, reason, records in rows:
                 cause = RejectionCause("misfit", table, column, reason)
@@ -84,12 +88,11 @@ class RejectionReader:
                 f"{slices} has more than {_MOST_ROWS:,} kinds of misfits: name --table or --reason"
             )
         for part in parts(slices, (len(slices) + 1) // 2):
-            yield from self._of_server(client, part, tables)
+            yield from self._of_server(client, part, own)
 
-    def _parameters(self, slices: SliceRange, tables: list[str]) -> dict[str, Any]:
+    def _parameters(self, slices: SliceRange) -> dict[str, Any]:
         return {
             **span(slices),
-            "targets": tables,
             "reason": self.rejection_filter.reason,
             "column": self.rejection_filter.column,
             "type": self.rejection_filter.type,

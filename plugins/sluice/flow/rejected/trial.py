@@ -21,6 +21,7 @@ from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.retry_plan import Cure, RetryCandidates, Statuses
 from sluice.safe_text import Say, visible
 from sluice.slices import SliceRange, Unit
+from sluice.state.system_tables import own_misfits
 
 MOST, SPREAD = 3, 5
 """Units of a reason that are tried: those with most of its records, and others evenly over the range."""
@@ -87,10 +88,13 @@ class RetryTrial:
         """Returns how many misfits of the cause were cast again, and how many of them fit."""
         target = next(t for t in self.pipeline.targets if t.table == cause.table)
         _, filling = inspect_target(client, self.pipeline, target)
-        source = render("rejected/some_misfits", columns=listed(map(identifier, LAKE)))
+        source = render(
+            "rejected/some_misfits", columns=listed(map(identifier, LAKE)), own=own_misfits(client)
+        )
         rows = filled(filling, tuple(LAKE), source, Sql("1"))
         sql = render("rejected/fitting", misfit=filling.misfit, rows=rows)
         parameters = {"target": cause.table, "reason": cause.reason, "place": cause.column, **span(slices)}
+        parameters["pipeline"] = self.pipeline.name
         settings = {**STEADY, "max_query_size": _MAX_QUERY}
         [(count, fit)] = client.rows(sql, {**parameters, "each": _EACH, "most": _MISFITS}, settings=settings)
         return int(count), int(fit)

@@ -20,13 +20,20 @@ COMMAND = "sluice rejected demo --from 2026-01-01T00:00Z --to 2026-01-01T03:00Z"
 
 @dataclass(frozen=True)
 class Server:
-    """Has misfits: of each hour 5 of column `n`, and 2 of `m` in the first one."""
+    """Has misfits: of each hour 5 of column `n`, and 2 of `m` in the first one. The table is the
+    pipeline's."""
+
+    lake: str
 
     @property
     def reached(self) -> Server:
         return self
 
-    def rows(self, statement: str, parameters: Any) -> list[tuple]:
+    def rows(self, statement: str, parameters: Any = None) -> list[tuple]:
+        if parameters is None:
+            return [("rejected", "MergeTree", "", 1)]
+        if "sluice.targets" in statement:
+            return [("db.click", "demo", self.lake)]
         assert parameters["targets"] == ["db.click"], statement
         starts = [int(START.add(hours=n).timestamp()) for n in range(3)]
         of_n = [(start, "dc1", "db.click", "n", "not a UInt64", 5) for start in starts]
@@ -49,7 +56,7 @@ def test_a_retry_is_offered_for_the_hours_that_the_lake_holds(capsys: pytest.Cap
     forget(lake, "2026-01-01T01Z", bytes_alone)
 
     tally = RejectionTally()
-    tally.add(RejectionReader(spec, lake, RejectionFilter(), print).misfits([Server()], hours(3)))
+    tally.add(RejectionReader(spec, lake, RejectionFilter(), print).misfits([Server(lake.url)], hours(3)))
     groups = [
         (one.cause.column, one.records, one.forgotten, one.last_held and one.last_held.id)
         for one in tally.sorted
