@@ -34,7 +34,7 @@ this folder the command is `.venv/bin/sluice`.
 | 0 | done |
 | 1 | the answer is no |
 | 2 | wrong use: correct the command or the pipeline file |
-| 3 | a server is unavailable, or refuses |
+| 3 | not now: a server is unavailable or refuses, another run is at it, or hours are not loaded yet |
 | 130 | interrupted |
 | 141 | the output is closed |
 
@@ -42,6 +42,7 @@ this folder the command is `.venv/bin/sluice`.
 | --- | --- |
 | `fill` | what is missing or stale (the default) |
 | `refill` | `fill`, and what was loaded before a column was added and may have its field |
+| `repair` | as `reload`, and by the rules of each hour's own last load: what `verify` prints for damage |
 | `reload` | loads ClickHouse again from the lake, and lands what has not landed |
 | `remake` | makes what has landed again out of the lake, by the pipeline file of now, without Kafka |
 | `reland` | reads Kafka again with the same boundaries, and replaces the slice everywhere |"""

@@ -1,7 +1,8 @@
 """Exceptions, grouped by remedy: correct the input, retry, or change something outside Sluice first.
 
 `retryable` says whether the same step can succeed later with nothing changed: Airflow retries only those.
-`exit_code` is the command's: 1 the answer is no, 2 wrong use, 3 something unavailable. `message` is one line
+`exit_code` is the command's: 1 the answer is no, 2 wrong use, 3 not now: something is
+unavailable, busy or not loaded yet. `message` is one line
 that names the place and the remedy; fields and properties fill it in.
 """
 
@@ -325,6 +326,18 @@ class Busy(SluiceError):
 
     exit_code = 3
     retryable = True
+
+
+@dataclass(eq=False)
+class NotLoaded(Busy):
+    """Verify has found hours that no fill has completed, or that another run landed again meanwhile.
+
+    `units`: those, as (slice id, cluster).
+    """
+
+    named: str
+    units: frozenset[tuple[str, str]] = frozenset()
+    message = "not loaded yet, or landed again meanwhile: {named}"
 
 
 @dataclass(eq=False)

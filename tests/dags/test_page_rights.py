@@ -122,7 +122,7 @@ def test_no_other_method_is_answered(airflow_app: TestClient, method: str):
 
 WRONG = {
     "expanded": "expanded.yaml:8:10: tables.click.table: wrong, and not shown, for it comes from a variable: "
-    "a `sluice` command on the machine tells",
+    "a command on the machine tells",
     "wrong": "wrong.yaml:8:10: tables.click.table: expected database.table, not 'clicks'",
 }
 

@@ -1,4 +1,4 @@
--- Some misfits of a table, column and reason, as rows of the lake; keys are not kept.
+-- Some misfits of a table, column and reason, of some units, as rows of the lake; keys are not kept.
 SELECT {columns}, _slice
 FROM
 (
@@ -17,6 +17,10 @@ FROM
     WHERE target = {target:String} AND {own} AND reason = {reason:String}
         AND replaceRegexpAll(column, '\\[([0-9]+|"([^"\\\\]|\\\\.)*")\\]', '[]') = {place:String}
         AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
+        AND (toUnixTimestamp(slice), cluster) IN (
+            SELECT tupleElement(unit, 1), tupleElement(unit, 2)
+            FROM (SELECT arrayJoin(arrayZip({starts:Array(UInt32)}, {clusters:Array(String)})) AS unit)
+        )
     LIMIT {each:UInt32} BY slice
     LIMIT {most:UInt32}
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sluice.cli.output import progress
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Unavailable
+from sluice.errors import SluiceError, Unavailable
 from sluice.plan.plan import work_of
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -44,10 +44,12 @@ def landings(spec: Pipeline, path: Path, mode: str, token: str, accept_loss: boo
 
 def run_units(
     spec: Pipeline, statuses: Sequence[UnitStatus], mode: str, tables: Tables | None = None
-) -> None:
-    """Loads these units, which have landed, and no other; verifies and publishes. Raises what the steps
-    raise."""
-    from sluice.flow.batch_loop import landed_before, run_chosen
+) -> list[SluiceError]:
+    """Loads these units, which have landed, and no other; verifies and publishes. Returns what verify finds
+    wrong, or not complete. Raises what loads raise."""
+    from sluice.flow.batch_loop import landed_before, run_batches, verify_chosen
 
     units, token = frozenset(status.unit for status in statuses), uuid.uuid4().hex
-    run_chosen(spec, units, work_of(statuses, mode), mode, token, landed_before, progress, tables)
+    work = work_of(statuses, mode)
+    run_batches(spec, work, mode, token, landed_before, progress, tables, only=units)
+    return verify_chosen(spec, units, progress, tables)

@@ -42,9 +42,10 @@ ModeOption = Annotated[
     str,
     typer.Option(
         "--mode",
-        metavar="fill|refill|reload|remake|reland",
+        metavar="fill|refill|repair|reload|remake|reland",
         help="fill: what is missing or stale. refill: that, and what was loaded before a column was added "
-        "and may have its field. reload: load ClickHouse again from the lake. "
+        "and may have its field. repair: load ClickHouse again from the lake, by the rules of each hour's "
+        "own last load. reload: the same by the pipeline file of now. "
         "remake: make what has landed again out of the lake's own records, by the pipeline file of now. "
         "reland: read Kafka again with the same boundaries and replace.",
     ),

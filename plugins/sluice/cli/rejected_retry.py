@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from sluice.cli.fit_columns import TableColumn
 from sluice.cli.output import print_facts, print_json, print_line, progress, show, table_of
 from sluice.config.chosen_tables import Tables, chosen_tables
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Conservation, SluiceError, TargetRefused, WrongUse
+from sluice.errors import Conservation, NotLoaded, SluiceError, TargetRefused, WrongUse
 from sluice.flow.rejected.rejections import Rejection, RejectionFilter
 from sluice.flow.rejected.retry_plan import (
     Cure,
@@ -24,9 +24,10 @@ from sluice.flow.rejected.retry_plan import (
     RetryPlan,
     RetryResult,
     candidates,
+    is_behind,
     retry_plan,
 )
-from sluice.slices import SliceRange
+from sluice.slices import Slice, SliceRange, Unit
 
 if TYPE_CHECKING:
     from sluice.clients.clickhouse.shards import Servers
@@ -63,7 +64,10 @@ def retry_rejected(
         raise typer.Exit(1 if planned.matching else 0)
     if not yes and not typer.confirm("Begin?", err=True):
         raise typer.Exit(1)
-    parsed, wrong = _do(spec, lake, planned.plan)
+    parsed, errors = _do(spec, lake, planned.plan)
+    follows, wrong = _judged(spec, errors, planned.behind)
+    if follows:
+        (progress if json else print_line)(follows)
     with connect_shards(spec) as servers:
         result = RetryResult.of(before, _rejections(spec, lake, servers, planned.plan), parsed)
     if json:
@@ -71,18 +75,20 @@ def retry_rejected(
     else:
         _print(spec.name, result)
     if wrong:
-        raise wrong[0]
+        raise min(wrong, key=lambda error: error.retryable)
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """Holds the plan of a retry, the number of records that match, and the outcome of each trial."""
+    """Holds the plan of a retry, the number of records that match, and the outcome of each trial. `behind`:
+    the units that are not complete before it."""
 
     plan: RetryPlan
     matching: int
     candidates: RetryCandidates
     cures: Mapping[RejectionCause, Cure]
     unknown: str
+    behind: tuple[Unit, ...]
 
     @property
     def lines(self) -> Iterator[str]:
@@ -119,7 +125,8 @@ def _planned(
     plan = retry_plan(retry_candidates, cures, statuses, stopped)
     unknown = unknown_words(spec, statuses, unlanded(statuses.values()))
     matching = sum(rejection.records for rejection in rejections)
-    return _Planned(plan, matching, retry_candidates, cures, unknown)
+    behind = tuple(unit for unit, status in statuses.items() if is_behind(status))
+    return _Planned(plan, matching, retry_candidates, cures, unknown, behind)
 
 
 def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -> list[Rejection]:
@@ -137,13 +144,13 @@ def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -
 
 def _do(spec: Pipeline, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceError]]:
     """Returns how many records came in by being parsed, and what verify found wrong of slices that were done,
-    or which rows a load would have taken out of a table: the others do not wait for it."""
+    or not complete, or which rows a load would have taken out of a table: the others do not wait for it."""
     wrong: list[SluiceError] = []
 
     def load(statuses: Sequence[UnitStatus], mode: str, tables: Tables | None = None) -> None:
         try:
             if statuses:
-                run_units(spec, statuses, mode, tables)
+                wrong.extend(run_units(spec, statuses, mode, tables))
         except (Conservation, TargetRefused) as error:
             wrong.append(error)
 
@@ -153,6 +160,27 @@ def _do(spec: Pipeline, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceEr
     for table, statuses in plan.reload.items():
         load(statuses, "retry", chosen_tables(spec, [table]))
     return parsed, wrong
+
+
+def _judged(
+    spec: Pipeline, errors: Sequence[SluiceError], behind: Collection[Unit]
+) -> tuple[str, list[SluiceError]]:
+    """Returns what a fill still has to do, in a line, and the errors that are the retry's: units that were
+    `behind` before it, and are so still, are not."""
+    before = {(unit.slice.id, unit.cluster): unit.slice for unit in behind}
+    wrong: list[SluiceError] = []
+    left: set[Slice] = set()
+    for error in errors:
+        if isinstance(error, NotLoaded) and error.units <= before.keys():
+            left |= {before[unit] for unit in error.units}
+        else:
+            wrong.append(error)
+    if not left:
+        return "", wrong
+    span = SliceRange(min(left).start, max(left).end, spec.slice)
+    fill = spec.command("run", *span.words, "--mode", "fill")
+    slices = f"{len(left):,} {'slice was' if len(left) == 1 else 'slices were'}"
+    return f"{slices} not complete before, and a fill still has to follow the pipeline file: `{fill}`", wrong
 
 
 def _bring_in(spec: Pipeline, lake: Lake, statuses: Sequence[UnitStatus]) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ShardsWait, SluiceError, TargetRefused, Unavailable
+from sluice.errors import Busy, Conservation, ShardsWait, SluiceError, TargetRefused, Unavailable
 from sluice.flow import steps
 from sluice.plan.batches import spells
 from sluice.plan.plan import PlannedWork, UnitsAndRows
@@ -95,25 +95,21 @@ def run_work(
     return Ran(0, statuses, steps.publish_range(pipeline, slices, statuses))
 
 
-def run_chosen(
-    pipeline: Pipeline,
-    units: Collection[Unit],
-    work: PlannedWork,
-    mode: str,
-    token: str,
-    landings: Landings,
-    say: Say,
-    tables: Tables | None = None,
-) -> int:
-    """Does `work` of these units alone, as `run_work` does all of a range; `landings` land no others. Each of
-    their slices is verified and published. Returns the code of a landing that failed, or 0."""
-    code = run_batches(pipeline, work, mode, token, landings, say, tables, units)
-    for spell in spells(sorted({unit.slice for unit in units})) if not code else ():
+def verify_chosen(
+    pipeline: Pipeline, units: Collection[Unit], say: Say, tables: Tables | None = None
+) -> list[SluiceError]:
+    """Verifies and publishes the slices of these units, as `run_work` does a range. Returns what is wrong of
+    some, and what is not complete: the others do not wait for it."""
+    wrong: list[SluiceError] = []
+    for spell in spells(sorted({unit.slice for unit in units})):
         say(f"verify {spell}")
-        statuses = steps.verify_range(pipeline, spell, tables)
-        if tables is None:
-            steps.publish_range(pipeline, spell, statuses)
-    return code
+        try:
+            statuses = steps.verify_range(pipeline, spell, tables)
+            if tables is None:
+                steps.publish_range(pipeline, spell, statuses)
+        except (Conservation, Busy) as error:
+            wrong.append(error)
+    return wrong
 
 
 def run_batches(

@@ -73,6 +73,11 @@ def manifests_in(row: LedgerRow) -> set[str]:
     return {made_of(commit.manifest).partition("@")[0] for commit in _commits(row)}
 
 
+def is_of_another(row: LedgerRow, manifest: str) -> bool:
+    """Returns whether a table has rows of a unit, not frozen, that are another manifest's."""
+    return manifests_in(row) != {manifest} and not is_frozen(row)
+
+
 def frozen_units(
     pipeline: Pipeline, ledgers: Mapping[str, Mapping[Unit, LedgerRow]]
 ) -> dict[str, list[Unit]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.flow import batch_loop, steps
+from sluice.cli.chosen_run import run_units
+from sluice.errors import Conservation, NotLoaded, SluiceError
+from sluice.flow import steps
 from sluice.manifest import Manifest
 from sluice.plan.estimate import TimeEstimate
-from sluice.plan.plan import work_of
-from sluice.slices import Unit
+from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import hours, pipeline
@@ -22,9 +23,13 @@ def status(unit: Unit, rules: str) -> UnitStatus:
 def test_a_run_over_some_units_loads_these_and_verifies_their_slices(monkeypatch: pytest.MonkeyPatch):
     did: list[tuple] = []
     units = [Unit(slice_, "dc1") for number, slice_ in enumerate(hours(6)) if number in (0, 1, 4)]
+    spells = [hours(2), hours(1, first=4)]
+    wrong: dict[SliceRange, SluiceError] = {}
 
     def verify(spec, slices, tables):
         did.append(("verify", slices, tables))
+        if slices in wrong:
+            raise wrong[slices]
         return []
 
     def load(spec, table, slices, mode, token, say, only):
@@ -34,14 +39,19 @@ def test_a_run_over_some_units_loads_these_and_verifies_their_slices(monkeypatch
     monkeypatch.setattr(steps, "estimated_time", lambda *_: TimeEstimate({}, ()))
     monkeypatch.setattr(steps, "verify_range", verify)
     monkeypatch.setattr(steps, "publish_range", lambda spec, slices, found: did.append(("publish", slices)))
-    work = work_of([status(unit, "") for unit in units], "reload")
-    known = (pipeline(), units, work, "reload", "t", batch_loop.landed_before, lambda line: None)
-    assert batch_loop.run_chosen(*known) == 0
-    spells = [hours(2), hours(1, first=4)]
+    statuses = [status(unit, "") for unit in units]
+    assert run_units(pipeline(), statuses, "reload") == []
     assert did == [
-        ("load", "db.click", hours(5), "reload", units),
+        ("load", "db.click", hours(5), "reload", frozenset(units)),
         *((what, one, *more) for one in spells for what, *more in (("verify", None), ("publish",))),
     ]
     did.clear()
-    assert batch_loop.run_chosen(*known, frozenset({"db.click"})) == 0
+    assert run_units(pipeline(), statuses, "reload", frozenset({"db.click"})) == []
     assert [what for what, *_ in did] == ["load", "verify", "verify"]
+
+    # What is not right of some slices holds up no others.
+    for error in (Conservation("…"), NotLoaded("…")):
+        did.clear()
+        wrong[spells[0]] = error
+        assert run_units(pipeline(), statuses, "reload") == [error]
+        assert did[1:] == [("verify", spells[0], None), ("verify", spells[1], None), ("publish", spells[1])]

@@ -16,7 +16,7 @@ from sluice.errors import SluiceError
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "guide" / "troubleshooting.md").read_text(encoding="utf-8")
 MESSAGES = re.findall(r"^\| `([^`]*)` \|", PAGE, re.M)
-VALUES = {"str": "x", "int": 1, "bool": False}
+VALUES = {"str": "x", "int": 1, "bool": False, "frozenset[tuple[str, str]]": frozenset()}
 MADE_OF_TEXT = (errors.TargetRefused,)  # its subclasses, too: the page lists what it says of a table
 HOLE = "\0"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.errors import BeforeStart
 from sluice.slices import Unit
-from sluice.state.rollup_commits import is_frozen, manifests_in
+from sluice.state.rollup_commits import is_of_another
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
@@ -51,6 +51,6 @@ def _behind(status: UnitStatus, tables: Collection[str]) -> bool:
     if manifest is None or manifest.forgotten_on or status.state not in (UnitState.LANDED, UnitState.STALE):
         return False
     rows = status.tables
-    if any(manifests_in(row) != {manifest.id} and not is_frozen(row) for row in rows.values()):
+    if any(is_of_another(row, manifest.id) for row in rows.values()):
         return True
     return manifest.generation > 1 and any(name not in rows or rows[name].lacking for name in tables)

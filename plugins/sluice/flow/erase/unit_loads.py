@@ -15,14 +15,12 @@ from sluice.clients.clickhouse.sql import SYSTEM
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
-from sluice.errors import Busy, Conservation
-from sluice.flow import steps
-from sluice.flow.batch_loop import landed_before, run_batches
+from sluice.errors import Busy
+from sluice.flow.batch_loop import landed_before, run_batches, verify_chosen
 from sluice.flow.erase.due import DueUnits, due_units
 from sluice.flow.erase.search import Tables
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.manifest import Manifest
-from sluice.plan.batches import spells
 from sluice.plan.plan import work_of
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
@@ -66,14 +64,11 @@ class UnitLoads:
         if due:
             units, work = [status.unit for status in due], work_of(due, "amend")
             run_batches(self.pipeline, work, "amend", token, landed_before, self.say, only=units)
-            for spell in spells(sorted({unit.slice for unit in units})):
-                self.say(f"verify {spell}")
-                try:
-                    steps.publish_range(self.pipeline, spell, steps.verify_range(self.pipeline, spell))
-                except Conservation as error:
-                    wrong.append(str(error))
-                except Busy as error:  # a fill has to follow the pipeline file first, as before the erasure
+            for error in verify_chosen(self.pipeline, units, self.say):
+                if isinstance(error, Busy):  # a fill has to follow the pipeline file, as before the erasure
                     self.say(str(error))
+                else:
+                    wrong.append(str(error))
         crash_points.reached(Erase.LOADED)
         return wrong
 

@@ -7,6 +7,8 @@
 | unparsed, of a reason of which the trial brings some in | brings in what it can, and all tables load it |
 | misfits of a cause that the trial cures, and nothing to bring in | loads it again into that table |
 | a load or a retry that was stopped has left it half done | completes it first |
+
+What else is not complete before a retry is not its business: it neither completes it nor fails by it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.remedies import retryable
 from sluice.slices import Unit
+from sluice.state.rollup_commits import is_of_another
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
@@ -131,9 +134,18 @@ def retry_plan(
 
 
 def _half_done(status: UnitStatus, stopped: Collection[Unit]) -> bool:
-    if status.state not in (UnitState.LANDED, UnitState.STALE) or status.manifest is None:
+    """A unit that was made anew, and of which a table has rows of the manifest before, or none any more. What
+    the pipeline file routes, or makes of it, otherwise by now is not half done: that is a fill's."""
+    manifest = status.manifest
+    if manifest is None or not is_behind(status):
         return False
-    return status.manifest.remade is not None or status.unit in stopped
+    older = any(is_of_another(row, manifest.id) for row in status.tables.values())
+    return status.unit in stopped or (manifest.remade is not None and older)
+
+
+def is_behind(status: UnitStatus) -> bool:
+    """Returns whether some table does not have of the unit what the pipeline file says."""
+    return status.state in (UnitState.LANDED, UnitState.STALE)
 
 
 def _statuses(units: Iterable[Unit], statuses: Statuses) -> tuple[UnitStatus, ...]:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.shards import Servers
+from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.shards import Server, Servers
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.amend.retry_unit import Tried, UnitRetry
 from sluice.flow.land.task import lake_read
 from sluice.flow.load.casts.columns import LAKE
+from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.source.select import filled
-from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.work import rules_for
 from sluice.flow.rejected.read_rejections import span
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.retry_plan import Cure, RetryCandidates, Statuses
 from sluice.safe_text import Say, visible
 from sluice.slices import SliceRange, Unit
+from sluice.state.ledger import LedgerQuestion, ask_ledger
 from sluice.state.system_tables import own_misfits
 
 MOST, SPREAD = 3, 5
@@ -47,8 +49,8 @@ class RetryTrial:
             cause: self._brought_in(cause, rejections)
             for cause, rejections in _by_cause(candidates.unparsed).items()
         }
-        for cause in _by_cause(candidates.misfits):
-            cures[cause] = self._reloaded(cause, servers, slices)
+        for cause, rejections in _by_cause(candidates.misfits).items():
+            cures[cause] = self._reloaded(cause, rejections, servers, slices)
         return cures
 
     def _brought_in(self, cause: RejectionCause, rejections: Sequence[Rejection]) -> Cure:
@@ -77,26 +79,59 @@ class RetryTrial:
             self._forecasts[unit] = UnitRetry(self.pipeline, self.lake).forecast(unit, manifest)
         return self._forecasts[unit]
 
-    def _reloaded(self, cause: RejectionCause, servers: Servers, slices: SliceRange) -> Cure:
-        counts = [self._fitting(server.reached, cause, slices) for server in servers]
+    def _reloaded(
+        self, cause: RejectionCause, rejections: Sequence[Rejection], servers: Servers, slices: SliceRange
+    ) -> Cure:
+        units = [rejection.unit for rejection in rejections]
+        counts = [
+            self._fitting(place, cause, by, slices)
+            for server in servers
+            for place, by in self._by_rules(server, cause, units, slices)
+        ]
         rows, fit = (sum(column) for column in zip(*counts, strict=True))
         if fit:
             return Cure(True, f"{fit:,} of {rows:,} rows that were tried would fit")
         return Cure(False, f"none of {rows:,} rows that were tried fits the table as it is")
 
-    def _fitting(self, client: Client, cause: RejectionCause, slices: SliceRange) -> tuple[int, int]:
-        """Returns how many misfits of the cause were cast again, and how many of them fit."""
+    def _by_rules(
+        self, server: Server, cause: RejectionCause, units: Sequence[Unit], slices: SliceRange
+    ) -> Iterator[tuple[LoadPlace, list[Unit]]]:
+        """Yields the units by the rules that a retry loads them by on this server."""
         target = next(t for t in self.pipeline.targets if t.table == cause.table)
-        _, filling = inspect_target(client, self.pipeline, target)
+        placement = placement_of(self.pipeline.clickhouse, server.shard, cause.table)
+        place = LoadPlace(server.reached, self.pipeline, target, self.lake, placement)
+        question = LedgerQuestion(self.pipeline, self.lake.url, [target], slices)
+        commits = ask_ledger(server.reached, [question])[0][cause.table]
+        digests: dict[str, list[Unit]] = {}
+        for unit in units:
+            manifest, newest = self.statuses[unit].manifest, commits.get(unit) or commits.revoked.get(unit)
+            if manifest is not None:
+                digests.setdefault(rules_for(manifest, newest, "retry"), []).append(unit)
+        for digest, own in digests.items():
+            yield place.by_rules(digest, types=False), own[:: -(-len(own) // _MISFITS)]
+
+    def _fitting(
+        self, place: LoadPlace, cause: RejectionCause, units: Sequence[Unit], slices: SliceRange
+    ) -> tuple[int, int]:
+        """Returns how many misfits of the cause were cast again, and how many of them fit."""
+        _, filling = place.inspect()
         source = render(
-            "rejected/some_misfits", columns=listed(map(identifier, LAKE)), own=own_misfits(client)
+            "rejected/some_misfits", columns=listed(map(identifier, LAKE)), own=own_misfits(place.client)
         )
         rows = filled(filling, tuple(LAKE), source, Sql("1"))
         sql = render("rejected/fitting", misfit=filling.misfit, rows=rows)
-        parameters = {"target": cause.table, "reason": cause.reason, "place": cause.column, **span(slices)}
-        parameters["pipeline"] = self.pipeline.name
+        parameters = {
+            "target": cause.table,
+            "pipeline": self.pipeline.name,
+            "reason": cause.reason,
+            "place": cause.column,
+            "starts": [int(unit.slice.start.timestamp()) for unit in units],
+            "clusters": [unit.cluster for unit in units],
+            **span(slices),
+        }
         settings = {**STEADY, "max_query_size": _MAX_QUERY}
-        [(count, fit)] = client.rows(sql, {**parameters, "each": _EACH, "most": _MISFITS}, settings=settings)
+        sizes = {"each": _EACH, "most": _MISFITS}
+        [(count, fit)] = place.client.rows(sql, {**parameters, **sizes}, settings=settings)
         return int(count), int(fit)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from sluice.errors import Busy, Conservation, SluiceError
+from sluice.errors import Busy, Conservation, NotLoaded, SluiceError
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -23,7 +23,7 @@ def error_of(
     `pending` units, as (slice id, cluster), could not be judged. `verify` is the command that names all."""
     named = "; ".join(map(str, broken[:_NAMED]))
     if broken and _on_their_way(broken, statuses):
-        return Busy(f"not loaded yet, or landed again meanwhile: {named}")
+        return NotLoaded(named, frozenset((anomaly.slice, anomaly.cluster) for anomaly in broken))
     if broken:
         left = len(broken) - _NAMED
         return Conservation(named + (f" (and {left} more: `{verify}`)" if left > 0 else ""))

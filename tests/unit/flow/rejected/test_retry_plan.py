@@ -19,6 +19,7 @@ from sluice.flow.rejected.trial import tried_units
 from sluice.manifest import Manifest
 from sluice.manifest_parts import Forgotten, Remade
 from sluice.slices import Unit
+from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import hours, pipeline
@@ -132,20 +133,31 @@ def test_what_is_not_cured_is_not_touched():
 
 
 @pytest.mark.parametrize(
-    ("state", "remade", "stopped", "completed"),
+    ("state", "remade", "stopped", "commits", "completed"),
     [
-        (UnitState.STALE, True, False, True),
-        (UnitState.LANDED, True, False, True),
-        (UnitState.LANDED, False, True, True),
-        (UnitState.LANDED, False, False, False),
-        (UnitState.STALE, False, False, False),
-        (UnitState.COMPLETE, True, True, False),
-        (UnitState.COMPLETE_WITH_LOSS, True, True, False),
+        (UnitState.STALE, True, False, ["1-a"], True),  # killed before a load
+        (UnitState.STALE, True, False, ["2-a", "1-a"], True),  # killed between two tables
+        (UnitState.STALE, True, False, ["2-a", "1-a@7#5"], True),  # killed before the load of a rollup
+        (UnitState.LANDED, True, True, ["2-a"], True),  # killed within a load
+        (UnitState.LANDED, False, True, [], True),
+        (UnitState.STALE, True, False, ["2-a"], False),  # another routing since
+        (UnitState.STALE, True, False, ["2-a", "2-a@7#5"], False),  # another SELECT since
+        (UnitState.STALE, True, False, ["2-a", "1-a@7#5 frozen for 2-a@8#5"], False),
+        (UnitState.LANDED, True, False, ["2-a"], False),  # another table since
+        (UnitState.LANDED, False, False, [], False),
+        (UnitState.STALE, False, False, ["1-a"], False),
+        (UnitState.COMPLETE, True, True, ["2-a"], False),
+        (UnitState.COMPLETE_WITH_LOSS, True, True, ["2-a"], False),
     ],
 )
-def test_what_a_stopped_retry_left_is_completed(state: UnitState, remade: bool, stopped: bool, completed):
-    known = statuses(status(UNITS[0], state, remade=Remade("1-a", 1, {}) if remade else None))
-    plan = retry_plan(RetryCandidates(), {}, known, UNITS[:1] if stopped else ())
+def test_only_what_a_stopped_run_left_is_completed(
+    state: UnitState, remade: bool, stopped: bool, commits: list[str], completed: bool
+):
+    one = status(UNITS[0], state, generation=2, remade=Remade("1-a", 1, {}) if remade else None)
+    rows = {f"db.t{n}": LedgerRow(one.unit, held, (), 1, 1, 0, "", 1) for n, held in enumerate(commits)}
+    plan = retry_plan(
+        RetryCandidates(), {}, statuses(replace(one, tables=rows)), UNITS[:1] if stopped else ()
+    )
     assert [one.unit for one in plan.unfinished] == (UNITS[:1] if completed else [])
 
 
