@@ -14,7 +14,7 @@ from sluice.flow.verify.audit import AuditScope, audit
 from sluice.state.manifests import read_manifests, units_in
 from tests.integration.landed import client_of
 from tests.integration.test_erase import Killed, of_person
-from tests.support.erase_world import PERSON, SLICES, EraseWorld
+from tests.support.erase_world import OWN, PERSON, PLAIN, SLICES, EraseWorld
 from tests.support.landing_world import START, hours
 
 pytestmark = pytest.mark.integration
@@ -275,6 +275,46 @@ def test_a_column_has_another_field_from_a_later_hour_on(killed: Any, world: Era
     left = [row for row in world.rows("clicks") if row[0] < START.add(hours=2).naive()]
     assert left == [row for row in older if "user-1" not in row]
     assert 0 < len(left) < len(older)
+
+
+@pytest.mark.parametrize("again", ["", "upper(uid)"], ids=["the same", "another SELECT"])
+def test_the_table_of_a_view_that_was_dropped_is_named(again: str, world: EraseWorld) -> None:
+    """Every place that a load wrote to is in the receipt, also after the view is made again: no later load
+    has replaced the rows of the units that were loaded without it."""
+    db = world.database
+    world.client.run(f"CREATE TABLE `{db}`.seen (uid String, {OWN}) {PLAIN}")
+
+    def view(uid: str) -> None:
+        columns = f"{uid} AS uid, _slice, _cluster, _offset, _partition"
+        world.client.run(
+            f"CREATE MATERIALIZED VIEW `{db}`.seeing TO `{db}`.seen AS SELECT {columns} FROM `{db}`.clicks"
+        )
+
+    def left(wheres: str = f"uid={PERSON}") -> list[str]:
+        return world.erase(wheres)["left"]
+
+    view("uid")
+    world.begin()
+    assert left("uid=user-1") == []
+    before = world.rows("seen", "uid")
+    world.client.run(f"DROP VIEW `{db}`.seeing")
+    units = {row[0] for row in before if row in of_person(before)}
+    held = len([row for row in before if row[0] in units])
+    [line] = left()
+    assert world.rows("seen", "uid") == before and of_person(before)
+    assert line.startswith(f"table {db}.seen has {held} rows of {len(units)} units, 2026-01-01T00Z/dc1 … ")
+    assert f"view {db}.seeing of {db}.clicks" in line and "may hold the person" in line
+    view(again or "uid")
+    assert left() == [line]
+    found, *_ = audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True))
+    notes = auditor(world.pipeline()).whole(found).notes
+    assert [
+        note for note in notes if note.startswith(f"table {db}.seen: {len(units)} slices are not compared")
+    ]
+    world.client.run(f"ALTER TABLE `{db}`.seen DELETE WHERE uid = '{PERSON}' SETTINGS mutations_sync = 2")
+    load_table(world.pipeline(), f"{db}.clicks", SLICES, "reload", "later", lambda _: None)
+    assert left() == []
+    sound(world)
 
 
 def test_what_cannot_be_searched_is_said_and_a_table_that_left_the_file_is_named(world: EraseWorld) -> None:

@@ -19,6 +19,7 @@ from sluice.flow.erase.places import (
     comment_place,
     lake_places,
     left_tables,
+    left_view_tables,
     other_places,
     state_place,
     table_place,
@@ -74,12 +75,14 @@ def _places(
     ledgers = eraser.loads.ledgers(manifests) if manifests else {}
     with connect_shards(pipeline) as servers:
         left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
+        views = left_view_tables(servers, pipeline, lake, eraser.request.slices, manifests.keys())
         comments = comment_place(servers, pipeline)
     return [
         *lake_places(manifests, found),
         state_place(lake, eraser.request.wheres, found),
         table_place(pipeline, manifests, found, ledgers),
         left,
+        views,
         comments,
         *other_places(),
     ]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import ACCESS_DENIED, UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.errors import (
+    ACCESS_DENIED,
+    UNKNOWN_DATABASE,
+    UNKNOWN_IDENTIFIER,
+    UNKNOWN_TABLE,
+    ServerError,
+)
 from sluice.clients.clickhouse.shards import Servers
-from sluice.clients.clickhouse.sql import identifier, render, table
+from sluice.clients.clickhouse.sql import Sql, identifier, render, table
+from sluice.clients.clickhouse.tables import view_target
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erasure_request import Where
@@ -17,8 +25,10 @@ from sluice.infer.comments import clear_value_comments
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.erasures.erasure_progress import FoundUnit
-from sluice.state.ledger import Ledger
+from sluice.state.last_ddl import named_by
+from sluice.state.ledger import Ledger, unit_of
 from sluice.state.rollup_commits import manifests_in
+from sluice.state.rules import RulesReader, TableRules
 
 SHORTEST = 4
 """Bytes of a value that is searched for in the lake's own objects: a shorter one is in many texts."""
@@ -73,16 +83,10 @@ def state_place(lake: Lake, wheres: Sequence[Where], found: Iterable[str]) -> Pl
 
 def left_tables(servers: Servers, pipeline: Pipeline, lake: str, covered: SliceRange) -> Place:
     """Names the tables that have left the pipeline file and still hold rows of the slices."""
-    parameters = {
-        "pipeline": pipeline.name,
-        "lake": lake,
-        "targets": [target.table for target in pipeline.targets],
-        "start": int(covered.start.timestamp()),
-        "until": int(covered.end.timestamp()),
-    }
+    parameters = _parameters(pipeline, lake, covered)
     rows: dict[str, int] = {}
     for server in servers:
-        for target, count in _rows(server.reached, parameters):
+        for target, count in _rows(server.reached, "erase/left_tables", parameters):
             rows[target] = rows.get(target, 0) + int(count)
     lines = (
         f"table {table} is no longer in the pipeline file and has {count:,} rows of these slices, out of "
@@ -92,14 +96,85 @@ def left_tables(servers: Servers, pipeline: Pipeline, lake: str, covered: SliceR
     return Place("tables that left the pipeline file", f"{len(rows):,} by the ledger", tuple(lines))
 
 
-def _rows(client: Client, parameters: dict[str, Any]) -> list[Any]:
-    """Returns nothing where ClickHouse has no ledger: nothing was ever loaded there."""
+def _parameters(pipeline: Pipeline, lake: str, covered: SliceRange) -> dict[str, Any]:
+    return {
+        "pipeline": pipeline.name,
+        "lake": lake,
+        "targets": [target.table for target in pipeline.targets],
+        "start": int(covered.start.timestamp()),
+        "until": int(covered.end.timestamp()),
+    }
+
+
+def _rows(client: Client, statement: str, parameters: dict[str, Any], **parts: Sql) -> list[Any]:
+    """Returns nothing where the table is not there: a ledger, if nothing was ever loaded."""
     try:
-        return list(client.rows(render("erase/left_tables"), parameters))
+        return list(client.rows(render(statement, **parts), parameters))
     except ServerError as error:
         if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             return []
         raise
+
+
+def left_view_tables(
+    servers: Servers, pipeline: Pipeline, lake: Lake, covered: SliceRange, units: Collection[Unit]
+) -> Place:
+    """Names the tables that a view wrote to when one of the units was loaded, and that have its rows still,
+    because the view was not there when the unit was loaded for the last time."""
+    parameters, reader = _parameters(pipeline, lake.url, covered), RulesReader(lake)
+    rows: dict[tuple[str, str, str], Counter[Unit]] = {}
+    lines = list[str]()
+    for server in servers:
+        left: dict[tuple[str, str, str], set[Unit]] = {}
+        for target, start, cluster, newest, digests in _ledger_rules(server.reached, parameters):
+            unit, last = unit_of(pipeline, start, cluster), reader.table(newest)
+            if unit not in units or last is None:
+                continue
+            written = {name: view for digest in digests for name, view in _written(reader.table(digest))}
+            for name in written.keys() - dict(_written(last)):
+                left.setdefault((target, written[name], name), set()).add(unit)
+        for key, left_units in left.items():
+            try:
+                counts = _rows(server.reached, "erase/rows_by_unit", parameters, table=table(key[2]))
+            except ServerError as error:
+                if error.retryable:
+                    raise
+                lines.append(f"table {key[2]}, to which view {key[1]} wrote, cannot be read: {error.reason}")
+                continue
+            for start, cluster, count in counts:
+                if (unit := unit_of(pipeline, start, cluster)) in left_units:
+                    rows.setdefault(key, Counter())[unit] += int(count)
+    lines += [
+        f"table {name} has {counts.total():,} rows of {len(counts):,} units, {min(counts)} … {max(counts)}, "
+        f"that view {view} of {target} wrote, which was not there when these units were loaded again: "
+        "nobody is taken out of them, and they may hold the person; delete the person's rows there, or drop "
+        "the table"
+        for (target, view, name), counts in sorted(rows.items())
+    ]
+    return Place("tables of views that are gone", f"{len(rows):,} by the rules of the loads", tuple(lines))
+
+
+def _ledger_rules(client: Client, parameters: dict[str, Any]) -> list[Any]:
+    """Returns nothing of a ledger of an earlier version, which names no rules."""
+    try:
+        return _rows(client, "erase/load_rules", parameters)
+    except ServerError as error:
+        if error.code != UNKNOWN_IDENTIFIER:
+            raise
+        return []
+
+
+def _written(rules: TableRules | None) -> Iterator[tuple[str, str]]:
+    """Yields (table, view) of the rules' views. The table that the server makes for a view goes with it."""
+    if rules is None:
+        return
+    for statement in rules.ddl:
+        view = named_by(statement)
+        if view is None or view not in rules.views:
+            continue
+        written = view_target(view.partition(".")[0], "", statement)
+        if written is not None and not written[1].startswith(".inner"):
+            yield ".".join(written), view
 
 
 def table_place(
