@@ -138,7 +138,7 @@ def test_a_mistake_in_the_file_of_a_task_is_in_its_log(checkouts: list[Path]):
     (checkouts[1] / "pipelines/ads.yaml").write_text(WRONG_TABLE)
     ran = run(checkouts[1], "ads", "plan")
     assert ran.returncode == 1
-    assert f"{checkouts[1]}/pipelines/ads.yaml" in ran.stdout + ran.stderr
+    assert "ads.yaml:" in ran.stdout + ran.stderr
     assert "tables.click.table: expected database.table" in ran.stdout + ran.stderr
 
 
@@ -163,7 +163,7 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path):
     bag = BundleDagBag(tmp_path / "sluice.py", safe_mode=False, bundle_path=tmp_path, bundle_name="checkout")
     (error,) = bag.import_errors.values()
     told = error.strip().splitlines()[-1]
-    folder = tmp_path / "pipelines"
     assert told.endswith(
-        f"{folder}: (folder): is not there: SLUICE_PIPELINES names the folder of the pipeline files"
+        "pipelines: (folder): is not there: SLUICE_PIPELINES names the folder of the pipeline files"
     )
+    assert str(tmp_path / "pipelines") not in told

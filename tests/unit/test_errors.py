@@ -14,7 +14,7 @@ CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubcla
 def example(kind: type[errors.SluiceError]) -> errors.SluiceError:
     if not dataclasses.is_dataclass(kind):
         return kind("what happened, and what to do")
-    values = {"str": "text", "int": 7, "bool": True}
+    values = {"str": "text", "int": 7, "bool": True, "frozenset[tuple[str, str]]": frozenset()}
     return kind(*(values[str(field.type)] for field in dataclasses.fields(kind)))
 
 
@@ -112,7 +112,7 @@ def test_messages(error: errors.SluiceError, text: str) -> None:
 )
 def test_a_message_says_every_field(kind: type[errors.SluiceError]) -> None:
     """But those that choose words, and the environment's flag."""
-    values = {"str": "text of {}", "int": 7, "bool": True}
+    values = {"str": "text of {}", "int": 7, "bool": True, "frozenset[tuple[str, str]]": frozenset()}
     fields = dataclasses.fields(kind)
     error = kind(*(f"<{f.name}>" if f.type == "str" else values[str(f.type)] for f in fields))
     assert [f.name for f in fields if f.type == "str" and f"<{f.name}>" not in str(error)] == []

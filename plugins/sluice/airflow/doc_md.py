@@ -19,8 +19,8 @@ A run takes its own hour and whatever is missing of the last {healed}. Then it t
 of older hours, back to {_first(pipeline)}: at most {OLDER_SLICES} slices and {MAX_ROWS:,} rows, the oldest
 first. So the runs catch up after an outage, or when this DAG was paused, while Kafka still has the records.
 Records that Kafka has deleted need a decision: `on_expired` in the pipeline file.
-`sluice status {pipeline.name}` and `{pipeline.name}_watch` tell of an hour until it is complete. Clearing a
-task or a run is always safe. Past hours: `{pipeline.name}_backfill`.
+Its page and `{pipeline.name}_watch` tell of an hour until it is complete. Clearing a task or a run is always
+safe. Past hours: `{pipeline.name}_backfill`.
 {_clusters(pipeline)}"""
 
 
