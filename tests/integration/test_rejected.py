@@ -135,41 +135,6 @@ def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: in
     assert lake_contents(user, slices) == mended
 
 
-def test_a_retry_leaves_to_a_fill_what_the_file_has_changed(user, kafka_broker):
-    """An erasure has made the hours anew, and then the file routes a type elsewhere, too."""
-    sent = [
-        (0, {"type": "click", "n": n, "at": START.isoformat(), "small": 300 if n < 2 else n})
-        for n in range(9)
-    ]
-    sent += [(0, {"type": "view", "n": 9, "at": START.isoformat(), "small": 9})]
-    send(user, kafka_broker, sent)
-    create_tables(user)
-    tables = {"click": f"{user.name}.clicks", "view": f"{user.name}.oracle"}
-    write(user, RIGHT, tables=tables)
-    span = ("--from", f"{START:%Y-%m-%dT%H:%MZ}", "--to", f"{START + timedelta(hours=1):%Y-%m-%dT%H:%MZ}")
-    user.do("run", *span)
-    user.do("erase", "--where", "n=5", "--reason", "asked", "--yes")
-    write(user, RIGHT, kafka=False, tables={**tables, "click": [tables["click"], tables["view"]]})
-    user.client.command(f"ALTER TABLE {user.name}.clicks MODIFY COLUMN small UInt16")
-
-    done = user.type("rejected", *span, "--retry", "--yes", "--table", tables["click"])
-    assert done.returncode == 0, done.stderr
-    assert "left half done" not in done.stdout
-    assert "came in" in done.stdout
-    fill = " ".join(("run", user.name, *span, "--mode", "fill"))
-    assert (
-        f"1 slice was not complete before, and a fill still has to follow the pipeline file: `sluice {fill}"
-        in (done.stdout)
-    )
-    clicks = {(e["n"], e["small"]) for _, e in sent if e["type"] == "click" and e["n"] != 5}
-    assert holds(user) == clicks
-    assert set(user.rows("SELECT n, small FROM DB.oracle")) == {(9, 9)}
-    assert user.type("rejected", *span, "--retry", "--yes").stdout == "no rejected record matches\n"
-    user.do("run", *span)
-    assert holds(user) == clicks
-    assert set(user.rows("SELECT n, small FROM DB.oracle")) == {(9, 9), *clicks}
-
-
 def test_a_trial_goes_by_the_rules_of_the_retry(user, kafka_broker):
     """`missing: reject` has left the file since: by the rules of their load these rows are rejected again."""
     sent = [
