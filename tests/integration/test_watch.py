@@ -348,7 +348,7 @@ def test_errors_and_parts_that_the_server_tells_of(
     client.run(f"CREATE DATABASE {world.pipeline.name}")
     table = world.pipeline.targets[0].table
     client.run(f"CREATE TABLE {table} (id UInt64, {SYSTEM}) ENGINE = MergeTree ORDER BY _slice")
-    create_system_tables(client)
+    create_system_tables(client, "sluice verify made")
     claim(client, world.pipeline, world.lake.url, world.pipeline.targets[0])
     client.run(f"SYSTEM STOP MERGES {table}")
     for number in range(4):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.sql import Sql, listed, render, table
 from sluice.config.pipeline import Pipeline
@@ -50,15 +51,28 @@ class ViewContents:
             covered = table_shape.covered(self.client, self.pipeline, self.staged.target_table)
             older = [unit for unit in units if unit not in covered]
             if older:
-                self.uncompared += [(unit, table_shape.called) for unit in older]
-                self.notes.append(
-                    f"table {table_shape.called}: {len(older):,} slices are not compared: they were loaded "
-                    "before its views last changed"
-                )
+                self._note_older(table_shape.called, older)
             if len(older) < len(units):
                 self.anomalies += [
                     replace(a, table=table_shape.called) for a in self._table(table_shape, covered)
                 ]
+        for called in self._later_tables():
+            self._note_older(called, units)
+
+    def _later_tables(self) -> list[str]:
+        """Returns the tables that no view of the units' rules writes to, but a view of now does."""
+        target = self.staged.target
+        now = read_table(self.client, target.database, target.name)
+        view_tables = () if now is None else now.stored
+        later = [one.called for one in view_tables if one.table not in self.staged.view_tables]
+        return list(dict.fromkeys(later))
+
+    def _note_older(self, called: str, units: Sequence[Unit]) -> None:
+        self.uncompared += [(unit, called) for unit in units]
+        self.notes.append(
+            f"table {called}: {len(units):,} slices are not compared: they were loaded before its views "
+            "last changed"
+        )
 
     def leave_out(self, units: Sequence[Unit], rollup: str) -> None:
         """Says of each table that it is not compared, because the rows of its source are others by now."""
