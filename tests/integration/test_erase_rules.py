@@ -191,6 +191,35 @@ def test_a_rollup_is_made_from_another_table_since(world: EraseWorld) -> None:
     sound(world)
 
 
+def test_a_column_of_a_rollup_was_altered_since(world: EraseWorld) -> None:
+    """Rows that are made again by the SELECT of then come into the type of now as ALTER TABLE brought them,
+    and once more after that. An earlier SELECT gives the type that the column had."""
+    db = world.database
+    own = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
+    world.client.run(
+        f"CREATE TABLE `{db}`.by_user (uid String, total UInt64, {own}) ENGINE = MergeTree ORDER BY uid"
+    )
+    file = world.folder / "by_user.sql"
+    file.write_text("SELECT uid, toUInt64(sum(n)) AS total FROM {source} GROUP BY uid")
+    world.more["rollups"] = {f"{db}.by_user": {"from": f"{db}.clicks", "sql": str(file)}}
+    world.begin()
+    sql = f"SELECT _slice, uid, total, toTypeName(total) FROM `{db}`.by_user ORDER BY ALL"
+    before = [tuple(row) for row in world.client.rows(sql)]
+    world.client.run(f"ALTER TABLE `{db}`.by_user MODIFY COLUMN total String")
+    with pytest.raises(TargetRefused, match="gives column total as UInt64, the table has String"):
+        world.erase(f"uid={PERSON}")
+    file.write_text("SELECT uid, concat('n', toString(sum(n))) AS total FROM {source} GROUP BY uid")
+    left = [(*row[:2], str(row[2]), "String") for row in before]
+    for person in (PERSON, "user-1"):
+        world.erase(f"uid={person}")
+        left = [row for row in left if row[1] != person]
+        assert sorted(map(tuple, world.client.rows(sql))) == sorted(left)
+    world.load(SLICES)
+    now = [(*row[:2], f"n{row[2]}", "String") for row in left]
+    assert sorted(map(tuple, world.client.rows(sql))) == sorted(now)
+    sound(world)
+
+
 def test_one_table_that_is_refused_holds_up_no_other(world: EraseWorld) -> None:
     db = world.database
     world.client.run(f"ALTER TABLE `{db}`.clicks ADD COLUMN s String DEFAULT 'old'")

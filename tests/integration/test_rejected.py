@@ -7,6 +7,9 @@ compared with that of a pipeline that has read Kafka with the right file in the 
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -133,6 +136,39 @@ def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: in
     write(user, RIGHT, lake=f"file://{user.folder}/oracle", tables={"click": f"{user.name}.oracle"})
     user.do("run", *span)
     assert lake_contents(user, slices) == mended
+
+
+def test_a_retry_leaves_to_a_fill_what_the_file_has_changed(user, kafka_broker):
+    """An erasure has made the hours anew, and then the file routes a type elsewhere, too."""
+    sent = [
+        (0, {"type": "click", "n": n, "at": START.isoformat(), "small": 300 if n < 2 else n})
+        for n in range(9)
+    ]
+    sent += [(0, {"type": "view", "n": 9, "at": START.isoformat(), "small": 9})]
+    send(user, kafka_broker, sent)
+    create_tables(user)
+    clicks, oracle = f"{user.name}.clicks", f"{user.name}.oracle"
+    write(user, RIGHT, tables={"click": clicks, "view": oracle})
+    span = ("--from", f"{START:%Y-%m-%dT%H:%MZ}", "--to", f"{START + timedelta(hours=1):%Y-%m-%dT%H:%MZ}")
+    user.do("run", *span)
+    user.do("erase", "--where", "n=5", "--reason", "asked", "--yes")
+    write(user, RIGHT, kafka=False, tables={"view": clicks, "click": oracle})
+    user.client.command(f"ALTER TABLE {clicks} MODIFY COLUMN small UInt16")
+
+    done = user.type("rejected", *span, "--retry", "--yes", "--table", clicks)
+    assert done.returncode == 0, done.stderr
+    assert "left half done" not in done.stdout and "came in" in done.stdout
+    assert "1 slice was not complete before, and a fill still has to follow the pipeline file" in done.stdout
+    of_clicks = {(e["n"], e["small"]) for _, e in sent if e["type"] == "click" and e["n"] != 5}
+    assert holds(user) == of_clicks
+    assert set(user.rows("SELECT n, small FROM DB.oracle")) == {(9, 9)}
+    fill = re.search(r"`sluice (run .* --mode fill[^`]*)`", done.stdout)
+    assert fill is not None
+    user.client.command(f"ALTER TABLE {oracle} MODIFY COLUMN small UInt16")
+    printed = [user.program, *shlex.split(fill[1])]
+    assert subprocess.run(printed, env=user.env, capture_output=True, timeout=300).returncode == 0
+    assert holds(user) == {(9, 9)}
+    assert set(user.rows("SELECT n, small FROM DB.oracle")) == of_clicks
 
 
 def test_a_trial_goes_by_the_rules_of_the_retry(user, kafka_broker):

@@ -205,7 +205,7 @@ class _Loading:
             row = ledger.get(unit) or ledger.revoked.get(unit)
             rules = reader.table(row.rules) if row is not None and self.mode in KEEPS_RULES else None
             earlier = rules.rollup(now) if rules is not None else None
-            if row is None or earlier is None or earlier == now or earlier.source not in tables:
+            if row is None or earlier is None or earlier.source not in tables:
                 groups["", now].append(unit)
             else:
                 groups[row.rules, earlier].append(unit)

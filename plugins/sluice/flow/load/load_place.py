@@ -83,7 +83,7 @@ class LoadPlace:
     def inspect(self) -> tuple[TargetTable, Filling]:
         """Returns the table, as it was by the rules, and how its columns are filled. Raises as
         `inspect_target` and `as_loaded`."""
-        target_table, filling = inspect_target(self.client, self.pipeline, self.target)
+        target_table, filling = inspect_target(self.client, self.pipeline, self.target, self._then)
         if self.rules is None or self.target.rollup is not None:
             return target_table, filling
         later = self.later(target_table)
@@ -98,6 +98,13 @@ class LoadPlace:
             columns, self.target.columns, required(columns, self.target)
         )
 
+    @property
+    def _then(self) -> dict[str, str]:
+        """Returns the types that a rollup's columns had when its SELECT was the rules'."""
+        if self.rules is None or self.target.rollup is None:
+            return {}
+        return {name: definition[0] for name, definition in self.rules.definitions.items()}
+
     def later(self, target_table: TargetTable) -> frozenset[str]:
         """Returns the columns that the table has got since the load whose rules these are."""
         if self.rules is None or self.every_column or self.target.rollup is not None:
@@ -109,7 +116,7 @@ class LoadPlace:
         """Returns the rules of a load into the table that `inspect` gives."""
         needed = required(target_table.columns, self.target)
         rules = TableRules.of(self.target, target_table, self.later(target_table), needed)
-        if self.rules is None or self.target.rollup is not None:
+        if self.rules is None:
             return rules
         return rules.again(self.rules, self.types)
 
@@ -133,7 +140,7 @@ class LoadPlace:
         if rollup is not None:
             source = self.source(rollup)
             out_of_lake = tuple(source.stagings([work.source for work in works if work.source], writer))
-            rows = (rollup, source, out_of_lake, shuffled)
+            rows = (rollup, source, out_of_lake, shuffled, self._then)
             return RollupStaging(*arguments, Reading(self.lake, None), writer, sieve, *rows)
         reading = reading or choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
         return Staging(*arguments, reading, writer, sieve)

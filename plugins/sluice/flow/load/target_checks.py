@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
@@ -37,8 +38,11 @@ _STATE_REMEDY = (
 )
 
 
-def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[TargetTable, Filling]:
-    """Returns the table as it is and how its columns are filled; nothing is written.
+def inspect_target(
+    client: Client, pipeline: Pipeline, target: Target, then: Mapping[str, str] = MappingProxyType({})
+) -> tuple[TargetTable, Filling]:
+    """Returns the table as it is and how its columns are filled; nothing is written. `then`: of a rollup by
+    the rules of an earlier load, the types that its columns had.
 
     Raises TargetRefused for a missing table, an engine that merges rows away, missing `_slice` and
     `_cluster`, types that Sluice does not fill, and materialized views whose rows it could not replace.
@@ -61,7 +65,7 @@ def inspect_target(client: Client, pipeline: Pipeline, target: Target) -> tuple[
     check_passing(above)
     check_feeders(client, pipeline, target_table, above)
     if target.rollup is not None:
-        return target_table, rollups.check_rollup(client, target_table, target, target.rollup)
+        return target_table, rollups.check_rollup(client, target_table, target, target.rollup, then)
     _check_paths(target_table, target)
     _check_names(target_table, target)
     _check_place(client, pipeline, target_table)

@@ -114,19 +114,23 @@ def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:
     return mode not in LOADS_AGAIN or (token != "" and row.token == token)
 
 
-def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode) -> str:
+def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode, types: Collection[str] = ()) -> str:
     """Returns the digest of the rules by which a unit is loaded; empty: those of the pipeline file.
 
     `newest` is the unit's newest ledger row, committed or revoked. What isn't a change of rules keeps the
-    unit's own: a repair, a fill after an erasure or a retry, a load that continues after a kill.
+    unit's own: a repair, a fill after an erasure or a retry, a load that continues after a kill. `types` go
+    to the table: one that no row of the unit there has has no rules there yet.
 
     | mode | the newest row names | rules |
     | --- | --- | --- |
     | reload, remake, reland | anything | the pipeline file's |
+    | fill, refill | this manifest, without all of the types | the pipeline file's |
     | any other | this manifest, or one that it amends | the row's |
     | any other | another manifest, or there is none | the pipeline file's |
     """
     if newest is None or mode in CHANGES_RULES:
+        return ""
+    if mode not in KEEPS_RULES and newest.manifest == manifest.id and not set(types) <= set(newest.types):
         return ""
     return newest.rules if continues(newest, manifest) else ""
 
@@ -187,8 +191,8 @@ def choose(
         if row is not None and current and not again:
             skipped.append(row)
         else:
-            rules, held = rules_for(manifest, newest, mode), row if current or mode == "retry" else None
-            kept = None
+            rules = rules_for(manifest, newest, mode, work.types)
+            held, kept = row if current or mode == "retry" else None, None
             if row is not None and mode in ("amend", "retry") and not target.counted:
                 kept = _kept(manifest, row, sharding)
             todo.append(replace(work, rules=rules, held=held, kept=kept))

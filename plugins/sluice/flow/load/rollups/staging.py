@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.config.rollups import Rollup
@@ -25,7 +25,7 @@ _SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"
 @dataclass(frozen=True)
 class RollupStaging(Staging):
     """`lake_rows` stage the source's rows of the units whose work says so. `shuffled`: the SELECT reads its
-    rows in an order that chance decides.
+    rows in an order that chance decides. `then`: the types that the columns had by the rules of the load.
 
     A load revokes a unit before it touches its rows: the same commit before and after the SELECT, and as many
     rows as it has, mean that the SELECT has read all of them.
@@ -35,6 +35,7 @@ class RollupStaging(Staging):
     source: RollupSource
     lake_rows: tuple[Staging, ...] = ()
     shuffled: bool = False
+    then: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tables(self) -> tuple[Sql, ...]:
@@ -103,7 +104,7 @@ class RollupStaging(Staging):
         for unit, rows in read.items():
             if counted.get(unit, 0) != rows:
                 raise self._changed(unit, "lost rows")
-        check_rollup(self.writer.client, self.target_table, self.target, self.rollup)
+        check_rollup(self.writer.client, self.target_table, self.target, self.rollup, self.then)
         return self.writer.count_rows(self.writer.attempt.staging), {}
 
     def _changed(self, unit: Unit, what: str) -> SourceChanged:

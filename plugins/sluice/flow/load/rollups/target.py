@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.sql import Sql, identifier, render
+from sluice.clients.clickhouse.sql import Sql, identifier, literal, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.config.pipeline import Target
@@ -30,10 +30,14 @@ def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
     return tuple((row[0], row[1]) for row in rows)
 
 
-def check_rollup(client: Client, target_table: TargetTable, target: Target, rollup: Rollup) -> Filling:
+def check_rollup(
+    client: Client, target_table: TargetTable, target: Target, rollup: Rollup, then: Mapping[str, str]
+) -> Filling:
     """Returns how the columns are filled by what the SELECT gives.
 
-    Raises TargetRefused: the SELECT does not work, or gives other types than the table has.
+    `then`: the types that columns had when the SELECT was this one, without which they are those of now.
+    Values of a column whose type was changed since are brought into it as ALTER TABLE brings them.
+    Raises TargetRefused: the SELECT does not work, or gives other types than the columns had.
     """
     database, _, name = rollup.source.partition(".")
     if read_table(client, database, name) is None:
@@ -47,6 +51,7 @@ def check_rollup(client: Client, target_table: TargetTable, target: Target, roll
             target.table, f"its SELECT fails: {error.reason}", f"correct {rollup.sql}"
         ) from error
     kinds = {column.name: column.type for column in target_table.columns if column.filled}
+    names, values = tuple(name for name, _ in select_columns), []
     for name, kind in select_columns:
         if name in ALWAYS:
             remedy = f"leave it out of {rollup.sql}: every row gets its own slice and cluster"
@@ -55,16 +60,18 @@ def check_rollup(client: Client, target_table: TargetTable, target: Target, roll
             columns, alias = [column.name for column in target_table.columns], f"rename it in {rollup.sql}"
             remedy = new_column.remedy(target.table, name, kind, columns, alias)
             raise TargetRefused(target.table, f"it has no column {name}, which its SELECT gives", remedy)
-        if not takes(parse(kinds[name]), parse(kind)):
-            reason = f"its SELECT gives column {name} as {kind}, the table has {kinds[name]}"
+        wanted = then.get(name, kinds[name])
+        if not takes(parse(wanted), parse(kind)):
+            reason = f"its SELECT gives column {name} as {kind}, the table has {wanted}"
             remedy = (
                 f"let {rollup.sql} give that, or the column have the SELECT's type: a cast may cut values"
             )
             raise TargetRefused(target.table, reason, remedy)
-    names = tuple(name for name, _ in select_columns)
-    # Qualified: a column may be named like an alias.
-    values = tuple(Sql(f"{given(names)}.{identifier(name)}") for name in names)
-    return Filling(names, values, (), ())
+        # Qualified: a column may be named like an alias.
+        value = f"{given(names)}.{identifier(name)}"
+        altered = f"CAST({value}, {literal(kinds[name])})"
+        values.append(Sql(value if wanted == kinds[name] else altered))
+    return Filling(names, tuple(values), (), ())
 
 
 def given(columns: Collection[str]) -> Sql:
