@@ -37,7 +37,10 @@ models that read the file (`python -m local.documents.generated`). [Recipes](../
 - A **size** is a number of bytes, or one with `KiB`, `MiB` or `GiB`: `64MiB`.
 - An **instant** is ISO 8601: `2026-11-01T00:00Z`; without a zone it is UTC.
 - A **name** has letters, digits, `_` and `.`, at most 63.
-- `${NAME}` and `${NAME:-default}` in any text are taken from the environment.
+- `${NAME}` and `${NAME:-default}` in any text are taken from the environment: variables called
+  `SLUICE_VAR_…`, `SLUICE_LAKE`, `SLUICE_HOME`, and those that the variable `SLUICE_VARIABLES` lists. All
+  others are refused. One that is called like a secret stands only where no value is shown: as the key of a
+  hash under `mask`, or among a notifier's `arguments`.
 - Addresses and passwords are Airflow connections; the file names the connection.
 - `_defaults.yaml` in the same folder has `airflow` only: what holds for every pipeline of the folder.
 - A mistake is reported with its line, its key and what was expected.

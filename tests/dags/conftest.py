@@ -26,9 +26,9 @@ def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient
     text = NO_TABLES.replace("file:///lake", f"file://{folder}/lake").replace("127.0.0.1:9092", "127.0.0.1:1")
     (folder / "ads.yaml").write_text(text.replace("slice: 15m\n", away))
     (folder / "wrong.yaml").write_text(WRONG_TABLE)
-    (folder / "expanded.yaml").write_text(NO_TABLES + "tables: {click: '${OF_THE_MACHINE}'}\n")
+    (folder / "expanded.yaml").write_text(NO_TABLES + "tables: {click: '${SLUICE_VAR_OF_THE_MACHINE}'}\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OF_THE_MACHINE", "hush hush")
+        patch.setenv("SLUICE_VAR_OF_THE_MACHINE", "hush hush")
         patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
         patch.setenv("SLUICE_PIPELINES", str(folder))
         patch.setattr("sluice.clients.kafka.client.BOOTSTRAP_MS", 500)

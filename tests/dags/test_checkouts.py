@@ -143,8 +143,10 @@ def test_a_mistake_in_the_file_of_a_task_is_in_its_log(checkouts: list[Path]):
 
 
 def test_a_value_of_the_environment_is_in_no_log(checkouts: list[Path]):
-    (checkouts[1] / "pipelines/ads.yaml").write_text(NO_TABLES + "tables: {click: '${OF_THE_MACHINE}'}\n")
-    ran = run(checkouts[1], "ads", "plan", OF_THE_MACHINE="hush hush")
+    (checkouts[1] / "pipelines/ads.yaml").write_text(
+        NO_TABLES + "tables: {click: '${SLUICE_VAR_OF_THE_MACHINE}'}\n"
+    )
+    ran = run(checkouts[1], "ads", "plan", SLUICE_VAR_OF_THE_MACHINE="hush hush")
     assert ran.returncode == 1
     assert "wrong, and not shown, for it comes from a variable" in ran.stdout + ran.stderr
     assert "hush" not in ran.stdout + ran.stderr

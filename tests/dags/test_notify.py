@@ -134,6 +134,19 @@ def test_of_what_a_notifier_raises_only_the_kind_is_told():
 
 
 @pytest.mark.parametrize(
+    "path", ["subprocess.check_call", "subprocess.Popen", "tests.dags.test_notify.HEARD"]
+)
+def test_what_is_no_notifier_is_never_called(path: str, tmp_path):
+    """Whoever may write a pipeline file starts no program by it."""
+    trace = tmp_path / "trace"
+    with pytest.raises(
+        NotSent, match=f"{path} is no notifier: expected a subclass of Airflow's BaseNotifier"
+    ):
+        send(Channel(notifier=path, arguments={"args": ["touch", str(trace)]}), "s", "t")
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
     ("status", "reason"),
     [(None, "RequestException"), (404, "HTTP 404"), (200, "RequestException"), ("x", "RequestException")],
 )

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 SECRET = "planted.secret@example.com"
 KEY = "a key of more than sixteen characters"
-MASK = {"email": {"hash": "${MASK_KEY}"}, "ip": "drop", "user.name": "keep_first"}
+MASK = {"email": {"hash": "${SLUICE_VAR_MASK_KEY}"}, "ip": "drop", "user.name": "keep_first"}
 
 
 def token(text: str) -> str:
@@ -84,7 +84,11 @@ def user(name, tmp_path, stack_env, kafka_broker, start_clickhouse_server) -> Us
     server = start_clickhouse_server()
     spill = tmp_path / "spill"
     spill.mkdir()
-    more = {"AIRFLOW_CONN_CLICKHOUSE_DEFAULT": server.at.variable, "MASK_KEY": KEY, "TMPDIR": str(spill)}
+    more = {
+        "AIRFLOW_CONN_CLICKHOUSE_DEFAULT": server.at.variable,
+        "SLUICE_VAR_MASK_KEY": KEY,
+        "TMPDIR": str(spill),
+    }
     user = User(name, tmp_path, {**stack_env, **more}, server)
     column = "String CODEC(NONE)"  # so that the search can see it
     for table, columns in {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ from sluice.config.alarms import Channel
 from sluice.errors import NotSent, SluiceError, WrongUse
 from sluice.safe_text import line
 from sluice.watch.notices import chat, mail, unaddressed
+from sluice.watch.notifier_class import notifier_class
 
 _SECONDS = 20
 _FIRST_ERROR_STATUS = 400
@@ -63,7 +63,7 @@ def send(channel: Channel, subject: str, text: str) -> None:
 
 def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
     """Returns the notifier with its message. `notify` is called on it directly, so that no template in a
-    message, which may quote data, is ever rendered."""
+    message, which may quote data, is ever rendered. Raises as `notifier_class`."""
     if channel.email is not None:
         from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
@@ -76,9 +76,8 @@ def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
         )
     if channel.webhook is not None:
         return WebhookNotifier(channel.webhook, subject, text)
-    module, _, name = (channel.notifier or "").rpartition(".")
     arguments = _filled(channel.arguments, unaddressed(subject), unaddressed(text))
-    notifier: BaseNotifier = getattr(import_module(module), name)(**arguments)
+    notifier: BaseNotifier = notifier_class(channel.notifier or "")(**arguments)
     return notifier
 
 

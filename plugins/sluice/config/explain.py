@@ -13,12 +13,12 @@ import yaml
 from pydantic import BaseModel
 
 from sluice.config.defaults import defaults_file, load_defaults, merged
-from sluice.config.files import VARIABLE, expand
 from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.mistakes import KeyPlace
 from sluice.config.pipeline import Pipeline
-from sluice.config.secrets import names_secret, takes_secret
+from sluice.config.secrets import takes_secret
 from sluice.config.types import OptionalDuration, Size
+from sluice.config.variables import VARIABLE, expand
 from sluice.config.yaml_text import line_and_column, load, nodes
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -83,10 +83,9 @@ class _Explained:
             return SettingInForce(name, default(key), "default")
         variables = sorted({variable for variable, _ in VARIABLE.findall(str(content))})
         source = ", ".join([self._line(place), *variables])
-        value = expand(content, self.environment, self.path, name)
+        value = expand(content, self.environment, self.path, name, key.hint)
         # A notifier's argument may be a token, and a mask has a key: variables are shown by their names.
-        secret = takes_secret(key.hint) or any(map(names_secret, variables))
-        return SettingInForce(name, _flow(content if secret else value), source)
+        return SettingInForce(name, _flow(content if takes_secret(key.hint) else value), source)
 
     def _line(self, place: KeyPlace) -> str:
         if _holds(self.own, place):

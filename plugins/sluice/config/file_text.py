@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Mapping
-from dataclasses import is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
 from sluice.config.defaults import defaults_file, load_defaults, merged
-from sluice.config.keys import keys
+from sluice.config.keys import below
 from sluice.config.pipeline import Pipeline
 from sluice.config.secrets import assigns_secret, names_secret, takes_secret
 from sluice.config.yaml_text import NotYaml, load, parse
@@ -51,32 +46,12 @@ def text_of(content: Any) -> str:
 def _shown(value: Any, hint: Any, place: tuple[str, ...] = ()) -> Any:
     """Returns the value that stands where the model has `hint`."""
     if isinstance(value, dict):
-        return {k: _shown(v, _below(hint, str(k)), (*place, str(k))) for k, v in value.items()}
+        return {k: _shown(v, below(hint, str(k)), (*place, str(k))) for k, v in value.items()}
     if isinstance(value, list):
-        return [_shown(item, _below(hint, None), place) for item in value]
+        return [_shown(item, below(hint, None), place) for item in value]
     if (isinstance(value, str | bytes) and takes_secret(hint)) or _of_spark(place, value):
         return HIDDEN
     return _LOGIN.sub(f"{HIDDEN}@", value) if isinstance(value, str) else value
-
-
-def _below(hint: Any, name: str | None) -> Any:
-    """Returns what the model has under a key of the mapping, or in the list (None), that stands at `hint`:
-    `Any` for a key that it does not know. What it reads in a form of its own, such as `format`, stays."""
-    arguments = [argument for argument in get_args(hint) if argument not in (NoneType, ...)]
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return _below(arguments[0], name)
-    if origin in (Union, UnionType):
-        return next((below for one in arguments if (below := _below(one, name)) is not one), hint)
-    if inspect.isclass(origin) and arguments:
-        single = name is not None and not issubclass(origin, Mapping)  # one instead of a list of them
-        return _below(arguments[-1], name) if single else arguments[-1]
-    if name is None or not inspect.isclass(hint):
-        return hint
-    if is_dataclass(hint):
-        return get_type_hints(hint, include_extras=True).get(name, Any)
-    known = {key.name: key.hint for key in keys(hint)} if issubclass(hint, BaseModel) else {}
-    return known.get(name, Any) if known else hint
 
 
 def _of_spark(place: tuple[str, ...], value: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from sluice.config.defaults import DEFAULTS, FolderDefaults, defaults_file, load_defaults, merged
 from sluice.config.mistakes import first_mistake
 from sluice.config.pipeline import Pipeline
-from sluice.config.secrets import ON_COMMAND_LINE, names_secret
+from sluice.config.variables import VARIABLE, expand
 from sluice.config.yaml_text import NotYaml, line_and_column, load, nodes
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
@@ -23,7 +22,6 @@ FOLDER = PROJECT / "include" / "pipelines"
 PIPELINES = "SLUICE_PIPELINES"
 SCHEMA = "pipeline.schema.json"
 _Model = TypeVar("_Model", bound=BaseModel)
-VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
 def pipelines_folder(named: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:
@@ -58,10 +56,12 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
     content = _mapping(path, load, "a mapping with kafka, event, lake and tables")
     if "name" in content:
         raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
-    _refuse_secrets(content.get("spark"), path)
     defaults = defaults_file(path)
     common = _defaults(defaults, environment)
-    settings = merged(expand(common, environment, defaults, ""), expand(content, environment, path, ""))
+    settings = merged(
+        expand(common, environment, defaults, "", FolderDefaults),
+        expand(content, environment, path, "", Pipeline),
+    )
     found_by_name = path.resolve() == (pipelines_folder() / f"{path.stem}.yaml").resolve()
     elsewhere = None if found_by_name else path.absolute()
     context = {"folder": folder or path.resolve().parent, "file": path, "config": elsewhere}
@@ -97,7 +97,7 @@ def _defaults(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     if misnamed.is_file():
         raise WrongPipeline(str(misnamed), "(file)", f"is not read: call it {path.name}")
     content = _mapping(path, load_defaults, "a mapping with airflow")
-    _checked(FolderDefaults, expand(content, environment, path, ""), {path: content}, {})
+    _checked(FolderDefaults, expand(content, environment, path, "", FolderDefaults), {path: content}, {})
     return content
 
 
@@ -114,14 +114,6 @@ def _checked(
         content = files[path]
         secret, at = _from_environment(content, mistake.place), line_and_column(nodes(path), mistake.place)
         raise WrongPipeline(str(path), mistake.key or "(file)", mistake.expected, secret, *at) from error
-
-
-def _refuse_secrets(spark: object, path: Path) -> None:
-    """A variable whose name says that it is a secret; what a key's name says, the pipeline itself refuses."""
-    for key, value in spark.items() if isinstance(spark, dict) else ():
-        secret_variable = next((name for name, _ in VARIABLE.findall(str(value)) if names_secret(name)), None)
-        if secret_variable:
-            raise WrongPipeline(str(path), f"spark.{key}", f"${{{secret_variable}}} {ON_COMMAND_LINE}")
 
 
 def _has(content: Any, place: tuple[int | str, ...]) -> bool:
@@ -142,22 +134,3 @@ def _from_environment(content: Any, place: tuple[int | str, ...]) -> bool:
         except (LookupError, TypeError):
             break
     return VARIABLE.search(str(content)) is not None
-
-
-def expand(value: Any, environment: Mapping[str, str], path: Path, key: str) -> Any:
-    """Replaces `${NAME}` and `${NAME:-default}` in every text; a default may hold one again."""
-    if isinstance(value, dict):
-        return {k: expand(v, environment, path, f"{key}.{k}".lstrip(".")) for k, v in value.items()}
-    if isinstance(value, list):
-        return [expand(item, environment, path, key) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def replace(variable: re.Match[str]) -> str:
-        if variable[1] in environment:
-            return environment[variable[1]]
-        if variable[2] is None:
-            raise WrongPipeline(str(path), key, f"the environment has no {variable[1]}")
-        return VARIABLE.sub(replace, variable[2])
-
-    return VARIABLE.sub(replace, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
@@ -54,6 +54,26 @@ def inner_model(hint: Any) -> tuple[type[BaseModel] | None, str]:
         return None, ""
     inner, suffix = inner_model(arguments[-1])
     return inner, (".<name>" if issubclass(origin, Mapping) else "[]") + suffix
+
+
+def below(hint: Any, name: str | None) -> Any:
+    """Returns what the model has under a key of the mapping, or in the list (None), that stands at `hint`:
+    `Any` for a key that it does not know. What it reads in a form of its own, such as `format`, stays."""
+    arguments = [argument for argument in get_args(hint) if argument not in (NoneType, ...)]
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return below(arguments[0], name)
+    if origin in (Union, UnionType):
+        return next((found for one in arguments if (found := below(one, name)) is not one), hint)
+    if inspect.isclass(origin) and arguments:
+        single = name is not None and not issubclass(origin, Mapping)  # one instead of a list of them
+        return below(arguments[-1], name) if single else arguments[-1]
+    if name is None or not inspect.isclass(hint):
+        return hint
+    if is_dataclass(hint):
+        return get_type_hints(hint, include_extras=True).get(name, Any)
+    known = {key.name: key.hint for key in keys(hint)} if issubclass(hint, BaseModel) else {}
+    return known.get(name, Any) if known else hint
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:

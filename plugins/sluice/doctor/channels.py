@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from importlib import import_module
 
 from sluice.clients.connections import find as connections
 from sluice.config.alarms import Channel
 from sluice.doctor.check import Area, Check, fail, ok
+from sluice.errors import WrongUse
 from sluice.safe_text import line
+from sluice.watch.notifier_class import notifier_class
 
 
 def channel_checks(channel: Channel) -> Iterator[Check]:
@@ -24,12 +25,14 @@ def channel_checks(channel: Channel) -> Iterator[Check]:
 
 def _notifier(channel: Channel, path: str) -> Check:
     """Imports the class and compares its arguments. Creates no notifier: its constructor may do anything."""
-    module, _, name = path.rpartition(".")
+    correct = "correct `notifier`, or install what brings it"
     try:
-        notifier = getattr(import_module(module), name)
+        notifier = notifier_class(path)
+    except WrongUse as error:
+        return fail(Area.ALARMS, channel.name, line(str(error)), correct)
     except Exception as error:  # a module of anybody's raises what it likes
         reason = line(f"cannot be imported here ({type(error).__name__}: {error})")
-        return fail(Area.ALARMS, channel.name, reason, "correct `notifier`, or install what brings it")
+        return fail(Area.ALARMS, channel.name, reason, correct)
     try:
         inspect.signature(notifier).bind(**channel.arguments)
     except (TypeError, ValueError) as error:

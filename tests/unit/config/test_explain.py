@@ -13,7 +13,7 @@ from sluice.config.pipeline import Pipeline
 FILE = """\
 kafka:
   - cluster: dc1
-    bootstrap: ${HOST:-kafka}:${PORT}
+    bootstrap: ${SLUICE_VAR_HOST:-kafka}:${SLUICE_VAR_PORT}
     topics: [events]
 event: {type: {field: type}, time: {field: at}}
 lake: file:///lake
@@ -28,14 +28,14 @@ settle: 5m
 def settings(tmp_path: Path) -> dict[str, tuple[str, str]]:
     path = tmp_path / "ads.yaml"
     path.write_text(FILE)
-    return {one.key: (one.value, one.source) for one in explain(path, {"PORT": "9092"})}
+    return {one.key: (one.value, one.source) for one in explain(path, {"SLUICE_VAR_PORT": "9092"})}
 
 
 @pytest.mark.parametrize(
     ("key", "value", "source"),
     [
         ("kafka[0].cluster", "dc1", "line 2"),
-        ("kafka[0].bootstrap", "kafka:9092", "line 3, HOST, PORT"),
+        ("kafka[0].bootstrap", "kafka:9092", "line 3, SLUICE_VAR_HOST, SLUICE_VAR_PORT"),
         ("kafka[0].topics", "[events]", "line 4"),
         ("kafka[0].isolation", "read_committed", "default"),
         ("event.type.field", "type", "line 5"),

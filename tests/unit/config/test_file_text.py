@@ -10,7 +10,7 @@ from sluice.runtime import PROJECT
 
 FILE = """\
 # who wrote this: not kept
-kafka: [{cluster: dc1, bootstrap: "${KAFKA:-kafka:9092}", topics: [t]}]   # nor this
+kafka: [{cluster: dc1, bootstrap: "${SLUICE_VAR_KAFKA:-kafka:9092}", topics: [t]}]   # nor this
 event: {type: {field: type}, time: {record: true}}
 lake: s3://me:hush@bucket/prefix
 tables: {token: "e.tokens", click: {table: e.clicks, columns: {a: b.c}}}
@@ -20,7 +20,7 @@ mask:
   user.id: {hash: hush-hush-hush-hush, types: [click]}
   user.name: {hash: [{connection: mask_key}, hush-hush-hush-hush]}
   user.mail: {hash: {connection: mask_key}}
-  phone: {hash: "${PEPPER:-hush-hush-hush-hush}"}
+  phone: {hash: "${SLUICE_VAR_PEPPER:-hush-hush-hush-hush}"}
   name: {keep_first: 2}
 spark: {spark.hadoop.fs.s3a.secret.key: hush, spark.executor.memory: 4g, x: "-Dp.password=hush"}
 alarms:
@@ -31,7 +31,7 @@ alarms:
 SHOWN = """\
 kafka:
 - cluster: dc1
-  bootstrap: ${KAFKA:-kafka:9092}
+  bootstrap: ${SLUICE_VAR_KAFKA:-kafka:9092}
   topics:
   - t
 event:

@@ -31,13 +31,13 @@ def load(mask: Any, folder: Path, environment: dict[str, str] | None = None, **m
 
 def test_rules_and_their_short_forms(tmp_path: Path):
     mask = {
-        "email": {"hash": "${KEY}"},
+        "email": {"hash": "${SLUICE_VAR_KEY}"},
         "ip": "drop",
         "user.name": "keep_first",
         "iban": {"keep_first": 4, "types": ["pay", "refund"]},
         "_key": "keep",
     }
-    found = load(mask, tmp_path, {"KEY": KEY})
+    found = load(mask, tmp_path, {"SLUICE_VAR_KEY": KEY})
     assert said_by(found) == {
         "_headers": "hash",
         "_key": "keep",
@@ -114,16 +114,18 @@ def test_other_formats_are_refused(form: Any, tmp_path: Path):
 
 
 def test_a_variable_that_is_missing(tmp_path: Path):
-    with pytest.raises(WrongPipeline, match=r"mask\.a\.hash: the environment has no MASK_KEY"):
-        load({"a": {"hash": "${MASK_KEY}"}}, tmp_path)
+    with pytest.raises(WrongPipeline, match=r"mask\.a\.hash: the environment has no SLUICE_VAR_MASK_KEY"):
+        load({"a": {"hash": "${SLUICE_VAR_MASK_KEY}"}}, tmp_path)
 
 
 def test_a_key_is_not_explained(tmp_path: Path):
-    environment = {"PEPPER": KEY}
-    load({"a": {"hash": ["${PEPPER}", {"connection": "old"}]}}, tmp_path, environment)
+    environment = {"SLUICE_VAR_PEPPER": KEY}
+    load({"a": {"hash": ["${SLUICE_VAR_PEPPER}", {"connection": "old"}]}}, tmp_path, environment)
     found = [one for one in explain(tmp_path / "adx.yaml", environment) if one.key.startswith("mask")]
     assert not any(KEY in one.value for one in found)
-    assert [one.value for one in found if one.key == "mask.a.hash"] == ["['${PEPPER}', {connection: old}]"]
+    assert [one.value for one in found if one.key == "mask.a.hash"] == [
+        "['${SLUICE_VAR_PEPPER}', {connection: old}]"
+    ]
 
 
 @pytest.mark.parametrize(

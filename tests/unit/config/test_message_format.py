@@ -23,7 +23,7 @@ def event(folder: Path, **more: object) -> Event:
         "lake": "file:///lake",
     }
     (folder / "p.yaml").write_text(yaml.safe_dump(spec))
-    return read(folder / "p.yaml", {"SCHEMAS": "schemas"}).event
+    return read(folder / "p.yaml", {"SLUICE_VAR_SCHEMAS": "schemas"}).event
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_json_and_one_row_are_the_default(folder):
 
 
 def test_a_schema_file_lies_beside_the_pipeline_file(folder):
-    avro = event(folder, format={"avro": "${SCHEMAS}/click.avsc"}).format
+    avro = event(folder, format={"avro": "${SLUICE_VAR_SCHEMAS}/click.avsc"}).format
     assert (avro.kind, avro.schema_file) == ("avro", folder / "schemas/click.avsc")
     form = {"file": str(folder / "schemas/click.proto"), "message": "adx.Click"}
     proto = event(folder, format={"protobuf": form}).format

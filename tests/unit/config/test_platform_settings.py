@@ -23,7 +23,7 @@ DEFAULTS = """\
 airflow:
   owner: platform
   tags: [shared, tier-1]
-  pool: ${POOL:-etl}
+  pool: ${SLUICE_VAR_POOL:-etl}
   steps:
     land: {pool: spark, queue: big, timeout: 2h}
     load: {priority: 7}
@@ -64,7 +64,7 @@ def test_the_steps_are_those_of_the_dags():
 
 def test_the_folders_defaults_hold_where_a_file_says_nothing(tmp_path: Path):
     own = "airflow: {owner: ads, tags: [ads], steps: {land: {queue: small}, verify: {pool: check}}}\n"
-    found = read(tmp_path, own, DEFAULTS, POOL="wide").airflow
+    found = read(tmp_path, own, DEFAULTS, SLUICE_VAR_POOL="wide").airflow
     assert (found.owner, found.tags, found.pool) == ("ads", ("ads",), "wide")
     land = found.of("land")
     assert (land.pool, land.queue, land.timeout) == ("spark", "small", timedelta(hours=2))
@@ -92,7 +92,10 @@ def test_the_defaults_are_no_pipeline(tmp_path: Path):
         ("airflow: {owners: x}", ":1:11: airflow.owners: no such key: did you mean `owner`?"),
         ("airflow:\n  steps: {lnd: {}}", ":2:11: airflow.steps.lnd: no such step; there are: plan, settle"),
         ("airflow: [a]", ":1:1: airflow: expected a mapping"),
-        ("airflow: {pool: '${NOT_THERE}'}", ": airflow.pool: the environment has no NOT_THERE"),
+        (
+            "airflow: {pool: '${SLUICE_VAR_NOT_THERE}'}",
+            ": airflow.pool: the environment has no SLUICE_VAR_NOT_THERE",
+        ),
         ("[1]", ": (file): expected a mapping with airflow"),
         ("", ": (file): expected a mapping with airflow"),
         ("airflow: {owner: a, owner: b}", ":1:21: (file): not YAML: 'owner' is there twice"),
@@ -127,12 +130,16 @@ def test_wrong_defaults_are_one_line_that_names_their_file(tmp_path: Path, text:
             "airflow: {offset: 2h}",
             "ads.yaml:4:11: airflow.offset: expected less than",
         ),
-        ("", "airflow: {offset: '${LATER}'}", "_defaults.yaml:1:11: airflow.offset: expected less than"),
+        (
+            "",
+            "airflow: {offset: '${SLUICE_VAR_LATER}'}",
+            "_defaults.yaml:1:11: airflow.offset: expected less than",
+        ),
     ],
 )
 def test_a_default_that_is_wrong_for_one_pipeline_has_its_own_place(tmp_path: Path, own, defaults, said):
     with pytest.raises(WrongPipeline) as raised:
-        read(tmp_path, own, defaults, LATER="3h")
+        read(tmp_path, own, defaults, SLUICE_VAR_LATER="3h")
     assert str(raised.value).startswith(f"{tmp_path}/{said}")
     assert raised.value.from_environment == ("LATER" in defaults)
 
@@ -152,7 +159,7 @@ def test_defaults_that_cannot_be_read(tmp_path: Path):
 
 def test_what_a_variable_of_the_defaults_says_is_not_for_others(tmp_path: Path):
     with pytest.raises(WrongPipeline) as raised:
-        read(tmp_path, "", "airflow: {timeout: '${HIDDEN}'}", HIDDEN="hush hush")
+        read(tmp_path, "", "airflow: {timeout: '${SLUICE_VAR_HIDDEN}'}", SLUICE_VAR_HIDDEN="hush hush")
     assert "hush" not in raised.value.public
     assert "hush" in str(raised.value)
 
@@ -220,17 +227,19 @@ def test_a_run_is_longer_than_its_wait_for_records(tmp_path: Path):
 
 
 def test_variables_that_may_be_secret_are_shown_by_their_names(tmp_path: Path):
-    """Of a channel's arguments any, elsewhere those whose names say it."""
+    """A channel's arguments: any of them may be a token."""
     own = (
-        'airflow:\n  owner: "${SOME_TOKEN}"\n  tags: ["${TAG}"]\n'
-        '  on_failure: [{notifier: a.B, arguments: {to: "${WHO}", text: "{subject}"}}]\n'
+        'airflow:\n  owner: ads\n  tags: ["${SLUICE_VAR_TAG}"]\n'
+        '  on_failure: [{notifier: a.B, arguments: {to: "${SLUICE_VAR_WHO}", text: "{subject}"}}]\n'
     )
-    environment = {"SOME_TOKEN": "hunter2", "WHO": "hunter3", "TAG": "tier-1"}
+    environment = {"SLUICE_VAR_WHO": "hunter3", "SLUICE_VAR_TAG": "tier-1"}
     read(tmp_path, own, **environment)
     found = {one.key: (one.value, one.source) for one in explain(tmp_path / "ads.yaml", environment)}
-    assert found["airflow.owner"] == ("${SOME_TOKEN}", "line 5, SOME_TOKEN")
-    assert found["airflow.tags"] == ("[tier-1]", "line 6, TAG")
-    assert found["airflow.on_failure[0].arguments"] == ("{to: '${WHO}', text: '{subject}'}", "line 7, WHO")
+    assert found["airflow.tags"] == ("[tier-1]", "line 6, SLUICE_VAR_TAG")
+    assert found["airflow.on_failure[0].arguments"] == (
+        "{to: '${SLUICE_VAR_WHO}', text: '{subject}'}",
+        "line 7, SLUICE_VAR_WHO",
+    )
 
 
 def test_it_is_said_where_a_value_is_from(tmp_path: Path):
@@ -240,7 +249,7 @@ def test_it_is_said_where_a_value_is_from(tmp_path: Path):
         "owner": ("ads", "line 5"),
         "tags": ("[shared, tier-1]", "_defaults.yaml line 3"),
         "queue": ("", "default"),
-        "pool": ("etl", "_defaults.yaml line 4, POOL"),
+        "pool": ("etl", "_defaults.yaml line 4, SLUICE_VAR_POOL"),
         "priority": ("1", "default"),
         "timeout": ("auto", "default"),
         "retries": ("3", "default"),

@@ -12,16 +12,23 @@ from sluice.doctor.channels import channel_checks
 from sluice.errors import WrongUse
 
 NOTIFIER = """
+from airflow.sdk import BaseNotifier
+
 made = []
 
-class Pager:
+class Pager(BaseNotifier):
     def __init__(self, room, text="", *, urgent=False):
         made.append(room)
 
-class Silent:
+class Silent(BaseNotifier):
     def __init__(self, **anything):
         made.append("silent")
+
+class Looks:
+    def notify(self, context):
+        made.append("looks")
 """
+NO_NOTIFIER = "is no notifier: expected a subclass of Airflow's BaseNotifier"
 
 
 @pytest.fixture
@@ -74,6 +81,14 @@ def line(**channel: Any) -> str:
             {"notifier": "torn.Pager"},
             "fail | notifier torn.Pager | cannot be imported here (ZeroDivisionError: division by zero) | "
             "correct `notifier`, or install what brings it",
+        ),
+        *(
+            (
+                {"notifier": path, "arguments": {}},
+                f"fail | notifier {path} | {path} {NO_NOTIFIER} | "
+                "correct `notifier`, or install what brings it",
+            )
+            for path in ("subprocess.check_call", "pagers.Looks", "pagers.made", "subprocess.Popen")
         ),
     ],
 )

@@ -223,7 +223,12 @@ def test_no_fields_of_type_and_time(tmp_path: Path):
         ([{"type": "a", "at": 3}], {"type": "no.such"}, WrongUse, r"no type \(1\): name `--type`"),
         ([ORDER], {"time": "id"}, WrongUse, "'id' does not hold a time"),
         ([ORDER], {"lake": "/data"}, WrongPipeline, r"shop.yaml:\d+:1: lake: expected file://"),
-        ([ORDER], {"lake": "${NO_SUCH}"}, WrongPipeline, "the environment has no NO_SUCH"),
+        (
+            [ORDER],
+            {"lake": "${SLUICE_VAR_NO_SUCH}"},
+            WrongPipeline,
+            "the environment has no SLUICE_VAR_NO_SUCH",
+        ),
         ([ORDER], {"database": "a.b"}, WrongPipeline, "expected database.table"),
         ([ORDER], {"name": "a/b"}, WrongUse, "name 'a/b': expected letters"),
         ([ORDER], {"topic": "a b"}, WrongPipeline, "Kafka has no topic"),

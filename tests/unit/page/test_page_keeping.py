@@ -114,7 +114,14 @@ def test_since_when_the_file_forgets_so(lake: MemoryLake):
     assert keep_since(pipeline(keep={"lake": "30d"}).keep, versions) is None
     odd = [
         replace(versions[-1], text=text)
-        for text in ("keep: {lake: ${AGE}}", "keep: [", "a text", "", "start: 2026-01-0", "keep: !!bool x")
+        for text in (
+            "keep: {lake: ${SLUICE_VAR_AGE}}",
+            "keep: [",
+            "a text",
+            "",
+            "start: 2026-01-0",
+            "keep: !!bool x",
+        )
     ]
     assert [keep_since(keep, [*versions, one]) for one in odd] == [None] * 6
     # Tables are not forgotten by it.

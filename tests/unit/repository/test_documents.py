@@ -47,7 +47,7 @@ def wrong_links(name: str, text: str) -> Iterator[str]:
             yield f"{link}: no such heading"
 
 
-ENVIRONMENT = {"MASK_KEY": "the key of a sample"}
+ENVIRONMENT = {"SLUICE_VAR_MASK_KEY": "the key of a sample"}
 """Variables that samples name."""
 
 
