@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sluice.clients.lake.modes import own_mode
 from sluice.errors import LakeRefused, LakeUnavailable
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -57,8 +58,10 @@ def sync(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def write(path: str | Path, data: bytes, synced: bool = True) -> None:
-    with open(path, "wb", buffering=0) as file:
+def write(path: str | Path, data: bytes, synced: bool = True, mode: int = 0o600) -> None:
+    """Writes a file whose mode no umask changes."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0) as file:
+        own_mode(file.fileno(), mode)
         left = memoryview(data)
         while left:
             left = left[file.write(left) :]
@@ -105,26 +108,29 @@ def sync_file_system(folder: str | Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(path: str, synced: bool = True) -> None:
-    """Like `mkdir -p`; each new folder's own entry survives a power cut, unless it need not (`synced`)."""
+def make_folder(path: str, mode: int, synced: bool = True) -> None:
+    """Like `mkdir -p`, with a mode that no umask changes; each new folder's own entry survives a power cut,
+    unless it need not (`synced`)."""
     try:
-        os.mkdir(path)
+        os.mkdir(path, 0o700)
     except FileExistsError:
         return
     except FileNotFoundError:
         above = os.path.dirname(path)
         if not above:
             raise
-        make_folder(above, synced)
-        make_folder(path, synced)
+        make_folder(above, mode, synced)
+        make_folder(path, mode, synced)
     else:
+        with suppress(FileNotFoundError):
+            os.chmod(path, mode)
         if synced:
             sync(os.path.dirname(path))
 
 
-def place(act: Callable[[], None], source: str, destination: str, synced: bool = True) -> None:
-    """Does `act` (a link or rename of `source` to `destination`), making the folders that it lacks. It
-    survives a power cut, unless it need not (`synced`).
+def place(act: Callable[[], None], source: str, destination: str, mode: int, synced: bool = True) -> None:
+    """Does `act` (a link or rename of `source` to `destination`), making the folders that it lacks, with
+    `mode`. It survives a power cut, unless it need not (`synced`).
 
     Raises FileNotFoundError when `source` is gone. A program that removes empty folders may remove one
     between its making and its use: then both are done again.
@@ -141,7 +147,7 @@ def place(act: Callable[[], None], source: str, destination: str, synced: bool =
                 sync(folder)
             return
         with suppress(FileNotFoundError):
-            make_folder(folder, synced)
+            make_folder(folder, mode, synced)
     raise OSError(errno.EBUSY, "the folder is removed as often as it is made", folder)
 
 
@@ -160,14 +166,15 @@ def tidy(folder: str, root: str) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Holds the lock file `path` alone, among threads and processes; the end of a process frees it.
+def locked(path: Path, mode: int = 0o600) -> Iterator[None]:
+    """Holds the lock file `path` alone, among threads and processes; the end of a process frees it. The
+    file's folder is there.
 
     Raises TimeoutError when another process holds it for 15 seconds: one that is stopped may still write.
     """
-    make_folder(str(path.parent))
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, mode)
     try:
+        own_mode(descriptor, mode)
         deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
         while not _try_lock(descriptor):
             if time.monotonic() > deadline:

@@ -8,15 +8,17 @@ import re
 import stat
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 from sluice.clients.lake.base import Item, StoredObject
 from sluice.clients.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
+from sluice.clients.lake.modes import Modes
 from sluice.config.command_line import command_line
 
 _OWN = ".sluice"
@@ -55,7 +57,7 @@ class FolderLake:
 
     def create(self, key: str, data: bytes) -> bool:
         synced = self._synced
-        with explained(self.url), self._written(data, synced) as written:
+        with explained(self.url), self._written(key, data, synced) as written:
             return self._linked(written, key, data, synced)
 
     def create_each(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[bool]:
@@ -66,7 +68,9 @@ class FolderLake:
     def _created(self, objects: Sequence[tuple[str, bytes]]) -> Iterator[bool]:
         with explained(self.url), ExitStack() as stack:
             with Syncs.of(self.root) as syncs:
-                written = [stack.enter_context(self._written(data, syncs.due())) for _, data in objects]
+                written = [
+                    stack.enter_context(self._written(key, data, syncs.due())) for key, data in objects
+                ]
             with Syncs.of(self.root) as syncs:
                 for name, (key, data) in zip(written, objects, strict=True):
                     yield self._linked(name, key, data, syncs.due())
@@ -82,7 +86,7 @@ class FolderLake:
                 tidy(folder, str(self.root))
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
-        with explained(self.url), locked(self._lock(key)):
+        with explained(self.url), self._locked(key):
             stored = self.read(key)
             if stored is None or stored.version != version:
                 return stored is not None and stored.data == data
@@ -91,8 +95,8 @@ class FolderLake:
 
     def put(self, key: str, data: bytes) -> None:
         name, synced = self._name(key), self._synced
-        with explained(self.url), self._written(data, synced) as written:
-            place(lambda: os.replace(written, name), written, name, synced)
+        with explained(self.url), self._written(key, data, synced) as written:
+            self._place(lambda: os.replace(written, name), written, name, synced)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Also removes folders that become empty, and what writers killed a week ago were writing."""
@@ -136,8 +140,9 @@ class FolderLake:
     def finish(self, key: str, path: Path) -> None:
         destination, synced = self._name(key), self._synced
         with explained(self.url):
+            os.chmod(path, self._modes.file(key))
             sync(path)
-            place(lambda: os.replace(path, destination), str(path), destination, synced)
+            self._place(lambda: os.replace(path, destination), str(path), destination, synced)
 
     def move(self, source: str, destination: str) -> None:
         # No sync: a rename leaves the file in one of its two places, and moves are repeated. Syncing the
@@ -145,7 +150,7 @@ class FolderLake:
         old, new = self._name(source), self._name(destination)
         with explained(self.url):
             try:
-                place(lambda: os.replace(old, new), old, new, synced=False)
+                self._place(lambda: os.replace(old, new), old, new, synced=False)
             except FileNotFoundError:
                 if not os.path.isfile(new):
                     raise
@@ -176,14 +181,25 @@ class FolderLake:
             raise ValueError(f"{key!r} is not a key of the lake")
         return f"{self.root}/{key}"
 
-    def _lock(self, key: str) -> Path:
+    @cached_property
+    def _modes(self) -> Modes:
+        return Modes.of(self.root)
+
+    def _own_folder(self, name: str) -> str:
+        folder = f"{self.root}/{_OWN}/{name}"
+        make_folder(str(self.root), self._modes.folder)
+        make_folder(folder, self._modes.private)
+        return folder
+
+    def _locked(self, key: str) -> AbstractContextManager[None]:
         stripe = hashlib.sha256(key.encode()).digest()[0] % _LOCKS
-        return self.root / _OWN / "locks" / f"{stripe:02x}"
+        return locked(Path(self._own_folder("locks"), f"{stripe:02x}"), self._modes.private & 0o666)
 
     def _new_name(self) -> str:
-        folder = f"{self.root}/{_OWN}/writing"
-        make_folder(folder)
-        return f"{folder}/{uuid.uuid4().hex}"
+        return f"{self._own_folder('writing')}/{uuid.uuid4().hex}"
+
+    def _place(self, act: Callable[[], None], source: str, destination: str, synced: bool) -> None:
+        place(act, source, destination, self._modes.folder, synced)
 
     @property
     def _synced(self) -> bool:
@@ -191,10 +207,10 @@ class FolderLake:
         return self.syncs is None or self.syncs.due()
 
     @contextmanager
-    def _written(self, data: bytes, synced: bool) -> Iterator[str]:
+    def _written(self, key: str, data: bytes, synced: bool) -> Iterator[str]:
         name = self._new_name()
         try:
-            write(name, data, synced)
+            write(name, data, synced, self._modes.file(key))
             yield name
         finally:
             with suppress(FileNotFoundError):
@@ -203,7 +219,7 @@ class FolderLake:
     def _linked(self, written: str, key: str, data: bytes, synced: bool) -> bool:
         name = self._name(key)
         try:
-            place(lambda: os.link(written, name), written, name, synced)
+            self._place(lambda: os.link(written, name), written, name, synced)
         except FileExistsError:
             stored = self.read(key)
             return stored is not None and stored.data == data

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,16 +43,6 @@ def test_an_object_is_a_file_at_its_key(lake: FolderLake, tmp_path: Path) -> Non
     with lake.local("type=a/date=2026-11-20/hour=10/x.parquet") as path:
         assert path == tmp_path / "demo/type=a/date=2026-11-20/hour=10/x.parquet"
     assert lake.url == f"file://{tmp_path}/demo"
-
-
-def test_others_may_read(lake: FolderLake, tmp_path: Path) -> None:
-    before = os.umask(0o022)
-    try:
-        lake.create("a/b", b"x")
-        lake.finish("a/c", written(lake.begin("a/c")))
-    finally:
-        os.umask(before)
-    assert [stat.S_IMODE((tmp_path / "demo/a" / name).stat().st_mode) for name in "bc"] == [0o644, 0o644]
 
 
 plain_keys = st.lists(st.text("a0.!-~", min_size=1, max_size=3), min_size=1, max_size=3).map("/".join)
