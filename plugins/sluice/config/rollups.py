@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
+from sluice.named_file import read_named_text
+
 SOURCE = "{source}"
 
 
@@ -30,9 +32,9 @@ class Rollup(BaseModel):
             raise ValueError("expected {from: database.table, sql: FILE}")
         file = Path((info.context or {}).get("folder", "."), value["sql"])
         try:
-            text = file.read_text(encoding="utf-8").strip().removesuffix(";").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"the SELECT {file} cannot be read: {error}") from error
+            text = read_named_text(file).strip().removesuffix(";").strip()
+        except OSError as error:
+            raise ValueError(f"the SELECT {file} cannot be read: {error.strerror}") from error
         if SOURCE not in text:
             raise ValueError(f"the SELECT in {file} does not read {SOURCE}")
         return {**value, "select": text}

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-MOST_BYTES = 1 << 20
+from sluice.named_file import read_named, read_named_text
+
 MOST_VALUES = 100_000  # with each alias counted as what it stands for
 MOST_DIGITS = 1000  # of a whole number, in whatever base; Python reads and prints 4,300 decimal ones
 
@@ -65,11 +66,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_bounded)
 
 def load(path: Path) -> Any:
     """Returns the content of the file. Raises OSError, NotYaml."""
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise NotYaml(f"more than {MOST_BYTES >> 20} MiB: expected a pipeline file")
-    return parse(content)
+    return parse(read_named(path))
 
 
 def parse(content: bytes | str) -> Any:
@@ -91,7 +88,7 @@ def parse(content: bytes | str) -> Any:
 
 def nodes(path: Path) -> yaml.Node | None:
     """Returns the file's parts with their places; the file has been read as YAML before."""
-    return yaml.compose(path.read_text(encoding="utf-8"), _Loader)
+    return yaml.compose(read_named_text(path), _Loader)
 
 
 def line_and_column(node: yaml.Node | None, place: Sequence[int | str]) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from sluice.init.sample import Sample, sample_file, sample_topic
 from sluice.init.server import connected, existing_columns, run_statements
 from sluice.init.statements import statements_in
 from sluice.init.tables import LEAST_SHARE, Existing
+from sluice.named_file import read_named_text
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def apply_statements(request: InitRequest, name: str) -> Report:
     none, and what ClickHouse raises."""
     _, path = _files(request, checked_name(name))
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_named_text(path)
     except OSError as error:
         raise WrongUse(
             f"{path}: {error.strerror}: name `--topic` or `--file`, and `init` makes it"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from sluice.clients.clickhouse.sql import Sql, identifier, table
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.rollups import SOURCE, Rollup
+from sluice.named_file import read_named_text
 
 COUNT_TYPES = {"hour": "DateTime('UTC')", "type": "LowCardinality(String)", "count": "UInt64"}
 
@@ -72,9 +73,13 @@ def _init(pipeline: Pipeline, target: Target) -> str:
     """Returns the command that runs the statements which `init` wrote beside the pipeline file, where they
     create the table."""
     statements = pipeline.file.with_suffix(".sql") if pipeline.file else None
-    if statements is None or not statements.is_file():
+    if statements is None:
         return ""
-    if f"EXISTS {table(target.table)}" not in statements.read_text(encoding="utf-8", errors="replace"):
+    try:
+        text = read_named_text(statements)
+    except OSError:
+        return ""  # there is nothing that `init` could run
+    if f"EXISTS {table(target.table)}" not in text:
         return ""
     into = ["--into", str(pipeline.config.parent)] if pipeline.config else []
     return shlex.join(["sluice", "init", pipeline.name, *into, "--apply"])

@@ -165,7 +165,7 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
     (folder / "latin.yaml").write_bytes(b"lake: \xff\xfe\n")
     with pytest.raises(WrongPipeline, match="not YAML"):
         files.read(folder / "latin.yaml")
-    with pytest.raises(WrongPipeline, match="cannot be read: Is a directory"):
+    with pytest.raises(WrongPipeline, match="cannot be read: it is a folder, not a file"):
         files.read(folder)
 
 

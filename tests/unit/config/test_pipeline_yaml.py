@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.config import files
-from sluice.config.yaml_text import MOST_BYTES, MOST_DIGITS, MOST_VALUES, NotYaml, load
+from sluice.config.yaml_text import MOST_DIGITS, MOST_VALUES, NotYaml, load
 from sluice.errors import WrongPipeline
 
 LEVELS = 12
@@ -53,7 +53,7 @@ def merged() -> str:
         ("a: !<tag:yaml.org,2002:int> ''", "p.yaml:1:4.*a YAML tag"),
         ("%TAG ! tag:yaml.org,2002:\n---\na: !bool x", "p.yaml:3:4.*a YAML tag"),
         ("a: !<" + "%0A" * 1000 + "> x", "p.yaml:1:4.*a YAML tag"),
-        ("#" * (MOST_BYTES + 1), "more than 1 MiB"),
+        ("#" * ((1 << 20) + 1), "cannot be read: it has more than 1 MiB"),
         ("a: \x00", "not YAML"),
         ("? [a]\n: b", "not YAML"),
     ],

@@ -104,7 +104,7 @@ def test_the_defaults_are_no_pipeline(tmp_path: Path):
             ":1:1: a: no such key",
         ),
         ("airflow: " + "[" * 2000, ": (file): nested too deeply"),
-        ("airflow: {tags: [" + "x" * (1 << 20) + "]}", ": (file): more than 1 MiB"),
+        ("airflow: {tags: [" + "x" * (1 << 20) + "]}", ": (file): cannot be read: it has more than 1 MiB"),
         ("airflow: !!python/object:os.system {}", ":1:10: (file): a YAML tag"),
         ("airflow: {owner: ''}", ":1:11: airflow.owner: expected at least 1 characters"),
     ],
@@ -153,7 +153,8 @@ def test_defaults_under_another_ending_are_refused_by_their_name(tmp_path: Path)
 
 def test_defaults_that_cannot_be_read(tmp_path: Path):
     (tmp_path / "_defaults.yaml").mkdir()
-    with pytest.raises(WrongPipeline, match=r"_defaults\.yaml: \(file\): cannot be read: Is a directory"):
+    said = r"_defaults\.yaml: \(file\): cannot be read: it is a folder, not a file"
+    with pytest.raises(WrongPipeline, match=said):
         read(tmp_path)
 
 

@@ -11,13 +11,13 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sluice.clients.connections import find as connections
 from sluice.clients.connections.connection import Connection
 from sluice.config.kafka import Cluster
 from sluice.errors import WrongUse
+from sluice.named_file import read_named
 
 _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _OLD_KEY = re.compile(rb"^-----BEGIN (RSA|EC|DSA) PRIVATE KEY-----", re.MULTILINE)
@@ -134,7 +134,7 @@ class KafkaSettings:
 
     def _pem(self, name: str) -> str:
         try:
-            return Path(name).read_text(encoding="ascii")
+            return read_named(name).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise WrongUse(f"Kafka cluster {self.cluster!r}: {name} is not a readable PEM file") from error
 
@@ -192,7 +192,7 @@ def _refuse_old_key(connection: Connection, name: str | None) -> None:
     if not name:
         return
     with suppress(OSError):
-        old = _OLD_KEY.search(Path(name).read_bytes())
+        old = _OLD_KEY.search(read_named(name))
         if old is not None:
             form = "PKCS#1" if old[1] == b"RSA" else "an old form"
             files = f"-in {shlex.quote(name)} -out {shlex.quote(name + '.pk8')}"

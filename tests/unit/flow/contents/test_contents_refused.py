@@ -132,7 +132,9 @@ def test_a_views_table_is_not_compared_with_slices_from_before_the_view(monkeypa
 
     monkeypatch.setattr(compare_views, "view_table_shapes", lambda *_: {PER_DAY: Shape()})
     monkeypatch.setattr(ViewContents, "_table", lambda *_: iter(()))
-    nothing = cast("Any", SimpleNamespace(target_table=None))
+    monkeypatch.setattr(compare_views, "read_table", lambda *_: None)
+    target = SimpleNamespace(database="d", name="t")
+    nothing = cast("Any", SimpleNamespace(target_table=None, target=target))
     views = ViewContents(nothing, pipeline(), nothing, lambda _: values)
     views.check([TEN, ELEVEN], False)
     assert views.uncompared == [(TEN, PER_DAY)]

@@ -20,6 +20,7 @@ from sluice.flow.land.formats.protobuf import MessageDecoder
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.named_file import read_named
 
 if TYPE_CHECKING:
     from sluice.flow.land.task.decoding import Decoding
@@ -40,7 +41,7 @@ class Format:
     what becomes at most a bound. Both raise BadSchema."""
 
     decoder: Callable[[Decoding, Size], Decode]
-    prepare: Callable[[Path], bytes] = Path.read_bytes
+    prepare: Callable[[Path], bytes] = read_named
 
 
 class _ByNumber:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,7 @@ from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
 from sluice.flow.land.formats.json_text import json_text
 from sluice.flow.land.formats.protobuf_sizes import Field, SchemaSizes
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.named_file import read_named
 
 NOT_PROTOBUF = "not Protobuf of its message"
 
@@ -43,6 +46,8 @@ _WELL_KNOWN = (
     wrappers_pb2,
 )
 _COMPILE_SECONDS = 60
+_MOST_SOURCES = 16 << 20  # bytes
+_IMPORT = re.compile(rb"""\bimport\s+(?:public\s+|weak\s+)?["']([^"'\n]+)["']""")
 _AS_JSON = ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")
 _WRAPPERS = frozenset(wrappers_pb2.DESCRIPTOR.message_types_by_name)
 _PACKAGE = "google.protobuf."
@@ -51,23 +56,43 @@ _PACKAGE = "google.protobuf."
 def compiled(file: Path) -> bytes:
     """Returns the descriptors of a .proto file and of all that it imports, from its own folder.
 
-    Raises BadSchema with the compiler's words.
+    Raises OSError as `read_named`, and BadSchema with the compiler's words.
     """
     # The workers do without it.
     from grpc_tools import protoc  # type: ignore[import-untyped]  # only its name is used
 
     with tempfile.TemporaryDirectory(prefix="sluice-proto-") as folder:
-        out = Path(folder, "descriptors")
-        options = [f"-I{file.parent}", "--include_imports", f"--descriptor_set_out={out}", str(file)]
+        sources, out = Path(folder, "sources"), Path(folder, "descriptors")
+        _copy_sources(file, sources)
+        include = ["-Isources", "--include_imports", f"--descriptor_set_out={out}"]
+        options = [*include, str(Path("sources", file.name))]
         compilation = subprocess.run(
             [sys.executable, "-m", protoc.__name__, *options],
             capture_output=True,
             text=True,
+            cwd=folder,
             timeout=_COMPILE_SECONDS,
         )
         if compilation.returncode:
             raise BadSchema(" ".join(compilation.stderr.split()))
         return out.read_bytes()
+
+
+def _copy_sources(file: Path, folder: Path) -> None:
+    """Copies a .proto file and those of its folder that it imports: the compiler opens none of these."""
+    due, copied, room = [file.name], set[str](), _MOST_SOURCES
+    while due:
+        name = due.pop()
+        source = Path(file.parent, name)
+        if name in copied or ".." in Path(name).parts or (copied and not os.path.lexists(source)):
+            continue  # the compiler has it, or says that nobody has
+        copied.add(name)
+        content = read_named(source, room)
+        room -= len(content)
+        copy = folder / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(content)
+        due += [found[1].decode(errors="replace") for found in _IMPORT.finditer(content)]
 
 
 def message_type(descriptors: bytes, name: str) -> type[Message]:

@@ -63,7 +63,9 @@ def _content(kind: str, file: Path) -> bytes:
 
     try:
         return decoders.FORMATS[kind].prepare(file)
-    except (OSError, BadSchema) as error:
+    except OSError as error:
+        raise SchemaRefused(error.filename or str(file), error.strerror or str(error)) from error
+    except BadSchema as error:
         raise SchemaRefused(str(file), str(error)) from error
 
 
