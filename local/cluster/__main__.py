@@ -78,8 +78,10 @@ def make_database(settings: ClusterSettings) -> None:
     say("making Airflow's database")
     run_alive(["airflow", "db", "migrate"], "airflow db migrate", ROOT, env)
     pools = settings.home / "pools.json"
-    about = {"description": "docs/guide/cluster.md", "include_deferred": False}
-    pools.write_text(json.dumps({name: {"slots": slots, **about} for name, slots in POOLS.items()}))
+    about = "docs/guide/cluster.md"
+    pools.write_text(
+        json.dumps({name: {"slots": slots, "description": about} for name, slots in POOLS.items()})
+    )
     run_alive(["airflow", "pools", "import", str(pools)], "airflow pools import", ROOT, env)
     settings.migrated.touch()
 

@@ -8,19 +8,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
-from local.airflow_api import Airflow as RestApi
 from local.environment import Settings, environment
 from local.readiness import free_port, wait_until
 
 PARTS = (("scheduler", "--skip-serve-logs"), ("dag-processor",), ("api-server",))
-SCHEDULER, TRIGGERER = PARTS[0], ("triggerer", "--skip-serve-logs")
-Part = tuple[str, ...]
 START_SECONDS, RUN_SECONDS = 300, 900
 # The product waits 30 s and more before it tries again.
 DEFAULTS = "airflow: {retry_delay: 1s}\n"
@@ -37,8 +32,7 @@ class Airflow:
     pipelines: Path
     more: Mapping[str, str]
     port: int = field(default_factory=free_port)
-    kinds: tuple[Part, ...] = PARTS
-    parts: dict[Part, subprocess.Popen] = field(default_factory=dict)
+    parts: list[subprocess.Popen] = field(default_factory=list)
 
     @property
     def home(self) -> Path:
@@ -55,31 +49,21 @@ class Airflow:
         self.pipelines.mkdir(exist_ok=True)
         (self.pipelines / "_defaults.yaml").write_text(DEFAULTS)
         self.command("db", "migrate")
-        for kind in self.kinds:
-            self.start_part(kind)
-
-    def start_part(self, kind: Part) -> None:
-        with self.log.open("ab") as log:
-            self.parts[kind] = subprocess.Popen(
-                [self._program, *kind],
-                env=self._environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def kill(self, kind: Part) -> None:
-        """kill -9 of the process, and of what it has started, as a service manager does."""
-        process = psutil.Process(self.parts[kind].pid)
-        for each in (process, *process.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
-        self.parts.pop(kind).wait(60)
+        for part in PARTS:
+            with self.log.open("ab") as log:
+                started = subprocess.Popen(
+                    [self._program, *part],
+                    env=self._environment,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            self.parts.append(started)
 
     def stop(self) -> None:
-        for part in self.parts.values():
+        for part in self.parts:
             part.terminate()
-        for part in self.parts.values():
+        for part in self.parts:
             try:
                 part.wait(60)
             except subprocess.TimeoutExpired:
@@ -102,12 +86,6 @@ class Airflow:
 
     def trigger(self, dag: str, run: str, params: Mapping[str, str]) -> None:
         self.command("dags", "trigger", dag, "--run-id", run, "--conf", json.dumps(params))
-
-    def clear(self, dag: str, run: str, task: str) -> None:
-        """As a person does it in the browser."""
-        settings = Settings(self.folder, airflow_port=self.port)
-        body = {"dry_run": False, "dag_run_id": run, "task_ids": [task], "only_failed": False}
-        RestApi(settings)._call("POST", f"/api/v2/dags/{dag}/clearTaskInstances", body)
 
     def wait_for_run(self, run: str) -> str:
         """The state in which it ended."""
@@ -133,7 +111,7 @@ class Airflow:
         wait_until(ready, what, seconds, check=self._all_alive, poll=0.5)
 
     def _all_alive(self) -> None:
-        ended = [part.args for part in self.parts.values() if part.poll() is not None]
+        ended = [part.args for part in self.parts if part.poll() is not None]
         assert not ended, f"{ended} ended: {self.log.read_text(errors='replace')[-2000:]}"
 
     @property

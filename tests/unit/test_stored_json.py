@@ -18,7 +18,6 @@ from sluice.flow.verify import verdict
 from sluice.ship.batch_register import RegisterEntry
 from sluice.state import (
     additions,
-    driver_record,
     file_versions,
     freshness,
     known_shards,
@@ -92,7 +91,6 @@ BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
     (encoding.decode_checkpoint, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
     (RegisterEntry.decode, b'{"batch": "\xff"}', "restore it"),
     (lease_record.decode, b'{"holder": "\xff"}', "remove it"),
-    (driver_record.decode, b'{"id": "\xff"}', "remove it"),
     (erasure_list.decode, b'{"version": 1, "salt": "\xff"}', "restore it"),
     (months.decode, b'{"\xff": {}}', "delete it"),
     (freshness.decode, b'{"\xff": {}}', "delete it"),

@@ -10,12 +10,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import structlog
-from airflow.sdk.exceptions import (
-    AirflowFailException,
-    AirflowSkipException,
-    AirflowTaskTimeout,
-    TaskDeferred,
-)
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.observability import stats
 
 from sluice import __version__
@@ -65,20 +60,16 @@ def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 @contextmanager
-def measuring(pipeline: str, step: str, before: float = 0.0) -> Iterator[None]:
+def measuring(pipeline: str, step: str) -> Iterator[None]:
     """Takes what is emitted inside, and adds the step's time, its outcome and the class of its error. The
-    task's log begins with the version that runs it. A step that is deferred is counted when it has ended,
-    with the seconds `before` it was resumed."""
+    task's log begins with the version that runs it."""
     log.info("sluice", version=__version__, step=step, pipeline=pipeline)
-    started, outcome = time.monotonic() - before, "done"
+    started, outcome = time.monotonic(), "done"
     with lineage_of_task(), taken_by(to_airflow):
         try:
             yield
         except AirflowSkipException:
             raise  # there was nothing to do
-        except TaskDeferred:
-            outcome = ""
-            raise
         except (Exception, AirflowTaskTimeout) as error:
             again = _again(error)
             outcome = "retry" if again else "failed"
@@ -87,9 +78,8 @@ def measuring(pipeline: str, step: str, before: float = 0.0) -> Iterator[None]:
             raise
         finally:
             emit(meter.drain(pipeline))
-            if outcome:
-                count("step_seconds", time.monotonic() - started, pipeline=pipeline, step=step)
-                count("step_runs", pipeline=pipeline, step=step, outcome=outcome)
+            count("step_seconds", time.monotonic() - started, pipeline=pipeline, step=step)
+            count("step_runs", pipeline=pipeline, step=step, outcome=outcome)
 
 
 def _again(error: BaseException) -> bool:

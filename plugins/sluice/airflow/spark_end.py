@@ -11,7 +11,7 @@ from sluice.airflow.retries import EXPECTED, final_reason
 from sluice.safe_text import line
 
 _COMMAND = "Spark-Submit cmd"  # how the hook's line on the command begins
-OUTPUT = "\nLast spark-submit output:\n"  # what stands in its exception before the last lines
+_OUTPUT = "\nLast spark-submit output:\n"  # what stands in its exception before the last lines
 _MOST = 500
 _SHELL = 128  # a shell adds it to the number of a signal
 
@@ -41,7 +41,7 @@ def failure(exit_code: int, message: str) -> AirflowException:
 
 def spark_end(exit_code: int, message: str) -> str:
     """Returns the text of a retryable failure. `message` is the text of the hook's exception."""
-    lines = [text.strip() for text in message.partition(OUTPUT)[2].splitlines() if text.strip()]
+    lines = [text.strip() for text in message.partition(_OUTPUT)[2].splitlines() if text.strip()]
     expected = [text.removeprefix(EXPECTED) for text in lines if text.startswith(EXPECTED)]
     if name := _signal(exit_code):
         return (

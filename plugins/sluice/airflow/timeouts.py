@@ -39,14 +39,3 @@ def extend(pipeline: Pipeline, step: str, slices: SliceRange, context: Any) -> t
     setitimer(ITIMER_REAL, allowed.total_seconds(), AGAIN_SECONDS)
     log.info("timeout of this try", allowed=duration_text(allowed.total_seconds()))
     return allowed
-
-
-def allowed_seconds(pipeline: Pipeline, step: str, slices: SliceRange, tries: int) -> float | None:
-    """Returns what a try may take where no timer of Airflow's runs; None for no limit. Raises what the lake
-    raises."""
-    from sluice.flow.step_time import time_for
-
-    timeout = pipeline.airflow.of(step).timeout
-    if timeout == "auto":
-        return time_for(pipeline, step, slices, tries).total_seconds()
-    return timeout.total_seconds() if isinstance(timeout, timedelta) else None

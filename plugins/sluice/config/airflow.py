@@ -71,9 +71,6 @@ class AirflowSettings(Section):
     """Settings of single steps: plan, settle, resolve, land, load, verify, publish, verify_all, cluster,
     forget, watch.
     Example: `{land: {pool: sluice_land, queue: spark, timeout: 2h}}`"""
-    deferrable: bool = False
-    """Whether `land` gives its worker slot back while Spark is at work, and Airflow's triggerer waits for its
-    end. Workers have to outlive their tasks. Example: `true`"""
     offset: Duration = timedelta(0)
     """Time after a slice's end at which its run is scheduled, in whole minutes and less than a slice.
     `settle` counts from the slice's end. Example: `5m`"""

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow import metrics
-from sluice.manifest import STAMP
 from sluice.metrics import meter, sink
 from sluice.slices import SliceRange
 from sluice.state.driver_meter import handed_over
@@ -18,29 +17,21 @@ from sluice.state.units import units_of
 
 
 @contextmanager
-def counted_landing(
-    pipeline: Pipeline, slices: SliceRange, since: datetime | None = None, cluster: str = ""
-) -> Iterator[None]:
-    """Measures what is landed inside, or since an instant, where samples are taken: the manifests that were
-    not there before, also when the rest failed, and what the driver has counted. The instant is of the clock
-    that manifests are stamped by; `cluster`: only this one is landed."""
+def counted_landing(pipeline: Pipeline, slices: SliceRange, cluster: str = "") -> Iterator[None]:
+    """Measures what is landed inside, where samples are taken: the manifests that were not there before, also
+    when the rest failed, and what the driver has counted. `cluster`: only this one is landed."""
     if not sink.taken():
         yield
         return
     started = datetime.now(UTC)
     lake, units = open_lake(pipeline), units_of(pipeline, slices)
-    began = None if since is None else since.astimezone(UTC).strftime(STAMP)
-    before = {
-        unit: manifest.id
-        for unit, manifest in read_manifests(lake, units).items()
-        if began is None or manifest.landed_at < began
-    }
+    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
     try:
         yield
     finally:
         after = read_manifests(lake, units)
         landed = [m for unit, m in after.items() if before.get(unit) != m.id]
-        driver = handed_over(lake, slices, cluster, since or started)
+        driver = handed_over(lake, slices, cluster, started)
         meter.put(driver)
         sink.emit(metrics.landed(pipeline, landed))
         sink.emit(metrics.written(pipeline.name, landed, driver))

@@ -263,7 +263,6 @@ def test_it_is_said_where_a_value_is_from(tmp_path: Path):
         "steps.load.pool": ("", "default"),
         "steps.load.priority": ("7", "_defaults.yaml line 7"),
         "steps.load.timeout": ("", "default"),
-        "deferrable": ("false", "default"),
         "offset": ("0s", "default"),
         "run_timeout": ("auto", "default"),
         "backfill_timeout": ("none", "default"),

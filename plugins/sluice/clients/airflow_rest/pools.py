@@ -8,8 +8,6 @@ from urllib.parse import quote
 from sluice.clients.airflow_rest.session import Session
 
 
-def existing(session: Session, names: Iterable[str]) -> dict[str, bool]:
-    """Returns, of those of `names` that are pools of Airflow, whether they count deferred tasks. Raises
-    Unavailable and WrongUse."""
-    pools = {name: session.read(f"/pools/{quote(name, safe='')}") for name in names}
-    return {name: pool.get("include_deferred") is True for name, pool in pools.items() if pool is not None}
+def existing(session: Session, names: Iterable[str]) -> frozenset[str]:
+    """Returns those of `names` that are pools of Airflow. Raises Unavailable and WrongUse."""
+    return frozenset(name for name in names if session.read(f"/pools/{quote(name, safe='')}") is not None)

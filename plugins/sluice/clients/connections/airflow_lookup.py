@@ -75,9 +75,8 @@ def airflow_connection(conn_id: str) -> Any | None:
         return None
 
 
-def pools() -> dict[str, bool] | None:
-    """Returns whether each of Airflow's pools counts deferred tasks, or None where it is not set up here.
-    Raises Unavailable.
+def pools() -> frozenset[str] | None:
+    """Returns the names of Airflow's pools, or None where it is not set up here. Raises Unavailable.
 
     For a process that may use Airflow's database; a task may not.
     """
@@ -88,7 +87,7 @@ def pools() -> dict[str, bool] | None:
         from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        return {str(pool.pool): bool(pool.include_deferred) for pool in Pool.get_pools()}
+        return frozenset(str(pool.pool) for pool in Pool.get_pools())
     except SQLAlchemyError as error:
         why = line(str(getattr(error, "orig", error)), 200)
         raise Unavailable(

@@ -23,7 +23,6 @@ SHARDS = "_shards.json"
 SERVERS = "_servers.json"
 ADDITIONS = "_added_columns.json"
 COUNTS = "_counts/"
-DRIVERS = "_drivers/"
 PROBES = "_doctor/"
 
 _SLICE = r"(?P<slice>\d{4}-\d\d-\d\dT\d\d(?:\d\d)?Z)"
@@ -31,8 +30,7 @@ _HOUR = r"type=[^/]+/date=\d{4}-\d\d-\d\d/hour=\d\d/"
 _FILE = rf"{_SLICE}-(?P<cluster>[\w.]+)-(?P<generation>\d+)-\d+\.parquet"
 _DATA = re.compile(rf"(?:{_HOUR}|{REJECTED}/|{COUNTS}[^/]+/){_FILE}", re.ASCII)
 _PASSING = re.compile(
-    rf"{ATTEMPTS}{_SLICE}/[^/]+/[^/]+\.parquet|{_HOUR}_SUCCESS|{DRIVERS}[^/]+\.json"
-    rf"|{PROBES}[0-9a-f]{{32}}\.json",
+    rf"{ATTEMPTS}{_SLICE}/[^/]+/[^/]+\.parquet|{_HOUR}_SUCCESS|{PROBES}[0-9a-f]{{32}}\.json",
     re.ASCII,
 )
 _NESTED = tuple(f"/{part}" for part in (BOUNDARIES, SLICES, ATTEMPTS))
@@ -53,7 +51,7 @@ def parse_name(key: str) -> FileName | None:
 
 def is_own(key: str) -> bool:
     """Returns whether the key is one that Sluice gives to what it may delete: data files, their marks, files
-    of attempts, drivers' records, probes."""
+    of attempts, probes."""
     return bool(_DATA.fullmatch(key) or _PASSING.fullmatch(key))
 
 
@@ -129,11 +127,6 @@ def counts_file(table: str, slice_id: str, cluster: str, generation: int) -> str
 def hour_success(type_name: str, hour: str) -> str:
     """Returns the `_SUCCESS` that says an event hour of a type is complete."""
     return event_folder(type_name, hour) + "_SUCCESS"
-
-
-def driver(landing: str) -> str:
-    """Returns the record of the driver of a landing whose task is deferred."""
-    return f"{DRIVERS}{landing}.json"
 
 
 def lease(table: str) -> str:

@@ -32,7 +32,7 @@ from sluice.state.rules import RulesReader, TableRules
 
 SHORTEST = 4
 """Bytes of a value that is searched for in the lake's own objects: a shorter one is in many texts."""
-_OF_UNITS = ("_slices/", "_attempts/", "_rejected/", "_counts/", "_erasures/", "_leases/", "_drivers/")
+_OF_UNITS = ("_slices/", "_attempts/", "_rejected/", "_counts/", "_erasures/", "_leases/")
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,8 @@ class LineageRun:
         kind: JobKind,
         slices: SliceRange,
         named: Datasets,
-        since: datetime | None = None,
     ) -> LineageRun:
-        """`since`: when it began, where that is not now."""
-        run, now = RunOfJob(to.namespace, job, to.sender.new_id()), since or pendulum.now("UTC")
+        run, now = RunOfJob(to.namespace, job, to.sender.new_id()), pendulum.now("UTC")
         began = LineageEvent(RunState.START, now, run, kind, slices.start, slices.end, to.parent, named)
         delivery.put(lambda: began)
         return cls(delivery, began, to.line_of)
@@ -106,9 +104,7 @@ class StepRun:
         except Exception as error:  # a secrets back-end may raise anything
             delivery.lose(error)
             return None
-        run = LineageRun.begin(
-            delivery, to, job, JobKind.STEP, arguments["slices"], named, arguments.get("since")
-        )
+        run = LineageRun.begin(delivery, to, job, JobKind.STEP, arguments["slices"], named)
         return cls(run, step, arguments, places)
 
     def returned(self, result: object) -> None:

@@ -25,7 +25,6 @@ OWN = [
     f"_rejected/{FILE}",
     f"_counts/e.traffic/{FILE}",
     "_attempts/2026-11-20T1015Z/manual__x/0-1-2.parquet",
-    "_drivers/ads-2026.json",
     "_doctor/00112233445566778899aabbccddeeff.json",
 ]
 FOREIGN = [
