@@ -118,10 +118,10 @@ def test_which_records_were_rejected(operator: Operator, history: PageStack):
     by_column = groups.filter(has_text="adx.clicks.price: does not fit")
     expect(by_column).to_contain_text("1 misfit,")
     expect(by_column).to_contain_text(misfit)
-    expect(by_column.locator(".advice")).to_contain_text("rejected --retry")
+    expect(by_column.locator(".advice")).to_contain_text("retry the rejected records")
     expect(groups.filter(has_text="no type")).to_contain_text("1 unparsed")
     expect(groups.filter(has_text="no type")).to_contain_text(untyped)
-    expect(groups.filter(has_text="no type").locator(".advice")).to_contain_text("rejected --retry")
+    expect(groups.filter(has_text="no type").locator(".advice")).to_contain_text("retry the rejected records")
     operator.answered("rejected", operator.page.locator(".card", has=operator.page.locator(".reject")))
 
 

@@ -12,7 +12,8 @@ import { runTable } from "./runs.js";
 const MODES = [
   ["fill", "only what is missing or stale"],
   ["refill", "also hours that were loaded before a column was added, and may have its field"],
-  ["reload", "loads ClickHouse again from the lake; Kafka is not needed"],
+  ["repair", "loads damaged hours again from the lake, by the rules of their own last load"],
+  ["reload", "loads ClickHouse again from the lake, by the pipeline file of now; Kafka is not needed"],
   ["remake", "makes what has landed again out of the lake's own records, by the pipeline file of now, then loads it"],
   ["reland", "reads Kafka again with the same boundaries, and replaces the hours everywhere"],
 ];
