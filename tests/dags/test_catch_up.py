@@ -64,7 +64,7 @@ class Steps:
     def verify_range(self, pipeline: Pipeline, slices: SliceRange, *more: object) -> None:
         self.did.append(f"verify {slices}")
 
-    def publish_range(self, pipeline: Pipeline, slices: SliceRange, found: object = None) -> list[dict]:
+    def publish_range(self, pipeline: Pipeline, slices: SliceRange, *more: object) -> list[dict]:
         self.did.append(f"publish {slices}")
         return EVENTS
 
@@ -126,11 +126,12 @@ def test_a_cluster_that_answers_again_is_caught_up_alone(config: Path, monkeypat
     ]
 
 
-def test_a_choice_of_tables_is_caught_up_alone_and_nothing_is_published(config: Path, monkeypatch):
+def test_a_choice_of_tables_is_loaded_alone_and_whole_hours_are_published(config: Path, monkeypatch):
     there = Steps(lacking=[1])
-    assert run(config, monkeypatch, there, tables=frozenset({"ads.bids"})) == []
+    assert run(config, monkeypatch, there, tables=frozenset({"ads.bids"})) == EVENTS
     batch = "[2026-11-20T01:00Z, 2026-11-20T02:00Z)"
-    assert there.did == [f"resolve dc2 {batch}", f"land {batch}", f"load ads.bids {batch}", f"verify {batch}"]
+    done = ("resolve dc2", "land", "load ads.bids", "verify", "publish")
+    assert there.did == [f"{step} {batch}" for step in done]
 
 
 def test_a_cluster_unavailable_is_tried_again_and_says_what_is_missing(

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from airflow.sdk.definitions.param import process_params
@@ -43,6 +44,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple]:
     note("load_table", {"rows": 1})
     note("verify_range", [])
     note("publish_range", [])
+    monkeypatch.setattr(tasks, "emit_events", lambda *_: None)
+    monkeypatch.setattr(tasks, "announce_hours", lambda *_: None)
     return called
 
 
@@ -57,7 +60,7 @@ def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Do:
         task = dag.get_task(task_id)
         params = process_params(dag, task, {**RANGE, **conf}, suppress_exception=False)
         ti = SimpleNamespace(xcom_push=lambda key, value: None, xcom_pull=lambda **_: None)
-        context = {"dag": dag, "params": params, "run_id": "r", "ti": ti}
+        context = {"dag": dag, "params": params, "run_id": "r", "ti": ti, "outlet_events": MagicMock()}
         monkeypatch.setattr(tasks, "get_current_context", lambda: context)
         return task.python_callable("ads", *given)
 
@@ -107,14 +110,16 @@ def load(table: str) -> tuple[str, str, dict[str, str]]:
     return f"batch.load.{table}", table, RANGE
 
 
-def test_tables_are_loaded_or_skipped_and_no_hour_is_published(do: Do, called, taken: list[MetricSample]):
+def test_tables_are_loaded_or_skipped_and_whole_hours_are_published(
+    do: Do, called, taken: list[MetricSample]
+):
     for table in sorted(BIDS):
         do(*load(table), tables=["ads.bids"])
         assert called.pop("load_table")[1] == table
     with pytest.raises(AirflowSkipException, match="the run is for other tables: ads.bids, ads.per_hour"):
         do(*load("ads.clicks"), tables=["ads.bids"])
-    with pytest.raises(AirflowSkipException, match="no event hour is marked complete"):
-        do("batch.publish", RANGE, tables=["ads.bids"])
+    do("batch.publish", RANGE, tables=["ads.bids"])
+    assert called.pop("publish_range")[-1] == BIDS
     assert called == {}
     outcomes = {one.labels["outcome"] for one in taken if "outcome" in one.labels}
     assert outcomes == {"done"}

@@ -1,4 +1,5 @@
-"""`--table` of run, plan and verify: that table with what belongs to it, and no other, nor any mark."""
+"""`--table` of run, plan and verify: that table is loaded with what belongs to it, and no other. Whole hours
+are verified and published."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from sluice.plan.plan import work_of
 from sluice.state.survey import survey
 from tests.integration import foreign_events
 from tests.integration.landed import event, land, unit
-from tests.integration.test_main_job import HOURS, RANGE, START, User, user
+from tests.integration.test_main_job import END, HOURS, RANGE, START, User, user
 from tests.integration.test_shards_verified import COLUMNS, HOUR, OF_TABLES
 from tests.support.shards_world import made, shards
 
@@ -75,6 +76,12 @@ def marks(user: User) -> list[str]:
     return sorted(str(path.relative_to(user.lake)) for path in user.lake.glob("type=*/**/_SUCCESS"))
 
 
+def kinds_open(user: User) -> set[str]:
+    """Of the verdict that the page shows."""
+    verdict = json.loads((user.lake / "_verify" / "latest.json").read_text())
+    return {one["kind"] for one in verdict["anomalies"]}
+
+
 def states(user: User) -> set[str]:
     return {one["state"] for one in json.loads(user.do("status", *RANGE, "--json"))["units"]}
 
@@ -85,16 +92,15 @@ def commands_refused(user: User, *words: str) -> str:
     return done.stderr
 
 
-def test_one_table_is_loaded_and_verified_and_no_hour_is_marked(user: User):
+def test_one_table_is_loaded_and_whole_hours_are_verified_and_published(user: User):
     events = foreign_events.make(START, HOURS, 600, seed=11)
     prepare(user, events)
     pushes = sorted((int(e["id"]), e["actor"]["login"]) for e in events if e["type"] == "PushEvent")
     assert "there is no such table" in user.type("run", *RANGE).stderr
 
     done = user.type("run", *RANGE, "--table", "PushEvent")
-    assert (done.returncode, states(user), marks(user)) == (0, {"landed"}, []), done.stderr
-    only = ", ".join(f"{user.name}.{name}" for name in ("per_login", "push_traffic", "pushes"))
-    assert f"only {only}: no event hour is marked complete, a run without --table does that" in done.stderr
+    assert (done.returncode, states(user), marks(user)) == (1, {"landed"}, []), done.stderr
+    assert f"sluice: table missing: table {user.name}.forks: expected a table" in done.stderr
     assert sorted(user.rows("SELECT id, login FROM DB.pushes")) == pushes
     for table in ("seen", "per_login"):
         assert user.rows(f"SELECT sum(n) FROM DB.{table}") == [(len(pushes),)]
@@ -106,11 +112,20 @@ def test_one_table_is_loaded_and_verified_and_no_hour_is_marked(user: User):
     assert user.do("plan", *RANGE, "--table", "other").count(" load ") == HOURS
     assert (rows(user), marks(user)) == (before, [])
     assert json.loads(user.do("verify", *RANGE, "--table", "pushes", "--contents", "--json"))["broken"] == 0
-    assert not (user.lake / "_verify" / "latest.json").exists(), "nothing is known of the others"
+    assert kinds_open(user) == {"table missing", "incomplete"}
     assert user.type("verify", *RANGE).returncode == 1
 
     user.client.command(FORKS.format(user.name))
-    user.do("run", *RANGE)
+    done = user.type("run", *RANGE, "--table", "forks")
+    assert (done.returncode, states(user), marks(user)) == (0, {"landed"}, []), done.stderr
+    fill = (
+        f"`sluice run {user.name} --config {user.path} --from {START:%FT%RZ} --to {END:%FT%RZ} --mode fill`"
+    )
+    lacked = f"3 slices are not complete, and not published: not in {user.name}.other; {fill} loads the rest"
+    assert lacked in done.stderr
+    assert kinds_open(user) == {"incomplete"}
+    user.do("run", *RANGE, "--table", "other")
+    assert kinds_open(user) == set()
     assert (states(user), bool(marks(user))) == ({"complete"}, True)
     assert json.loads(user.do("verify", *RANGE, "--contents", "--json"))["anomalies"] == []
     whole, forks, other = rows(user), ledger(user, "forks"), ledger(user, "other")
@@ -123,7 +138,8 @@ def test_one_table_is_loaded_and_verified_and_no_hour_is_marked(user: User):
     damaged = rows(user)
     assert user.type("verify", *RANGE, "--table", "other").returncode == 0
     assert user.type("verify", *RANGE, "--table", "forks").returncode == 1
-    user.do("run", *RANGE, "--mode", "reload", "--table", f"{user.name}.pushes")
+    done = user.type("run", *RANGE, "--mode", "reload", "--table", f"{user.name}.pushes")
+    assert (done.returncode, f"--mode repair --table {user.name}.forks" in done.stderr) == (1, True)
     assert rows(user) == {**whole, "forks": damaged["forks"]}
     assert (ledger(user, "forks"), ledger(user, "other")) == (forks, other)
     user.do("run", *RANGE, "--mode", "reload", "--table", "ForkEvent", "--table", "other")

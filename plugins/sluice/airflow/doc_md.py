@@ -40,13 +40,14 @@ Does any past range of **{pipeline.name}** (again); overlapping ranges and repea
 | --- | --- |
 | `fill` | what is missing or stale |
 | `refill` | `fill`, and what was loaded before a column was added and may have its field |
+| `repair` | loads ClickHouse again from the lake, by the rules of each hour's own last load |
 | `reload` | loads ClickHouse again from the lake, and lands what has not landed |
 | `remake` | makes what has landed again out of the lake, by the pipeline file of now, without Kafka |
 | `reland` | reads Kafka again with the same boundaries and replaces the hours in the lake and in ClickHouse |
 
-`from` and `to` are widened to whole slices. `tables` names those that are loaded and verified, each with its
-rollups; the others keep their rows, and no event hour is marked complete. `dry_run` logs in the task `plan`
-what would be done, and stops.
+`from` and `to` are widened to whole slices. `tables` names those that are loaded, each with its rollups;
+the others keep their rows. Whole hours are verified and published, and none that another table lacks.
+`dry_run` logs in the task `plan` what would be done, and stops.
 The same from a shell: `sluice backfill {pipeline.name} --from 2026-11-20T00:00Z --to now --wait`
 """
 

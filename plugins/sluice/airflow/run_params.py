@@ -122,7 +122,7 @@ def _tables_param(tables: list[str]) -> Param:
         items={"type": "string", "enum": tables},
         examples=tables,  # Airflow's form makes a list to choose from of them
         description="Only these tables, each with its rollups and the traffic counts of its types alone; "
-        "none means all. With a choice no event hour is marked complete",
+        "none means all. An hour that another table lacks is not published",
     )
 
 

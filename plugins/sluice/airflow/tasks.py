@@ -201,10 +201,8 @@ def publish(name: str, batch: dict[str, str]) -> None:
 
     pipeline = read_pipeline(name)
     context, slices = get_current_context(), from_xcom(batch, pipeline.slice)
-    if tables_of(pipeline, context["params"]) is not None:
-        raise AirflowSkipException("no event hour is marked complete: the run is for some tables only")
     extend(pipeline, "publish", slices, context)
-    published = steps.publish_range(pipeline, slices)
+    published = steps.publish_range(pipeline, slices, None, tables_of(pipeline, context["params"]))
     emit_events(pipeline.name, published, context["outlet_events"])
     announce_hours(pipeline, published, context)
 

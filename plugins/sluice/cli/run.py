@@ -69,8 +69,8 @@ def run(
 
     Whatever is already done is skipped (mode fill); stopping it at any moment and starting it again
     continues. One of several clusters that does not answer does not hold up the others; the exit code is 3
-    then. With --table the range lands for all tables, one of them is loaded and verified, and no event hour
-    is marked complete. Example: sluice run adx --from 2026-11-20T10:00Z --to 2026-11-20T14:00Z
+    then. --table chooses what is loaded: the range is landed, verified and published for all tables.
+    Example: sluice run adx --from 2026-11-20T10:00Z --to 2026-11-20T14:00Z
     """
     spec = load_pipeline(pipeline, config)
     check_mode(mode)
@@ -171,7 +171,7 @@ def _steps(
     from sluice.flow import steps
     from sluice.flow.batch_loop import run_work
     from sluice.flow.note_file import note_file
-    from sluice.state.survey import survey
+    from sluice.flow.verify.run_error import lacked_elsewhere, not_published
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
@@ -189,11 +189,10 @@ def _steps(
     ran = run_work(spec, slices, work, mode, token, lands, progress, tables)
     if ran.code:
         raise typer.Exit(ran.code)
-    if tables is None:
-        return ran.statuses, resolved["waiting"]
-    only = ", ".join(sorted(tables))
-    progress(f"only {only}: no event hour is marked complete, a run without --table does that")
-    return survey(spec, slices), resolved["waiting"]
+    lacked = lacked_elsewhere(spec, ran.statuses, tables)
+    if said := not_published(spec, lacked):
+        progress(said)
+    return ran.statuses, resolved["waiting"]
 
 
 def refuse_missing(

@@ -105,6 +105,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: b
     from sluice.flow.rule_differences import rule_lines
     from sluice.flow.verify import audit as verification
     from sluice.flow.verify.causes import causes_of
+    from sluice.flow.verify.repairs import by_hour
     from sluice.flow.verify.verdict_store import note_verified, opened_all
     from sluice.plan.waiting import missing_lines
 
@@ -116,7 +117,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: b
     compared = ContentsReport()
     if scope.contents:
         compared = auditor(spec, say, anomalies, scope.tables).whole(statuses)
-    anomalies = [*anomalies, *compared.anomalies]
+    anomalies = by_hour(spec, [*anomalies, *compared.anomalies])
     differences = rule_lines(spec, open_lake(spec), statuses)
     notes = [*notes, *differences, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:

@@ -12,8 +12,9 @@ Tables = frozenset[str]
 
 
 def tables_for(pipeline: Pipeline, names: Sequence[str], mode: str) -> Tables | None:
-    """As `chosen_tables`. Raises WrongUse, also for a mode that replaces all tables' rows."""
-    tables = chosen_tables(pipeline, names)
+    """As `chosen_tables`. A repair loads no more than it has to, and no traffic counts: their rows are not
+    made of the table's. Raises WrongUse, also for a mode that replaces all tables' rows."""
+    tables = chosen_tables(pipeline, names, counts=mode != "repair")
     if tables is not None and mode in ("remake", "reland"):
         raise WrongUse(
             f"mode {mode} replaces the hours in the lake, and so in all tables: choose no table, or load the "
@@ -22,11 +23,11 @@ def tables_for(pipeline: Pipeline, names: Sequence[str], mode: str) -> Tables | 
     return tables
 
 
-def chosen_tables(pipeline: Pipeline, names: Sequence[str]) -> Tables | None:
+def chosen_tables(pipeline: Pipeline, names: Sequence[str], *, counts: bool = True) -> Tables | None:
     """Returns the named target tables with what goes with them, or None for all of the pipeline's.
 
     A name is `database.table`, a type that the file routes to a table, or a table's name where only one
-    database has it. With a table go its rollups, and the traffic counts of its types alone.
+    database has it. With a table go its rollups, and with `counts` the traffic counts of its types alone.
 
     Raises WrongUse for a name that is none of these, or several.
     """
@@ -37,7 +38,7 @@ def chosen_tables(pipeline: Pipeline, names: Sequence[str]) -> Tables | None:
     chosen = set(named)
     for target in targets:  # a rollup comes after what it is made from
         source = target.rollup.source if target.rollup else ""
-        if source in chosen or (target.counted and _counts_only(pipeline, target, named)):
+        if source in chosen or (counts and target.counted and _counts_only(pipeline, target, named)):
             chosen.add(target.table)
     return None if len(chosen) == len(targets) else frozenset(chosen)
 

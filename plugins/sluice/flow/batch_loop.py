@@ -83,16 +83,14 @@ def run_work(
     say: Say,
     tables: Tables | None = None,
 ) -> Ran:
-    """Does `work`, then verifies and publishes `slices`. With a choice of `tables` only these are loaded and
-    verified, and nothing is published: other tables may lack the hours. Raises what the steps raise."""
+    """Does `work`, then verifies and publishes `slices`. `tables` chooses what is loaded: whole hours are
+    verified and published. Raises what the steps raise."""
     code = run_batches(pipeline, work, mode, token, landings, say, tables)
     if code:
         return Ran(code, [], [])
     say(f"verify {slices}")
     statuses = steps.verify_range(pipeline, slices, tables)
-    if tables is not None:
-        return Ran(0, statuses, [])
-    return Ran(0, statuses, steps.publish_range(pipeline, slices, statuses))
+    return Ran(0, statuses, steps.publish_range(pipeline, slices, statuses, tables))
 
 
 def verify_chosen(
@@ -105,8 +103,7 @@ def verify_chosen(
         say(f"verify {spell}")
         try:
             statuses = steps.verify_range(pipeline, spell, tables)
-            if tables is None:
-                steps.publish_range(pipeline, spell, statuses)
+            steps.publish_range(pipeline, spell, statuses, tables)
         except (Conservation, Busy) as error:
             wrong.append(error)
     return wrong

@@ -33,7 +33,7 @@ def catch_up(
 ) -> list[dict[str, Any]]:
     """Brings what is not landed of the cluster, and returns what became available as `publish_range` does.
 
-    `land` lands a batch of this cluster only, or raises. With a choice of `tables` nothing becomes available.
+    `land` lands a batch of this cluster only, or raises. `tables`: only these are loaded.
     Does nothing where nothing is missing. Raises ClusterWaits when the cluster cannot be read, and what the
     steps raise.
     """

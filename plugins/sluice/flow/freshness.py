@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from datetime import datetime
 
 from sluice.clients.lake.open import open_lake
@@ -23,18 +22,13 @@ def note_freshness(
     statuses: Iterable[UnitStatus],
     findings: Iterable[Anomaly],
     now: datetime,
-    tables: Collection[str] | None = None,
 ) -> None:
     """Stores when the newest hours were first verified, and sends how old their records were then. What is
-    older than `heal` is history that somebody loads, and says nothing of freshness; nor does a table that was
-    not read, where `tables` are those that were.
+    older than `heal` is history that somebody loads, and says nothing of freshness.
 
     Raises: LakeUnavailable.
     """
-    read_statuses = [
-        replace(s, tables={t: r for t, r in s.tables.items() if tables is None or t in tables})
-        for s in statuses
-    ]
+    read_statuses = list(statuses)
     broken = {
         (anomaly.slice, anomaly.cluster, anomaly.table)
         for anomaly in findings

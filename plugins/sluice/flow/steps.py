@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,36 +35,35 @@ from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
 from sluice.flow.publish.proven_hours import proven_hours as proven_hours
-from sluice.flow.publish.publish import publish_range as publish_unobserved
+from sluice.flow.publish.publish import publish_range as publish
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.rule_differences import rule_lines
-from sluice.flow.verify.anomaly import QUIET_KINDS, AnomalyKind
-from sluice.flow.verify.audit import AuditScope, audit
+from sluice.flow.verify.anomaly import QUIET_KINDS
+from sluice.flow.verify.audit import audit
 from sluice.flow.verify.current import narrowed
-from sluice.flow.verify.run_error import error_of
+from sluice.flow.verify.repairs import by_hour
+from sluice.flow.verify.run_error import error_of, failing, lacked_elsewhere, not_published
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import meter, sink
+from sluice.plan.batches import spells
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
 from sluice.plan.mask_lines import mask_lines
 from sluice.plan.modes import CHANGES_RULES, mode_of
 from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
-from sluice.plan.waiting import waiting
 from sluice.safe_text import Say, line
 from sluice.slices import SliceRange, Unit, floor
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves
 from sluice.state.month_store import note
 from sluice.state.status import UnitStatus
-from sluice.state.survey import survey
+from sluice.state.survey import survey, survey_past
 from sluice.state.system_tables import check_owner, create_system_tables
 from sluice.state.timings import newest, timed
 from sluice.state.units import units_of
 
 log = logging.getLogger(__name__)
-
-publish_range = observed("publish")(publish_unobserved)
 
 
 def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
@@ -198,8 +197,8 @@ def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
 
 @observed("verify")
 def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None = None) -> list[UnitStatus]:
-    """Returns the state of each unit. With a choice of `tables` only these are read, the states are those in
-    them, and no verdict is kept: nothing is known of the others.
+    """Returns the state of each unit, and keeps the verdict. Whatever `tables` the run loads, all are read;
+    that others lack what it was not asked to load is no error.
 
     That one of several clusters has not landed breaks none: `sluice.waiting` says so, cluster by cluster.
 
@@ -207,30 +206,45 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
         landed or loaded until verify's patience was over.
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
-        statuses, findings, notes, pending = audit(pipeline, slices, AuditScope(tables=tables))
-        contents_auditor = auditor(pipeline, tables=tables)
-        contents = ContentsReport() if findings else contents_auditor.sample(statuses)
-        findings = [*findings, *contents.anomalies]
+        statuses, findings, notes, pending = audit(pipeline, slices)
+        contents = ContentsReport() if findings else auditor(pipeline).sample(statuses)
+        findings = by_hour(pipeline, [*findings, *contents.anomalies])
         count({"units": len(statuses), "rows": records_of(statuses)})
     sink.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
     sink.emit(metrics.read_back(pipeline.name, statuses, contents.rows))
-    if tables is None:
-        now, covered, left_out = pendulum.now("UTC"), contents.covered, contents.uncompared
-        note_verified(open_lake(pipeline), slices, statuses, findings, now, covered, pending, left_out)
-    note_freshness(pipeline, statuses, findings, pendulum.now("UTC"), tables)
-    apart = {(u.slice.id, u.cluster) for cluster in waiting(pipeline, statuses) for u in cluster.units}
-    findings = [
-        f for f in findings if f.kind is not AnomalyKind.INCOMPLETE or (f.slice, f.cluster) not in apart
-    ]
+    now, covered, left_out = pendulum.now("UTC"), contents.covered, contents.uncompared
+    note_verified(open_lake(pipeline), slices, statuses, findings, now, covered, pending, left_out)
+    note_freshness(pipeline, statuses, findings, pendulum.now("UTC"))
     for text in (*notes, *contents.busy):
         log.info("verify %s: %s", pipeline.name, line(text))
     for finding in [finding for finding in findings if finding.kind in QUIET_KINDS]:
         log.warning("%s", line(str(finding)))
-    broken = [finding for finding in findings if finding.kind not in QUIET_KINDS]
+    broken = failing(pipeline, findings, statuses, tables)
     verify = pipeline.command("verify", *slices.words)
     if (error := error_of(broken, statuses, pending, verify)) is not None:
         raise error
     return statuses
+
+
+@observed("publish")
+def publish_range(
+    pipeline: Pipeline,
+    slices: SliceRange,
+    statuses: Sequence[UnitStatus] | None = None,
+    tables: Tables | None = None,
+) -> list[dict[str, Any]]:
+    """Publishes the range as `sluice.flow.publish` does; of a run into some `tables` only the slices that no
+    other table lacks."""
+    if tables is None:
+        return publish(pipeline, slices, statuses)
+    statuses = survey_past(pipeline, slices) if statuses is None else statuses
+    lacked, published = lacked_elsewhere(pipeline, statuses, tables), list[dict[str, Any]]()
+    if said := not_published(pipeline, lacked):
+        log.info("publish %s: %s", pipeline.name, line(said))
+    for spell in spells(slice_ for slice_ in slices if slice_ not in lacked):
+        within = [s for s in statuses if spell.start <= s.unit.slice.start < spell.end]
+        published += publish(pipeline, spell, within)
+    return published
 
 
 def records_of(statuses: Iterable[UnitStatus]) -> int:

@@ -64,7 +64,7 @@ def _repair(command: str) -> RepairRow:
     run = ranged(command)
     if run is None or not run.mode:
         return RepairRow(command=command)
-    return RepairRow(command=command, mode=run.mode, start=run.start, end=run.until)
+    return RepairRow(command=command, mode=run.mode, start=run.start, end=run.until, tables=run.tables)
 
 
 def _example(anomaly: OpenAnomaly) -> AnomalyRow:

@@ -109,13 +109,14 @@ class AnomalyRow(Model):
 
 
 class RepairRow(Model):
-    """A command that repairs. What a run of the backfill DAG has to be given for the same: a mode and
-    `[start, end)`; both are empty for a command that is no run."""
+    """A command that repairs. What a run of the backfill DAG has to be given for the same: a mode,
+    `[start, end)`, and tables, none for all; all are empty for a command that is no run."""
 
     command: str
     mode: str = ""
     start: str = ""
     end: str = ""
+    tables: list[str] = Field(default_factory=list)
 
 
 class CauseRow(Model):

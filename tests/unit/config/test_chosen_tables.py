@@ -90,3 +90,8 @@ def test_a_reland_is_of_all_tables(spec: Pipeline):
         tables_for(spec, ["click"], "reland")
     assert tables_for(spec, ["click"], "reload") == CLICKS
     assert tables_for(spec, [], "reland") is None
+
+
+def test_a_repair_loads_no_traffic_counts_beside_the_table(spec: Pipeline):
+    assert tables_for(spec, ["click"], "repair") == {"e.clicks", "e.users", "e.more"}
+    assert tables_for(spec, ["e.touches"], "repair") == {"e.touches", "e.touched"}

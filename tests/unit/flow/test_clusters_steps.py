@@ -50,8 +50,8 @@ def patched(monkeypatch: pytest.MonkeyPatch, units: list[UnitStatus], *anomalies
     known: dict[str, Any] = {
         "open_lake": lambda pipeline: lake,
         "survey_past": lambda pipeline, slices: units,
-        "audit": lambda pipeline, slices, look: Findings(units, list(anomalies), []),
-        "auditor": lambda pipeline, tables: SimpleNamespace(sample=lambda found: ContentsReport()),
+        "audit": lambda pipeline, slices: Findings(units, list(anomalies), []),
+        "auditor": lambda pipeline: SimpleNamespace(sample=lambda found: ContentsReport()),
         "publish_event_hours": lambda *_: [],
     }
     for module in (steps, publish):

@@ -32,26 +32,36 @@ def test_a_run_over_some_units_loads_these_and_verifies_their_slices(monkeypatch
             raise wrong[slices]
         return []
 
+    def publish(spec, slices, found, tables):
+        did.append(("publish", slices, tables))
+
     def load(spec, table, slices, mode, token, say, only):
         did.append(("load", table, slices, mode, only))
 
     monkeypatch.setattr(steps, "load_table", load)
     monkeypatch.setattr(steps, "estimated_time", lambda *_: TimeEstimate({}, ()))
     monkeypatch.setattr(steps, "verify_range", verify)
-    monkeypatch.setattr(steps, "publish_range", lambda spec, slices, found: did.append(("publish", slices)))
+    monkeypatch.setattr(
+        steps, "publish_range", lambda spec, slices, found, only: did.append(("publish", slices, only))
+    )
     statuses = [status(unit, "") for unit in units]
     assert run_units(pipeline(), statuses, "reload") == []
     assert did == [
         ("load", "db.click", hours(5), "reload", frozenset(units)),
-        *((what, one, *more) for one in spells for what, *more in (("verify", None), ("publish",))),
+        *((what, one, None) for one in spells for what in ("verify", "publish")),
     ]
     did.clear()
-    assert run_units(pipeline(), statuses, "reload", frozenset({"db.click"})) == []
-    assert [what for what, *_ in did] == ["load", "verify", "verify"]
+    chosen = frozenset({"db.click"})
+    assert run_units(pipeline(), statuses, "reload", chosen) == []
+    assert did[1:] == [(what, one, chosen) for one in spells for what in ("verify", "publish")]
 
     # What is not right of some slices holds up no others.
     for error in (Conservation("…"), NotLoaded("…")):
         did.clear()
         wrong[spells[0]] = error
         assert run_units(pipeline(), statuses, "reload") == [error]
-        assert did[1:] == [("verify", spells[0], None), ("verify", spells[1], None), ("publish", spells[1])]
+        assert did[1:] == [
+            ("verify", spells[0], None),
+            ("verify", spells[1], None),
+            ("publish", spells[1], None),
+        ]

@@ -12,19 +12,17 @@ import pendulum
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import Busy, Conservation
+from sluice.errors import Busy, Conservation, NotLoaded
 from sluice.flow import freshness, steps
-from sluice.flow.contents.report import ContentsReport
 from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
-from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.run_error import error_of
+from sluice.flow.verify.run_error import error_of, lacked_elsewhere, not_published
 from sluice.flow.verify.verdict import Verdict, after, opened, verification_of, within
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.slices import SliceRange, Unit
-from sluice.state.freshness import read_fresh
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, TEN, pipeline, status
 from tests.unit.flow.verify.test_verification_settling import under_way
@@ -123,17 +121,42 @@ def test_an_open_anomaly_of_a_slice_that_was_not_judged_stays_open(lake: FolderL
         assert len(read_verdict(lake).anomalies) == 2
 
 
-def test_a_table_that_was_not_read_is_not_verified_for_the_first_time(lake: FolderLake, monkeypatch):
-    now = TEN.slice.end.add(minutes=5)
-    ten = replace(FOUND[0], manifest=replace(FOUND[0].manifest, times=(1,) * 12))
-    ten = replace(ten, tables={t: replace(row, manifest=ten.manifest.id) for t, row in ten.tables.items()})
-    facts = reads(monkeypatch, replace(FACTS, statuses=(ten,), tables=(CLICKS,)))
-    monkeypatch.setattr(audit, "check", lambda *_: [])
-    monkeypatch.setattr(steps, "auditor", lambda *_, **__: Sampler())
-    monkeypatch.setattr(steps.pendulum, "now", lambda _: now)
-    steps.verify_range(facts.pipeline, facts.slices, {"e.clicks"})
-    [units] = read_fresh(lake, facts.slices).values()
-    assert units["dc1"].verified.keys() == {"e.clicks"}
+def one_table(monkeypatch) -> VerifyFacts:
+    """`e.clicks` has both hours, `e.other` none."""
+    landed = tuple(
+        replace(one, state=UnitState.LANDED, tables={"e.clicks": one.tables["e.clicks"]}) for one in FOUND
+    )
+    return reads(monkeypatch, replace(FACTS, statuses=landed, tables=(CLICKS, TableFacts("e.other"))))
+
+
+def test_what_another_table_lacks_fails_no_run_into_one_and_is_kept(lake: FolderLake, monkeypatch):
+    facts = one_table(monkeypatch)
+    monkeypatch.setattr(Impatient, "read", lambda _: {"e.clicks": None, "e.other": None})
+    statuses = steps.verify_range(facts.pipeline, facts.slices, frozenset({"e.clicks"}))
+    assert [one.state for one in statuses] == [UnitState.LANDED] * 2
+    opened = read_verdict(lake).anomalies
+    assert [(one.kind, one.slices) for one in opened] == [("incomplete", (one.id,)) for one in facts.slices]
+    assert all("seen landed, and not in e.other" in one.message for one in opened)
+    for tables in (None, frozenset({"e.other"})):
+        with pytest.raises(NotLoaded):
+            steps.verify_range(facts.pipeline, facts.slices, tables)
+
+
+def test_of_a_run_into_one_table_only_whole_hours_are_published(monkeypatch):
+    facts = one_table(monkeypatch)
+    told: list[SliceRange] = []
+    monkeypatch.setattr(steps, "publish", lambda _, slices, within: told.append(slices) or [len(within)])
+    found = [FOUND[0], facts.statuses[1]]
+    only = frozenset({"e.clicks"})
+    assert steps.publish_range(facts.pipeline, facts.slices, found, only) == [1]
+    assert told == [SliceRange(TEN.slice.start, TEN.slice.end)]
+    assert not_published(facts.pipeline, lacked_elsewhere(facts.pipeline, found, only)) == (
+        "1 slice is not complete, and not published: not in e.other; `sluice run ads --from "
+        "2026-11-20T11:00Z --to 2026-11-20T12:00Z --mode fill` loads the rest"
+    )
+    told.clear()
+    assert steps.publish_range(facts.pipeline, facts.slices, facts.statuses, only) == told == []
+    assert not_published(facts.pipeline, lacked_elsewhere(facts.pipeline, found, None)) == ""
 
 
 @pytest.mark.parametrize(
@@ -146,11 +169,6 @@ def test_a_table_that_was_not_read_is_not_verified_for_the_first_time(lake: Fold
 def test_what_was_not_judged_has_a_name(pending: list[tuple[str, str]], said: str):
     assert str(error_of([], FOUND, pending, "")).endswith(f"meanwhile: {said}; verify when that is done")
     assert error_of([], FOUND, [], "") is None
-
-
-class Sampler:
-    def sample(self, _: object) -> ContentsReport:
-        return ContentsReport()
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def broken() -> list[Any]:
         AnomalyKind.ROWS_MISSING,
         "5 rows",
         "4",
-        Repairs("ads").repair(TEN.slice),
+        Repairs("ads").repair(TEN.slice, "e.clicks"),
         slice=TEN.slice.id,
         cluster="dc1",
         table="e.clicks",

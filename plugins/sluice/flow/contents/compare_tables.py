@@ -232,7 +232,7 @@ class Comparing:
     def _anomaly(self, unit: Unit) -> partial[Anomaly]:
         return partial(
             Anomaly,
-            command=self.repairs.repair(unit.slice),
+            command=self.repairs.repair(unit.slice, self.stage.target.table),
             slice=unit.slice.id,
             cluster=unit.cluster,
             table=self.stage.target.table,

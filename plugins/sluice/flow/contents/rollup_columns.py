@@ -55,10 +55,10 @@ class RollupAgain:
             return comparison, []
         units = units_that_differ(*sums(alike))
         if units and reads_outside(self.rollup.select):
-            command = self.repairs.run([unit.slice for unit in units], "reload")
+            command = self.repairs.run([unit.slice for unit in units], "reload", name)
             self.notes.append(
                 f"table {name}: its SELECT gives other rows of {len(units):,} slices now: it reads more than "
-                f"{self.rollup.source}; if that has changed: {command} --table {name}"
+                f"{self.rollup.source}; if that has changed: {command}"
             )
             return alike, []
         return alike, units

@@ -17,21 +17,19 @@ from sluice.flow.verify.check_states import check_states
 from sluice.flow.verify.check_tables import check_tables
 from sluice.flow.verify.check_views import check_views
 from sluice.flow.verify.facts import VerifyFacts
-from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.repairs import Repairs, by_hour
 from sluice.state.status import UnitStatus
 
 
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
     """Returns every anomaly, those of slices first; none when all holds."""
-    anomalies = (_repairable(facts, repairs, anomaly) for anomaly in _anomalies(facts, repairs))
-    return [after_creation(facts, anomaly) for anomaly in anomalies]
+    anomalies = [_repairable(facts, repairs, anomaly) for anomaly in _anomalies(facts, repairs)]
+    return [after_creation(facts, anomaly) for anomaly in by_hour(facts.pipeline, anomalies)]
 
 
 def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:
     """Rollups are made from their source's rows; all else would be loaded from files."""
-    reads = "--mode repair" in anomaly.command
-    if reads and anomaly.table in facts.pipeline.rollups:
-        return replace(anomaly, command=f"{anomaly.command} --table {anomaly.table}")
+    reads = "--mode repair" in anomaly.command and anomaly.table not in facts.pipeline.rollups
     if not reads and anomaly.kind is not AnomalyKind.ROWS_UNCOVERED:
         return anomaly
     advice = (

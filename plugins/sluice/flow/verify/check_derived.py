@@ -27,7 +27,8 @@ def check_counts(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
             if table is None or not is_current(facts.pipeline, targets[traffic.table], status):
                 continue
             if not table.may_lack(status.unit):
-                fields = {**unit_fields, "table": traffic.table, "command": repairs.repair(status.unit.slice)}
+                command = repairs.repair(status.unit.slice, traffic.table)
+                fields = {**unit_fields, "table": traffic.table, "command": command}
                 yield from _differences(traffic.sums, _held(table, status), "counted", fields)
 
 
@@ -84,7 +85,7 @@ def _made_again(
     held = 0 if source is None else sum(source.rows.get(unit, {}).values())
     whole = source is not None and source.steady and committed is not None and held == committed.rows
     if whole or not status.forgotten_on or source is None:
-        return repairs.repair(unit.slice), ""
+        return repairs.repair(unit.slice, table.table), ""
     return "", (
         f"nothing can make them again: rows of {rollup.source} that they are made from have expired, and the "
         "lake has forgotten the files; a backup of the table may have them"

@@ -46,7 +46,7 @@ def check_readers_views(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomal
                 AnomalyKind.READERS_VIEW,
                 expected=f"the view sluice.`{part.table}` of its committed slices",
                 seen="another one, or none",
-                command=repairs.repair(max(unit.slice for unit in part.ledger)),
+                command=repairs.repair(max(unit.slice for unit in part.ledger), part.table),
                 table=part.table,
                 shard=part.shard,
             )

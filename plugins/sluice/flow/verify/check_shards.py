@@ -20,7 +20,7 @@ from sluice.slices import Unit
 def check_shards(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for part in facts.shards:
         for unit in sorted(status.unit for status, _ in committed(facts, part.table)):
-            command = repairs.repair(unit.slice)
+            command = repairs.repair(unit.slice, part.table)
             for anomaly in _share(part, unit):
                 yield replace(
                     anomaly,

@@ -66,7 +66,7 @@ def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -
                 AnomalyKind.INCOMPLETE,
                 expected="complete",
                 seen=f"not in {table} any more, and its files are forgotten",
-                command=repairs.repair(status.unit.slice),
+                command=repairs.repair(status.unit.slice, table),
                 slice=status.unit.slice.id,
                 cluster=status.unit.cluster,
                 table=table,

@@ -39,7 +39,7 @@ def check_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
             yield from check_rollup(facts, table, repairs)
         for status, manifest in () if rollup or table.missing else committed(facts, table.table):
             for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
-                yield replace(anomaly, command=repairs.repair(status.unit.slice))
+                yield replace(anomaly, command=repairs.repair(status.unit.slice, table.table))
         for part in [part for part in facts.shards if part.table == table.table] or [table]:
             for anomaly in _uncovered(facts, part, repairs):
                 yield replace(anomaly, shard=part.shard, cause=explained_by(table))

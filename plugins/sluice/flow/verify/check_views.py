@@ -43,7 +43,7 @@ def _of(
                     AnomalyKind.VIEW,
                     expected=f"{expected_sums}, as {view_table.view} gives of {table.table}",
                     seen=str(seen or _NOTHING),
-                    command=repairs.repair(unit.slice),
+                    command=repairs.repair(unit.slice, table.table),
                     slice=unit.slice.id,
                     cluster=unit.cluster,
                     table=view_table.called,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,9 +30,9 @@ class Repairs:
         """Lands and loads what is missing or stale."""
         return self.run([slice_], "fill")
 
-    def repair(self, slice_: Slice) -> str:
-        """Loads ClickHouse again from the lake, by the rules of each unit's last load."""
-        return self.run([slice_], "repair")
+    def repair(self, slice_: Slice, table: str) -> str:
+        """Loads one table again from the lake, with its rollups, by the rules of each unit's last load."""
+        return self.run([slice_], "repair", table)
 
     def remake(self, slice_: Slice) -> str:
         """Parses the lake's own bytes again by the pipeline file as it is now."""
@@ -41,8 +42,9 @@ class Repairs:
         """Reads Kafka again with the stored boundaries, and replaces the slice everywhere."""
         return self.run([slice_], "reland")
 
-    def run(self, slices: Sequence[Slice], mode: str) -> str:
-        return self._line("run", *_edges(slices[0], slices[-1]), "--mode", mode)
+    def run(self, slices: Sequence[Slice], mode: str, *tables: str) -> str:
+        named = (word for table in tables for word in ("--table", table))
+        return self._line("run", *_edges(slices[0], slices[-1]), "--mode", mode, *named)
 
     def clean(self, slice_: Slice | None = None) -> str:
         """Removes files that no manifest lists; without a slice wherever they are."""
@@ -65,9 +67,14 @@ def _instant(at: datetime) -> str:
     return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z"
 
 
+def _named(tables: Iterable[str]) -> str:
+    return "".join(f" --table {shlex.quote(table)}" for table in tables)
+
+
+_WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""
 _RANGED = re.compile(
     r"(?P<head>sluice (?:run|verify) .+) --from (?P<start>\S+) --to (?P<until>\S+)"
-    r"(?P<tail> --(?:mode \w+|clean|accept))",
+    rf"(?P<tail> --(?:mode \w+|clean|accept))(?P<named>(?: --table {_WORD})*)",
     re.DOTALL,
 )
 _MODE = " --mode "
@@ -75,26 +82,55 @@ _MODE = " --mode "
 
 @dataclass(frozen=True)
 class RangedCommand:
-    """A command over `[start, until)`, as `Repairs` writes it; instants sort as their texts do."""
+    """A command over `[start, until)`, as `Repairs` writes it; instants sort as their texts do. `named` are
+    its words that name tables."""
 
     head: str
     start: str
     until: str
     tail: str
+    named: str = ""
 
     @property
     def mode(self) -> str:
         """Returns the mode of a run; empty for another command."""
         return self.tail.removeprefix(_MODE) if self.tail.startswith(_MODE) else ""
 
+    @property
+    def tables(self) -> list[str]:
+        """Returns the tables that it names; none where it is for all."""
+        return shlex.split(self.named)[1::2]
+
     def __str__(self) -> str:
-        return f"{self.head} --from {self.start} --to {self.until}{self.tail}"
+        return f"{self.head} --from {self.start} --to {self.until}{self.tail}{self.named}"
 
 
 def ranged(command: str) -> RangedCommand | None:
     """Returns the parts of a command that has a range."""
     found = _RANGED.fullmatch(command)
     return RangedCommand(**found.groupdict()) if found else None
+
+
+def by_hour(pipeline: Pipeline, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """Returns the anomalies with one `repair` for each hour: it names the hour's tables that are wrong, and
+    none where all of them are."""
+    tables: dict[RangedCommand, set[str]] = {}
+    every = {target.table for target in pipeline.targets}
+    repairs = [_repair_in(anomaly.command) for anomaly in anomalies]
+    for repair in filter(None, repairs):
+        tables.setdefault(replace(repair, named=""), set()).update(repair.tables or every)
+    words = {whole: "" if wrong >= every else _named(sorted(wrong)) for whole, wrong in tables.items()}
+    return [
+        anomaly
+        if repair is None
+        else replace(anomaly, command=str(replace(repair, named=words[replace(repair, named="")])))
+        for anomaly, repair in zip(anomalies, repairs, strict=True)
+    ]
+
+
+def _repair_in(command: str) -> RangedCommand | None:
+    found = ranged(command)
+    return found if found and found.mode == "repair" else None
 
 
 def commands(anomalies: Iterable[Anomaly]) -> list[str]:
@@ -108,14 +144,14 @@ def commands(anomalies: Iterable[Anomaly]) -> list[str]:
 def merged(texts: Iterable[str]) -> list[str]:
     """Returns each command once, and one for ranges that meet. A `fill` does only what is missing: one of it
     reaches from the first hour to the last."""
-    alike: dict[tuple[str, str], list[RangedCommand]] = {}
+    alike: dict[tuple[str, str, str], list[RangedCommand]] = {}
     others: dict[str, None] = {}
     for text in filter(None, texts):
         command = ranged(text)
         if command is None:
             others[text] = None
         else:
-            alike.setdefault((command.head, command.tail), []).append(command)
+            alike.setdefault((command.head, command.tail, command.named), []).append(command)
     return [*(str(joined) for group in alike.values() for joined in _joined(group)), *others]
 
 

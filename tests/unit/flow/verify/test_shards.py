@@ -271,7 +271,7 @@ def test_verify_finds_nothing_where_each_shard_holds_its_share():
 def test_a_row_that_is_missing_here_and_too_many_there_is_found():
     """The sum is right."""
     anomalies = [(a.kind, a.shard, a.command) for a in found(sharded(1, 2)) if a.shard]
-    command = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair"
+    command = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair --table e.other"
     assert anomalies == [(AnomalyKind.ROWS_MISSING, "s1", command), (AnomalyKind.ROWS_EXTRA, "s2", command)]
 
 

@@ -30,8 +30,8 @@ from tests.support.verified import (
     with_manifest,
 )
 
-REPAIR_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair"
-RELAND_TEN = REPAIR_TEN.replace("repair", "reland")
+RELAND_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reland"
+REPAIR_TEN = RELAND_TEN.replace("reland", "repair") + " --table e.clicks"
 
 
 def told(facts) -> list[str]:
@@ -198,9 +198,10 @@ def test_names_of_files(key: str, name: tuple[str, str, int] | None):
 
 def test_commands_are_told_once_and_in_an_order_that_works():
     repairs = Repairs("ads", Path("/a b/ads.yaml"))
-    lines = [repairs.clean(), repairs.repair(TEN.slice), repairs.reland(TEN.slice), repairs.repair(TEN.slice)]
+    repair = repairs.repair(TEN.slice, "e.clicks")
+    lines = [repairs.clean(), repair, repairs.reland(TEN.slice), repair]
     anomalies = [Anomaly(AnomalyKind.VIEW, "", "", line) for line in [*lines, ""]]
-    assert [line.split()[-1] for line in commands(anomalies)] == ["reland", "repair", "--clean"]
+    assert [line.split()[-1] for line in commands(anomalies)] == ["reland", "e.clicks", "--clean"]
     assert "--config '/a b/ads.yaml'" in lines[0]
 
 

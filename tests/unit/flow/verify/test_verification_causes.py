@@ -36,7 +36,7 @@ def causes(*found: Anomaly) -> list[Cause]:
 
 def rows(hour: int, kind: AnomalyKind = AnomalyKind.ROWS_MISSING, table: str = "e.clicks") -> Anomaly:
     place = {"slice": HOURS[hour].id, "cluster": "dc1", "table": table, "type": "click"}
-    return Anomaly(kind, "5 rows", "4", REPAIRS.repair(HOURS[hour]), **place)
+    return Anomaly(kind, "5 rows", "4", REPAIRS.repair(HOURS[hour], table), **place)
 
 
 def test_a_dropped_table_is_one_cause_however_many_hours_had_misfits():
@@ -121,18 +121,21 @@ def test_what_one_reload_repairs_is_one_cause_for_each_table():
     )
     clicks, other = found
     assert (clicks.name, clicks.place) == ("wrong rows", "table e.clicks")
-    assert clicks.commands == (run("repair", 0, 1), run("repair", 5, 5))
+    assert clicks.commands == tuple(f"{run('repair', *at)} --table e.clicks" for at in ((0, 1), (5, 5)))
     assert clicks.message == (
         "3 × rows missing, 1 × values differ in 3 hours, from 2026-11-20T10Z to 2026-11-20T15Z; of the "
         "first: expected 5 rows, seen 4"
     )
-    assert (other.place, other.commands) == ("table e.other", (run("repair", 0, 0),))
+    assert (other.place, other.commands) == ("table e.other", (f"{run('repair', 0, 0)} --table e.other",))
     assert other.message == "rows too many in 2026-11-20T10Z: expected 5 rows, seen 4"
-    assert str(other) == f"wrong rows: table e.other: {other.message}; repair: {run('repair', 0, 0)}"
+    assert (
+        str(other)
+        == f"wrong rows: table e.other: {other.message}; repair: {run('repair', 0, 0)} --table e.other"
+    )
     (row, _) = cause_rows(opened(one, AT) for one in (rows(0), rows(5), rows(0, table="e.other")))
-    assert [(one.mode, one.start, one.end) for one in row.repairs] == [
-        ("repair", "2026-11-20T10:00Z", "2026-11-20T11:00Z"),
-        ("repair", "2026-11-20T15:00Z", "2026-11-20T16:00Z"),
+    assert [(one.mode, one.start, one.end, one.tables) for one in row.repairs] == [
+        ("repair", "2026-11-20T10:00Z", "2026-11-20T11:00Z", ["e.clicks"]),
+        ("repair", "2026-11-20T15:00Z", "2026-11-20T16:00Z", ["e.clicks"]),
     ]
     assert (row.slices, row.first, row.last) == (2, HOURS[0].id, HOURS[5].id)
 
@@ -172,7 +175,7 @@ def test_hours_that_are_not_done_are_one_cause_for_each_state():
 
     found = causes(unfinished(0, "missing"), unfinished(7, "missing"), unfinished(3, "landed"), rows(4))
     assert [(one.name, one.breaks, one.commands) for one in found] == [
-        ("wrong rows", True, (run("repair", 4, 4),)),
+        ("wrong rows", True, (f"{run('repair', 4, 4)} --table e.clicks",)),
         ("incomplete", False, (run("fill", 0, 7),)),
         ("incomplete", False, (run("fill", 3, 3),)),
     ]

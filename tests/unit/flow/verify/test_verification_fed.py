@@ -34,7 +34,8 @@ def views(
 
 def view(expected: str, seen: str) -> Anomaly:
     given = f"counts and sums {expected}, as e.view gives of e.clicks"
-    return Anomaly(AnomalyKind.VIEW, given, seen, RUN_TEN.format("repair"), table="e.sums", **SLICE)
+    repair = RUN_TEN.format("repair --table e.clicks")
+    return Anomaly(AnomalyKind.VIEW, given, seen, repair, table="e.sums", **SLICE)
 
 
 @pytest.mark.parametrize(

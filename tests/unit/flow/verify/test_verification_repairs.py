@@ -9,7 +9,7 @@ import pytest
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_states import check_states
 from sluice.flow.verify.facts import TableFacts
-from sluice.flow.verify.repairs import Repairs, commands, merged
+from sluice.flow.verify.repairs import Repairs, by_hour, commands, merged, ranged
 from sluice.manifest import Loss
 from sluice.slices import Slice
 from sluice.state.unit_state import UnitState
@@ -94,7 +94,7 @@ def test_a_table_that_is_missing_is_told_once_and_not_by_each_hour():
 def test_the_commands_as_a_person_types_them():
     night = Slice(START.set(year=2026, month=3, day=4, hour=23, minute=0))
     assert REPAIRS.fill(night) == "sluice run ads --from 2026-03-04T23:00Z --to 2026-03-05T00:00Z --mode fill"
-    assert REPAIRS.repair(TEN.slice) == RUN_TEN.format("repair")
+    assert REPAIRS.repair(TEN.slice, "e.c l") == RUN_TEN.format("repair") + " --table 'e.c l'"
     assert REPAIRS.reland(TEN.slice) == RUN_TEN.format("reland")
     assert REPAIRS.run([TEN.slice, ELEVEN.slice], "fill").endswith(
         "10:00Z --to 2026-11-20T12:00Z --mode fill"
@@ -113,8 +113,8 @@ def test_commands_are_run_in_the_order_in_which_they_repair():
     late = Slice(START.add(hours=9))
     lines = [
         REPAIRS.clean(),
-        REPAIRS.repair(late),
-        REPAIRS.repair(TEN.slice),
+        REPAIRS.repair(late, "e.clicks"),
+        REPAIRS.repair(TEN.slice, "e.clicks"),
         REPAIRS.fill(late),
         REPAIRS.fill(TEN.slice),
         REPAIRS.reland(ELEVEN.slice),
@@ -126,16 +126,45 @@ def test_commands_are_run_in_the_order_in_which_they_repair():
     assert commands(anomalies) == [
         "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reland",
         "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T20:00Z --mode fill",
-        RUN_TEN.format("repair"),
-        "sluice run ads --from 2026-11-20T19:00Z --to 2026-11-20T20:00Z --mode repair",
+        RUN_TEN.format("repair") + " --table e.clicks",
+        "sluice run ads --from 2026-11-20T19:00Z --to 2026-11-20T20:00Z --mode repair --table e.clicks",
         "sluice verify ads --clean",
     ]
 
 
 def test_a_path_like_a_range_stays_part_of_the_command():
     named = replace(REPAIRS, config="/a --from b/ads.yaml")
-    first, second = named.repair(TEN.slice), named.repair(ELEVEN.slice)
+    first, second = (named.repair(unit.slice, "e.clicks") for unit in (TEN, ELEVEN))
     assert merged([first, second, first]) == [
         "sluice run ads --config '/a --from b/ads.yaml' --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z "
-        "--mode repair"
+        "--mode repair --table e.clicks"
     ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (["e.clicks"], " --table e.clicks"),
+        (["e.traffic", "e.clicks", "e.clicks"], " --table e.clicks --table e.traffic"),
+        (["e.clicks", "e.other", "e.traffic"], ""),
+    ],
+)
+def test_a_repair_names_the_tables_of_an_hour_that_are_wrong(wrong: list[str], named: str):
+    spec = pipeline(counts=[{"table": "e.traffic"}])
+    found = [Anomaly(AnomalyKind.VALUES, "", "", REPAIRS.repair(TEN.slice, table)) for table in wrong]
+    beside = [
+        Anomaly(AnomalyKind.VALUES, "", "", REPAIRS.repair(ELEVEN.slice, "e.other")),
+        Anomaly(AnomalyKind.GAP, "", "", REPAIRS.reland(TEN.slice)),
+        Anomaly(AnomalyKind.LOSS, "", "", advice="none"),
+    ]
+    once = by_hour(spec, [*found, *beside])
+    assert {one.command for one in once[: len(found)]} == {RUN_TEN.format("repair") + named}
+    assert once[len(found) :] == beside
+    assert by_hour(spec, once) == once
+
+
+def test_the_tables_of_a_printed_repair_are_read_back():
+    repair = ranged(REPAIRS.run([TEN.slice], "repair", "e.clicks", "e.it's a `t`"))
+    assert repair is not None
+    assert (repair.tables, repair.mode) == (["e.clicks", "e.it's a `t`"], "repair")
+    assert ranged(str(repair)) == repair

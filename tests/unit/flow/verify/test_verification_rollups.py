@@ -16,7 +16,7 @@ from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from tests.support.verified import FACTS, FOUND, TEN, pipeline
 
-RUN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair"
+RUN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair --table e.users"
 GONE = (
     "nothing can make them again: rows of e.clicks that they are made from have expired, and the lake has "
     "forgotten the files; a backup of the table may have them"

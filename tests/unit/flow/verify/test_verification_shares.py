@@ -33,7 +33,8 @@ def shards(**changes: object) -> list[Anomaly]:
 
 
 def on_shard(kind: AnomalyKind, expected: str, seen: str) -> Anomaly:
-    return Anomaly(kind, expected, seen, RUN_TEN.format("repair"), table="e.clicks", shard="s1", **SLICE)
+    repair = RUN_TEN.format("repair --table e.clicks")
+    return Anomaly(kind, expected, seen, repair, table="e.clicks", shard="s1", **SLICE)
 
 
 def of_ten(held: dict[str, int]) -> dict:
@@ -183,7 +184,7 @@ def test_a_cluster_that_was_taken_away_is_not_read_again():
         for a in check(replace(FACTS, tables=fewer, pipeline=away), REPAIRS)
         if a.kind is AnomalyKind.ROWS_MISSING
     ]
-    assert [a.command for a in rows] == [RUN_TEN.format("repair")]
+    assert [a.command for a in rows] == [RUN_TEN.format("repair --table e.clicks")]
     stray = replace(
         FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, f"{start}-dc1-1-9.parquet": 1}), pipeline=away
     )

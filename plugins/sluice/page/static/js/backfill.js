@@ -77,7 +77,7 @@ function backfillForm(place, name, row, now, ended) {
     h("div", { class: "presets", role: "group", "aria-label": "Ranges" }, presets),
     h("div", { class: "fields" }, h("label", {}, "From (UTC)", start), h("label", {}, "To (UTC, not included)", end)),
     h("fieldset", {}, h("legend", {}, "Mode"), modes),
-    tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all; of some, no event hour is marked complete)"), h("div", { class: "choices" }, tables)),
+    tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all)"), h("div", { class: "choices" }, tables)),
     h("button", { type: "submit", class: "primary", disabled: !mayStart }, "Show the plan"),
     !mayStart && h("p", { class: "quiet" }, "Your role may read, but not start runs."),
   );

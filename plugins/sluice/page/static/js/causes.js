@@ -31,7 +31,7 @@ function repairs(name, one, mayStart) {
 }
 
 export function planLink(name, run, label = "Plan this repair") {
-  const query = new URLSearchParams({ from: run.start, to: run.end, mode: run.mode });
+  const query = new URLSearchParams({ from: run.start, to: run.end, mode: run.mode, ...(run.tables.length ? { table: run.tables.join(",") } : {}) });
   return h("a", { class: "button small", href: `#/p/${encodeURIComponent(name)}/backfill?${query}` }, label);
 }
 
