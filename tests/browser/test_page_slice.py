@@ -97,9 +97,9 @@ def test_a_deleted_row_is_seen_after_verify(admin: Page, landed: PageStack, shoo
     expect(panel.get_by_role("heading", name="Open anomalies")).to_be_visible()
     expect(panel.locator(".said")).to_contain_text("Every table has it, but verify found what does not hold")
     expect(panel.locator(".anomalies")).to_contain_text("rows missing")
-    expect(panel.locator(".command code").first).to_contain_text("--mode repair")
+    expect(panel.locator(".command code").first).to_contain_text("--mode repair --table adx.bids")
     edges = f"from={hour:%Y-%m-%dT%H}%3A00Z&to={hour + HOUR:%Y-%m-%dT%H}%3A00Z"
     repair = panel.get_by_role("link", name="Plan this repair").first
-    expect(repair).to_have_attribute("href", f"#/p/adx/backfill?{edges}&mode=repair")
+    expect(repair).to_have_attribute("href", f"#/p/adx/backfill?{edges}&mode=repair&table=adx.bids")
     expect(panel.locator(".reject").first).to_be_visible()
     shoot(admin, "page-slice-broken")
