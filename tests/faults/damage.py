@@ -20,6 +20,7 @@ from sluice.cli.commands import commands
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
+from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
@@ -150,12 +151,14 @@ class Damaged:
 
     def _land(self, spec: SubmitSpec, *_: object) -> int:
         """What spark_jobs/land.py does, with the records of this process."""
-        words = spec.application_args
+        loss = "--accept-loss"
+        words = [word for word in spec.application_args if word != loss]
         given = dict(zip(words[::2], words[1::2], strict=True))
         pipeline = read(Path(given["--config"]))
         edges = (parse_instant(given[name], NOW, pipeline.slice) for name in ("--from", "--to"))
         slices = SliceRange.widen(*edges, pipeline.slice)
-        self.world.land(pipeline, self.lake, slices, given["--mode"], given["--token"])
+        asked, accepts = (given["--mode"], given["--token"]), loss in spec.application_args
+        self.world.land(pipeline, open_lake(pipeline), slices, *asked, accept_loss=accepts)
         return 0
 
     def verify(self, *words: str) -> list[dict[str, Any]]:

@@ -4,14 +4,28 @@ and what it is for is right afterwards. What is right comes from the events them
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 
+from sluice import crash_points
+from sluice.cli.commands import commands
+from sluice.clients.lake import layout
+from sluice.crash_points import Erase, Forget
+from sluice.errors import SluiceError
 from sluice.flow import steps
+from sluice.flow.choose_backlog import seen_backlog
+from sluice.flow.land import submit
+from sluice.flow.verify.verdict_store import read_verdict
+from sluice.page.cause_rows import cause_rows
+from sluice.watch.rules import older
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
-from tests.support.landing_world import START
+from tests.support.landing_world import START, World, event, hours
 
 pytestmark = pytest.mark.faults
 Rows = Counter[tuple]
@@ -27,17 +41,22 @@ def state(clickhouse_server, tmp_path, name, monkeypatch, capsys) -> Damaged:
 def events(state: Damaged) -> dict[str, Rows]:
     """What each table should hold, from the events: those that fit."""
     clicks, other = Rows(), Rows()
-    for partition, log in enumerate(state.world.logs["dc1", "bids"]):
-        for offset, (value, at) in enumerate(log):
-            if value == b"{":
-                continue
-            record = json.loads(value)
-            hour = at // 3_600_000 * 3600
-            if record["type"] != "click":
-                other[record["type"], value.decode(), hour] += 1
-            elif record["n"].isdigit():
-                clicks[int(record["n"]), partition, offset, hour] += 1
+    for partition, offset, hour, text in records(state):
+        record = json.loads(text)
+        if record["type"] != "click":
+            other[record["type"], text, hour] += 1
+        elif record["n"].isdigit():
+            clicks[int(record["n"]), partition, offset, hour] += 1
     return {"clicks": clicks, "other": other}
+
+
+def records(state: Damaged) -> Iterator[tuple[int, int, int, str]]:
+    """Partition, offset, hour and text of every record of Kafka that is JSON."""
+    for partitions in state.world.logs.values():
+        for partition, log in enumerate(partitions):
+            for offset, (value, at) in enumerate(log):
+                if value != b"{":
+                    yield partition, offset, at // 3_600_000 * 3600, value.decode()
 
 
 def held(state: Damaged) -> dict[str, Rows]:
@@ -110,3 +129,291 @@ def test_a_repair_touches_the_tables_that_are_wrong(
     newest = verdict["verifications"][-1]
     assert (newest["start"][:16], newest["found"]) == (f"{START.add(hours=1):%FT%R}", 0)
     assert state.verify() == state.verify("--contents") == []
+
+
+# ---- Every other place that prints a repair. What `verify` prints for damage is pasted by all damage tests
+# (repairs_tried.py); the CREATE TABLE of `doctor --ddl` is executed by tests/integration/test_doctor.py. Left
+# out: what waits for a server or a cluster, which no command brings back, and `reload` where it is printed to
+# take rows out.
+
+
+def edges(first: int, last: int) -> str:
+    return f"--from {START.add(hours=first):%FT%RZ} --to {START.add(hours=last + 1):%FT%RZ}"
+
+
+def of_hour(hour: int, column: str = "_slice") -> str:
+    return f"toUnixTimestamp({column}) = {int(START.add(hours=hour).timestamp())}"
+
+
+def whole(state: Damaged) -> None:
+    state.make()
+
+
+def unloaded(state: Damaged) -> None:
+    """A load of one table was stopped behind its revocation: the rows are there, and no commit of them."""
+    state.make()
+    where = f"target = '{{db}}.clicks' AND {of_hour(1, 'slice')}"
+    state.sql(f"DELETE FROM sluice.ledger WHERE {where}")
+
+
+def unlanded(state: Damaged) -> None:
+    """The last hour has boundaries, and has not landed."""
+    state.make_tables()
+    state.configure()
+    state.world.resolve(state.pipeline, state.lake, hours(4))
+    assert state.command(f"sluice run ads --config {state.config} {edges(0, 2)}")[0] == 0
+
+
+def without_a_row(state: Damaged) -> None:
+    state.make()
+    state.sql(f"DELETE FROM {{db}}.clicks WHERE {of_hour(2)} AND _partition = 1 AND _offset = 11")
+
+
+def with_a_row_twice(state: Damaged) -> None:
+    state.make()
+    state.sql(
+        f"INSERT INTO {{db}}.clicks SELECT * FROM {{db}}.clicks WHERE {of_hour(2)} AND _partition = 1 "
+        "AND _offset = 11"
+    )
+
+
+def file_of(state: Damaged, hour: int):
+    (found,) = state.root.glob(f"type=click/**/{state.slice_id(hour)}-*.parquet")
+    return found
+
+
+def with_a_broken_file(state: Damaged) -> None:
+    state.make()
+    file_of(state, 2).write_bytes(b"PAR1 and no more")
+
+
+def unloaded_without_a_file(state: Damaged) -> None:
+    unloaded(state)
+    file_of(state, 1).unlink()
+
+
+def unmoved_without_a_file(state: Damaged) -> None:
+    """The landing was killed before it had moved its files, and one is gone."""
+    state.make()
+    (state.root / layout.slice_success(state.slice_id(1), "dc1")).unlink()
+    file_of(state, 1).unlink()
+
+
+def with_a_new_topic(state: Damaged, *at: int) -> None:
+    """The pipeline file names a second topic, which has records of old hours in Kafka."""
+    log = [event("click", 60 * hour + 5, n=str(100 + hour)) for hour in at]
+    logs = {**state.world.logs, ("dc1", "extra"): [log]}
+    state.make()
+    state.world = World(logs, plain=True)
+    topics = [{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids", "extra"]}]
+    state.configure(kafka=topics)
+    state.world.resolve(state.pipeline, state.lake, hours(4))
+
+
+def forgotten(state: Damaged) -> None:
+    """The lake has forgotten its files, and rows of a table are gone."""
+    state.make()
+    state.configure(keep={"lake": "30d"})
+    assert state.command(f"sluice forget ads --config {state.config} --yes")[0] == 0
+    assert not list(state.root.glob("type=*/**/*.parquet"))
+    state.sql(f"DELETE FROM {{db}}.clicks WHERE {of_hour(2)}")
+
+
+def misfits_fit(state: Damaged) -> None:
+    """A column has a wider type since: what did not fit does."""
+    state.make_tables()
+    for view in ("sums", "large", "thirds", "means"):
+        state.sql(f"DROP VIEW {{db}}.{view} SYNC")
+    state.configure()
+    state.world.resolve(state.pipeline, state.lake, hours(4))
+    assert state.command(f"sluice run ads --config {state.config} {edges(0, 3)}")[0] == 0
+    state.sql("ALTER TABLE {db}.clicks MODIFY COLUMN n String")
+
+
+def resolved(state: Damaged) -> None:
+    state.make_tables()
+    state.configure()
+    state.world.resolve(state.pipeline, state.lake, hours(4))
+
+
+def of_page(state: Damaged) -> str:
+    """What the page shows of the newest verdict: its command, and what its button starts."""
+    state.command(f"sluice verify ads --config {state.config}")
+    (row,) = cause_rows(read_verdict(state.lake).anomalies)
+    (repair,) = row.repairs
+    words = " ".join(f"--table {table}" for table in repair.tables)
+    run = f"sluice run ads --config {state.config} --from {repair.start} --to {repair.end}"
+    assert repair.command == f"{run} --mode {repair.mode} {words}".rstrip()
+    return f"`{repair.command}`"
+
+
+def of_watch(state: Damaged) -> str:
+    backlog = seen_backlog(state.pipeline, state.lake, START.add(hours=4))
+    (problem,) = older(state.pipeline, backlog)
+    return problem.message
+
+
+class Stopped(BaseException):
+    """A process that is killed."""
+
+
+def stopped(state: Damaged, point: object, line: str) -> None:
+    """Types a command, and kills it at a point."""
+
+    def stop(reached: object) -> None:
+        if reached is point:
+            raise Stopped
+
+    with state.patch.context() as patch:
+        patch.setattr(crash_points, "reached", stop)
+        with pytest.raises(Stopped):
+            typed(state, line)
+
+
+def unerased(state: Damaged) -> None:
+    """An erasure was stopped behind its entry: what it names is on the list, and in the lake."""
+    state.make()
+    words = "--where n=12 --reason 'ticket 7' --yes"
+    stopped(state, Erase.ASKED, f"sluice erase ads --config {state.config} {words}")
+
+
+def half_forgotten(state: Damaged) -> None:
+    """A `forget` was stopped before it had deleted the files that it had noted."""
+    state.make()
+    state.configure(keep={"lake": "30d"})
+    stopped(state, Forget.NOTED, f"sluice forget ads --config {state.config} --yes")
+    state.configure()
+
+
+@dataclass(frozen=True)
+class Printed:
+    """`prepare` makes the state; `by` are the words of the command that prints, or what prints instead of
+    one; `repair` are the words of what is printed. `misfits`: what did not fit comes in. `erased`: the clicks
+    of this number go."""
+
+    prepare: Callable[[Damaged], None]
+    by: str | Callable[[Damaged], str]
+    repair: str
+    misfits: bool = False
+    erased: int | None = None
+
+
+RECORD = "bids:1:11"
+"""The second click of the third hour, in partition 1."""
+PRINTED = {
+    "find, not loaded": Printed(unloaded, "find {ads} bids:0:5", f"run {{ads}} {edges(1, 1)}"),
+    "find, not landed": Printed(unlanded, "find {ads} bids:0:15", f"run {{ads}} {edges(3, 3)}"),
+    "find, absent": Printed(without_a_row, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"),
+    "find, twice": Printed(with_a_row_twice, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"),
+    "find, unreadable": Printed(
+        with_a_broken_file, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"
+    ),
+    "find, lacking": Printed(
+        lambda state: with_a_new_topic(state, 1),
+        "find {ads} extra:0:0",
+        f"run {{ads}} {edges(1, 1)} --mode reland",
+    ),
+    "status, lacking": Printed(
+        lambda state: with_a_new_topic(state, 0, 1, 2, 3),
+        f"status {{ads}} {edges(0, 3)}",
+        f"run {{ads}} {edges(0, 3)} --mode reland",
+    ),
+    "run, a file is gone": Printed(
+        unloaded_without_a_file,
+        f"run {{ads}} {edges(0, 3)}",
+        f"run {{ads}} {edges(1, 1)} --mode reland",
+    ),
+    "run, a file is gone before its move": Printed(
+        unmoved_without_a_file,
+        f"run {{ads}} {edges(0, 3)} --mode reload",
+        f"run {{ads}} {edges(1, 1)} --mode reland",
+    ),
+    "run, forgotten": Printed(
+        forgotten,
+        f"run {{ads}} {edges(0, 3)} --mode reload",
+        f"run {{ads}} {edges(0, 3)} --mode reland",
+    ),
+    "run, one table": Printed(
+        resolved,
+        f"run {{ads}} {edges(0, 3)} --table click",
+        f"run {{ads}} {edges(0, 3)} --mode fill",
+    ),
+    "rejected": Printed(
+        misfits_fit,
+        f"rejected {{ads}} {edges(0, 3)}",
+        f"rejected {{ads}} {edges(0, 3)} --table {{db}}.clicks --column n "
+        "--reason 'does not fit UInt16' --retry",
+        misfits=True,
+    ),
+    "verify, not erased": Printed(
+        unerased, f"verify {{ads}} {edges(0, 3)}", "erase {ads} --pending", erased=12
+    ),
+    "erase, half forgotten": Printed(
+        half_forgotten, "erase {ads} --where n=4711 --reason x --yes", "forget {ads} --yes"
+    ),
+    "page": Printed(without_a_row, of_page, f"run {{ads}} {edges(2, 2)} --mode repair --table {{db}}.clicks"),
+    "watch": Printed(unlanded, of_watch, f"run {{ads}} {edges(3, 3)}"),
+}
+
+
+def typed(state: Damaged, line: str) -> tuple[int, str]:
+    """The exit code, and all that a command prints."""
+    state.patch.setattr(submit, "run_locally", state._land)
+    program, *words = shlex.split(line)
+    assert program == "sluice"
+    state.capture.readouterr()
+    try:
+        code, error = commands(words, standalone_mode=False) or 0, ""
+    except SluiceError as raised:
+        code, error = raised.exit_code, str(raised)
+    out, err = state.capture.readouterr()
+    return code, f"{out}\n{err}\n{error}"
+
+
+def printed(text: str) -> list[str]:
+    """The commands in what was printed, each once."""
+    lines = re.findall(r"(?:^|: )(?:repair|then): (sluice .+)$", text, re.MULTILINE)
+    return [*dict.fromkeys([*re.findall(r"`(sluice [^`]+)`", text), *lines])]
+
+
+def paste(state: Damaged, command: str) -> None:
+    """Types a printed command; of a `verify` also the repairs that it prints. Where it asks a person, it is
+    told yes."""
+    asks = command.startswith("sluice rejected ")
+    code, text = typed(state, command + (" --yes" if asks else ""))
+    if not command.startswith("sluice verify "):
+        assert code == 0, text
+        return
+    repairs = re.findall(r"^repair: (sluice .+)$", text, re.MULTILINE)
+    assert (code, bool(repairs)) == (1, True), text
+    for repair in repairs:
+        paste(state, repair)
+
+
+@pytest.mark.parametrize("case", PRINTED.values(), ids=PRINTED)
+def test_a_printed_repair_works_as_it_stands(state: Damaged, case: Printed):
+    case.prepare(state)
+    right = events(state)
+    if case.misfits:
+        every = ((json.loads(text), *place) for *place, text in records(state))
+        right["clicks"] = Rows((one["n"], *place) for one, *place in every if one["type"] == "click")
+    right["clicks"] = Rows({row: n for row, n in right["clicks"].items() if row[0] != case.erased})
+    before = held(state)
+    config = f"--config {state.config}"
+    filled = {"{ads}": f"ads {config}", "{db}": state.database}
+
+    def said(text: str) -> str:
+        return re.sub(r"{\w+}", lambda found: filled[found[0]], text)
+
+    text = case.by(state) if callable(case.by) else typed(state, f"sluice {said(case.by)}")[1]
+    repair = f"sluice {said(case.repair)}"
+    assert repair in printed(text), text
+    paste(state, repair)
+    if "then the same words again" in text:
+        typed(state, f"sluice {said(case.by)}")
+    after = held(state)
+    for table, rows in right.items():
+        assert not (before[table] & rows) - after[table], "a right row is gone"
+        assert after[table] == rows
+    code, text = typed(state, f"sluice verify ads {config} --contents")
+    assert code == 0, text

@@ -73,7 +73,7 @@ def commit_remade(lake: Lake, old: Manifest, draft: Draft, refusal: Refusal | No
 
 def _replaced(lake: Lake, old: Manifest, draft: Draft, refusal: Refusal | None) -> Manifest | None:
     """Writes the next generation if `old` still stands, after its move is finished; else returns None."""
-    move(lake, [old])
+    move(lake, [old], replaced=True)
     crash_points.reached(Land.OLD_MOVED)
     new = draft(old.generation + 1)
     # Whoever replaces `old` meanwhile takes away the files that are compared: it counts only if `old` stands.

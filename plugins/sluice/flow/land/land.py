@@ -114,7 +114,7 @@ def _land(
     """Returns also the error of what could not land; `land` reads the erasure list before it raises it."""
     mask, erasures, boundaries = mask_rules(pipeline), read_erasures(lake), BoundaryLog(lake).read()
     units = units_of(pipeline, slices, boundaries)
-    old = finish_moves(lake, units)
+    old = finish_moves(lake, units, replaced=mode == "reland")
     crash_points.reached(Land.CAUGHT_UP)
     in_scope = [unit for unit in units if unit.cluster in pipeline.clusters]
     todo = [unit for unit in in_scope if needs_landing(old.get(unit), mode, token)]
