@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 
 MOST_BYTES = 1 << 20
+MOST_OF_SCHEMA = 16 << 20
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",

@@ -99,7 +99,7 @@ _PROTO = ("repeated S s", "map<int32, S> s", "repeated int32 s", "repeated K s",
 def of_protobuf(genome: Genome, folder: Path) -> tuple[Decode, Callable[[int], bytes]]:
     """Sub-messages, entries of maps, numbers, symbols or texts, each as short as it may be."""
     kind = ("int64", "bool", "string", "repeated int32", "optional int64")[genome["part"] % 5]
-    names = "n" * min(genome["name"], 3_000)
+    names = "n" * min(genome["name"], 1_500)
     fields = "".join(f"{kind} {names}{n} = {n + 1};" for n in range(min(genome["fields"], 8_000)))
     which = genome["read"] * 2 + genome["part"] % 3
     symbols = f"enum K {{ {'k' * genome['text']} = 0; }}"

@@ -20,7 +20,7 @@ from sluice.flow.land.formats.protobuf import MessageDecoder
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
-from sluice.named_file import read_named
+from sluice.named_file import MOST_OF_SCHEMA, read_named
 
 if TYPE_CHECKING:
     from sluice.flow.land.task.decoding import Decoding
@@ -41,7 +41,7 @@ class Format:
     what becomes at most a bound. Both raise BadSchema."""
 
     decoder: Callable[[Decoding, Size], Decode]
-    prepare: Callable[[Path], bytes] = read_named
+    prepare: Callable[[Path], bytes]
 
 
 class _ByNumber:
@@ -178,4 +178,11 @@ def _protobuf(decoding: Decoding, bound: Size) -> Decode:
     return MessageDecoder(protobuf.message_type(decoding.schema or b"", decoding.message or ""), bound)
 
 
-FORMATS: Mapping[str, Format] = {AVRO: Format(_avro), PROTOBUF: Format(_protobuf, protobuf.compiled)}
+def _schema(file: Path) -> bytes:
+    return read_named(file, MOST_OF_SCHEMA)
+
+
+FORMATS: Mapping[str, Format] = {
+    AVRO: Format(_avro, _schema),
+    PROTOBUF: Format(_protobuf, protobuf.compiled),
+}

@@ -32,7 +32,7 @@ from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
 from sluice.flow.land.formats.json_text import json_text
 from sluice.flow.land.formats.protobuf_sizes import Field, SchemaSizes
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
-from sluice.named_file import read_named
+from sluice.named_file import MOST_OF_SCHEMA, read_named
 
 NOT_PROTOBUF = "not Protobuf of its message"
 
@@ -46,7 +46,6 @@ _WELL_KNOWN = (
     wrappers_pb2,
 )
 _COMPILE_SECONDS = 60
-_MOST_SOURCES = 16 << 20  # bytes
 _IMPORT = re.compile(rb"""\bimport\s+(?:public\s+|weak\s+)?["']([^"'\n]+)["']""")
 _AS_JSON = ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")
 _WRAPPERS = frozenset(wrappers_pb2.DESCRIPTOR.message_types_by_name)
@@ -80,7 +79,7 @@ def compiled(file: Path) -> bytes:
 
 def _copy_sources(file: Path, folder: Path) -> None:
     """Copies a .proto file and those of its folder that it imports: the compiler opens none of these."""
-    due, copied, room = [file.name], set[str](), _MOST_SOURCES
+    due, copied, room = [file.name], set[str](), MOST_OF_SCHEMA
     while due:
         name = due.pop()
         source = Path(file.parent, name)
