@@ -68,7 +68,12 @@ class Room:
     """What is left of a bound for one message."""
 
     def __init__(self, bound: Size) -> None:
-        self._values, self._text = bound.values, bound.text
+        self._bound = bound
+        self.refill()
+
+    def refill(self) -> None:
+        """Begins another message."""
+        self._values, self._text = self._bound.values, self._bound.text
 
     def take(self, size: Size, count: int = 1) -> None:
         """Raises Unparsed where more is taken than there is."""

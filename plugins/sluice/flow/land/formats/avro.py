@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import fastavro
@@ -16,6 +17,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
 from sluice.flow.land.formats.avro_indexes import Walk, counted_walk_of, walk_of
+from sluice.flow.land.formats.avro_schema import cleaned
 from sluice.flow.land.formats.avro_sizes import ReaderSizes, SchemaSizes
 from sluice.flow.land.formats.json_text import json_text
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
@@ -23,9 +25,12 @@ from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 NOT_AVRO = "not Avro of its schema"
 NOT_THE_READERS = "does not fit the reader's schema"
 
-# What bytes that are no datum of the schema make fastavro raise, or what their values do: instants beyond the
-# year 9999. tests/unit/flow/land/test_formats_avro.py feeds it with damaged messages.
-_DAMAGED = (EOFError, ValueError, IndexError, ArithmeticError)
+# Of a schema that fastavro has to read at once: it parses any other than a record again for each message.
+# The bytes of a record are those of its fields.
+_NAME, _FIELD = "?", "message"
+_MOST_SAID = 300
+# What bytes that are no datum of the schema do to the walk, and to the encoder of JSON.
+_DAMAGED = (ValueError, IndexError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,8 @@ class Schema:
     """`walk` checks the indexes of a message; None where the schema has none. `sizes` say what a message may
     become, and `short` how long one may be that cannot become too large. `reader`: whose fields are wanted.
 
-    Where a type holds itself, fastavro's compiled reader follows a deep message until the process dies of it
-    (5 KB suffice); its Python twin raises RecursionError.
+    Where types nest without end, or in many levels, fastavro's compiled reader follows a deep message until
+    the process dies of it (5 KB suffice); its Python twin raises RecursionError.
     """
 
     parsed: Any
@@ -44,6 +49,12 @@ class Schema:
     short: int
     walk: Walk | None = None
     reader: Any = None
+
+    @cached_property
+    def counted(self) -> tuple[Walk, Room]:
+        """The walk for longer messages, and the room that it takes from."""
+        room = Room(self.bound)
+        return counted_walk_of(_content(self.parsed), self.named, self.sizes, room), room
 
 
 def schema_of(
@@ -56,16 +67,20 @@ def schema_of(
     named: dict[str, Any] = {}
     try:
         for reference in references:
-            fastavro.parse_schema(json.loads(reference), named_schemas=named)
-        parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
-        sizes = SchemaSizes.of(parsed, named, None if reader is None else ReaderSizes.of(reader.named))
+            fastavro.parse_schema(cleaned(json.loads(reference)), named_schemas=named)
+        field = {"name": _FIELD, "type": cleaned(json.loads(text))}
+        message = {"type": "record", "name": _NAME, "fields": [field]}
+        parsed: Any = fastavro.parse_schema(message, named_schemas=named)
+        sizes = SchemaSizes.of(_content(parsed), named, None if reader is None else ReaderSizes.of(reader.named))
         short = bytes_within(bound, sizes.whole, sizes.byte)
-        wanted = None if reader is None else reader.parsed
-        return Schema(parsed, named, sizes, bound, short, walk_of(parsed, named), wanted)
+        wanted = None if reader is None or reader.parsed == parsed else _reader(reader.parsed)
+        return Schema(parsed, named, sizes, bound, short, walk_of(_content(parsed), named), wanted)
     except RecursionError:
         raise BadSchema("it is nested too deeply") from None
-    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadSchema(f"{type(error).__name__}: {error}") from error
+    except BadSchema:
+        raise
+    except (SchemaParseException, UnknownType, ValueError) as error:
+        raise BadSchema(f"{type(error).__name__}: {error}"[:_MOST_SAID]) from error
 
 
 def decoded(message: bytes, schema: Schema) -> bytes:
@@ -73,20 +88,43 @@ def decoded(message: bytes, schema: Schema) -> bytes:
 
     Raises Unparsed, also when bytes are left over: damaged Avro often decodes to something.
     """
-    source, walk = io.BytesIO(message), schema.walk
-    read = (_read_py if schema.sizes.recursive else fastavro).schemaless_reader
+    walk = schema.walk
     try:
         if len(message) > schema.short:
-            walk = counted_walk_of(schema.parsed, schema.named, schema.sizes, Room(schema.bound))
+            walk, room = schema.counted
+            room.refill()
+            room.take(schema.sizes.whole)
         if walk is not None and walk(message, 0) != len(message):
             raise Unparsed(NOT_AVRO)
-        text = json_text(read(source, schema.parsed, schema.reader))
-    except SchemaResolutionError:
-        raise Unparsed(NOT_THE_READERS) from None
+        return json_text(_read(message, schema))
     except RecursionError:
         raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
     except _DAMAGED:
         raise Unparsed(NOT_AVRO) from None
+
+
+def _read(message: bytes, schema: Schema) -> Any:
+    """Raises Unparsed, RecursionError."""
+    source = io.BytesIO(message)
+    read = (_read_py if schema.sizes.deep else fastavro).schemaless_reader
+    try:
+        datum: Any = read(source, schema.parsed, schema.reader)
+    except (Unparsed, RecursionError, MemoryError):
+        raise
+    except SchemaResolutionError:
+        raise Unparsed(NOT_THE_READERS) from None
+    except Exception:  # any: what a library makes of any bytes is one record's verdict, and not the hour's
+        raise Unparsed(NOT_AVRO) from None
     if source.tell() != len(message):
         raise Unparsed(NOT_AVRO)
-    return text
+    return datum[_FIELD]
+
+
+def _content(parsed: Any) -> Any:
+    return parsed["fields"][0]["type"]
+
+
+def _reader(parsed: Any) -> Any:
+    """Returns the reader's schema with one property more: for each message fastavro compares it with the
+    writer's, which are then different at once."""
+    return {**parsed, "reader": True}

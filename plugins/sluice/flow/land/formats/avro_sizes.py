@@ -13,6 +13,8 @@ from sluice.flow.land.reject_reasons import BadSchema
 
 # A few shared types, each twice in the next, make an empty message of a billion values.
 MOST_VALUES = 100_000
+# Each takes fastavro's compiled reader some hundred bytes of a stack that ends with the process.
+MOST_LEVELS = 1_000
 
 _NUMBER, _INSTANT = 26, 44  # bytes of the longest
 _SHORTER = {"null": 4, "boolean": 5, "int": 14, "long": 24}  # a reader may take numbers as floats
@@ -38,15 +40,15 @@ class SchemaSizes:
 
     named: Mapping[str, Any]
     reader: ReaderSizes | None = None
-    recursive: bool = False
-    """A type holds itself."""
+    deep: bool = False
+    """A type holds itself, or types nest in more than MOST_LEVELS."""
     whole: Size = field(default_factory=Size)
     """What each message becomes."""
     byte: Size = field(default_factory=Size)
     """What a byte adds at most: it begins an item, is the number of a branch, or stands in a string; an item
     may begin with the number of a branch."""
     _kinds: dict[str, _Kind | None] = field(default_factory=dict)
-    _open: dict[str, bool] = field(default_factory=dict)
+    _levels: dict[str, int | None] = field(default_factory=dict)
     _items: list[Size] = field(default_factory=list)
     _branches: list[Size] = field(default_factory=list)
 
@@ -69,33 +71,33 @@ class SchemaSizes:
     def branch(self, schema: Any) -> Size:
         return self._kind(schema).size
 
-    def _walk(self, schema: Any) -> None:
-        """Meets all items and branches."""
+    def _walk(self, schema: Any) -> int:
+        """Meets all items and branches. Returns in how many levels types nest."""
         if isinstance(schema, str):
-            if schema in self.named:
-                self._walk_named(schema, self.named[schema])
-        elif isinstance(schema, list):
-            for branch in schema:
-                self._walk(branch)
+            return self._walk_named(schema, self.named[schema]) if schema in self.named else 1
+        if isinstance(schema, list):
+            levels = max(map(self._walk, schema), default=0)
             self._branches += map(self.branch, schema)
-        elif schema["type"] in ("record", "error"):
-            self._walk_named(schema["name"], schema)
-        else:
-            for key in ("items", "values"):
-                if key in schema:
-                    self._walk(schema[key])
-                    self._items.append(self.item(schema[key]))
-            if "items" in schema and self._kind(schema["items"]).weightless:
-                raise BadSchema("it has an array whose items take no bytes, and which could be of any length")
+            return 1 + levels
+        if schema["type"] in ("record", "error"):
+            return self._walk_named(schema["name"], schema)
+        levels = 0
+        for key in ("items", "values"):
+            if key in schema:
+                levels = self._walk(schema[key])
+                self._items.append(self.item(schema[key]))
+        if "items" in schema and self._kind(schema["items"]).weightless:
+            raise BadSchema("it has an array whose items take no bytes, and which could be of any length")
+        return 1 + levels
 
-    def _walk_named(self, name: str, schema: Any) -> None:
-        if name in self._open:
-            self.recursive |= self._open[name]
-            return
-        self._open[name] = True
-        for part in schema.get("fields", ()):
-            self._walk(part["type"])
-        self._open[name] = False
+    def _walk_named(self, name: str, schema: Any) -> int:
+        if name not in self._levels:
+            self._levels[name] = None
+            parts = (self._walk(part["type"]) for part in schema.get("fields", ()))
+            self._levels[name] = 1 + max(parts, default=0)
+        levels = self._levels[name]
+        self.deep |= levels is None or levels > MOST_LEVELS
+        return levels or 0
 
     def _kind(self, schema: Any) -> _Kind:
         if isinstance(schema, str):
@@ -160,12 +162,13 @@ def _defaults(schema: Any) -> Size:
 
 def _leaf(kind: str, schema: Mapping[str, Any], symbol: int = 0) -> _Kind:
     """Returns the kind of a type without parts; a reader may give an enum a `symbol` of so many bytes."""
+    zeros = schema.get("scale", 0)
     if kind == "fixed":
-        return _Kind(schema["size"] == 0, Size(1, _DIGITS * schema["size"] + _INSTANT))
+        return _Kind(schema["size"] == 0, Size(1, _DIGITS * schema["size"] + _INSTANT + zeros))
     if kind == "enum":
         return _Kind(False, Size(1, max([symbol, *map(_text, schema["symbols"])])))
     text = _INSTANT if "logicalType" in schema else _SHORTER.get(kind, _NUMBER)
-    return _Kind(kind == "null", Size(1, text))
+    return _Kind(kind == "null", Size(1, text + zeros))
 
 
 def _name(name: str) -> Size:
