@@ -230,7 +230,6 @@ def test_a_decimal_of_a_megabyte_is_rejected_and_not_computed():
     message = written({"v": b"\x7f" * 1_000_000}, schema("bytes"))
     writer = schema(logical("bytes", "decimal", precision=9, scale=2))
     assert reason(message, writer) == "too large when decoded"
-    assert reason(message, schema(["null", "int", writer["fields"][0]["type"]])) != ""
 
 
 @pytest.mark.parametrize(
@@ -334,7 +333,7 @@ def test_a_message_need_not_be_a_record(kind):
 
 
 def chain(levels: int) -> tuple[bytes, dict]:
-    """Returns a message, and its schema: its last field nests in twice so many levels, and the text in few."""
+    """Returns a message and its schema: its last field nests in twice so many levels, and the text in few."""
     fields = [{"name": "f0", "type": {"type": "record", "name": "R0", "fields": [INT]}}]
     for level in range(1, levels):
         inner = {"name": "r", "type": {"type": "array", "items": f"R{level - 1}"}}

@@ -8,11 +8,17 @@ import struct
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Kind
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
+from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.flow.land.formats import protobuf
+from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.runtime import deeper
 
 BID = """syntax = "proto3";
 package adx;
@@ -194,3 +200,81 @@ def test_a_proto_file_that_cannot_be_used_is_told(folder, tmp_path):
     (tmp_path / "alone.proto").write_text('syntax = "proto3";\nimport "gone.proto";')
     with pytest.raises(BadSchema, match=r"gone\.proto: File not found"):
         protobuf.compiled(tmp_path / "alone.proto")
+
+
+def described(name: str, *fields: tuple[str, int], **more: object) -> FileDescriptorProto:
+    """Returns a file as a registry gives it, which no compiler has checked: a message of whole numbers."""
+    file = FileDescriptorProto(name=f"{name}.proto", package="p", syntax="proto2", **more)
+    message = file.message_type.add(name=name)
+    for field, number in fields:
+        message.field.add(name=field, number=number, type=Kind.TYPE_INT32, label=Kind.LABEL_OPTIONAL)
+    return file
+
+
+def decoder(*files: FileDescriptorProto) -> protobuf.MessageDecoder:
+    return protobuf.MessageDecoder(protobuf.MessageFile(files).message_at((0,)))
+
+
+METHODS = ["IsInitialized", "DESCRIPTOR", "HasField", "FromString", "ListFields", "__class__"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_field_may_be_named_as_what_a_message_does(name: str):
+    decode = decoder(described("M", (name, 1), ("other", 2)))
+    assert json.loads(decode(whole(1, 7) + whole(2, 8))) == {name: 7, "other": 8}
+    assert json.loads(decode(b"")) == {}
+
+
+def test_well_known_types_are_protobufs_own():
+    def file(*fields: tuple[str, int]) -> FileDescriptorProto:
+        own = described("Timestamp", *fields, dependency=[])
+        own.name, own.package = "google/protobuf/timestamp.proto", "google.protobuf"
+        return own
+
+    event = described("M", dependency=["google/protobuf/timestamp.proto"])
+    event.message_type[0].field.add(
+        name="at", number=1, type=Kind.TYPE_MESSAGE, type_name=".google.protobuf.Timestamp", label=1
+    )
+    at = text(1, whole(1, 60))
+    assert decoder(event)(at) == b'{"at":"1970-01-01T00:01:00Z"}'
+    assert decoder(FileDescriptorProto.FromString(TIMESTAMP.serialized_pb), event)(at) == decoder(event)(at)
+    for wrong in (file(("seconds", 1)), file(("moments", 1)), file(("nanos", 2), ("more", 3))):
+        with pytest.raises(BadSchema, match="another than Protobuf's"):
+            decoder(wrong, event)
+
+
+def test_types_that_nest_too_deeply_are_told():
+    file = described("M0")
+    for level in range(1, 6_000):
+        file.message_type.add(name=f"M{level}")
+        inner = file.message_type[level - 1].field.add(name="m", number=1, type=Kind.TYPE_MESSAGE, label=1)
+        inner.type_name = f".p.M{level}"
+    with deeper(), pytest.raises(BadSchema, match="nested too deeply"):
+        decoder(file)
+
+
+def test_types_are_looked_at_once_whatever_messages_come():
+    """A hub that knows every message, each of which knows the hub: their sizes are the hub's, too."""
+    file, count = described("Hub"), 300
+    for number in range(1, count):
+        file.message_type.add(name=f"M{number}")
+        for one, inner in ((0, f"M{number}"), (number, "Hub")):
+            fields = file.message_type[one].field
+            part = fields.add(name=f"f{len(fields)}", number=len(fields) + 1, type=Kind.TYPE_MESSAGE, label=1)
+            part.type_name = f".p.{inner}"
+    messages, sizes = protobuf.MessageFile([file]), SchemaSizes()
+    seen: list[str] = []
+    sizes._empty_size = lambda one, look=sizes._empty_size: (seen.append(one.full_name), look(one))[1]  # type: ignore[method-assign,misc]
+    for number in range(count):
+        protobuf.MessageDecoder(messages.message_at((number,)), sizes=sizes)
+    assert len(seen) == len({*seen}) == count
+
+
+@pytest.mark.parametrize("damage", [KeyError, TypeError, AttributeError, RuntimeError, DecodeError])
+def test_whatever_the_library_raises_is_one_records_verdict(bid, damage, monkeypatch):
+    def damaged(_message: object) -> None:
+        raise damage("x")
+
+    monkeypatch.setattr(protobuf, "_event", damaged)
+    with pytest.raises(Unparsed, match="^not Protobuf of its message$"):
+        protobuf.MessageDecoder(bid)(b"")

@@ -357,6 +357,28 @@ def test_schemas_that_are_kept_have_a_bound(registry, decoder, monkeypatch):
     ]
 
 
+def test_large_schemas_in_turn_cost_what_there_are_messages_for(registry, decoder, monkeypatch):
+    """Of two that take turns one is kept: each message would fetch and parse another."""
+    size = len(json.dumps(FIRST))
+    for number in (1, 2):
+        registry.avro(number, FIRST)
+    monkeypatch.setattr(decoders, "MOST_KEPT", size)
+    monkeypatch.setattr(decoders, "AGAIN_AT_ONCE", 3 * size)
+    monkeypatch.setattr(decoders, "AGAIN_BY_MESSAGE", size // 10)
+    decode = decoder("avro")
+    landed, reasons = [], set()
+    for turn in range(100):
+        number = 1 + turn % 2
+        try:
+            landed.append(decode(avro(number, FIRST, {"url": "u"})))
+        except Unparsed as verdict:
+            reasons.add(verdict.reason)
+    assert reasons == {"too many large schemas in turn"}
+    asked = [path for path in registry.asked if "/ids/" in path]
+    assert 10 < len(asked) <= 2 + 3 + 100 // 10
+    assert 50 < len(landed) < 100 and {*landed} == {b'{"url":"u"}'}
+
+
 def test_each_further_try_waits_longer_and_their_number_is_bounded(registry, monkeypatch):
     monkeypatch.undo()
     address = address_of(Connection("c", host=registry.url))

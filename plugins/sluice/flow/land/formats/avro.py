@@ -71,7 +71,8 @@ def schema_of(
         field = {"name": _FIELD, "type": cleaned(json.loads(text))}
         message = {"type": "record", "name": _NAME, "fields": [field]}
         parsed: Any = fastavro.parse_schema(message, named_schemas=named)
-        sizes = SchemaSizes.of(_content(parsed), named, None if reader is None else ReaderSizes.of(reader.named))
+        added = None if reader is None else ReaderSizes.of(reader.named)
+        sizes = SchemaSizes.of(_content(parsed), named, added)
         short = bytes_within(bound, sizes.whole, sizes.byte)
         wanted = None if reader is None or reader.parsed == parsed else _reader(reader.parsed)
         return Schema(parsed, named, sizes, bound, short, walk_of(_content(parsed), named), wanted)
@@ -113,7 +114,7 @@ def _read(message: bytes, schema: Schema) -> Any:
         raise
     except SchemaResolutionError:
         raise Unparsed(NOT_THE_READERS) from None
-    except Exception:  # any: what a library makes of any bytes is one record's verdict, and not the hour's
+    except Exception:  # any: what a library makes of any bytes is one record's verdict, not the hour's
         raise Unparsed(NOT_AVRO) from None
     if source.tell() != len(message):
         raise Unparsed(NOT_AVRO)

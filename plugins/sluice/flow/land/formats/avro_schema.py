@@ -84,7 +84,8 @@ def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     clean: dict[str, Any] = {"logicalType": logical_name(name)}
     if name != "decimal":
         return clean
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    precision: Any = schema.get("precision")
+    scale: Any = schema.get("scale", 0)
     if not _is_whole(precision) or not _is_whole(scale) or not 0 <= scale <= precision or precision == 0:
         return {}
     if kind == "fixed" and precision > math.floor(math.log10(2) * (8 * _size(schema) - 1)):

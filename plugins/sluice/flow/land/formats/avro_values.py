@@ -87,7 +87,10 @@ def logical_name(name: str) -> str:
 
 
 def _reader(value: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    return lambda plain, schema, _readers_schema=None: value(plain, schema)
+    def read(plain: Any, schema: Any, _readers_schema: Any = None) -> Any:
+        return value(plain, schema)
+
+    return read
 
 
 for (_kind, _name), _value in LOGICAL_TYPES.items():

@@ -17,6 +17,7 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import Size
 from sluice.flow.land.formats import avro, protobuf
 from sluice.flow.land.formats.protobuf import MessageDecoder
+from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
@@ -30,6 +31,10 @@ MOST_WITHOUT_SCHEMA = 1_000
 
 MOST_KEPT = 16 << 20
 """Bytes of the schemas that a task keeps; parsed they take some ten times as much."""
+
+AGAIN_AT_ONCE, AGAIN_BY_MESSAGE = 64 << 20, 20_000
+"""Bytes of schemas, no longer kept, that a task asks for again; each message adds some. Parsing them takes
+about a second a megabyte, whatever the message's own size."""
 
 Decode = Callable[[bytes], bytes]
 """Makes a message into the event's JSON. Raises Unparsed."""
@@ -47,7 +52,7 @@ class Format:
 class _ByNumber:
     """Keeps the schema of each id, or the reason why it has none. The registry is asked for an id once, and
     for no further id after MOST_WITHOUT_SCHEMA that have none; of schemas the latest are kept, and the others
-    asked for again when a message names them."""
+    asked for again when a message names them, as long as there is room for it."""
 
     kind: str
 
@@ -56,11 +61,17 @@ class _ByNumber:
         self._reasons: dict[int, str] = {}
         self._schemas: dict[int, tuple[Any, int]] = {}
         self._bytes = 0
+        self._forgotten: dict[int, int] = {}
+        self._again = AGAIN_AT_ONCE
 
     def _schema(self, number: int) -> Any:
         """Raises Unparsed, and what the registry raises."""
+        self._again = min(self._again + AGAIN_BY_MESSAGE, AGAIN_AT_ONCE)
         if number in self._schemas:
             return self._schemas[number][0]
+        if self._forgotten.get(number, 0) > self._again:
+            raise Unparsed(reject_reasons.TOO_MANY_SCHEMAS)
+        self._again -= self._forgotten.pop(number, 0)
         if number not in self._reasons:
             if len(self._reasons) == MOST_WITHOUT_SCHEMA:
                 raise Unparsed(reject_reasons.TOO_MANY_UNKNOWN_SCHEMAS)
@@ -84,7 +95,9 @@ class _ByNumber:
         size = len(stored.text) + sum(map(len, stored.references))
         self._schemas[number], self._bytes = (schema, size), self._bytes + size
         while self._bytes > MOST_KEPT and len(self._schemas) > 1:
-            self._bytes -= self._schemas.pop(next(iter(self._schemas)))[1]
+            oldest = next(iter(self._schemas))
+            self._forgotten[oldest] = self._schemas.pop(oldest)[1]
+            self._bytes -= self._forgotten[oldest]
         return schema
 
     def _parsed(self, stored: StoredSchema) -> Any:
@@ -135,7 +148,7 @@ class ProtobufByNumber(_ByNumber):
             except BadSchema:
                 raise Unparsed(reject_reasons.OTHER_SCHEMA) from None
             if self._reader is None:
-                stored.decoders[path] = MessageDecoder(written, self._bound)
+                stored.decoders[path] = MessageDecoder(written, self._bound, stored.sizes)
             elif written.DESCRIPTOR.full_name == self._reader.kind.DESCRIPTOR.full_name:
                 stored.decoders[path] = self._reader
             else:
@@ -157,9 +170,11 @@ class ProtobufByNumber(_ByNumber):
 
 @dataclass
 class _StoredMessages:
-    """A schema of the registry, and the decoders of those of its messages that have come, by path."""
+    """A schema of the registry, and the decoders of those of its messages that have come, by path; they share
+    the sizes of their types."""
 
     file: protobuf.MessageFile
+    sizes: SchemaSizes = field(default_factory=SchemaSizes)
     decoders: dict[tuple[int, ...], MessageDecoder] = field(default_factory=dict)
 
 

@@ -21,30 +21,25 @@ from google.protobuf import (
     timestamp_pb2,
     wrappers_pb2,
 )
-from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
 from sluice.flow.land.formats.json_text import json_text
-from sluice.flow.land.formats.protobuf_sizes import Field, SchemaSizes
+from sluice.flow.land.formats.protobuf_sizes import Field, SchemaSizes, count
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 from sluice.named_file import MOST_OF_SCHEMA, read_named
 
 NOT_PROTOBUF = "not Protobuf of its message"
 
-_WELL_KNOWN = (
-    any_pb2,
-    duration_pb2,
-    empty_pb2,
-    field_mask_pb2,
-    struct_pb2,
-    timestamp_pb2,
-    wrappers_pb2,
-)
+_MODULES = (any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+_WELL_KNOWN = {
+    module.DESCRIPTOR.name: FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    for module in _MODULES
+}
 _COMPILE_SECONDS = 60
 _IMPORT = re.compile(rb"""\bimport\s+(?:public\s+|weak\s+)?["']([^"'\n]+)["']""")
 _AS_JSON = ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")
@@ -97,7 +92,7 @@ def _copy_sources(file: Path, folder: Path) -> None:
 def message_type(descriptors: bytes, name: str) -> type[Message]:
     """Returns the class of the message `name` (with its package) in compiled descriptors. Raises
     BadSchema."""
-    return GetMessageClass(_descriptor(_pool(FileDescriptorSet.FromString(descriptors).file), name))
+    return _class_of(_pool(FileDescriptorSet.FromString(descriptors).file), name)
 
 
 class MessageFile:
@@ -116,68 +111,93 @@ class MessageFile:
                 name = f"{name}.{message.name}"
         except IndexError as error:
             raise BadSchema(f"it has no message at {list(path)}") from error
-        return GetMessageClass(_descriptor(self._pool, name))
+        return _class_of(self._pool, name)
 
 
 class MessageDecoder:
     """Makes messages of one type into JSON, each of which becomes at most `bound`."""
 
-    def __init__(self, kind: type[Message], bound: Size = BOUND) -> None:
+    def __init__(self, kind: type[Message], bound: Size = BOUND, sizes: SchemaSizes | None = None) -> None:
+        """`sizes` are those of other types of its pool. Raises BadSchema."""
+        sizes = sizes or SchemaSizes()
         self.kind, self._bound = kind, bound
-        self._sizes = SchemaSizes.of(kind.DESCRIPTOR)
-        self._short = bytes_within(bound, self._sizes.root.own, self._sizes.byte)
+        self._sizes = sizes.of(kind.DESCRIPTOR)
+        self._short = bytes_within(bound, self._sizes.own, sizes.byte)
 
     def __call__(self, content: bytes) -> bytes:
         """Raises Unparsed."""
         try:
             if len(content) > self._short:
-                self._sizes.count(content, Room(self._bound))
-            message = self.kind.FromString(content)
-            if not message.IsInitialized():
-                raise Unparsed(NOT_PROTOBUF)
-            return json_text(_event(message))
-        except (DecodeError, json_format.Error, ValueError, IndexError):
+                count(content, self._sizes, Room(self._bound))
+            return json_text(self._read(content))
+        except (ValueError, IndexError):
             raise Unparsed(NOT_PROTOBUF) from None
         except RecursionError:
             raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
 
+    def _read(self, content: bytes) -> Any:
+        """Raises Unparsed, RecursionError."""
+        try:
+            message = self.kind.FromString(content)
+            if not self.kind.IsInitialized(message):
+                raise Unparsed(NOT_PROTOBUF)
+            return _event(message)
+        except (Unparsed, RecursionError, MemoryError):
+            raise
+        except Exception:  # any: what a library makes of any bytes is one record's verdict, not the hour's
+            raise Unparsed(NOT_PROTOBUF) from None
+
 
 def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:
-    """Returns a pool of its own: two schemas may say different things of one name."""
-    pool, file_names = DescriptorPool(), {file.name for file in files}
+    """Returns a pool of its own: two schemas may say different things of one name. The well-known types are
+    the library's, which knows how to show those only."""
+    pool = DescriptorPool()
     try:
-        for module in _WELL_KNOWN:
-            if module.DESCRIPTOR.name not in file_names:
-                pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+        for known in _WELL_KNOWN.values():
+            pool.Add(known)
         for file in files:
-            pool.Add(file)
+            if file.name not in _WELL_KNOWN:
+                pool.Add(file)
+            elif not _fields(file) <= _fields(_WELL_KNOWN[file.name]):
+                raise BadSchema(f"its {file.name} is another than Protobuf's")
     except TypeError as error:
         raise BadSchema(" ".join(str(error).split())) from error
     return pool
 
 
-def _descriptor(pool: DescriptorPool, name: str) -> Descriptor:
+def _fields(file: FileDescriptorProto) -> set[tuple[str, str, int, int]]:
+    messages = file.message_type
+    return {(kind.name, part.name, part.number, part.type) for kind in messages for part in kind.field}
+
+
+def _class_of(pool: DescriptorPool, name: str) -> type[Message]:
     try:
-        return pool.FindMessageTypeByName(name)
+        return GetMessageClass(pool.FindMessageTypeByName(name))
     except KeyError as error:
         raise BadSchema(f"it has no message {name}, named with its package") from error
+    except RecursionError:
+        raise BadSchema("its types are nested too deeply") from None
 
 
 def _event(message: Message) -> Any:
     """Returns the event, with names as in the .proto file. A field with presence is left out when it is
-    absent; others have their value, 0 and the empty ones included, as the message does not hold those."""
-    full_name = message.DESCRIPTOR.full_name
+    absent; others have their value, 0 and the empty ones included, as the message does not hold those.
+
+    A message's own attributes are its fields, whatever their names: what it can do is asked of its class.
+    """
+    kind = type(message)
+    full_name = kind.DESCRIPTOR.full_name
     if full_name.startswith(_PACKAGE):
         name = full_name.removeprefix(_PACKAGE)
         if name in _AS_JSON:
             return json_format.MessageToDict(message)
-        wrapped = message.DESCRIPTOR.fields_by_name.get("value")
-        if name in _WRAPPERS and wrapped is not None:
+        if name in _WRAPPERS:
+            wrapped = kind.DESCRIPTOR.fields_by_name["value"]
             return _value(wrapped, getattr(message, wrapped.name))
     return {
         field.name: _value(field, getattr(message, field.name))
-        for field in message.DESCRIPTOR.fields
-        if not field.has_presence or message.HasField(field.name)
+        for field in kind.DESCRIPTOR.fields
+        if not field.has_presence or kind.HasField(message, field.name)
     }
 
 

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import ESCAPED, Room, Size, largest
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 
 if TYPE_CHECKING:
     from google._upb._message import Descriptor as FastDescriptor
@@ -76,37 +76,59 @@ class _FieldSizes:
 
 @dataclass
 class SchemaSizes:
-    """The sizes of a message's type, and of all within it; `byte` is what any byte of a message adds."""
+    """The sizes of messages' types, and of all within them; `byte` is what any byte of a message adds."""
 
-    root: MessageSizes
-    byte: Size
+    byte: Size = field(default_factory=Size)
+    _types: dict[str, MessageSizes] = field(default_factory=dict)
+    _empty: dict[str, Size] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, descriptor: MessageDescriptor) -> SchemaSizes:
-        types: dict[str, MessageSizes] = {}
-        pending: list[MessageDescriptor] = [descriptor]
-        types[descriptor.full_name] = _sizes_of(descriptor)
+    def of(self, descriptor: MessageDescriptor) -> MessageSizes:
+        """Returns the sizes of a type, each of which is looked at once: all are of one pool.
+
+        Raises BadSchema.
+        """
+        pending = [] if descriptor.full_name in self._types else [descriptor]
+        self._add(descriptor)
         while pending:
             one = pending.pop()
             pool: Any = one.file.pool
             for part in [*one.fields, *pool.FindAllExtensions(one)]:
                 inner = part.message_type
-                if inner is not None and inner.full_name not in types:
-                    types[inner.full_name] = _sizes_of(inner)
+                if inner is not None and self._add(inner):
                     pending.append(inner)
-                sizes = types[one.full_name]
-                sizes.fields[part.number] = _field(part, None if inner is None else types[inner.full_name])
-        byte = largest(part.byte for sizes in types.values() for part in sizes.fields.values())
-        return cls(types[descriptor.full_name], byte)
+                sizes = _field(part, None if inner is None else self._types[inner.full_name])
+                self._types[one.full_name].fields[part.number] = sizes
+                self.byte = largest([self.byte, sizes.byte])
+        return self._types[descriptor.full_name]
 
-    def count(self, content: bytes, room: Room) -> None:
-        """Raises Unparsed where the message becomes more than there is `room`, ValueError or IndexError for
-        one that the library refuses."""
-        room.take(self.root.own)
-        _walk(content, 0, len(content), self.root, room)
+    def _add(self, descriptor: MessageDescriptor) -> bool:
+        if descriptor.full_name in self._types:
+            return False
+        options, own = descriptor.GetOptions(), self._empty_size(descriptor)
+        if options.map_entry:
+            value = descriptor.fields_by_name.get("value")
+            if value is None:
+                raise BadSchema(f"{descriptor.full_name} is a map's entry without a value")
+            if value.message_type is not None:
+                own += self._empty_size(value.message_type)
+        self._types[descriptor.full_name] = MessageSizes(own, not options.message_set_wire_format)
+        return True
+
+    def _empty_size(self, descriptor: MessageDescriptor) -> Size:
+        """Returns what an empty message becomes; the value of a map's entry may be one."""
+        if descriptor.full_name not in self._empty:
+            self._empty[descriptor.full_name] = _empty_size(descriptor)
+        return self._empty[descriptor.full_name]
 
 
-def _sizes_of(descriptor: MessageDescriptor) -> MessageSizes:
+def count(content: bytes, sizes: MessageSizes, room: Room) -> None:
+    """Raises Unparsed where a message becomes more than there is `room`, ValueError or IndexError for one
+    that the library refuses."""
+    room.take(sizes.own)
+    _walk(content, 0, len(content), sizes, room)
+
+
+def _empty_size(descriptor: MessageDescriptor) -> Size:
     size, absent = Size(1, 2), 0
     for part in descriptor.fields:
         if part.has_presence:
@@ -114,10 +136,7 @@ def _sizes_of(descriptor: MessageDescriptor) -> MessageSizes:
         else:
             listed = part.is_repeated or part.enum_type is None
             size += _name(part) + (Size(1, _ABSENT) if listed else _value(part))
-    if descriptor.GetOptions().map_entry and (inner := descriptor.fields_by_name["value"].message_type):
-        size += _sizes_of(inner).own
-    countable = not descriptor.GetOptions().message_set_wire_format
-    return MessageSizes(size + Size(absent // _FIELDS_AT_A_VALUE), countable)
+    return size + Size(absent // _FIELDS_AT_A_VALUE)
 
 
 def _field(part: Field, inner: MessageSizes | None) -> _FieldSizes:
