@@ -22,6 +22,8 @@ from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.land import submit
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.cause_rows import cause_rows
+from sluice.plan.mask_lines import mask_lines
+from sluice.state.survey import survey_past
 from sluice.watch.rules import older
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
@@ -230,6 +232,18 @@ def misfits_fit(state: Damaged) -> None:
     state.sql("ALTER TABLE {db}.clicks MODIFY COLUMN n String")
 
 
+def masked_since(state: Damaged) -> None:
+    """The pipeline file has a mask since, of a field that no event has."""
+    state.make()
+    state.configure(mask={"email": "drop"})
+
+
+def with_a_later_column(state: Damaged) -> None:
+    """A table has a column since whose field all events have."""
+    state.make()
+    state.sql("ALTER TABLE {db}.clicks ADD COLUMN at String")
+
+
 def resolved(state: Damaged) -> None:
     state.make_tables()
     state.configure()
@@ -251,6 +265,12 @@ def of_watch(state: Damaged) -> str:
     backlog = seen_backlog(state.pipeline, state.lake, START.add(hours=4))
     (problem,) = older(state.pipeline, backlog)
     return problem.message
+
+
+def of_plan(state: Damaged) -> str:
+    """What `plan` says of the mask; it asks Kafka for the rest."""
+    (_, said) = mask_lines(state.pipeline, survey_past(state.pipeline, hours(4)))
+    return said
 
 
 class Stopped(BaseException):
@@ -344,6 +364,12 @@ PRINTED = {
         f"rejected {{ads}} {edges(0, 3)} --table {{db}}.clicks --column n "
         "--reason 'does not fit UInt16' --retry",
         misfits=True,
+    ),
+    "plan, a mask": Printed(masked_since, of_plan, f"run {{ads}} {edges(0, 3)} --mode remake"),
+    "verify, a later column": Printed(
+        with_a_later_column,
+        f"verify {{ads}} {edges(0, 3)} --contents",
+        f"run {{ads}} {edges(0, 3)} --mode reload",
     ),
     "verify, not erased": Printed(
         unerased, f"verify {{ads}} {edges(0, 3)}", "erase {ads} --pending", erased=12
