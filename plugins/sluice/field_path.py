@@ -14,7 +14,7 @@ be held against the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated
@@ -49,6 +49,11 @@ def path_of(column: str, paths: Mapping[str, str] = MappingProxyType({})) -> Fie
     text = paths.get(column, column)
     names = names_of(text)
     return names if len(names) <= MOST_NAMES and all(names) else (text,)
+
+
+def outer_of(path: FieldPath, paths: Collection[FieldPath]) -> FieldPath | None:
+    """Returns the shortest of a set's or mapping's `paths` that `path` runs through."""
+    return next((path[:size] for size in range(1, len(path)) if path[:size] in paths), None)
 
 
 @lru_cache(1_000)

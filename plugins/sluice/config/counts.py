@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import permutations
 
 from pydantic import field_validator
 
 from sluice.config.section import Section
 from sluice.config.types import DottedPath, QualifiedTable
+from sluice.field_path import names_of, outer_of
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has
 OF_VIEW = ("expected", "seen", "difference")  # what include/sql/load/create_expected.sql names beside them
@@ -49,9 +49,11 @@ class Counts(Section):
                 raise ValueError(f"{column!r} cannot be counted by, {view}: write {{OTHER_COLUMN: {path}}}")
             if not all(path.split(".")):
                 raise ValueError(f"expected a field or a dotted path, not {path!r}")
-        for outer, inner in permutations(value.values(), 2):
-            if inner.startswith(outer + "."):
-                raise ValueError(f"no event has both {outer} and {inner}: the one runs through the other")
+        paths = {*map(names_of, value.values())}
+        for inner in value.values():
+            if (outer := outer_of(names_of(inner), paths)) is not None:
+                way = f"no event has both {'.'.join(outer)} and {inner}"
+                raise ValueError(f"{way}: the one runs through the other")
         return value
 
     def counts(self, kind: str) -> bool:

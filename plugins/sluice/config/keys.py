@@ -29,14 +29,15 @@ class ConfigKey:
     example: str
 
 
-def keys(model: type[BaseModel]) -> list[ConfigKey]:
+@cache
+def keys(model: type[BaseModel]) -> tuple[ConfigKey, ...]:
     """Returns the keys of the model's part of the file, in the model's order."""
     docstrings, hints = _docstrings(model), get_type_hints(model, include_extras=True)
-    return [
+    return tuple(
         ConfigKey(field.alias or name, field, hints[name], *_parts(docstrings[name]))
         for name, field in model.model_fields.items()
         if name in docstrings
-    ]
+    )
 
 
 def inner_model(hint: Any) -> tuple[type[BaseModel] | None, str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from sluice.config.event import Event
 from sluice.config.section import Section, WrongKey
-from sluice.field_path import MOST_NAMES, names_of
+from sluice.field_path import MOST_NAMES, names_of, outer_of
 
 KEY, HEADERS, UNPARSED = "_key", "_headers", "_unparsed"
 PARTS = (KEY, HEADERS, UNPARSED)
@@ -134,11 +133,10 @@ def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
                     ("mask", path),
                     f"{'.'.join(read)} is the event's {purpose}, which stands in folders and files",
                 )
-    for (outer_path, outer), (inner_path, inner) in permutations(fields.items(), 2):
-        if inner[: len(outer)] == outer:
-            raise WrongKey(
-                ("mask", inner_path), f"{outer_path} is masked as a whole: name the one or the other"
-            )
+    whole = {names: path for path, names in fields.items()}
+    for path, names in fields.items():
+        if (outer := outer_of(names, whole)) is not None:
+            raise WrongKey(("mask", path), f"{whole[outer]} is masked as a whole: name the one or the other")
     for part in PARTS:
         rule = mask.get(part)
         if rule is not None and (rule.keep_first is not None or rule.types):

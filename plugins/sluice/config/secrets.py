@@ -24,7 +24,8 @@ _ABOUT = re.compile(
     r"|ratio|limit|client[._-]?auth)$",
     re.IGNORECASE,
 )
-_ASSIGNED = re.compile(r"([\w.-]+)\s*=")
+# From the beginning of each word, and never back: linear in the text.
+_ASSIGNED = re.compile(r"(?<![\w.-])([\w.-]++)\s*+=")
 
 
 def takes_secret(hint: Any) -> bool:
