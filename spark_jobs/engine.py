@@ -46,7 +46,9 @@ _RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
 _CUT_RECORDS = (256 << 20) // CUT_BYTES
 _NO_BOUND = (1 << 31) - 1
 _ELSEWHERE: Any = None  # what a work travels without
-_SECRET = ("lake", "mask")
+_SECRET = ("lake", "mask", "decoding")
+# Above it Spark puts a function into a file, with all that it knows.
+_FUNCTION_IN_FILE = "spark.broadcast.UDFCompressionThreshold"
 _Work = TypeVar("_Work", bound=Task | Merge | Total)
 _Done = TypeVar("_Done", bytes, WrittenFile)
 _OWN_ERROR = re.compile(r"^sluice\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -150,8 +152,8 @@ class SparkEngine:
         """Returns what `do` gives for each of the works and a name for its files, in their order; `rows`,
         where it is known, is how many they read in all.
 
-        What is parallelized goes through a file of Spark's. So lake and mask, which know their keys, go with
-        the function, in memory; they are the same for all works.
+        What is parallelized goes through a file of Spark's. So lake, mask and registry, which know their
+        keys, go with the function, in memory; they are the same for all works.
         """
         context = self.session().sparkContext
         secret = {name: getattr(works[0], name) for name in _SECRET if hasattr(works[0], name)}
@@ -180,7 +182,8 @@ class SparkEngine:
         """Starts Spark at the first call."""
         if self._spark is None:
             began = time.monotonic()
-            self._spark = SparkSession.builder.appName(self._name).getOrCreate()
+            builder = SparkSession.builder.appName(self._name).config(_FUNCTION_IN_FILE, _NO_BOUND)
+            self._spark = builder.getOrCreate()
             self.starting = round(time.monotonic() - began, 3)
             # Else Spark runs all frames of one partition each, one after another, in one task.
             self._spark.conf.set("spark.sql.unionOutputPartitioning", "false")

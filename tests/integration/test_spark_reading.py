@@ -10,6 +10,17 @@ import pyspark
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark import SparkContext, cloudpickle
+
+from sluice.clients.lake.folder import FolderLake
+from sluice.config.mask import MaskRule
+from sluice.config.pipeline import Pipeline
+from sluice.flow.land.formats.registry import Address
+from sluice.flow.land.task.decoding import Decoding
+from sluice.flow.land.task.task import Task
+from sluice.mask.keyed_hash import MaskKey
+from sluice.mask.mask_rules import KeyedRule, MaskRules
+from tests.support.spark_world import PLAIN
 
 pytestmark = pytest.mark.integration
 
@@ -18,6 +29,9 @@ SENT = [
     {"value": None, "key": None, "timestamp": 1_767_225_600_124},
     {"value": b"\xff\x00", "headers": [("a", b"1"), ("a", None), ("b", b"")], "timestamp": 1},
 ]
+
+
+SECRETS = ("of-the-lake-4711", "of-the-registry-4711", "of-the-mask-4711", "of-kafka-4711")
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +109,36 @@ def test_what_spark_knows_of_its_stages_without_its_interface(session):
     assert [(one.tasks, one.failed, one.spilled) for one in (mapped, reduced)] == [(4, 0, 0), (3, 0, 0)]
     assert mapped.shuffled > 0 and reduced.shuffled == 0
     assert all(0 < one.seconds < 600 and one.task_seconds > 0 for one in (mapped, reduced))
+
+
+def test_no_secret_is_in_a_file_of_sparks(engine, session, monkeypatch, tmp_path):
+    """Spark writes what is parallelized into a file, and by default a function of more than a megabyte."""
+    context, parallelized = session.sparkContext, []
+    parallelize = SparkContext.parallelize
+
+    def noted(self: SparkContext, works: list[Task], tasks: int) -> Any:
+        parallelized.append(cloudpickle.dumps(works))
+        return parallelize(self, works, tasks)
+
+    monkeypatch.setattr(SparkContext, "parallelize", noted)
+    in_lake, in_registry, in_mask, in_kafka = SECRETS
+    task = Task(
+        pipeline=Pipeline.model_validate(PLAIN),
+        lake=FolderLake(tmp_path / in_lake),
+        cluster="c",
+        attempt="a",
+        slices=(),
+        edges={},
+        decoding=Decoding("avro", b"x" * (4 << 20), registry=Address("http://r", "u", in_registry)),
+        mask=MaskRules({"n": KeyedRule(MaskRule(drop=True), (MaskKey(in_mask.encode()),))}, {}),
+    )
+    folder, secrets = context._temp_dir, SECRETS
+
+    def seen(part: Task, _name: str) -> bytes:
+        known = cloudpickle.dumps([part, in_kafka])
+        contents = [path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()]
+        return repr([(s.encode() in known, any(s.encode() in c for c in contents)) for s in secrets]).encode()
+
+    (told,) = engine._each(seen, [task], 1, "read")
+    assert told == repr([(True, False)] * len(SECRETS)).encode()
+    assert not [secret for secret in SECRETS if secret.encode() in parallelized[0]]

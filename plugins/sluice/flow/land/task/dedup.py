@@ -9,7 +9,6 @@ another record, whether one task reads both or two tasks do.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,34 +20,22 @@ from sluice.flow.land.reject_reasons import SHIPPED_TWICE
 from sluice.flow.land.task.headers import from_json, last_values
 
 # `<batch>:<line>` as `sluice publish` writes it: at most 127 characters, and the number of a line in a file.
+_BLOCK = 512
 _LINE = re.compile(rb"(.{1,127}):(0|[1-9][0-9]{0,17})", re.DOTALL)
 
 
 @dataclass
 class Lines:
-    """A set of numbers as ranges `[start, end]`, ascending: lines come in runs."""
+    """A set of numbers, in blocks of bits: lines come in runs, and in any order from whoever means harm."""
 
-    _starts: list[int] = field(default_factory=list)
-    _ends: list[int] = field(default_factory=list)
+    _blocks: dict[int, int] = field(default_factory=dict)
 
     def add(self, line: int) -> bool:
         """Returns False when it is there already."""
-        at = bisect_right(self._starts, line) - 1
-        if at >= 0 and line <= self._ends[at]:
-            return False
-        if at >= 0 and line == self._ends[at] + 1:
-            self._ends[at] = line
-            self._join(at)
-        else:
-            self._starts.insert(at + 1, line)
-            self._ends.insert(at + 1, line)
-            self._join(at + 1)
-        return True
-
-    def _join(self, at: int) -> None:
-        if at + 1 < len(self._starts) and self._starts[at + 1] == self._ends[at] + 1:
-            self._ends[at] = self._ends.pop(at + 1)
-            del self._starts[at + 1]
+        number, bit = divmod(line, _BLOCK)
+        block = self._blocks.get(number, 0)
+        self._blocks[number] = block | 1 << bit
+        return not block >> bit & 1
 
 
 class Deduplicator:
