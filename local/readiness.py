@@ -62,7 +62,9 @@ def broker_ready(port: int) -> bool:
     from kafka.errors import KafkaError
 
     try:
-        admin = KafkaAdminClient(bootstrap_servers=f"{HOST}:{port}", request_timeout_ms=5000)
+        admin = KafkaAdminClient(
+            bootstrap_servers=f"{HOST}:{port}", bootstrap_timeout_ms=5000, request_timeout_ms=5000
+        )
     except KafkaError:
         return False
     try:

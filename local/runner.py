@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import honcho.manager
@@ -18,13 +19,16 @@ from honcho.manager import Manager
 from honcho.printer import Printer
 
 from local.part import Part
+from local.readiness import broker_ready, clickhouse_ready
 from local.secret_file import PRIVATE
+from local.silence import Silence
 from local.versions import ROOT
 
 STOP_SECONDS = 40  # Airflow waits for its running tasks; honcho's own 5 s would cut ClickHouse off
 AGAIN_SECONDS = 1.0
 STEADY_SECONDS = 30.0  # a part that has run so long is no part that cannot run
-LISTENING = ("SLUICE_KAFKA_PORT", "SLUICE_CLICKHOUSE_PORT")
+LISTENING = {"SLUICE_KAFKA_PORT": broker_ready, "SLUICE_CLICKHOUSE_PORT": clickhouse_ready}
+SILENT_SECONDS = 60.0
 
 
 class NotedManager(Manager):
@@ -34,11 +38,12 @@ class NotedManager(Manager):
     does so too when a part has ended `patience` times in a row, each time soon after its start.
     """
 
-    def __init__(self, note: Path, ports: list[int], patience: int):
+    def __init__(self, note: Path, ports: list[int], patience: int, silent: float):
         super().__init__(Printer(sys.stdout, colour=False))
         self.note = note
         self.ports = ports
         self.patience = patience
+        self.silent = silent
         self._signalled: set[int] = set()
         self._process_ctor = Part
 
@@ -57,6 +62,21 @@ class NotedManager(Manager):
         super()._start()
         for part in self._processes.values():
             part |= {"since": time.monotonic(), "soon": 0}
+        probes = {
+            name.removeprefix("SLUICE_").removesuffix("_PORT").lower(): partial(
+                answers, int(os.environ[name])
+            )
+            for name, answers in LISTENING.items()
+            if name in os.environ
+        }
+        Silence(probes, self.silent, self._end_silent).start()
+
+    def _end_silent(self, name: str) -> None:
+        """Kills a part that runs and no longer answers: it would not end by a gentler signal, either."""
+        part = self._running().get(name)
+        if part is not None and not self._terminating:
+            self._system_print(f"{name} has not answered for {self.silent:.0f} s: it is killed\n")
+            self._procmgr.kill(part["pid"])
 
     def _killall(self, force: bool = False) -> None:
         """Signals those that run; honcho's fails where a part has no process id yet."""
@@ -111,11 +131,13 @@ def main() -> int:
     parser.add_argument("--procfile", type=Path, required=True)
     parser.add_argument("--ports", required=True, help="what the note says of them, with commas between")
     parser.add_argument("--patience", type=int, required=True, help="ends of a part in a row until all stop")
+    silent = "seconds for which a server may not answer before it is killed, and started again"
+    parser.add_argument("--silent", type=float, default=SILENT_SECONDS, help=silent)
     options = parser.parse_args()
     os.umask(PRIVATE)
     honcho.manager.KILL_WAIT = STOP_SECONDS
     note, ports = Path(os.environ["SLUICE_HOME"], "stack.json"), [int(p) for p in options.ports.split(",")]
-    manager = NotedManager(note, ports, options.patience)
+    manager = NotedManager(note, ports, options.patience, options.silent)
     for name, command in parse_procfile(options.procfile.read_text()).processes.items():
         manager.add_process(name, command, cwd=ROOT)
     manager.loop()

@@ -15,12 +15,20 @@ from sluice.flow.steps import resolve_range
 from sluice.slices import to_ms
 from tests.support.long_form import per_commit
 from tests.support.spark_world import START, SparkWorld, event, hours
-from tests.support.stored_batch import batch, bomb, bomb_size, record, send
+from tests.support.stored_batch import batch, bomb, bomb_size, record, send, varint
 
 pytestmark = pytest.mark.integration
 
 BY_FIELD = {"type": {"topic": True}, "time": {"field": "at"}}
+HEADERS = 3_000_000
 SIZES = {"gzip": 880 << 20, "zstd": 880 << 20, "lz4": 200 << 20, "snappy": 16 << 20}
+
+
+def with_headers(offset: int, value: bytes, count: int) -> bytes:
+    """A record of so many headers without name and value, of two bytes each."""
+    body = b"\0" + varint(0) + varint(offset) + varint(-1) + varint(len(value)) + value
+    body += varint(count) + (varint(0) + varint(-1)) * count
+    return varint(len(body)) + body
 
 
 def beside(world: SparkWorld, topic: str, minute: float, codec: str, size: int) -> list[bytes]:
@@ -73,3 +81,26 @@ def test_a_bomb_is_rejected_and_its_neighbours_and_the_other_hours_land(
     rows = [*enumerate([*before, event(60, n=5), first]), (8, second), *enumerate(after, 9)]
     assert in_lake(world, pipeline) == (rows, [(7, "too large", bomb_size(1, size), None)])
     assert [m.unparsed for m in world.manifests(pipeline, hours(0, 3))] == [{}, {"too large": 1}, {}]
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])
+def test_a_record_of_millions_of_headers_is_rejected_and_its_neighbours_land(
+    kafka_broker, name, tmp_path, engine, monkeypatch, together
+):
+    if not together:
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+    world = SparkWorld(name, tmp_path, kafka_broker, None, engine)
+    topic, events = world.topic("t"), [event(5, n=n) for n in range(3)]
+    before, after = event(1, n=9), event(61, n=10)
+    world.send(topic, [before], 1)
+    most, beyond = with_headers(1, events[1], 10_000), with_headers(2, events[2], HEADERS)
+    stored = batch(
+        [record(0, events[0]), most, beyond, record(3, events[0])], 4, "zstd", to_ms(START.add(minutes=5))
+    )
+    assert len(stored) < 4_000
+    send(world.bootstrap, topic, 0, stored)
+    world.send(topic, [after], 61)
+    pipeline, _ = lands(world, topic)
+    rows = [(0, before), (1, events[0]), (2, events[1]), (4, events[0]), (5, after)]
+    size = 2 * HEADERS + len(events[2]) + 9
+    assert in_lake(world, pipeline) == (rows, [(3, "too large", size, None)])

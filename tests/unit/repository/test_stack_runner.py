@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from local import lifecycle, stopping
 from local.readiness import wait_until
+from local.silence import Silence
 from local.stack_log import started_again, what_stopped
 from local.versions import ROOT
 
@@ -126,6 +128,23 @@ def test_what_a_killed_part_had_begun_ends_with_it(run):
     assert [line.split(", last at")[0] for line in started_again(runner.lines())] == [
         "one was started again once"
     ]
+
+
+def test_who_is_silent_for_too_long_is_ended_once():
+    ended: list[str] = []
+    silence = Silence({"kafka": lambda: False}, 60, ended.append)
+    now = time.monotonic()
+    for seconds, answers, count in [
+        (599, False, 0),  # it starts
+        (600, True, 0),
+        (659, False, 0),
+        (661, False, 1),
+        (662, False, 1),  # it starts again
+        (1_260, False, 1),
+        (1_262, False, 2),
+    ]:
+        silence.look("kafka", answers, now + seconds)
+        assert len(ended) == count, seconds
 
 
 def test_parts_that_end_together_are_all_started_again(run):

@@ -19,6 +19,8 @@ from sluice.clients.kafka.decompress import ByteSource, UnreadableBytes, pieces
 from sluice.clients.kafka.old_messages import old_parts, old_places
 from sluice.clients.kafka.record_batch import StoredBatch
 
+MOST_HEADERS = 10_000
+"""Of a record: each is an object, however small, and a kilobyte of a compressed batch may have millions."""
 _AT_ONCE = 4096
 _BITS = 63
 _ALL_BITS = (1 << 64) - 1
@@ -38,7 +40,7 @@ def parts_of(batch: StoredBatch, max_record: int) -> Iterator[Part]:
             if isinstance(records, _Skipped):
                 yield Part([records.offset], [records.stamp], [None], [None], [None], records.size)
             else:
-                yield _part(batch, *records)
+                yield from _parts(batch, *records)
 
 
 def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -156,18 +158,28 @@ def _whole_records(data: bytes, most: int) -> tuple[list[int], list[int]]:
     return starts, ends
 
 
-def _part(batch: StoredBatch, data: bytes, starts: list[int], untils: list[int]) -> Part:
+def _parts(batch: StoredBatch, data: bytes, starts: list[int], untils: list[int]) -> Iterator[Part]:
+    """Yields records that `data` holds; of one with too many headers none is held."""
     text, ends = np.frombuffer(data, np.uint8), np.array(untils)
     offsets, stamps, at = _places(batch, text, starts)
     keys, at = _texts(data, text, at, ends)
     values, at = _texts(data, text, at, ends)
     counts, at = _numbers(text, at)
     headers: list[StoredHeaders | None] = [None] * len(starts)
-    for number in np.flatnonzero(counts):
+    crowded = counts > MOST_HEADERS
+    for number in np.flatnonzero((counts != 0) & ~crowded):
         headers[number], at[number] = _headers(data, int(counts[number]), int(at[number]))
-    if (at != ends).any():
+    if (at != ends)[~crowded].any():
         raise UnreadableBytes("a record has another size than it says")
-    return Part(offsets.tolist(), stamps.tolist(), keys, values, headers)
+    begun = 0
+    for number in (*np.flatnonzero(crowded).tolist(), len(starts)):
+        some = slice(begun, number)
+        if begun < number:
+            yield Part(offsets[some].tolist(), stamps[some].tolist(), keys[some], values[some], headers[some])
+        if number < len(starts):
+            size = untils[number] - starts[number]
+            yield Part([int(offsets[number])], [int(stamps[number])], [None], [None], [None], size)
+        begun = number + 1
 
 
 def _places(
