@@ -167,7 +167,7 @@ def _parts(batch: StoredBatch, data: bytes, starts: list[int], untils: list[int]
     counts, at = _numbers(text, at)
     headers: list[StoredHeaders | None] = [None] * len(starts)
     crowded = counts > MOST_HEADERS
-    for number in np.flatnonzero((counts != 0) & ~crowded):
+    for number in np.flatnonzero((counts != 0) & ~crowded).tolist():
         headers[number], at[number] = _headers(data, int(counts[number]), int(at[number]))
     if (at != ends)[~crowded].any():
         raise UnreadableBytes("a record has another size than it says")
