@@ -10,7 +10,7 @@ import pendulum
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from sluice.airflow.cluster_task import CatchUp
+from sluice.airflow.dags import CatchUp
 from sluice.config.chosen_tables import Tables
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from sluice.config.files import read
 from sluice.doctor.check import Area, guarded
-from sluice.doctor.pools import pool_checks
+from sluice.doctor.examine import pool_checks
 pipeline = read(Path(sys.argv[1]))
 for check in guarded(Area.AIRFLOW, "pools", lambda: pool_checks(pipeline)):
     print(check.level, check.place, check.finding, check.remedy, check.unreachable, sep=" | ")

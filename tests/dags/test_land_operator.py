@@ -16,8 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from structlog.testing import capture_logs
 
 from local.readiness import wait_until
-from sluice.airflow.land_operator import LandOperator
-from sluice.airflow.spark_end import CommandAtDebug
+from sluice.airflow.land_operator import CommandAtDebug, LandOperator
 from sluice.flow import steps
 from tests.dags.pipeline_texts import TWO_TABLES
 

@@ -90,7 +90,7 @@ def test_kafka_is_asked_once_in_a_while_whoever_looks(
 
 
 def test_a_damaged_file_of_the_watch_is_a_problem_and_hides_nothing(airflow_app: TestClient):
-    from sluice.page.open_problems import UNREADABLE, open_problems
+    from sluice.page.rows import UNREADABLE, open_problems
 
     lake = open_lake(ads())
     before = lake.read(KEY)

@@ -7,8 +7,8 @@ import pytest
 from airflow.timetables.base import TimeRestriction
 from airflow.timetables.interval import CronDataIntervalTimetable, DeltaDataIntervalTimetable
 
+from sluice.airflow.dags import cron, timetable
 from sluice.airflow.run_params import scheduled_slices
-from sluice.airflow.schedule import cron, timetable
 
 CRONS = {
     15: "*/15 * * * *",

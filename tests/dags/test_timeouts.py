@@ -26,8 +26,10 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.task_runner import _run_execute_callable
 
 from local.readiness import wait_until
-from sluice.airflow import cluster_task, land_operator, metrics, spark_processes, tasks, timeouts
-from sluice.airflow.cluster_task import CatchUp
+from sluice.airflow import dags as cluster_task
+from sluice.airflow import land_operator, metrics, tasks, timeouts
+from sluice.airflow import land_operator as spark_processes
+from sluice.airflow.dags import CatchUp
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.retries import final_errors_fail
 from sluice.clients.lake.open import open_lake

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.sql import identifier, literal
-from sluice.init.statements import statements_in
+from sluice.init.init import statements_in
 
 if TYPE_CHECKING:
     from tests.faults.damage import Damaged

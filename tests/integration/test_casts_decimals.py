@@ -9,7 +9,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.load.casts.decimals import _by_double, decimal
+from sluice.flow.load.casts.scalars import _by_double, decimal
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import evaluate, event
 

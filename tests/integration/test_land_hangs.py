@@ -19,9 +19,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from local.readiness import wait_until
-from sluice.airflow.land_operator import LandOperator
+from sluice.airflow.land_operator import LandOperator, marked
 from sluice.airflow.run_params import to_xcom
-from sluice.airflow.spark_processes import marked
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.flow.steps import resolve_range

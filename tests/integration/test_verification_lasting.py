@@ -19,7 +19,7 @@ from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.connections.connection import Connection
-from sluice.doctor.table_ttl import ttl_age
+from sluice.doctor.clickhouse import ttl_age
 from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import Slice, Unit
 from tests.integration.landed import client_of

@@ -107,14 +107,17 @@ ROOMS = dict(
         _room("state.rollup_commits", "unit/state/rollup_commits"),
         _room("config.counts", "unit/flow/land/counts_cases"),
         _room("flow.land.task.count_fields", "unit/flow/land/counts_cases"),
-        _room("flow.verify.check", "unit/flow/verify/verification_shares"),
+        _room(
+            "flow.verify.check",
+            "unit/flow/verify/verification_shares",
+            "unit/flow/verify/verification_repairs",
+            "unit/flow/verify/verification_fed",
+        ),
         _room("flow.verify.check_manifests", "unit/flow/verify/verification_manifests"),
         _room("flow.verify.check_offsets", "unit/flow/verify/verification_offsets"),
         _room("flow.verify.check_files", "unit/flow/verify/verification_files"),
-        _room("flow.verify.check_states", "unit/flow/verify/verification_repairs"),
         _room("flow.verify.check_stalled", "unit/flow/verify/verification_stands"),
         _room("flow.verify.check_shards", "unit/flow/verify/verification_shares"),
-        _room("flow.verify.check_views", "unit/flow/verify/verification_fed"),
         _room(
             "flow.verify.view_sums",
             "unit/flow/verify/verification_fed",
@@ -128,9 +131,9 @@ ROOMS = dict(
             "integration/verification_lasting",
             sql=True,
         ),
-        _room("flow.contents.payload", "unit/flow/contents/contents_event"),
         _room(
             "flow.contents.recompute",
+            "unit/flow/contents/contents_event",
             "unit/flow/contents/contents_judge_told",
             "unit/flow/contents/contents_judge",
         ),
@@ -149,7 +152,7 @@ ROOMS = dict(
             sql=True,
         ),
         _room(
-            "flow.load.casts.decimals", "integration/casts_decimals", "integration/casts_evaluated", sql=True
+            "flow.load.casts.scalars", "integration/casts_decimals", "integration/casts_evaluated", sql=True
         ),
         _room(
             "flow.load.casts.times",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sluice.init.statements import statements_in
+from sluice.init.init import statements_in
 from tests.support.documents import ROOT, Sample, samples
 
 PAGE = "docs/guide/airflow.md"

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pendulum
-from airflow.sdk import DAG, chain, get_parsing_context, task_group
+import structlog
+from airflow.sdk import (
+    DAG,
+    CronDataIntervalTimetable,
+    DeltaDataIntervalTimetable,
+    chain,
+    get_current_context,
+    get_parsing_context,
+    task,
+    task_group,
+)
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.airflow import doc_md
-from sluice.airflow.assets import pipeline_alias
-from sluice.airflow.cluster_task import catch_up_of_each
+from sluice.airflow.assets import emit_events, pipeline_alias
 from sluice.airflow.dag_settings import of_dag, of_step, run_timeout
 from sluice.airflow.deadlines import deadline
-from sluice.airflow.failed_runs import callbacks
-from sluice.airflow.forget_task import forget
-from sluice.airflow.hours import hour_outlets
+from sluice.airflow.hours import announce_hours, hour_outlets
 from sluice.airflow.land_operator import LandOperator
+from sluice.airflow.metrics import measured, measuring
 from sluice.airflow.pipelines import (
     ALL,
+    CLUSTER_TASK,
     Selection,
     backfill_dag_id,
     find_pipelines,
     load_task_id,
     note_folder,
     pipelines_of,
+    read_pipeline,
 )
-from sluice.airflow.run_params import backfill_params
-from sluice.airflow.schedule import timetable
+from sluice.airflow.retries import final_errors_fail
+from sluice.airflow.run_params import backfill_params, from_xcom, mode_of, over_elsewhere, tables_of
 from sluice.airflow.tasks import (
     load,
     plan_backfill,
@@ -41,9 +56,13 @@ from sluice.airflow.tasks import (
     verify,
     verify_all,
 )
+from sluice.airflow.timeouts import extend
 from sluice.airflow.watch_dag import watch_dag
+from sluice.config.alarms import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
+from sluice.safe_text import line
+from sluice.slices import SliceRange
 
 # Before it there was no Kafka; a pipeline without `start` has no earliest slice.
 BEFORE_KAFKA = pendulum.datetime(2011, 1, 1)
@@ -154,3 +173,157 @@ def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> Any:
     if len(pipeline.clusters) > 1:
         verification >> catch_up_of_each(pipeline, slices)
     return steps
+
+
+# Notifies the channels of `airflow.on_failure` of a run that has failed, whatever the cause.
+#
+# Airflow calls it in its DAG processor, a channel at a time: one that cannot be reached keeps no other from
+# its notice, and its error is in that process's log. Of the data's problems the watch notifies.
+def callbacks(pipeline: Pipeline) -> list[Callable[[Any], None]] | None:
+    """Returns a callback for each channel; None without any, so that Airflow asks for none."""
+    return [partial(_notify, pipeline.name, channel) for channel in pipeline.airflow.on_failure] or None
+
+
+def _notify(pipeline: str, channel: Channel, context: Any) -> None:
+    """Raises NotSent."""
+    from sluice.airflow.notifiers import send
+
+    send(channel, f"[sluice] {pipeline}: run failed", failure_text(context))
+
+
+def failure_text(context: Any) -> str:
+    """Formats the DAG, its run, Airflow's reason, and the task that Airflow names, where it does."""
+    lines = [
+        f"DAG {context['dag'].dag_id}, run {context['run_id']}",
+        f"reason: {context.get('reason') or 'unknown'}",
+    ]
+    if task := context.get("ti"):
+        number = "" if task.map_index < 0 else f"[{task.map_index}]"
+        lines.append(f"last task: {task.task_id}{number}, try {task.try_number}")
+    return "\n".join(map(line, lines))
+
+
+# The `forget` task of the hourly DAG, where the pipeline file has a `keep`.
+log = structlog.get_logger(__name__)
+
+
+# An hour that does not land is no reason to keep old ones, and `verify_all` does not wait for it.
+@task(task_id="forget", trigger_rule="all_done")
+@final_errors_fail
+@measured("forget")
+def forget(name: str) -> dict[str, int]:
+    """Deletes files of hours that are older than `keep` in the pipeline file says; each is verified before.
+    Skipped where nothing is due. A run takes a part of them."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.forget.forget_due import forget_hourly
+
+    pipeline, now = read_pipeline(name), pendulum.now("UTC")
+    turn = int(get_current_context()["dag_run"].run_after.timestamp() // pipeline.slice.total_seconds())
+    forgotten = forget_hourly(pipeline, open_lake(pipeline), turn, now, log.info)
+    if forgotten is None:
+        raise AirflowSkipException("nothing is due")
+    for unit, why in forgotten.waiting.items():
+        log.warning("keeps its files for now", unit=str(unit), why=why)
+    counts = {"units": len(forgotten.units), "files": forgotten.files, "bytes": forgotten.bytes}
+    log.info("forgotten", **counts, waiting=len(forgotten.waiting))
+    return counts
+
+
+# When the scheduler makes the hourly DAG's runs: at the end of each slice, and `offset` after it. Pure.
+_MINUTE = timedelta(minutes=1)
+_HOUR, _DAY = 60, 1440
+
+
+def cron(length: timedelta, offset: timedelta = timedelta(0)) -> str | None:
+    """Returns the cron expression of a slice length, or None for 45 and 90 minutes, which have none.
+
+    15m: `*/15 * * * *`. 1h and 5m after it: `5 * * * *`. 6h and 70m: `10 1-23/6 * * *`.
+    """
+    minutes, (hours, late) = length // _MINUTE, divmod(offset // _MINUTE, _HOUR)
+    if _HOUR % minutes == 0:
+        return f"{late if minutes == _HOUR else _every(minutes, late, _HOUR)} * * * *"
+    if minutes % _HOUR == 0:
+        return f"{late} {hours if minutes == _DAY else _every(minutes // _HOUR, hours, 24)} * * *"
+    return None
+
+
+def _every(step: int, first: int, most: int) -> str:
+    return f"{first}-{most - 1}/{step}" if first else f"*/{step}"
+
+
+def timetable(
+    length: timedelta, offset: timedelta = timedelta(0)
+) -> CronDataIntervalTimetable | DeltaDataIntervalTimetable:
+    """Returns the timetable: a cron string alone would give data intervals of zero width. Intervals with an
+    offset are later than the slice by it, and `scheduled_slices` rounds them down.
+
+    Without catch-up the delta timetable rounds to multiples of its delta since the epoch, as slices do.
+    """
+    expression = cron(length, offset)
+    if expression is None:
+        return DeltaDataIntervalTimetable(length)
+    return CronDataIntervalTimetable(expression, timezone="UTC")
+
+
+# The `cluster` tasks: one for each cluster of a pipeline that has several, after all that needs no more
+# than the others. The graph shows which of them a run did without, and only there it is tried again.
+DOC = """\
+Has everything landed from this cluster? If not, it is tried once more: landed, loaded, verified and
+published by this task alone. A cluster that is still unavailable fails here, with what is missing of it;
+the other clusters' hours are done, and the next run catches up. Safe to clear at any time."""
+
+
+CLUSTER_NAME = "{{ task.cluster }}"
+
+
+class CatchUp(LandOperator):
+    """`batch` is the whole range of the run; `cluster` what it is mapped over."""
+
+    template_fields = ("batch", "cluster")
+
+    def __init__(self, *, cluster: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.map_index_template = CLUSTER_NAME
+        self.cluster = cluster
+
+    @final_errors_fail
+    def execute(self, context: Any) -> None:
+        """Raises ClusterWaits (AirflowFailException where it is permanent), and what the steps raise."""
+        from sluice.flow.catch_up import catch_up
+
+        pipeline, mode = read_pipeline(self.pipeline), mode_of(context["params"])
+        slices = from_xcom(self.batch, pipeline.slice)
+        extend(pipeline, "cluster", slices, context)
+
+        def land(batch: SliceRange) -> int:
+            return self._land(pipeline, batch, context, cluster=self.cluster)
+
+        with measuring(pipeline.name, "cluster"), over_elsewhere():
+            published = catch_up(
+                pipeline,
+                self.cluster,
+                slices,
+                mode,
+                context["run_id"],
+                land,
+                self.log.info,
+                tables=tables_of(pipeline, context["params"]),
+            )
+        emit_events(pipeline.name, published, context["outlet_events"])
+        announce_hours(pipeline, published, context)
+
+
+def catch_up_of_each(pipeline: Pipeline, slices: Any) -> MappedOperator:
+    """Airflow shows them as `cluster[dc1]`, `cluster[dc2]`."""
+    return CatchUp.partial(
+        task_id=CLUSTER_TASK,
+        pipeline=pipeline.name,
+        connection=pipeline.spark_connection,
+        batch=slices,
+        outlets=[pipeline_alias(pipeline.name), *hour_outlets(pipeline)],
+        trigger_rule="none_failed",
+        max_active_tis_per_dag=1,
+        map_index_template=CLUSTER_NAME,
+        doc_md=DOC,
+        **of_step(pipeline, "cluster"),
+    ).expand(cluster=list(pipeline.clusters))

@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import sys
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, urlencode
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluice.airflow.links import HoursLink
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
-from sluice.airflow.retries import final_errors_fail
+from sluice.airflow.retries import EXPECTED, final_errors_fail, final_reason
 from sluice.airflow.run_params import accepts_loss, from_xcom, mode_of
-from sluice.airflow.spark_end import CommandAtDebug, failure
-from sluice.airflow.spark_processes import MARK, end_all
 from sluice.airflow.timeouts import extend
 from sluice.clients.connections import airflow_lookup
 from sluice.config.mask import connections_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
+from sluice.safe_text import line
 from sluice.slices import SliceRange
 
 if TYPE_CHECKING:
     from sluice.flow.land.submit import SubmitSpec
+
+
+# Links from Airflow's tasks to the Sluice page.
+class HoursLink(BaseOperatorLink):
+    """From a task of a batch to the pipeline on the page, over the hours of the batch."""
+
+    name = "Hours in Sluice"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Returns an address below `[api] base_url`, or below the server's root where that is not set."""
+        from airflow.configuration import conf
+
+        base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+        address = f"{base}/plugin/sluice#/p/{quote(operator.pipeline, safe='')}"
+        # A task that failed before its templates were rendered has no hours yet.
+        return f"{address}?{urlencode(operator.batch)}" if isinstance(operator.batch, dict) else address
+
 
 DOC = """\
 Reads exactly the batch's offsets from Kafka with Spark and writes them into the lake. It is safe to clear:
@@ -134,3 +155,119 @@ def process_environment(pipeline: Pipeline, job_environment: Mapping[str, str]) 
         **job_environment,
         **airflow_lookup.as_environment(filter(None, ids)),
     }
+
+
+# How a landing's Spark ended, in a line; the provider's hook says it with the whole command, 2 kB.
+_COMMAND = "Spark-Submit cmd"  # how the hook's line on the command begins
+_OUTPUT = "\nLast spark-submit output:\n"  # what stands in its exception before the last lines
+_MOST = 500
+_SHELL = 128  # a shell adds it to the number of a signal
+
+
+class CommandAtDebug:
+    """The hook's logger, for which the command is of level DEBUG."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def info(self, text: str, *arguments: object, **fields: object) -> None:
+        say = self._log.debug if text.startswith(_COMMAND) else self._log.info
+        say(text, *arguments, **fields)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def failure(exit_code: int, message: str) -> AirflowException:
+    """Returns the exception of a landing whose Spark did not end with 0; AirflowFailException for a permanent
+    error. `message` is the text of the hook's exception."""
+    reason = final_reason(exit_code, message)
+    if reason is not None:
+        return AirflowFailException(f"landing: {reason}")
+    return AirflowException(spark_end(exit_code, message))
+
+
+def spark_end(exit_code: int, message: str) -> str:
+    """Returns the text of a retryable failure. `message` is the text of the hook's exception."""
+    lines = [text.strip() for text in message.partition(_OUTPUT)[2].splitlines() if text.strip()]
+    expected = [text.removeprefix(EXPECTED) for text in lines if text.startswith(EXPECTED)]
+    if name := _signal(exit_code):
+        return (
+            f"landing: Spark was killed by {name}: by an operator, or for want of memory, of which "
+            "it may take spark.driver.memory of the pipeline file, and what the worker's own limit leaves"
+        )
+    if expected:
+        return f"landing: {line(expected[-1])}"
+    last = f", and said last: {line(lines[-1], _MOST)}" if lines else ""
+    return f"landing: Spark ended with exit code {exit_code}{last}"
+
+
+def _signal(exit_code: int) -> str:
+    """Returns the signal's name, such as `SIGKILL`; empty where no signal ended the process."""
+    number = -exit_code if exit_code < 0 else exit_code - _SHELL
+    try:
+        return signal.Signals(number).name if number > 0 else ""
+    except ValueError:
+        return ""
+
+
+# Ends all processes of a landing: spark-submit's JVM, the Python driver and Spark's Python workers.
+#
+# Airflow's hook kills spark-submit alone. The driver outlives it where it waits for something else than the
+# JVM, workers have a process group of their own, and a process that stands still (SIGSTOP) ends with nobody.
+MARK = "SLUICE_LANDING"
+"""The variable that all processes of one landing have inherited, with a value of its own for each."""
+_SECONDS = 30.0
+_PROC = Path("/proc")
+
+
+def marked(value: str) -> list[int]:
+    """Returns the processes of this machine whose environment has the mark, as far as it may be read: the
+    user's own. Empty where there is no /proc (macOS).
+    """
+    return [pid for pid in _pids() if _has(pid, value)]
+
+
+def end_all(value: str, seconds: float = _SECONDS) -> list[int]:
+    """Kills the processes with the mark, those that they start meanwhile included, and returns the survivors
+    after `seconds`: none, but for processes that wait for a disk."""
+    until = time.monotonic() + seconds
+    while survivors := marked(value):
+        for pid in survivors:
+            _kill(pid, value, until)
+        if time.monotonic() > until:
+            return marked(value)
+    return []
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in _PROC.glob("[0-9]*"))
+
+
+def _has(pid: int, value: str) -> bool:
+    try:
+        return f"{MARK}={value}".encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _kill(pid: int, value: str, until: float) -> None:
+    """Kills the process and waits for its end. A handle keeps its number from meaning another one."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except OSError:  # a kernel before 5.3 has no handles
+        if _has(pid, value):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return
+    try:
+        if _has(pid, value):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                end = select.poll()  # select() takes no handle above 1,023
+                end.register(handle, select.POLLIN)
+                end.poll(max(until - time.monotonic(), 0) * 1000)
+    finally:
+        os.close(handle)

@@ -6,7 +6,7 @@ import getpass
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import pendulum
 import typer
@@ -15,7 +15,6 @@ from rich.console import RenderableType
 from sluice.cli.instants import read_instant
 from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
 from sluice.cli.output import print_json, progress, show, table_of, text_of
-from sluice.cli.where_file import read_where_file
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.slices import SliceRange, ceil
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sluice.flow.erase.erase import Eraser, ErasurePlan
     from sluice.flow.erase.erasure_request import ErasureRequest
     from sluice.flow.erase.left_parts import Wait
+
 
 _MOST_LEFT = 5
 
@@ -230,3 +230,35 @@ def _receipt_lines(eraser: Eraser, number: int, receipt: dict[str, Any]) -> list
     lines += [text_of(f"left: {line}") for line in receipt["left"]]
     lines += [text_of(line) for line in receipt["notes"]]
     return [*lines, text_of(f"receipt: {eraser.lake.url}/{receipt_key(number)}")]
+
+
+# Reads `--where-file` of `sluice erase`: what is on no command line is in no `ps` and no shell's history.
+_MOST_BYTES = 1 << 20
+
+
+def read_where_file(name: str | None) -> bytes | None:
+    """Returns the bytes of the file, or of standard input for `-`. Raises WrongUse.
+
+    An error does not repeat the name: who forgets that it is a file's types a value there.
+    """
+    if name is None:
+        return None
+    try:
+        if name == "-":
+            content = _bounded(cast(IO[bytes], sys.stdin.buffer))
+        else:
+            with open(name, "rb") as file:
+                content = _bounded(file)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no name of a file"
+        raise WrongUse(
+            f"--where-file cannot be read: {why}: it names a file with a line PATH=VALUE for each value, or "
+            "- for standard input"
+        ) from None
+    if len(content) > _MOST_BYTES:
+        raise WrongUse(f"--where-file: more than {_MOST_BYTES:,} bytes: erase them in parts")
+    return content
+
+
+def _bounded(file: IO[bytes]) -> bytes:
+    return file.read(_MOST_BYTES + 1)

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from shlex import quote
 
 import pendulum
 
+from sluice.clients.airflow_rest.access import named_access
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.connections import airflow_lookup
 from sluice.clients.connections import find as connections
 from sluice.clients.kafka.samples import newest
 from sluice.clients.kafka.topic_facts import TopicInquiry, open_inquiry
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.layout import PROBES
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.own_folder import check_above
+from sluice.clients.lake.owned import delete_own
+from sluice.config.alarms import Channel
 from sluice.config.clickhouse import Shard
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline, Target
-from sluice.doctor.channels import channel_checks
-from sluice.doctor.check import Area, Check, guarded, ok
+from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.doctor.columns import fit_checks, sample_checks
 from sluice.doctor.events import EventSample, format_checks, joined, masked, parse
 from sluice.doctor.kafka import boundary_checks, topic_checks
-from sluice.doctor.lake import lake_checks
 from sluice.doctor.misfits import misfit_checks
 from sluice.doctor.missing_table import missing
-from sluice.doctor.pools import pool_checks
 from sluice.doctor.spark import spark_checks
-from sluice.errors import SluiceError, TableMissing
+from sluice.errors import SluiceError, TableMissing, WrongUse
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.load.target_checks import inspect_target
 from sluice.mask.mask_rules import mask_rules, said_by
+from sluice.safe_text import line
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.shard_ledgers import check_different
+from sluice.watch.notifier_class import notifier_class
 
 
 @dataclass(frozen=True)
@@ -174,3 +184,142 @@ def sampled(pipeline: Pipeline, count: int) -> EventSample:
     if silent and not samples:
         raise silent[0]
     return joined(samples)
+
+
+# Checks that a channel of alarms could be notified; nothing is sent.
+def channel_checks(channel: Channel) -> Iterator[Check]:
+    """Raises WrongUse for a connection that is not there."""
+    if channel.notifier is not None:
+        yield _notifier(channel, channel.notifier)
+        return
+    conn_id = channel.email or channel.webhook or ""
+    connections.find(conn_id)
+    yield ok(Area.ALARMS, channel.name, f"connection {conn_id} is known")
+
+
+def _notifier(channel: Channel, path: str) -> Check:
+    """Imports the class and compares its arguments. Creates no notifier: its constructor may do anything."""
+    correct = "correct `notifier`, or install what brings it"
+    try:
+        notifier = notifier_class(path)
+    except WrongUse as error:
+        return fail(Area.ALARMS, channel.name, line(str(error)), correct)
+    except Exception as error:  # a module of anybody's raises what it likes
+        reason = line(f"cannot be imported here ({type(error).__name__}: {error})")
+        return fail(Area.ALARMS, channel.name, reason, correct)
+    try:
+        inspect.signature(notifier).bind(**channel.arguments)
+    except (TypeError, ValueError) as error:
+        return fail(Area.ALARMS, channel.name, line(str(error)), "correct `arguments`")
+    return ok(Area.ALARMS, channel.name, "the class is there and takes the arguments")
+
+
+# Checks that the lake takes writes, and honours conditional ones. Writes and removes a probe.
+_LITTLE = 10 << 30  # bytes: less is soon full
+_FOLDER = "file://"
+
+
+def lake_checks(lake: Lake) -> Iterator[Check]:
+    """Raises LakeUnavailable and LakeRefused."""
+    key = f"{PROBES}{uuid.uuid4().hex}.json"
+    try:
+        yield from _writes(lake, key)
+    finally:
+        delete_own(lake, [key])
+    yield from _space(lake.url)
+
+
+def _writes(lake: Lake, key: str) -> Iterator[Check]:
+    first, second, third = (uuid.uuid4().hex.encode() for _ in range(3))
+    if not lake.create(key, first):
+        yield fail(
+            Area.LAKE, lake.url, f"a new object {key} was refused", "find out what writes into _doctor/"
+        )
+        return
+    yield ok(Area.LAKE, lake.url, "can be written")
+    broken = []
+    if lake.create(key, second):
+        broken.append("a second `create` of one key (If-None-Match: *) was not refused")
+    stored = lake.read(key)
+    if stored is None or stored.data not in (first, second):
+        broken.append("an object that was written cannot be read back")
+    elif lake.replace(key, third, "not-its-version"):
+        broken.append("a `replace` of another version (If-Match) was not refused")
+    elif not lake.replace(key, third, stored.version):
+        broken.append("a `replace` of the right version (If-Match) was refused")
+    remedy = "exactly once rests on these writes: use S3 itself, or a store that has them"
+    if broken:
+        yield fail(Area.LAKE, lake.url, "; ".join(broken), remedy)
+    else:
+        yield ok(Area.LAKE, lake.url, "create-if-absent and compare-and-set hold")
+
+
+def _space(url: str) -> Iterator[Check]:
+    if not url.startswith(_FOLDER):
+        return
+    free = shutil.disk_usage(_existing(Path(url.removeprefix(_FOLDER)))).free
+    finding = f"{free / (1 << 30):,.1f} GiB are free"
+    if free < _LITTLE:
+        yield warn(Area.LAKE, url, finding, "a full disk stops the landing: give it more room")
+    else:
+        yield ok(Area.LAKE, url, finding)
+
+
+def _existing(path: Path) -> Path:
+    return path if path.exists() else _existing(path.parent)
+
+
+# Checks that the pools of tasks exist: a task whose pool is missing never starts, and no page of Airflow
+# says so.
+_ALWAYS = "default_pool"  # Airflow makes it, and refuses to delete it
+
+
+@dataclass(frozen=True)
+class KnownPools:
+    """Names of the pools of the Airflow at `place`, a folder or an address; `elsewhere` names the setting by
+    which another one is asked."""
+
+    place: str
+    names: frozenset[str]
+    elsewhere: str
+
+
+def read_pools(named: Sequence[str], environment: Mapping[str, str] = os.environ) -> KnownPools | None:
+    """Returns what Airflow has of the pools `named`; None where no Airflow is known here.
+
+    AIRFLOW_HOME names the Airflow whose database is asked. Without it the REST API is asked that the
+    connection sluice_airflow names, or the embedded stack's. Raises Unavailable and WrongUse.
+    """
+    access = None if environment.get("AIRFLOW_HOME") else named_access(environment)
+    if access is not None:
+        from sluice.clients.airflow_rest.pools import existing
+        from sluice.clients.airflow_rest.session import open_session
+
+        with open_session(access) as session:
+            return KnownPools(access.url, existing(session, named), "the connection sluice_airflow")
+    names = airflow_lookup.pools()
+    return None if names is None else KnownPools(str(airflow_lookup.home()), names, "AIRFLOW_HOME")
+
+
+def pool_checks(
+    pipeline: Pipeline, read: Callable[[Sequence[str]], KnownPools | None] = read_pools
+) -> Iterator[Check]:
+    """Asks only where a pool of one's own is named. Raises what `read` raises."""
+    named = [pool for pool in pipeline.airflow.pools if pool != _ALWAYS]
+    if not named:
+        return
+    pools = read(named)
+    if pools is None:
+        finding = f"Airflow is not set up here: nothing is known of {', '.join(named)}"
+        yield warn(Area.AIRFLOW, "pools", finding, "`airflow pools list`, where it is")
+        return
+    for pool in named:
+        place = f"pool {pool}"
+        if pool in pools.names:
+            yield ok(Area.AIRFLOW, place, "is there")
+        else:
+            finding = f"is not in the Airflow of {pools.place}: a task that names it never starts"
+            remedy = (
+                f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`; for another Airflow, {pools.elsewhere}"
+            )
+            yield fail(Area.AIRFLOW, place, finding, remedy)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,6 @@ from sluice.errors import EndInFuture
 from sluice.flow import metrics
 from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
-from sluice.flow.counted_landing import counted_landing
-from sluice.flow.freshness import note_freshness
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
 from sluice.flow.load.evolve.forecast import new_columns
@@ -39,7 +39,7 @@ from sluice.flow.publish.publish import publish_range as publish
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.rule_differences import rule_lines
-from sluice.flow.verify.anomaly import QUIET_KINDS
+from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.current import narrowed
 from sluice.flow.verify.repairs import by_hour
@@ -53,9 +53,12 @@ from sluice.plan.mask_lines import mask_lines
 from sluice.plan.modes import CHANGES_RULES, mode_of
 from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
 from sluice.safe_text import Say, line
-from sluice.slices import SliceRange, Unit, floor
+from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.driver_meter import handed_over
 from sluice.state.file_moves import finish_moves
+from sluice.state.freshness import fresh_of, note_fresh, tables_of
+from sluice.state.manifests import read_manifests
 from sluice.state.month_store import note
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey, survey_past
@@ -261,3 +264,53 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
     kept = mode not in CHANGES_RULES and tables is None
     other = rule_lines(pipeline, open_lake(pipeline), statuses) if kept else []
     return DryRun(statuses, previewed.unreachable, mode, pipeline.on_expired, work, time, new, mask, other)
+
+
+# Measures what a landing has committed, where samples are taken.
+@contextmanager
+def counted_landing(pipeline: Pipeline, slices: SliceRange, cluster: str = "") -> Iterator[None]:
+    """Measures what is landed inside, where samples are taken: the manifests that were not there before, also
+    when the rest failed, and what the driver has counted. `cluster`: only this one is landed."""
+    if not sink.taken():
+        yield
+        return
+    started = datetime.now(UTC)
+    lake, units = open_lake(pipeline), units_of(pipeline, slices)
+    before = {unit: manifest.id for unit, manifest in read_manifests(lake, units).items()}
+    try:
+        yield
+    finally:
+        after = read_manifests(lake, units)
+        landed = [m for unit, m in after.items() if before.get(unit) != m.id]
+        driver = handed_over(lake, slices, cluster, started)
+        meter.put(driver)
+        sink.emit(metrics.landed(pipeline, landed))
+        sink.emit(metrics.written(pipeline.name, landed, driver))
+
+
+# Stores what a verify has made available for the first time, and sends it as metrics.
+_HARMLESS = (AnomalyKind.INCOMPLETE, *QUIET_KINDS)
+
+
+def note_freshness(
+    pipeline: Pipeline,
+    statuses: Iterable[UnitStatus],
+    findings: Iterable[Anomaly],
+    now: datetime,
+) -> None:
+    """Stores when the newest hours were first verified, and sends how old their records were then. What is
+    older than `heal` is history that somebody loads, and says nothing of freshness.
+
+    Raises: LakeUnavailable.
+    """
+    read_statuses = list(statuses)
+    broken = {
+        (anomaly.slice, anomaly.cluster, anomaly.table)
+        for anomaly in findings
+        if anomaly.kind not in _HARMLESS
+    }
+    first = note_fresh(open_lake(pipeline), fresh_of(read_statuses, broken, now - pipeline.heal, now))
+    slices: list[Slice] = sorted(
+        {status.unit.slice for status in read_statuses if status.unit.slice.id in first}
+    )
+    sink.emit(metrics.fresh(pipeline.name, tables_of(slices, first)))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from sluice.config.chosen_tables import Tables
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
-from sluice.page.backfill_models import PlanAsked, PlanLine, PlanView
-from sluice.page.replaced import bytes_of, replaced_by
+from sluice.flow.verify.current import is_current
+from sluice.page.backfill_models import PlanAsked, PlanLine, PlanView, Replaced
 from sluice.plan.dry_run import DryRun, lost
 from sluice.plan.modes import MODES
+from sluice.plan.plan import has_work, rows_of
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 
@@ -64,4 +66,57 @@ def _line(status: UnitStatus, does: str) -> PlanLine:
         reads=status.reads,
         lost=lost(status.losses),
         lacking=", ".join(map(str, status.lacking)),
+    )
+
+
+# What a backfill would take away, and how large what it moves is. Pure.
+LAKE = "lake"
+_LANDS_AGAIN = "land and load again"
+
+
+def replaced_by(pipeline: Pipeline, dry: DryRun, tables: Tables | None = None) -> list[Replaced]:
+    """Returns the lake's files that a `reland` replaces, then each table with rows that are deleted and
+    loaded again; `tables` are those that are chosen."""
+    again = [status for status in dry.statuses if dry.does(status) == _LANDS_AGAIN]
+    files = [file for status in again if status.manifest for file in status.manifest.held_files]
+    size, rows = sum(file.bytes for file in files), sum(file.rows for file in files)
+    in_lake = [Replaced(place=LAKE, units=len(again), rows=rows, bytes=size)] if again else []
+    return [*in_lake, *_of_tables(pipeline, dry, tables)]
+
+
+def _of_tables(pipeline: Pipeline, dry: DryRun, tables: Tables | None) -> Iterator[Replaced]:
+    for target in pipeline.chosen(tables):
+        rows = [
+            status.tables[target.table].rows
+            for status in dry.statuses
+            if target.table in status.tables and _loads_again(pipeline, target, status, dry)
+        ]
+        if rows:
+            yield Replaced(place=target.table, units=len(rows), rows=sum(rows), bytes=0)
+
+
+def _loads_again(pipeline: Pipeline, target: Target, status: UnitStatus, dry: DryRun) -> bool:
+    does = dry.does(status)
+    if does == _LANDS_AGAIN or (does == "load again" and dry.mode != "refill"):
+        return True
+    if not has_work(status, dry.mode):
+        return False
+    return target.table in status.later if does == "load again" else not is_current(pipeline, target, status)
+
+
+def bytes_of(dry: DryRun) -> tuple[int | None, bool]:
+    """Returns the lake's bytes of the units with work, and whether some are estimated. Those of unlanded
+    units are estimated by the bytes of a row of landed ones; None where nothing has landed."""
+    todo = [status for status in dry.statuses if has_work(status, dry.mode)]
+    landed = [status.manifest for status in dry.statuses if status.manifest]
+    bytes_by_manifest = {id(manifest): sum(file.bytes for file in manifest.held_files) for manifest in landed}
+    records = sum(manifest.read for manifest in landed)
+    exact = sum(bytes_by_manifest[id(status.manifest)] for status in todo if status.manifest)
+    missing = sum(rows_of(status) for status in todo if status.manifest is None)
+    if not missing:
+        return exact, False
+    return (
+        (exact + round(missing * sum(bytes_by_manifest.values()) / records), True)
+        if records
+        else (None, True)
     )

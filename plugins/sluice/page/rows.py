@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import pendulum
 
+from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError, WrongUse
+from sluice.errors import SluiceError, Unavailable, WrongUse
 from sluice.flow.verify.causes import causes_of
 from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.airflow_runs import DagRunView, work_of
 from sluice.page.cells import MEANINGS, SIGNS, Cell
 from sluice.page.days import Day, days_of
-from sluice.page.expected_rows import expected_rows, with_history
+from sluice.page.expired_units import ExpiredUnits, expired_units
 from sluice.page.history import hours_past, ids_of
 from sluice.page.ledgers import PendingLedgers, ask_together
 from sluice.page.models import Legend, OverviewCell, OverviewRow
-from sluice.page.open_problems import open_problems
 from sluice.page.overview import Hour, OverviewContext, first_instant, hours_of
 from sluice.page.status_cache import StatusCache
 from sluice.plan.older_unread import LONGEST
@@ -32,6 +33,8 @@ from sluice.state.month_store import read_summaries
 from sluice.state.months import Summaries
 from sluice.state.status import complete_slices
 from sluice.state.unit_state import DONE
+from sluice.watch.expected import DAYS_NEEDED, expected
+from sluice.watch.store import AlarmStore
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
@@ -221,3 +224,52 @@ def _day_cell(day: Day) -> OverviewCell:
         rejected=day.rejected,
         counts={str(cell): count for cell, count in day.counts.items()},
     )
+
+
+# How many rows each slice is expected to have, from the summaries of earlier weeks. Pure.
+BACK = timedelta(days=DAYS_NEEDED)
+
+
+def with_history(slices: SliceRange) -> SliceRange:
+    """Returns the range with the weeks before it that `expected_rows` reads."""
+    return SliceRange.widen(max(slices.start - BACK, FIRST), slices.end, slices.length)
+
+
+def expected_rows(slices: SliceRange, noted: Summaries) -> list[int | None]:
+    """Returns the expected rows of each slice, in all tables; None without an earlier day. Slices that are
+    not complete do not count for later ones."""
+    history = with_history(slices)
+    step, first = int(history.length.total_seconds()), int(history.start.timestamp())
+    rows_by_start: dict[int, int] = {}
+    for number, name in enumerate(ids_of(history)):
+        units = noted.of(name)
+        if units and all(unit.state in DONE for unit in units.values()):
+            rows_by_start[first + number * step] = sum(unit.rows for unit in units.values())
+    starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), step)
+    usual = (expected(at, rows_by_start) for at in starts)
+    return [None if expectation is None else round(expectation.count) for expectation in usual]
+
+
+# What the watch sees of a pipeline now: problems by kind, and units that have expired.
+UNREADABLE = "the watch's state is not readable"
+
+
+@dataclass(frozen=True)
+class OpenProblems:
+    """`counts` says how many are open of each kind."""
+
+    counts: Mapping[str, int]
+    expired: ExpiredUnits = field(default_factory=dict)
+
+
+def open_problems(lake: Lake) -> OpenProblems:
+    """Reads what is open. A damaged file of the watch is a problem itself: its line is on the pipeline's
+    page. Raises Unavailable where the lake does not answer."""
+    try:
+        alarms = AlarmStore(lake).read().alarms.values()
+    except Unavailable:
+        raise
+    except SluiceError:
+        return OpenProblems({UNREADABLE: 1})
+    counts = Counter(str(alarm.problem.kind) for alarm in alarms if not alarm.over)
+    return OpenProblems(dict(counts), expired_units(alarms))

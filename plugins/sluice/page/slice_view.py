@@ -9,16 +9,18 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.current import lacking, targets_of
 from sluice.manifest import LandedFile
 from sluice.page.cells import Cell
+from sluice.page.models import CauseRow
 from sluice.page.overview import Hour
-from sluice.page.slice_causes import unrepeated
-from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
+from sluice.page.slice_findings import SliceFacts, findings, missing_tables, said, tone_of
 from sluice.page.slice_models import (
     ChangeRow,
     EventHour,
     FileRow,
+    Finding,
     LossRow,
     OffsetsRow,
     SliceView,
@@ -31,6 +33,7 @@ from sluice.state.additions import Addition
 from sluice.state.months import Summaries, seal_of
 from sluice.state.schema.history import UnitChange
 from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
 
 MOST_FILES = 200
 MOST_TYPES = 200
@@ -198,3 +201,25 @@ def change_rows(changes: Sequence[UnitChange], added: Sequence[Addition] = ()) -
         )
         for one in changes[:MOST_CHANGES]
     ]
+
+
+# The open anomalies of an hour that none of its findings covers. Pure.
+#
+# A finding says what holds now, an anomaly what the last verification saw. Where both are about the same
+# thing, the finding has the repair.
+def unrepeated(facts: SliceFacts, findings: Sequence[Finding]) -> list[CauseRow]:
+    """Returns the causes that no finding covers.
+
+    Left out: that the hour is unfinished, where a `fill` finishes it, where it has expired and before the
+    pipeline's first hour; the loss of an expired hour; and a missing table that keeps it from being complete.
+    """
+    gone = {f"table {table}" for table in missing_tables(facts)}
+    expired = any(status.state is UnitState.EXPIRED for status in facts.statuses)
+    filled = any(finding.repair and finding.repair.mode == "fill" for finding in findings)
+    unfinished = filled or expired or facts.cell is Cell.BEFORE
+    repeated = {*([AnomalyKind.INCOMPLETE] if unfinished else []), *([AnomalyKind.LOSS] if expired else [])}
+    return [cause for cause in facts.causes if cause.name not in repeated and not _is_missing(cause, gone)]
+
+
+def _is_missing(cause: CauseRow, gone: set[str]) -> bool:
+    return cause.name == AnomalyKind.TABLE_MISSING and cause.place.partition(", shard ")[0] in gone

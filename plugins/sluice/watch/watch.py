@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
+import pendulum
+
 from sluice.clients.lake.base import Lake
 from sluice.config.alarms import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
+from sluice.plan.due import FirstForgotten
 from sluice.slices import utc
 from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
 from sluice.watch import missing_rules, notices, rules, traffic_rules, transactions
 from sluice.watch.judged import first_judged, to_judge
-from sluice.watch.keep_rules import forgets
 from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
 from sluice.watch.observe import Observation, observe
-from sluice.watch.problems import LogStart, Problem, WatchState
+from sluice.watch.problems import LogStart, Problem, ProblemKind, ProblemSource, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.row_history import keep
 from sluice.watch.server import server_problems
@@ -142,3 +144,35 @@ def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[
 
 def _noted(state: WatchState, channel: str, notice: Notice) -> WatchState:
     return replace(state, alarms=with_notified(state.alarms, channel, notice))
+
+
+# A week before the lake forgets its first hours: one notice. Pure.
+def forgets(
+    pipeline: Pipeline, first: FirstForgotten | None, raised: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Yields what the lake forgets first, for each `keep` of the file once. While a table lacks the hours
+    that are old enough, only a problem that is in `raised`, by its key, stays."""
+    if first is None:
+        return
+    problem = _problem(pipeline, first)
+    if first.complete or problem.key in raised:
+        yield problem
+
+
+def _problem(pipeline: Pipeline, first: FirstForgotten) -> Problem:
+    keep = pipeline.keep
+    lengths = [
+        f"{name} {_words(length)}"
+        for name, length in (("lake", keep.lake), ("rejected", keep.rejected))
+        if length is not None
+    ]
+    message = (
+        f"from {utc(first.at):%Y-%m-%dT%H:%MZ} on runs of DAG {pipeline.name} delete files of hours that are "
+        f"older than `keep` says, the first of slice {first.slice.id}; "
+        f"`{pipeline.command('forget', '--dry-run')}` says which, and a longer `keep` keeps them"
+    )
+    return Problem(ProblemKind.FORGETS, f"keep: {', '.join(lengths)}", message, (ProblemSource.LAKE,))
+
+
+def _words(length: timedelta) -> str:
+    return pendulum.duration(seconds=length.total_seconds()).in_words()

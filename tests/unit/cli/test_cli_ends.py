@@ -45,7 +45,7 @@ app()
 READING = """
 import sys
 from sluice.cli import commands, app
-from sluice.cli.where_file import read_where_file
+from sluice.cli.erase import read_where_file
 from sluice.errors import WrongUse
 from sluice.ship.sources import standard_input
 def reading(way: str):

@@ -23,7 +23,7 @@ from sluice.cli import status as status_command
 from sluice.cli.commands import commands
 from sluice.cli.fit_columns import ColumnNeeds, TableColumn, fit, flowing
 from sluice.cli.lag import Behind
-from sluice.cli.tables import FittedTable
+from sluice.cli.output import FittedTable
 from sluice.cli.traffic_report import TrafficHour
 from sluice.manifest import LandedFile, Loss
 from sluice.plan.backlog import Backlog

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.config.alarms import Channel
-from sluice.doctor.channels import channel_checks
+from sluice.doctor.examine import channel_checks
 from sluice.errors import WrongUse
 
 NOTIFIER = """

@@ -10,7 +10,7 @@ from sluice.clients.connections import find
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Level
-from sluice.doctor.pools import KnownPools, pool_checks, read_pools
+from sluice.doctor.examine import KnownPools, pool_checks, read_pools
 from sluice.errors import Unavailable
 from tests.support.fake_airflow import connection, fake_airflow
 

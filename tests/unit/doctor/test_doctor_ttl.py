@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from sluice.config.keep import Keep
-from sluice.doctor.table_ttl import judged
+from sluice.doctor.clickhouse import judged
 
 DAYS_90, DAYS_400, DAYS_730 = (timedelta(days=days) for days in (90, 400, 730))
 VANISH = "has a TTL: old rows vanish by themselves"

@@ -13,7 +13,8 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import Busy, Conservation, NotLoaded
-from sluice.flow import freshness, steps
+from sluice.flow import steps
+from sluice.flow import steps as freshness
 from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check

@@ -19,12 +19,10 @@ from sluice.doctor.propose_table import columns_of
 from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
 from sluice.infer.rules import Rules
 from sluice.init import init as room
-from sluice.init.init import Report, init
-from sluice.init.next_steps import Made, commands, span, waiting_line
+from sluice.init.init import Made, Report, commands, init, span, statements_in, waiting_line
 from sluice.init.questions import LAKE
 from sluice.init.request import InitRequest, MessageForm
 from sluice.init.sample import Sample, chosen_lines
-from sluice.init.statements import statements_in
 from sluice.init.tables import MOST_TABLES, named_tables, paths_into, plan_tables
 from sluice.ship.lines import Chunk
 from tests.support.hostile_texts import TEXTS

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import WrongUse
-from sluice.init.files import write_all
-from sluice.init.statements import statements_in
+from sluice.init.init import statements_in, write_all
 
 
 def content(folder: Path) -> dict[str, str]:

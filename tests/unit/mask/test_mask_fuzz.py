@@ -18,8 +18,7 @@ from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.mask.json_edit import DROP, edited
 from sluice.mask.keyed_hash import MaskKey
 from sluice.mask.mask_rules import mask_rules
-from sluice.mask.rewrites import FirstKept, Hashed
-from sluice.mask.unit_mask import UnitMask
+from sluice.mask.unit_mask import FirstKept, Hashed, UnitMask
 from sluice.runtime import deeper
 from tests.support.landing_world import pipeline
 

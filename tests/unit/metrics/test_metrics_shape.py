@@ -17,8 +17,8 @@ from sluice.clients.lake.settings import S3Settings
 from sluice.errors import ClickHouseUnavailable
 from sluice.flow import metrics
 from sluice.flow.land.spark_stages import SparkStage, count_stages
-from sluice.flow.landing_metrics import landing_shape, landing_totals
 from sluice.flow.load.work import LoadResult, UnitLoad
+from sluice.flow.metrics import landing_shape, landing_totals
 from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
 from sluice.metrics import meter
 from sluice.metrics.meter import Metered

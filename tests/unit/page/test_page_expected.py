@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pendulum
 
-from sluice.page.expected_rows import expected_rows, with_history
+from sluice.page.rows import expected_rows, with_history
 from sluice.slices import HOUR, SliceRange
 from sluice.state.months import StoredMonth, Summaries, UnitSummary, encode
 

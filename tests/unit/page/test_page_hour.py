@@ -21,11 +21,10 @@ from sluice.page.cells import Cell
 from sluice.page.expired_units import expired_units, with_expired
 from sluice.page.overview import Hour
 from sluice.page.rejects import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
-from sluice.page.slice_causes import unrepeated
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import RejectedSample, RunRow, SliceView, TaskRow
-from sluice.page.slice_view import slice_view
+from sluice.page.slice_view import slice_view, unrepeated
 from sluice.state.months import Summaries
 from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState

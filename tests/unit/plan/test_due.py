@@ -12,8 +12,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.plan.due import NOTICE, KeepEdges, due_slices, first_forgotten, known_until
 from sluice.slices import HOUR
 from sluice.state.months import Month, StoredMonth, Summaries, UnitSummary, encode
-from sluice.watch.keep_rules import forgets
 from sluice.watch.notices import decide, pending, with_notified
+from sluice.watch.watch import forgets
 from tests.support.page_world import pipeline
 
 NOW = pendulum.datetime(2026, 11, 25)

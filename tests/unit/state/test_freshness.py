@@ -11,8 +11,8 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow import metrics
 from sluice.flow.land.manifest_draft import summed_times
-from sluice.flow.land.task.record_times import RecordTimes
 from sluice.flow.land.task.reports import SeenTimes
+from sluice.flow.land.task.task import RecordTimes
 from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.freshness import (

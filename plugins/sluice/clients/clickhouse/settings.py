@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Every statement carries these (driver.py), also the first, which asks for all others that a profile
+# Every statement carries these (connect.py), also the first, which asks for all others that a profile
 # has changed (profile.py). They are the server's own defaults: a user who may only read, and may not set
 # them, has them already, or is refused.
 READS: dict[str, object] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -14,7 +15,6 @@ from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.compare_floats import ParsedFloats
 from sluice.flow.contents.compare_views import ViewContents
-from sluice.flow.contents.later_columns import LaterColumns
 from sluice.flow.contents.rollup_columns import RollupAgain
 from sluice.flow.contents.sampling import Sample
 from sluice.flow.contents.staged_load import Stage, Staged
@@ -30,9 +30,57 @@ from sluice.flow.contents.sums import (
 from sluice.flow.load.work import LoadWork, by_rules, cut
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
-from sluice.slices import Unit
+from sluice.safe_text import visible
+from sluice.slices import SliceRange, Unit
+from sluice.state.additions import latest, read_additions
+from sluice.state.later_columns import maybe_lost
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
+
+
+# Columns that a table has got since units were loaded: these are compared as they were loaded.
+@dataclass
+class LaterColumns:
+    """By column the units that lack it and may have its field, each with how many rows have it; None: the
+    manifest has not counted them."""
+
+    units: dict[str, dict[Unit, int | None]] = field(default_factory=lambda: defaultdict(dict))
+    evolved: set[str] = field(default_factory=set)
+
+    def add(self, stage: Stage, works: Sequence[LoadWork], later: Collection[str]) -> None:
+        """Adds units that were loaded before the table got the columns `later`.
+
+        Raises what the lake raises."""
+        if not later:
+            return
+        manifests = read_manifests(stage.lake, [work.unit for work in works])
+        self.evolved |= set(latest(read_additions(stage.lake), stage.target.table))
+        for work in works:
+            if work.unit in manifests:
+                lost = maybe_lost(stage.target, manifests[work.unit], work.types, later)
+                for column, rows in lost.items():
+                    self.units[column][work.unit] = rows
+
+    def notes(self, stage: Stage) -> list[str]:
+        """Returns a line for each column that units lack whose rows may have the field."""
+        return [_note(stage, name, units, name in self.evolved) for name, units in sorted(self.units.items())]
+
+
+def _note(stage: Stage, column: str, units: dict[Unit, int | None], evolved: bool) -> str:
+    counted = sum(count or 0 for count in units.values())
+    maybe = sum(count is None for count in units.values())
+    parts = [f"{counted:,} rows have its field"] if counted else []
+    parts += [f"of {maybe:,} its field was not counted in every row"] if maybe else []
+    first, last = min(units).slice.start, max(units).slice.end
+    slices = f"{len(units):,} loaded {'slice' if len(units) == 1 else 'slices'}"
+    fills = ("--backfill",) if evolved else ("--mode", "reload")
+    command = stage.pipeline.command("run", *SliceRange(first, last).words, *fills)
+    how = f"`{command}` " + ("loads them again" if evolved else "fills it by the pipeline file as it is")
+    return (
+        f"table {stage.target.table}: column {visible(column)} was added later than {slices}, and is empty "
+        f"there: {', '.join(parts)}; {how}"
+    )
+
 
 MOST_ROWS = 5_000_000  # that are staged at once
 _MOST_UNITS = 1000

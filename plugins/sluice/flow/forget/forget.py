@@ -24,11 +24,10 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Forget
 from sluice.errors import Busy, Fenced
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision, files_begun, forgettable
-from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.read_loads import leases_of
-from sluice.manifest import LandedFile
+from sluice.manifest import LandedFile, Manifest, decode, encode
 from sluice.plan.due import KeepEdges
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit, utc
@@ -186,3 +185,41 @@ def _leases(pipeline: Pipeline, lake: Lake) -> Iterator[list[Lease]]:
     term = pipeline.clickhouse.lease
     with hold_all(lake, names, term, 1.5 * term) as leases:
         yield leases
+
+
+# Writes into a unit's manifest that its files are forgotten, by compare-and-set.
+def note_forgotten(lake: Lake, decision: ForgetDecision) -> bool:
+    """Returns whether it was written; False where another manifest stands there by now."""
+    return _replace(lake, decision.manifest, decision.forgetting)
+
+
+def confirm(lake: Lake, decision: ForgetDecision) -> None:
+    """Notes that no file is left, unless another manifest, with files of its own, has replaced it."""
+    old = decision.forgetting
+    if old.forgotten is not None:
+        _replace(lake, old, replace(old, forgotten=replace(old.forgotten, removed=True)))
+
+
+def restore(lake: Lake, decision: ForgetDecision) -> None:
+    """Restores the manifest, as long as no file is deleted: to `new` where a killed run had begun the unit,
+    else to what it said before."""
+    stored, _ = _read(lake, decision.manifest)
+    if stored is None:
+        return
+    begun = decision.manifest.forgotten is not None and not decision.manifest.forgotten.removed
+    before = replace(decision.manifest, forgotten=decision.new) if begun else decision.manifest
+    _replace(lake, decision.manifest if begun else decision.forgetting, before)
+
+
+def _replace(lake: Lake, old: Manifest, new: Manifest) -> bool:
+    stored, version = _read(lake, old)
+    key = layout.manifest(old.slice, old.cluster)
+    return stored == old and lake.replace(key, encode(new), version)
+
+
+def _read(lake: Lake, manifest: Manifest) -> tuple[Manifest | None, str]:
+    key = layout.manifest(manifest.slice, manifest.cluster)
+    stored = lake.read(key)
+    if stored is None:
+        return None, ""
+    return decode(stored.data, f"{lake.url}/{key}"), stored.version

@@ -8,7 +8,7 @@ throw away, or not to commit, what another has brought.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,15 @@ from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
-from sluice.errors import SluiceError, WouldReject
+from sluice.errors import (
+    LakeRefused,
+    LakeUnavailable,
+    NotAllLanded,
+    SluiceError,
+    SparkFailed,
+    TopicRecreated,
+    WouldReject,
+)
 from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.engine import Engine
 from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
@@ -29,11 +37,9 @@ from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
 from sluice.flow.land.lake_source import LakeSource
 from sluice.flow.land.newly_rejected import refusal
-from sluice.flow.land.parts import Parts, in_parts
 from sluice.flow.land.read import LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
 from sluice.flow.land.remake import landed_meanwhile, remade_reads
-from sluice.flow.land.tell_changes import tell_changes
 from sluice.manifest import Manifest
 from sluice.mask.mask_rules import mask_rules
 from sluice.plan.modes import needs_landing
@@ -44,6 +50,7 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.erasures.erasure_store import read_erasures
 from sluice.state.file_moves import finish_moves, move
 from sluice.state.manifests import read_manifests
+from sluice.state.schema.history import changes_of
 from sluice.state.units import units_of
 
 
@@ -229,3 +236,91 @@ def _part(attempt: LandingAttempt, reads: Sequence[UnitRead]) -> Parts:
     move(attempt.lake, manifests)
     kept = [(u.read, e) for u, e in zip(landed, committed, strict=True) if isinstance(e, WouldReject)]
     return Parts(manifests, tuple(((read,), error) for read, error in kept))
+
+
+# Says at the end of a landing what has changed in the fields of the events that it landed.
+MOST_LINES = 20
+
+
+def tell_changes(
+    lake: Lake, units: Iterable[Unit], landed: Sequence[Manifest], old: Mapping[Unit, Manifest], say: Say
+) -> None:
+    """Says a line for each change from earlier manifests to those `landed`; `old` are those that `units` had
+    before. Raises LakeUnavailable."""
+    by_name = {(unit.slice.id, unit.cluster): unit for unit in units}
+    new = {by_name[manifest.slice, manifest.cluster]: manifest for manifest in landed}
+    changes = changes_of(lake, sorted(new), {**old, **new}, say)
+    for change in changes[:MOST_LINES]:
+        say(f"schema changed: {change}")
+    if len(changes) > MOST_LINES:
+        shows = lake.command("status", "--changes")
+        say(f"schema changed: {len(changes) - MOST_LINES:,} more: `{shows}` shows all")
+
+
+# Lands a batch although some of its units cannot: the part that fails is halved until these are alone.
+@dataclass(frozen=True)
+class Parts:
+    """The manifests of what could land; `failed` are the others, each part with its error."""
+
+    manifests: tuple[Manifest, ...]
+    failed: tuple[tuple[Sequence[UnitRead], SluiceError], ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Returns whether a unit was read, and then not replaced."""
+        return any(isinstance(error, WouldReject) for _, error in self.failed)
+
+    @property
+    def error(self) -> SluiceError | None:
+        """Names the units, unless all failed in one part: its own error says it then."""
+        if not self.failed:
+            return None
+        units = [str(read.unit) for part, _ in self.failed for read in part]
+        first = self.failed[0][1]
+        if not self.manifests and len(self.failed) == 1:
+            return first
+        return NotAllLanded.of(units, len(self.manifests), first)
+
+
+LandUnits = Callable[[Sequence[UnitRead]], Parts]
+
+
+def in_parts(reads: Sequence[UnitRead], land: LandUnits, answers: Callable[[], bool]) -> Parts:
+    """Lands all of `reads`, and where that fails for what may be a unit's own cause, its halves.
+
+    One unit of n costs some log2(n) reads more, each half as large; after twice as many failures what is left
+    fails undivided. `answers` says whether Kafka can be asked now: where not, no unit is to blame. Raises
+    what the lake raises.
+    """
+    left, most = [tuple(reads)], 2 * len(reads).bit_length() + 2
+    manifests: list[Manifest] = []
+    failed: list[tuple[Sequence[UnitRead], SluiceError]] = []
+    tries = 0
+    while left:
+        part = left.pop()
+        try:
+            done = land(part)
+            manifests += done.manifests
+            failed += done.failed
+        except (LakeUnavailable, LakeRefused):
+            raise
+        except SluiceError as error:
+            tries += 1
+            unit_at_fault = _of_a_unit(error) and answers()
+            if unit_at_fault and len(part) > 1 and tries <= most:
+                half = len(part) // 2
+                left += [part[half:], part[:half]]
+                continue
+            failed.append((part, error))
+            if not unit_at_fault:
+                failed += ((other, error) for other in reversed(left))
+                break
+    return Parts(tuple(manifests), tuple(failed))
+
+
+def _of_a_unit(error: SluiceError) -> bool:
+    """Returns whether one unit may have caused the error: not a retryable one, nor one of a topic or a
+    file."""
+    if isinstance(error, TopicRecreated):
+        return False
+    return isinstance(error, SparkFailed) or (not error.retryable and error.exit_code == 1)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.tables import Column
-from sluice.clients.openlineage.values import Dataset, Datasets, Offsets
+from sluice.clients.openlineage.values import ColumnSource, Dataset, DatasetName, Datasets, Offsets
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.lineage.columns import sources_of
 from sluice.flow.lineage.places import Places, TopicKey
+from sluice.flow.load.casts.columns import HOLDERS, LAKE
 from sluice.manifest import Manifest, OffsetRange
 
 
@@ -96,3 +96,21 @@ def _loaded(target: Target, places: Places, facts: StepFacts) -> Datasets:
     rows = facts.rows if len(tables) == 1 else None
     outputs = (Dataset(at, rows=rows, columns=columns, sources=filled) for at in tables)
     return Datasets(tuple(map(Dataset, sources)), tuple(outputs))
+
+
+# Which field fills which column of a table. Pure.
+def sources_of(target: Target, columns: Iterable[Column], lake: DatasetName) -> dict[str, ColumnSource]:
+    """Returns the source of each column that a load fills; a field of the event is a dotted path.
+
+    Columns of counts and rollups have none: they are computed of many rows, and a SELECT is not taken apart.
+    """
+    if target.counted or target.rollup is not None:
+        return {}
+    sources = {}
+    for column in columns:
+        if column.name in LAKE:
+            sources[column.name] = ColumnSource(lake, column.name)
+        elif column.filled and column.name not in HOLDERS:
+            path = target.columns.get(column.name, column.name)
+            sources[column.name] = ColumnSource(lake, path, cast=column.type)
+    return sources

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import pendulum
 
+from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.shards import connect_replicas
+from sluice.clients.clickhouse.tables import Column
 from sluice.clients.openlineage.delivery import Delivery, Sender
 from sluice.clients.openlineage.values import Datasets, JobKind, LineageEvent, Parent, RunOfJob, RunState
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.flow.lineage.describe import datasets
+from sluice.flow.lineage.describe import NOTHING, StepFacts, datasets
 from sluice.flow.lineage.places import Places, places_of
-from sluice.flow.lineage.read_facts import read_facts
+from sluice.manifest import STAMP, OffsetRange
 from sluice.safe_text import line
 from sluice.slices import SliceRange
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.manifests import read_manifests
+from sluice.state.units import units_of
 
 
 def own_line(error: BaseException) -> str:
@@ -119,3 +126,47 @@ class StepRun:
         return datasets(
             self.step, self.arguments["pipeline"], self.places, self.arguments.get("table", ""), facts
         )
+
+
+# Reads what a step's event says beyond its names, after the step and beside the run.
+def read_facts(
+    step: str, arguments: Mapping[str, Any], result: Any, places: Places, started: datetime
+) -> StepFacts:
+    """`arguments` are those of the step's function, `result` is what it returned, `started` in UTC.
+
+    Raises what lake and ClickHouse raise.
+    """
+    pipeline, slices = arguments["pipeline"], arguments["slices"]
+    if step == "resolve":
+        return StepFacts(ranges=_resolved(pipeline, slices, places))
+    if step == "land":
+        units = units_of(pipeline, slices, BoundaryLog(places.opened).read())
+        manifests = read_manifests(
+            places.opened, [u for u in units if arguments.get("cluster", "") in ("", u.cluster)]
+        )
+        since = started.strftime(STAMP)
+        return StepFacts(
+            manifests=[manifest for manifest in manifests.values() if manifest.landed_at >= since]
+        )
+    if step == "load":
+        return StepFacts(rows=result["rows"], columns=_columns(arguments["table"], places))
+    if step == "verify":
+        return StepFacts(manifests=[status.manifest for status in result if status.manifest])
+    return NOTHING
+
+
+def _resolved(pipeline: Pipeline, slices: SliceRange, places: Places) -> dict[str, list[OffsetRange]]:
+    boundaries = BoundaryLog(places.opened).read()
+    ranges: dict[str, list[OffsetRange]] = {}
+    for cluster in pipeline.kafka:
+        for topic in cluster.topics:
+            parts = (boundaries.ranges(slice_, cluster.cluster, [topic]) for slice_ in slices)
+            ranges.setdefault(cluster.cluster, []).extend(r for part in parts if part for r in part)
+    return ranges
+
+
+def _columns(table: str, places: Places) -> Sequence[Column]:
+    database, name = table.split(".")
+    with connect_replicas(places.first) as clients:
+        target_table = read_table(clients[0], database, name)
+    return target_table.columns if target_table else ()

@@ -10,7 +10,7 @@ from functools import partial
 
 from sluice import crash_points
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import TableLoad
@@ -18,7 +18,6 @@ from sluice.errors import Conservation, SluiceError, TargetChanged
 from sluice.flow.load.changes import Changes
 from sluice.flow.load.destinations import Destination, destinations
 from sluice.flow.load.keep_rows import KeepRows
-from sluice.flow.load.move_rows import Move
 from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork, UnitLoad
@@ -250,3 +249,48 @@ def _uneven(name: str, work: LoadWork, expected: int, counted: int) -> Conservat
         f"table {name}, slice {work.unit}: {expected:,} rows were moved, {counted:,} are there: does "
         "another program write to the table? Load the slice again when none does"
     )
+
+
+# Moves staged rows into the tables in which they stay.
+_PARTITIONS_AT_ONCE = 1000  # of one statement
+
+
+@dataclass(frozen=True)
+class Move:
+    target_table: TargetTable
+    destinations: Sequence[Destination]
+    writer: Writer
+
+    def execute(self) -> None:
+        """Attaches the staged parts; where a quorum has to have the rows first, inserts them."""
+        if not self.target_table.attachable:
+            self._insert()
+            return
+        for destination in self.destinations:
+            self._attach(destination)
+
+    def _attach(self, destination: Destination) -> None:
+        keys = self._partitions(destination)
+        for start in range(0, len(keys), _PARTITIONS_AT_ONCE):
+            some = keys[start : start + _PARTITIONS_AT_ONCE]
+            commands = [Sql(f"ATTACH PARTITION ID {literal(key)} FROM {destination.staged}") for key in some]
+            sql = render(
+                "load/attach_partitions", target=table(destination.table), partitions=listed(commands)
+            )
+            self.writer.run("move", sql, blocks=len(commands))
+
+    def _insert(self) -> None:
+        """The target's views fire, as they have with the staged rows."""
+        target = self.destinations[0]
+        sql = render(
+            "load/move_rows",
+            target=table(target.table),
+            columns=listed(map(identifier, self.target_table.filled)),
+            staging=target.staged,
+            fence=self.writer.attempt.fence,
+        )
+        self.writer.run("move", sql, blocks=len(self._partitions(target)))
+
+    def _partitions(self, destination: Destination) -> list[str]:
+        rows = self.writer.rows(render("load/staged_partitions"), {"name": destination.staged_name})
+        return [key for (key,) in rows]

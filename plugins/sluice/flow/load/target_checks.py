@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from sluice.clients.clickhouse import query_tree
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.passing import read_passing
-from sluice.clients.clickhouse.sql import Sql, identifier, render, table
-from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.passing import Passing, read_passing
+from sluice.clients.clickhouse.query_tree import explained
+from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
+from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, ViewTable, written_by
 from sluice.clients.clickhouse.types import parse
 from sluice.config.clickhouse import BY_PARTITION
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load import new_column
 from sluice.flow.load.casts.casts import UnsupportedType
-from sluice.flow.load.casts.columns import HOLDERS, Filling, fill
+from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.casts.lacking import holds_null
 from sluice.flow.load.computed_defaults import columns_read, with_computed
 from sluice.flow.load.count_targets import check_counts
-from sluice.flow.load.foreign_views import check_feeders
-from sluice.flow.load.passing_views import check_passing
 from sluice.flow.load.rollups import target as rollups
-from sluice.flow.load.view_checks import check_views
 from sluice.state.last_ddl import check_written, creations
 from sluice.state.target_ddl import lacking
 
@@ -185,4 +184,159 @@ def _check_materialized(client: Client, target_table: TargetTable) -> None:
                 f"MATERIALIZED column {column.name} reads {min(read)}, which is EPHEMERAL: where rows are "
                 "inserted once more, it is computed without it",
                 f"ALTER TABLE {table(target_table.table)} MODIFY COLUMN {definition}",
+            )
+
+
+# Refuses tables that another program's view writes to: a unit's deletion would delete those rows, too.
+_APART = "give each a table of its own, and read them together through a Merge table or a view with UNION ALL"
+
+
+def check_feeders(
+    client: Client, pipeline: Pipeline, target_table: TargetTable, above: Sequence[Passing] = ()
+) -> None:
+    """`above` stand over the target and its views' tables.
+
+    Raises TargetRefused, and what the client raises.
+    """
+    views = {item.table: item.view for item in target_table.view_tables}
+    own_views = {item.view for item in target_table.view_tables}
+    bases = {passing.place: passing.base for passing in above}
+    for view, written in _writers(client, [target_table.table, *views, *bases]):
+        name = bases.get(written, written)
+        if name == target_table.table:
+            raise TargetRefused(name, f"materialized view {view} writes to it, too", _APART)
+        if name in views and view not in own_views:
+            raise TargetRefused(
+                name,
+                f"materialized view {views[name]} of {target_table.table} writes to it, and so does {view}, "
+                "which is not a view of that table",
+                _APART,
+            )
+    for name, owner in _loaded(client, pipeline, list(views)):
+        raise TargetRefused(
+            name,
+            f"materialized view {views[name]} of {target_table.table} writes to it, and pipeline {owner!r} "
+            "loads it",
+            f"{_APART}; if no load uses it any more: "  # noqa: S608 - printed, and quoted
+            f"DELETE FROM sluice.targets WHERE target = {literal(name)}",
+        )
+
+
+def _writers(client: Client, tables: list[str]) -> list[tuple[str, str]]:
+    """Returns (view, table) of the views that may write to one of these tables, as far as the user sees
+    them."""
+    # In a definition a name is quoted, and what is escaped then is left out here.
+    texts = [re.split(r"[\\`]", name.partition(".")[2])[0] for name in tables]
+    return [
+        (f"{database}.{view}", ".".join(written_by(database, uuid, text)))
+        for database, view, uuid, text in client.rows(render("load/views_naming"), {"texts": texts})
+    ]
+
+
+def _loaded(client: Client, pipeline: Pipeline, tables: list[str]) -> list[tuple[str, str]]:
+    """Returns (table, pipeline) of those that are targets, by the pipeline file or by their claims."""
+    mine = [(target.table, pipeline.name) for target in pipeline.targets if target.table in tables]
+    if mine or not tables:
+        return mine
+    try:
+        return [(name, owner) for name, owner in client.rows(render("load/read_targets"), {"tables": tables})]
+    except ServerError as error:
+        if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            raise
+        return []
+
+
+# Refuses views that read a target through a table above it: loaded rows do not pass through that.
+def check_passing(above: Sequence[Passing]) -> None:
+    """Raises TargetRefused."""
+    for passing in above:
+        for view in passing.views:
+            raise TargetRefused(
+                passing.base,
+                f"{view} reads {passing.place}, a {passing.engine} over it, and would get none of its rows: "
+                f"they are put into {passing.base} itself",
+                f"let it read {passing.base}, or DROP VIEW {table(view)}",
+            )
+
+
+# Refuses materialized views whose rows cannot be deleted and computed again unit by unit.
+def check_views(client: Client, target_table: TargetTable) -> None:
+    """Raises TargetRefused, and what the client raises."""
+    for unseen in target_table.unseen:
+        raise _unseen(unseen)
+    sources = {view.source for view in target_table.view_tables}
+    for view in target_table.view_tables:
+        if view.stores:
+            _check_table(view)
+        if view.stores or view.table in sources:
+            _check_select(client, view)
+
+
+def _understood(client: Client, view: ViewTable) -> list[str]:
+    try:
+        return explained(client, view.select)
+    except ServerError as error:
+        if error.retryable:
+            raise
+        raise TargetRefused(
+            view.called,
+            f"the server does not understand the SELECT of materialized view {view.view}: {error.reason}",
+            f"ALTER TABLE {table(view.view)} MODIFY QUERY …, or DROP VIEW {table(view.view)}",
+        ) from error
+
+
+def _unseen(unseen: OtherReader) -> TargetRefused:
+    if unseen.engine:
+        reason = f"{unseen.view}, a {unseen.engine}, gets its rows, and Sluice cannot take them back there"
+        return TargetRefused(unseen.source, reason, f"DROP TABLE {table(unseen.view)}")
+    return TargetRefused(
+        unseen.source,
+        f"{unseen.view} gets its rows, and the user of the connection may not see what it is",
+        f"GRANT SHOW COLUMNS ON {table(unseen.view)} to the user, and SELECT, INSERT and ALTER DELETE on the "
+        "table that it writes to",
+    )
+
+
+def _check_table(view: ViewTable) -> None:
+    if not view.engine.endswith("MergeTree"):
+        reason = f"materialized view {view.view} writes to it, and its engine is {view.engine or 'unknown'}"
+        raise TargetRefused(view.called, reason, "let the view write to a table of the MergeTree family")
+    for column in view.columns:
+        if column.name in ALWAYS and parse(column.type).plain.name not in HOLDERS[column.name]:
+            reason = f"its column {column.name} has type {column.type}, which does not hold a unit's as it is"
+            raise TargetRefused(
+                view.called, reason, "make it anew with the target's types of _slice and _cluster"
+            )
+    keys = {part.strip(" `") for part in view.sorting_key.split(",")}
+    if view.engine not in ("MergeTree", "ReplicatedMergeTree") and not set(ALWAYS) <= keys:
+        raise TargetRefused(
+            view.called,
+            f"materialized view {view.view} writes to it, and {view.engine} would merge slices into "
+            "each other",
+            "make it anew with _slice and _cluster in its ORDER BY",
+        )
+
+
+def _check_select(client: Client, view: ViewTable) -> None:
+    tree = query_tree.pushed(query_tree.parse(_understood(client, view)))
+    absent = [needed for needed in ALWAYS if needed not in query_tree.names(tree)]
+    if absent:
+        names = " and ".join(absent)
+        remedy = f"ALTER TABLE {table(view.view)} MODIFY QUERY, with {names} in its SELECT"
+        raise TargetRefused(view.called, f"materialized view {view.view} does not select {names}", remedy)
+    if not query_tree.reads_once(tree, view.source):
+        raise TargetRefused(
+            view.called,
+            f"materialized view {view.view} reads {view.source} in more than one place: what it gives "
+            "depends on the blocks in which rows come",
+            "let it read its source once, and make a rollup of what needs more (`rollups:`)",
+        )
+    for name in ALWAYS:
+        if not query_tree.passes(tree, name, view.source):
+            raise TargetRefused(
+                view.called,
+                f"materialized view {view.view} does not give {name} of {view.source} as it is: a unit's "
+                "rows could not be found again",
+                f"ALTER TABLE {table(view.view)} MODIFY QUERY, with {name} itself in its SELECT, and what is "
+                "computed of it under another name",
             )

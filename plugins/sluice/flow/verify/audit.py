@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pendulum
 
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.own_folder import check_new
 from sluice.clients.lake.owned import delete_own
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
@@ -26,7 +29,6 @@ from sluice.flow.verify.read_lake import list_files, own, read_all, read_lake
 from sluice.flow.verify.read_loads import LoadWatch, leases_of, unmoved
 from sluice.flow.verify.read_shards import read_left, read_shards
 from sluice.flow.verify.read_tables import SliceSpan
-from sluice.flow.verify.refuse_foreign import refuse_foreign
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.settling import Settled, TwoReads
 from sluice.safe_text import Say
@@ -36,6 +38,7 @@ from sluice.state.departed_tables import departed_tables
 from sluice.state.erasures.erasure_progress import unerased
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses
+from sluice.state.system_tables import check_owner
 from sluice.state.units import units_of
 
 
@@ -185,3 +188,18 @@ def read_facts(
         unerased(lake, manifests),
         departed,
     )
+
+
+# Refuses a verify whose repairs could not work: what it would fill is another pipeline's.
+def refuse_foreign(
+    pipeline: Pipeline, lake: Lake, clients: Iterable[Client], tables: Collection[str] | None
+) -> None:
+    """Raises LakeTaken and TargetRefused as a run does."""
+    check_new(pipeline, lake)
+    for client in clients:
+        for target in pipeline.chosen(tables):
+            try:
+                check_owner(client, pipeline, lake.url, target)
+            except ServerError as error:
+                if error.code not in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+                    raise

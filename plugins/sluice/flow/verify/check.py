@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_derived import check_counts
-from sluice.flow.verify.check_erased import check_erased
 from sluice.flow.verify.check_files import check_files
 from sluice.flow.verify.check_manifests import check_conservation
-from sluice.flow.verify.check_missing_tables import after_creation, check_missing_tables, check_readers_views
+from sluice.flow.verify.check_missing_tables import (
+    after_creation,
+    check_missing_tables,
+    check_readers_views,
+    explained_by,
+    explained_tables,
+)
 from sluice.flow.verify.check_offsets import check_boundaries, check_lacking, check_neighbours
 from sluice.flow.verify.check_shards import check_shards
 from sluice.flow.verify.check_stalled import check_stalled
-from sluice.flow.verify.check_states import check_states
-from sluice.flow.verify.check_tables import check_tables
-from sluice.flow.verify.check_views import check_views
-from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.check_tables import check_tables, cover, slice_text
+from sluice.flow.verify.current import lacking, targets_of, units_of
+from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs, by_hour
+from sluice.flow.verify.view_sums import ViewSums
+from sluice.manifest import Loss
 from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
 
 
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
@@ -75,3 +84,154 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
 def _advice(facts: VerifyFacts) -> str:
     verify = facts.pipeline.command("verify")
     return f"its cluster is not in the pipeline file: put it back there, and run `{verify}` again"
+
+
+# What landed by an older erasure list than the one that stands, and was not searched since. Pure.
+def check_erased(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    for status, manifest in facts.landed:
+        number = facts.unerased.get(status.unit)
+        if number is not None:
+            yield Anomaly(
+                AnomalyKind.NOT_ERASED,
+                f"nothing that entry {number} of the erasure list names",
+                f"manifest {manifest.id}, which landed without it and was not searched",
+                command=repairs.erase_pending(),
+                advice="or an erasure is at work, or was stopped: the same erasure, asked for again, goes on",
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+            )
+
+
+# Slices that are not done, and what Kafka lost of them. Pure.
+_ACCEPT = "Kafka cannot give it back: `on_expired: land_rest` in the pipeline file accepts the loss"
+
+
+def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    """With `on_expired: land_rest` a recorded loss is accepted: `status` shows it, no equation breaks."""
+    chosen, explained = {table.table for table in facts.tables}, explained_tables(facts)
+    targets = {name: target for name, target in targets_of(facts.pipeline).items() if name in chosen}
+    for status in facts.statuses:
+        anomaly = partial(Anomaly, slice=status.unit.slice.id, cluster=status.unit.cluster)
+        if status.unit in facts.unreadable:
+            yield anomaly(
+                AnomalyKind.MANIFEST,
+                expected="a manifest",
+                seen=facts.unreadable[status.unit],
+                advice="put it back from a copy; without one, and if Kafka still has the hour, delete the "
+                f"object and run `{repairs.fill(status.unit.slice)}`",
+            )
+        elif status.state is UnitState.EXPIRED:
+            yield from _losses(status, status.losses)
+        elif status.state is UnitState.COMPLETE_WITH_LOSS and facts.pipeline.on_expired == "fail":
+            yield from _losses(status, status.manifest.lost if status.manifest else ())
+        elif status.state is UnitState.FORGOTTEN:
+            yield from _taken_away(status, set(targets) - set(explained), repairs)
+        elif not status.state.done and status.state is not UnitState.NOT_OVER:
+            without = lacking(facts.pipeline, targets, status) if status.manifest else frozenset()
+            if explained and status.manifest and without <= explained:
+                continue  # the missing table is an anomaly of its own
+            command = repairs.fill(status.unit.slice)
+            yield anomaly(AnomalyKind.INCOMPLETE, "complete", _seen(status, without - explained), command)
+
+
+def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -> Iterator[Anomaly]:
+    """Yields tables that had committed a unit when the lake forgot its files, and hold no commit of it now. A
+    table that was added later needs none."""
+    forgotten = status.manifest.forgotten if status.manifest else None
+    for table in sorted(set(forgotten.tables if forgotten else ()) & set(chosen)):
+        row = status.tables.get(table)
+        if row is not None and row.left:
+            yield Anomaly(
+                AnomalyKind.INCOMPLETE,
+                expected="complete",
+                seen=f"a part of it is on shard {', '.join(row.left)}, which left the file",
+                advice="its files are forgotten: list the shard under `clickhouse.shards` again",
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+                table=table,
+            )
+        elif row is None or row.lacking or status.manifest is None or row.manifest != status.manifest.id:
+            yield Anomaly(
+                AnomalyKind.INCOMPLETE,
+                expected="complete",
+                seen=f"not in {table} any more, and its files are forgotten",
+                command=repairs.repair(status.unit.slice, table),
+                slice=status.unit.slice.id,
+                cluster=status.unit.cluster,
+                table=table,
+            )
+
+
+def _seen(status: UnitStatus, without: Collection[str]) -> str:
+    """Returns the state, and which tables do not hold it."""
+    return f"{status.seen}, and not in {', '.join(sorted(without))}" if without else status.seen
+
+
+def _losses(status: UnitStatus, losses: tuple[Loss, ...]) -> Iterator[Anomaly]:
+    for loss in losses:
+        amount = loss.until - loss.start
+        yield Anomaly(
+            AnomalyKind.LOSS,
+            expected="all offsets in Kafka",
+            seen=f"{'' if loss.exact else 'up to '}{amount:,} expired",
+            advice=_ACCEPT,
+            slice=status.unit.slice.id,
+            cluster=status.unit.cluster,
+            topic=loss.topic,
+            partition=loss.partition,
+            offsets=(loss.start, loss.until),
+        )
+
+
+# The tables of materialized views against their source. Pure.
+_NOTHING = "no rows"
+
+
+def check_views(
+    facts: VerifyFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
+) -> Iterator[Anomaly]:
+    """`broken`: (slice, cluster, table) of sources that are wrong themselves: their `reload` repairs both."""
+    for whole_table in facts.tables:
+        for table in [part for part in facts.shards if part.table == whole_table.table] or [whole_table]:
+            for anomaly in _of(facts, table, repairs, broken):
+                yield replace(anomaly, shard=table.shard, cause=explained_by(whole_table))
+
+
+def _of(
+    facts: VerifyFacts, table: TableFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
+) -> Iterator[Anomaly]:
+    """Yields the anomalies of one table, or of its part on a shard."""
+    done = units_of(facts, table.table)
+    for view_table in table.view_tables:
+        units = {*view_table.stored, *view_table.selected}
+        for unit in sorted(units & done & view_table.covered):
+            if table.aged is not None and table.may_lack(unit):
+                continue  # what the view gave of rows that are deleted is still there
+            expected, seen = view_table.selected.get(unit), view_table.stored.get(unit)
+            if not _same(expected, seen) and (unit.slice.id, unit.cluster, table.table) not in broken:
+                expected_sums = f"counts and sums {expected or _NOTHING}"
+                yield Anomaly(
+                    AnomalyKind.VIEW,
+                    expected=f"{expected_sums}, as {view_table.view} gives of {table.table}",
+                    seen=str(seen or _NOTHING),
+                    command=repairs.repair(unit.slice, table.table),
+                    slice=unit.slice.id,
+                    cluster=unit.cluster,
+                    table=view_table.called,
+                )
+        for unit in sorted(set(view_table.stored) - set(table.ledger) - set(table.rows)):
+            command, advice = cover(facts, unit, view_table.table, view_table.projections, repairs)
+            yield Anomaly(
+                AnomalyKind.ROWS_UNCOVERED,
+                expected="none: no ledger row covers them",
+                seen=f"counts and sums {view_table.stored[unit]}",
+                command=command,
+                advice=advice,
+                slice=slice_text(unit.slice),
+                cluster=unit.cluster,
+                table=view_table.called,
+            )
+
+
+def _same(expected: ViewSums | None, seen: ViewSums | None) -> bool:
+    return expected is seen is None or (expected is not None and seen is not None and expected.agrees(seen))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sluice.clients.clickhouse.any_replica import AnyReplica, ReadReplicas
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.shards import AnyReplica, ReadReplicas
 from sluice.errors import ClickHouseUnavailable
 
 DEADLINE = 30

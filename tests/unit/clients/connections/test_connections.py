@@ -147,7 +147,7 @@ def test_the_ports_of_the_stack_that_runs_are_known_in_every_shell(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SLUICE_KAFKA_PORT", "19092")
     monkeypatch.setenv("SLUICE_CLICKHOUSE_PORT", "18123")
-    NotedManager(home / "stack.json", [19092, 19093, 18123, 18080], 3)._system_print("")
+    NotedManager(home / "stack.json", [19092, 19093, 18123, 18080], 3, 60)._system_print("")
     (home / "clickhouse-password").write_text("kept")
     assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:19092"}
     clickhouse = find("clickhouse_default", {})

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.clients.kafka.lookup_by_reading import EARLIER_MS, by_reading, first_at
 from sluice.clients.kafka.lookups import NONE
 from sluice.clients.kafka.record_batch import StoredBatch, stored_batches
+from sluice.clients.kafka.topics import EARLIER_MS, by_reading, first_at
 from tests.support.stored_batch import batch, record
 
 LOG_APPEND, CONTROL = 0x08, 0x20

@@ -12,7 +12,7 @@ import pytest
 
 from sluice.config.event import Event
 from sluice.event_values import Number, UnreadablePayload, field, read_event
-from sluice.flow.contents.payload import hour_name, hour_named, hours_of, moments
+from sluice.flow.contents.recompute import hour_name, hour_named, hours_of, moments
 from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.land.task.times import FIRST_MS, LAST_MS
 from sluice.runtime import deeper

@@ -11,7 +11,7 @@ import pytest
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.event_values import read_event
-from sluice.flow.contents.floats import FloatColumn, Misread, differing, float_columns
+from sluice.flow.contents.compare_floats import FloatColumn, Misread, differing, float_columns
 
 RECORD = ("t", 0, 5)
 # 0.1 and 0.3 as the nearest Float32.

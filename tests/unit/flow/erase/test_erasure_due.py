@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.errors import BeforeStart
-from sluice.flow.erase.due import due_units
+from sluice.flow.erase.unit_loads import due_units
 from sluice.manifest import Forgotten, Manifest
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow

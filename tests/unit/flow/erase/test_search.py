@@ -15,7 +15,7 @@ from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.search import covered, search, unsearched_lines
 from sluice.flow.erase.search_unit import UnitSearch
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision
-from sluice.flow.forget.note_forgotten import confirm, note_forgotten, restore
+from sluice.flow.forget.forget import confirm, note_forgotten, restore
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.land.task.row_erasing import RowErasing
 from sluice.manifest import Forgotten, Manifest

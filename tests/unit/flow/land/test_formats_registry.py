@@ -18,8 +18,8 @@ from sluice.clients.connections.connection import Connection
 from sluice.config.event import Event
 from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused, WrongUse
 from sluice.flow.land.formats import decoders
+from sluice.flow.land.formats.decoders import framed, indexed
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, address_of
-from sluice.flow.land.formats.wire import framed, indexed
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
 from sluice.flow.land.task.decoding import Decoding, _decode, decoding_of
 from tests.support.long_form import per_commit

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.flow.land.task.duplicate_fields import DuplicateFields
 from sluice.flow.land.task.nesting import MOST_LEVELS
+from sluice.flow.land.task.parse import DuplicateFields
 from sluice.runtime import deeper
 
 NAMES = ("type", "at", "meta", "meta.at", "geo", "typ", 'ty"pe', "größe", "a/b", "")

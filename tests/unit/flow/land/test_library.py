@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import WrongUse
-from sluice.flow.land import submit_archive
-from sluice.flow.land.submit_archive import archive, archive_file
+from sluice.flow.land import submit as submit_archive
+from sluice.flow.land.submit import archive, archive_file
 
 
 @pytest.fixture

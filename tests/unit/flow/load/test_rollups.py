@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Pipeline
 from sluice.config.rollups import Rollup
 from sluice.flow.load.rollups.decide import RollupFacts, SourceUnit
-from sluice.flow.load.rollups.select import of_unit
+from sluice.flow.load.rollups.staging import of_unit
 from sluice.flow.load.rollups.target import takes
 from sluice.flow.verify.current import lacking, targets_of
 from sluice.slices import Slice, Unit

@@ -21,7 +21,7 @@ from sluice.flow.load.shards import merged
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import AnomalyKind
-from sluice.flow.verify.check_states import check_states
+from sluice.flow.verify.check import check_states
 from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
 from sluice.flow.verify.read_shards import whole
 from sluice.flow.verify.repairs import Repairs

@@ -9,8 +9,7 @@ import pytest
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.causes import Cause, causes_of
-from sluice.flow.verify.check import check
-from sluice.flow.verify.check_states import check_states
+from sluice.flow.verify.check import check, check_states
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verification, opened

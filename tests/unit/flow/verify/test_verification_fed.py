@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_views import check_views
+from sluice.flow.verify.check import check_views
 from sluice.flow.verify.facts import VerifyFacts, ViewTableSums
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.view_sums import FloatSum, ViewSums

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_states import check_states
+from sluice.flow.verify.check import check_states
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs, by_hour, commands, merged, ranged
 from sluice.manifest import Loss

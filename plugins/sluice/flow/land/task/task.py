@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -14,29 +15,27 @@ from sluice import crash_points
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
+from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import bound_of
 from sluice.flow.land.task import columns, headers
 from sluice.flow.land.task.count_tally import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
 from sluice.flow.land.task.dedup import Deduplicator
-from sluice.flow.land.task.erased_rejects import unerased_rejects
 from sluice.flow.land.task.erasing import BatchErasing, Erasing
-from sluice.flow.land.task.far_hours import FarHours
 from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.long_numbers import may_be_long_in
 from sluice.flow.land.task.masking import RecordMasks
 from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords
-from sluice.flow.land.task.record_times import RecordTimes
-from sluice.flow.land.task.reports import TaskReport, WrittenFile
+from sluice.flow.land.task.reports import SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents, numbers_in
 from sluice.flow.land.task.whole_records import carried, numbered, refused_unread, sizes_of, unerased
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
-from sluice.manifest import Masked
+from sluice.manifest import TWELFTHS, Masked
 from sluice.mask.mask_rules import MaskRules
 from sluice.runtime import deeper
 from sluice.slices import Slice
@@ -249,3 +248,109 @@ class _Landing:
             self._write_counts()
         types = self._admission.codes(slices, parsed.types, hours, self._parser.types.names)
         self._rows.add(columns.timed(rows, parsed.types, parsed.times), Codes(slices, types, hours))
+
+
+# Bounds the event hours of a slice that are far from it: each is a file for each type.
+NEAR = timedelta(days=31)
+MOST = 1_000
+
+
+class FarHours:
+    """Admits, in one task, all event hours that are near their slice, and the first MOST others of each.
+
+    On a side where `max_early` or `max_late` is set, that setting is the bound, and no hour is far.
+    """
+
+    def __init__(
+        self, slices: Sequence[Slice], max_early: timedelta | None, max_late: timedelta | None
+    ) -> None:
+        early, late = (NEAR if limit is None else None for limit in (max_early, max_late))
+        self._first, self._last = event_bounds(slices, early, late)
+        self._admitted: dict[int, set[int]] = {}
+
+    def bounded(self, parsed: ParsedRecords, slices: np.ndarray) -> ParsedRecords:
+        """Refuses rows of too many far hours. `slices` are those of all records that were parsed."""
+        row_slices = slices[parsed.rows]
+        far = (parsed.times < self._first[row_slices]) | (parsed.times > self._last[row_slices])
+        if not far.any():
+            return parsed
+        hours = parsed.times // HOUR_MS
+        good = ~far
+        for row in np.flatnonzero(far).tolist():
+            good[row] = self._admits(int(row_slices[row]), int(hours[row]))
+        if good.all():
+            return parsed
+        refused = dict.fromkeys(parsed.rows[~good].tolist(), reject_reasons.TOO_MANY_HOURS)
+        return replace(
+            parsed,
+            rows=parsed.rows[good],
+            types=parsed.types[good],
+            times=parsed.times[good],
+            refused={**parsed.refused, **refused},
+        )
+
+    def _admits(self, slice_number: int, hour: int) -> bool:
+        admitted = self._admitted.setdefault(slice_number, set())
+        if hour not in admitted and len(admitted) < MOST:
+            admitted.add(hour)
+        return hour in admitted
+
+
+# Erases what would be rejected: it has no type, so that an entry of any type is about it. Pure.
+@dataclass(frozen=True)
+class Unerased:
+    """`kept`: the events that are left, of which `parsed` is. `records`: those of which nothing is left, and
+    `rows` the record of each element of an array that is erased, by their positions."""
+
+    parsed: ParsedRecords
+    kept: np.ndarray
+    records: np.ndarray
+    rows: np.ndarray
+
+
+def unerased_rejects(
+    erasing: BatchErasing | None, opened: UnpackedEvents, parsed: ParsedRecords
+) -> Unerased | None:
+    """Returns None where no rejected event is erased."""
+    if erasing is None or not parsed.refused:
+        return None
+    values = opened.events.values
+    sources = opened.positions if opened.positions is not None else opened.kept
+    sources = np.arange(len(values)) if sources is None else sources
+    gone = [p for p in sorted(parsed.refused) if erasing.has_rejected(int(sources[p]), values[p].as_py())]
+    if not gone:
+        return None
+    kept = np.setdiff1d(np.arange(len(values)), gone)
+    places = {int(old): new for new, old in enumerate(kept.tolist())}
+    refused = {places[p]: reason for p, reason in parsed.refused.items() if p in places}
+    left = replace(parsed, rows=np.searchsorted(kept, parsed.rows), refused=refused)
+    records, nothing = sources[gone], np.zeros(0, np.int64)
+    if opened.numbers is None:
+        return Unerased(left, kept, records, nothing)
+    remaining = Counter(sources[kept].tolist())
+    whole = [position for position in dict.fromkeys(records.tolist()) if not remaining[position]]
+    return Unerased(left, kept, np.array(whole, np.int64), records)
+
+
+# Counts when within their slice records were stamped, in TWELFTHS equal parts of it.
+class RecordTimes:
+    def __init__(self, slices: Sequence[Slice]) -> None:
+        self._slices = slices
+        self._starts = np.array([int(slice_.start.timestamp()) * 1000 for slice_ in slices], np.int64)
+        self._part = max(int(slices[0].length.total_seconds()) * 1000 // TWELFTHS, 1) if slices else 1
+        self._counts = np.zeros(len(slices) * TWELFTHS, np.int64)
+
+    def add(self, slices: np.ndarray, times: np.ndarray) -> None:
+        """Adds records: the slice's number and the stamp (ms) of each. A stamp outside its slice, as a record
+        has that is not in the order of the stamps, counts at the nearer end."""
+        parts = np.clip((times - self._starts[slices]) // self._part, 0, TWELFTHS - 1)
+        self._counts += np.bincount(slices * TWELFTHS + parts, minlength=len(self._counts))
+
+    def report(self, cluster: str) -> tuple[SeenTimes, ...]:
+        """Returns the slices that have records."""
+        rows = self._counts.reshape(-1, TWELFTHS).tolist()
+        return tuple(
+            SeenTimes(cluster, slice_.id, tuple(counts))
+            for slice_, counts in zip(self._slices, rows, strict=True)
+            if any(counts)
+        )

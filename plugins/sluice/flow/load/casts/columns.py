@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, summed
+from sluice.clients.clickhouse.sql import Sql, both, either, identifier, listed, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.field_path import FieldPath, path_of, spellings
 from sluice.flow.load.casts.casts import UnsupportedType, cast, misfit_of
 from sluice.flow.load.casts.column_sql import Stages, column_sql, group_sql
-from sluice.flow.load.casts.event_paths import NESTED, QUOTED, extract, odd_texts, tree_of
+from sluice.flow.load.casts.event_paths import NESTED, QUOTED, ObjectNode, extract, nodes, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
 from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.casts.nested import MisfitCheck, nested_of
 from sluice.flow.load.casts.parsed import texts_of
-from sluice.flow.load.casts.shape import stray_names, strays, whole
 from sluice.flow.load.casts.times import of_stamp
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
@@ -244,3 +243,49 @@ def _path(column: Column, paths: Mapping[str, str], nested: Collection[str]) -> 
     """Returns the path of the column's field. The dot in a column's name of a Nested divides no path."""
     own = column.name in nested and column.name not in paths
     return (column.name,) if own else path_of(column.name, paths)
+
+
+# Checks that an event has the shape that a table's paths need. Pure.
+Paths = Sequence[tuple[str, FieldPath]]
+"""Columns and their fields' paths."""
+
+
+def strays(tree: ObjectNode, paths: Paths) -> list[MisfitCheck]:
+    """Returns a check for each object that a path needs, by the names of `stray_names`. What stands at a key
+    with a dot, and is no object, is another field."""
+    checks = []
+    for node, through in _needed(tree, paths):
+        name, path = through[0]
+        kind = f"an object at {'.'.join(node.path)} (its path is {'.'.join(path)})"
+        checks.append(MisfitCheck(name, kind, node.text, node.misfit))
+    return checks
+
+
+def stray_names(tree: ObjectNode, paths: Paths) -> list[Sql]:
+    """Returns whether something is there that is no object, and some column's field is nowhere else."""
+    names = []
+    for node, through in _needed(tree, paths):
+        needed = either(*(_nowhere_else(tree, path) for _, path in through))
+        names.append(Sql(f"{both(node.stray, needed)} AS {node.misfit}"))
+    return names
+
+
+def _needed(tree: ObjectNode, paths: Paths) -> Iterator[tuple[ObjectNode, Paths]]:
+    for node in nodes(tree):
+        size = len(node.path)
+        through = [(name, path) for name, path in paths if path[:size] == node.path and len(path) > size]
+        if through:
+            yield node, through
+
+
+def _nowhere_else(tree: ObjectNode, path: FieldPath) -> str:
+    earlier = [tree.node_of(keys).element(keys[-1]) for keys in spellings(path)[:-1]]
+    return both(*(f"isNull({text})" for text in earlier))
+
+
+def whole(tree: ObjectNode) -> MisfitCheck:
+    """Returns the check that the event is an object. Anything else would fill columns by position, or none.
+    The full check is rare."""
+    fields_present = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
+    misfit = f"if(startsWith(_payload, '{{') * ({fields_present}) > 0, 0, JSONType(_payload) != 'Object')"
+    return MisfitCheck("", "a JSON object that ClickHouse can parse", "_payload", misfit)

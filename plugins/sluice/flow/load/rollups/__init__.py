@@ -1,1 +1,1 @@
-"""Rollups: tables that a SELECT derives from a target, committed by the load's protocol. select.py first."""
+"""Rollups: tables that a SELECT derives from a target, committed by the load's protocol. staging.py first."""

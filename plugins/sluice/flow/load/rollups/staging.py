@@ -11,12 +11,12 @@ from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.protocol import create_fence
 from sluice.flow.load.rollups.decide import changed
-from sluice.flow.load.rollups.select import instant, of_unit
 from sluice.flow.load.rollups.source import RollupSource
 from sluice.flow.load.rollups.target import check_rollup, given
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.writer import UnitCounts
 from sluice.slices import Unit
+from sluice.state.target_ddl import over
 
 # A replica that has just taken over may lack rows of the source that a quorum has.
 _SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"
@@ -112,3 +112,18 @@ class RollupStaging(Staging):
             f"table {self.target_table.table}: {self.rollup.source} {what} in slice {unit} while the rollup "
             "read it: make it again"
         )
+
+
+# The SELECT of one unit. Pure.
+#
+# A unit's rows are derived from the source's rows of the unit and from nothing else of it, whatever else is
+# in the batch: so they are the same however often and in whatever batches they are made.
+def of_unit(rollup: Rollup, unit: Unit, rows: Sql, shuffled: bool = False) -> Sql:
+    """`rows` is a table with the source's columns. `shuffled`: they come in an order that chance decides."""
+    condition = f"_slice = {instant(unit)} AND _cluster = {literal(unit.cluster)}"
+    order = " ORDER BY rand()" if shuffled else ""
+    return over(rollup, Sql(f"(SELECT * FROM {rows} WHERE {condition}{order})"))  # noqa: S608 - quoted
+
+
+def instant(unit: Unit) -> Sql:
+    return Sql(f"toDateTime({int(unit.slice.start.timestamp())}, 'UTC')")
