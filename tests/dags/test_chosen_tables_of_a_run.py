@@ -36,7 +36,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple]:
     def note(name: str, answer: Any) -> None:
         monkeypatch.setattr(steps, name, lambda *given: called.update({name: given}) or answer)
 
-    monkeypatch.setattr("sluice.flow.note_file.note_file", lambda *_: None)
+    monkeypatch.setattr("sluice.flow.steps.note_file", lambda *_: None)
     note("check_targets", None)
     note("dry_run", SimpleNamespace(lines=("line",)))
     note("resolve_range", {"waiting": {}})

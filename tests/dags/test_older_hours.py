@@ -62,7 +62,7 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Instance:
     instance = Instance()
     monkeypatch.setattr(tasks, "get_current_context", lambda: {"params": {}, "ti": instance})
     monkeypatch.setattr(steps, "resolve_range", lambda *_: {"waiting": {}})
-    monkeypatch.setattr("sluice.flow.note_file.note_file", lambda *_: None)
+    monkeypatch.setattr("sluice.flow.steps.note_file", lambda *_: None)
     monkeypatch.setattr(steps, "work_in", lambda *_: PlannedWork((OWN,), ((1, 1),), ((1, 1),), (1, 1)))
     monkeypatch.setattr(steps, "verify_range", lambda *_: [])
     return instance

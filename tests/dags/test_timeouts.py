@@ -27,8 +27,9 @@ from airflow.sdk.execution_time.task_runner import _run_execute_callable
 
 from local.readiness import wait_until
 from sluice.airflow import dags as cluster_task
-from sluice.airflow import land_operator, metrics, tasks, timeouts
+from sluice.airflow import land_operator, metrics, tasks
 from sluice.airflow import land_operator as spark_processes
+from sluice.airflow import retries as timeouts
 from sluice.airflow.dags import CatchUp
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.retries import final_errors_fail

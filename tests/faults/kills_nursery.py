@@ -27,8 +27,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow import steps
 from sluice.flow.forget.forget import forget_window
-from sluice.flow.land.engine import Engine
 from sluice.flow.land.land import land
+from sluice.flow.land.read import Engine
 from sluice.flow.resolve.resolve import resolve
 from sluice.slices import SliceRange
 from sluice.state.boundaries import log

@@ -25,8 +25,8 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
-from sluice.flow.land.engine import Engine
 from sluice.flow.land.land import Landing, land
+from sluice.flow.land.read import Engine
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifest
 from sluice.state.survey import survey

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.connect import stays
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.clickhouse.profile import stays
 from sluice.clients.clickhouse.sql import Sql, literal
 
 HUGE = str(2**62)

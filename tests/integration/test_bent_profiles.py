@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.profile import stays
+from sluice.clients.clickhouse.connect import stays
 from tests.integration.bent_profiles import Bent, users
 from tests.integration.flipped_settings import flips, grouped
 from tests.integration.landed import World, client_of

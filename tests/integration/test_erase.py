@@ -22,8 +22,8 @@ from sluice.clients.connections.connection import Connection
 from sluice.crash_points import Erase, Land, TableLoad
 from sluice.errors import BeforeStart, SluiceError
 from sluice.flow.contents.compare import auditor
+from sluice.flow.erase.erase import apply_list
 from sluice.flow.erase.finish import finish
-from sluice.flow.erase.pending import apply_list
 from sluice.flow.erase.places import comment_place
 from sluice.flow.forget.forget import forget_window
 from sluice.flow.land.erased_meanwhile import erase_owed

@@ -21,7 +21,7 @@ from sluice.flow import steps
 from sluice.flow.contents.compare import auditor
 from sluice.flow.forget.forget import Forgetting
 from sluice.flow.forget.forget_due import due_windows, forget_due, forget_hourly
-from sluice.flow.note_file import note_file
+from sluice.flow.steps import note_file
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.slices import SliceRange
 from sluice.state.file_versions import read_versions

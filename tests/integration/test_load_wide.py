@@ -17,7 +17,7 @@ import pytest
 from sluice.clients.kafka.samples import SampledRecord
 from sluice.clients.lake import layout
 from sluice.doctor.events import Sampled
-from sluice.doctor.misfits import misfit_checks
+from sluice.doctor.examine import misfit_checks
 from sluice.flow.load.fencing import stagings
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.anomaly import AnomalyKind

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.flow.load.load import load
 from sluice.flow.publish.event_hours import publish_event_hours
-from sluice.flow.publish.proven_hours import proven_hours
+from sluice.flow.publish.publish import proven_hours
 from sluice.slices import SliceRange
 from sluice.state.units import units_of
 from tests.integration.test_backfill_any_order import Backfilled

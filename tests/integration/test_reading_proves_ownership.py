@@ -16,7 +16,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetTaken
-from sluice.flow.find.read_table_records import TableReader
+from sluice.flow.find.find import TableReader
 from sluice.flow.find.record_place import RecordPlace
 from sluice.flow.load.load import load
 from sluice.slices import SliceRange

@@ -17,7 +17,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, tabl
 from sluice.config.pipeline import Pipeline
 from sluice.errors import QuorumPending, TargetChanged, TargetRefused, TooFewReplicas
 from sluice.flow.load.load import load
-from sluice.flow.load.quorum import write_settings
+from sluice.flow.load.replicas import write_settings
 from sluice.flow.load.work import LoadResult
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.support.long_form import per_commit

@@ -27,7 +27,7 @@ from sluice.errors import NotSent
 from sluice.flow.steps import load_table, resolve_range
 from sluice.page.retention import retention_of
 from sluice.page.retention_facts import read_retention
-from sluice.page.tables_now import tables_now
+from sluice.page.tables import tables_now
 from sluice.slices import Slice, SliceRange, Unit, floor, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.lag_history import read_lag

@@ -26,7 +26,7 @@ from sluice.state import (
     months,
     timings,
 )
-from sluice.state.boundaries import encoding
+from sluice.state.boundaries import log as encoding
 from sluice.state.erasures import erasure_list, erasure_progress
 from sluice.stored_json import readable_lines
 from sluice.watch import problems, row_history

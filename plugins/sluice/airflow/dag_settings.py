@@ -26,7 +26,7 @@ def of_dag(pipeline: Pipeline, *tags: str) -> dict[str, Any]:
 
 def of_step(pipeline: Pipeline, step: str) -> dict[str, Any]:
     """Returns the settings of each task of a step. Without a queue of its own it gets Airflow's. The step
-    itself extends the timeout that `auto` gives it (timeouts.py)."""
+    itself extends the timeout that `auto` gives it (retries.py)."""
     settings = pipeline.airflow.of(step)
     return {
         "pool": settings.pool,

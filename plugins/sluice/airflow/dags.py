@@ -42,8 +42,9 @@ from sluice.airflow.pipelines import (
     note_folder,
     pipelines_of,
     read_pipeline,
+    watch_dag_id,
 )
-from sluice.airflow.retries import final_errors_fail
+from sluice.airflow.retries import extend, final_errors_fail
 from sluice.airflow.run_params import backfill_params, from_xcom, mode_of, over_elsewhere, tables_of
 from sluice.airflow.tasks import (
     load,
@@ -56,8 +57,6 @@ from sluice.airflow.tasks import (
     verify,
     verify_all,
 )
-from sluice.airflow.timeouts import extend
-from sluice.airflow.watch_dag import watch_dag
 from sluice.config.alarms import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -327,3 +326,49 @@ def catch_up_of_each(pipeline: Pipeline, slices: Any) -> MappedOperator:
         doc_md=DOC,
         **of_step(pipeline, "cluster"),
     ).expand(cluster=list(pipeline.clusters))
+
+
+# The DAG `<name>_watch`: observes the pipeline every few minutes, notifies channels and sets gauges.
+START = pendulum.datetime(2026, 1, 1)
+
+
+def watch_dag(pipeline: Pipeline) -> DAG:
+    """Returns the DAG. It starts no Spark, and writes nothing but `_alarms/` and `_history/lag.json` in the
+    lake."""
+    minutes = int(pipeline.alarms.every.total_seconds()) // 60
+    with DAG(
+        watch_dag_id(pipeline.name),
+        schedule=f"*/{minutes} * * * *",
+        start_date=START,
+        max_active_runs=1,
+        dagrun_timeout=pendulum.duration(minutes=max(10, 2 * minutes)),
+        **of_dag(pipeline, "watch"),
+        description=f"Notifies channels of the problems of {pipeline.name}, and of their end",
+        doc_md=doc_md.watch(pipeline),
+    ) as dag:
+        watch.override(**of_step(pipeline, "watch"), retries=0)(pipeline.name)
+    return dag
+
+
+@task
+@final_errors_fail
+@measured("watch")
+def watch(name: str) -> dict[str, int]:
+    """Observes the pipeline and notifies each channel of `alarms.notify` of problems that are new or over.
+    Notified channels are stored in the lake, so that none is notified twice."""
+    from sluice.airflow.notifiers import send
+    from sluice.clients.lake.open import open_lake
+    from sluice.metrics.sink import emit
+    from sluice.watch import gauges
+    from sluice.watch.watch import watch as observe_and_notify
+
+    pipeline, now = read_pipeline(name), pendulum.now("UTC")
+    lake = open_lake(pipeline)
+    watched = observe_and_notify(pipeline, lake, now, send)
+    emit(gauges.watched(pipeline, watched, lake.url, now))
+    for problem in watched.problems:
+        log.warning(line(problem.message), problem=str(problem.kind), place=line(problem.place))
+    for channel, (new, over) in watched.sent.items():
+        log.info("notified", channel=channel, new=new, over=over)
+    log.info("watched", slices=str(watched.observation.slices), problems=len(watched.problems))
+    return {"problems": len(watched.problems), "notified": len(watched.sent)}

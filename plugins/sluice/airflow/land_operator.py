@@ -20,9 +20,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
-from sluice.airflow.retries import EXPECTED, final_errors_fail, final_reason
+from sluice.airflow.retries import EXPECTED, extend, final_errors_fail, final_reason
 from sluice.airflow.run_params import accepts_loss, from_xcom, mode_of
-from sluice.airflow.timeouts import extend
 from sluice.clients.connections import airflow_lookup
 from sluice.config.mask import connections_of
 from sluice.config.pipeline import Pipeline

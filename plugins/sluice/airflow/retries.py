@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
+from signal import ITIMER_REAL, getitimer, setitimer
 from typing import Any, ParamSpec, TypeVar
 
+import structlog
 from airflow.sdk.exceptions import AirflowFailException
 
-from sluice.airflow.timeouts import raise_again
+from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.safe_text import line
+from sluice.slices import SliceRange
 
 _LONGEST_DELAY = timedelta(minutes=15)
 
@@ -61,3 +64,34 @@ def final_reason(exit_code: int | None, output: str) -> str | None:
     """
     errors = [text.removeprefix(EXPECTED) for text in output.splitlines() if text.startswith(EXPECTED)]
     return errors[-1] if errors and exit_code in FINAL_EXITS else None
+
+
+# Airflow's `execution_timeout` is one number for a task; here it gets as long as a try's work needs.
+log = structlog.get_logger(__name__)
+
+AGAIN_SECONDS = 60.0
+"""A timeout is raised in the main thread, which may first wait for others: so often it is raised again."""
+
+
+def raise_again() -> None:
+    """Lets Airflow's timer, where the task has one, fire again until the step has ended.
+
+    Without that, a step whose threads hang would wait for them for good after its timeout.
+    """
+    seconds_left, _ = getitimer(ITIMER_REAL)
+    if seconds_left:
+        setitimer(ITIMER_REAL, seconds_left, AGAIN_SECONDS)
+
+
+def extend(pipeline: Pipeline, step: str, slices: SliceRange, context: Any) -> timedelta | None:
+    """Sets the timer to what this try may take over `slices`, and returns that; None for a task whose timeout
+    the pipeline file sets, or that has none. Raises what the lake raises."""
+    from sluice.flow.step_time import time_for
+    from sluice.plan.estimate import duration_text
+
+    if pipeline.airflow.of(step).timeout != "auto" or not getitimer(ITIMER_REAL)[0]:
+        return None
+    allowed = time_for(pipeline, step, slices, context["ti"].try_number)
+    setitimer(ITIMER_REAL, allowed.total_seconds(), AGAIN_SECONDS)
+    log.info("timeout of this try", allowed=duration_text(allowed.total_seconds()))
+    return allowed

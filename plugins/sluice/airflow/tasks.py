@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pendulum
 import structlog
@@ -18,9 +20,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 from sluice.airflow.assets import emit_events
 from sluice.airflow.hours import announce_hours
 from sluice.airflow.metrics import measured
-from sluice.airflow.more_batches import left_out, older
 from sluice.airflow.pipelines import file_of, read_pipeline
-from sluice.airflow.retries import final_errors_fail
+from sluice.airflow.retries import extend, final_errors_fail
 from sluice.airflow.run_params import (
     from_xcom,
     mode_of,
@@ -32,9 +33,8 @@ from sluice.airflow.run_params import (
     tables_of,
     to_xcom,
 )
-from sluice.airflow.timeouts import extend
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClockBehind, Refused
+from sluice.errors import ClockBehind, Refused, SluiceError
 from sluice.metrics.sink import count
 from sluice.slices import SliceRange
 
@@ -135,7 +135,7 @@ def resolve_hour(name: str, slices: dict[str, str]) -> list[dict[str, str]]:
 def _resolved(pipeline: Pipeline, slices: SliceRange) -> list[SliceRange]:
     """Stores the boundaries of a range, and returns its batches."""
     from sluice.flow import steps
-    from sluice.flow.note_file import note_file
+    from sluice.flow.steps import note_file
 
     with over_elsewhere():
         resolved = steps.resolve_range(pipeline, slices)
@@ -223,3 +223,43 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
     log.info("verified the whole range", slices=str(run_slices), units=len(statuses), records=records)
     if not_done := left_out(run_slices, get_current_context()):
         raise Refused(not_done)
+
+
+# What an hourly run does beside its own hours: a part of the older ones.
+OLDER_ERROR = "older_error"
+"""XCom key of `resolve`: what kept the run from older hours."""
+
+
+def older(pipeline: Pipeline, slices: SliceRange, context: Any) -> Sequence[SliceRange]:
+    """Returns batches of hours before the run's own `slices`; none when it is a run for a past hour."""
+    from sluice.flow.choose_backlog import older_batches
+
+    if not is_newest(pipeline, slices):
+        return ()
+    try:
+        backlog_work = older_batches(pipeline, slices.start, _turn(slices))
+    except SluiceError as error:
+        if error.retryable:
+            raise
+        # The run's own hours do not wait for what an older one needs: `verify_all` fails with it.
+        log.error("older hours", error=str(error))
+        context["ti"].xcom_push(OLDER_ERROR, str(error))
+        return ()
+    waiting = {cluster: str(error) for cluster, error in backlog_work.waiting.items()}
+    log.info("batches of older hours", batches=list(map(str, backlog_work.batches)), waiting=waiting)
+    return backlog_work.batches
+
+
+def left_out(slices: SliceRange, context: Any) -> str:
+    """Returns what the run for `slices` did not do beside its own hours, and why; empty where it did all."""
+    error = context["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)
+    return "" if error is None else f"hours before {slices.start:%Y-%m-%dT%H:%MZ} were left out: {error}"
+
+
+def is_newest(pipeline: Pipeline, slices: SliceRange) -> bool:
+    """Returns whether `slices` are the newest ones, not those of a run for a past hour."""
+    return slices.end + pipeline.heal >= pendulum.now("UTC")
+
+
+def _turn(slices: SliceRange) -> int:
+    return slices.end.int_timestamp // int(slices.length.total_seconds())

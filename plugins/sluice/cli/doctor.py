@@ -67,8 +67,8 @@ def doctor(
 
 
 def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
+    from sluice.doctor.clickhouse import types_beside
     from sluice.doctor.examine import sampled
-    from sluice.doctor.missing_table import types_beside
     from sluice.doctor.propose_table import propose
     from sluice.flow.load.casts.fillable import RULES
     from sluice.state.target_ddl import to_begin_with

@@ -120,7 +120,7 @@ def erase(
 
 def _apply_list(spec: Pipeline, json: bool) -> None:
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.erase.pending import apply_list
+    from sluice.flow.erase.erase import apply_list
 
     applied = apply_list(spec, open_lake(spec), progress)
     if json:

@@ -60,7 +60,7 @@ def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = Fal
     """Reads how far the pipeline is behind. `statuses` are those of some of its hours."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.load.missing_targets import gone_tables
-    from sluice.plan.recreated import recreated
+    from sluice.plan.lag import recreated
     from sluice.state.boundaries.log import BoundaryLog
     from sluice.state.boundaries.outside import outside_at_most
 

@@ -45,7 +45,7 @@ def retry_rejected(
     from sluice.clients.clickhouse.shards import connect_shards
     from sluice.clients.lake.open import open_lake
     from sluice.flow import steps
-    from sluice.flow.note_file import note_file
+    from sluice.flow.steps import note_file
 
     if not yes and not sys.stdin.isatty():
         raise WrongUse("--retry asks before it begins, and there is no terminal to ask on: add --yes")
@@ -110,9 +110,9 @@ class _Planned:
 def _planned(
     spec: Pipeline, lake: Lake, servers: Servers, slices: SliceRange, criteria: RejectionFilter
 ) -> _Planned:
-    from sluice.flow.land.rules_now import rules_now
     from sluice.flow.rejected.read_rejections import RejectionReader, revoked
     from sluice.flow.rejected.trial import RetryTrial
+    from sluice.flow.rule_differences import rules_now
     from sluice.state.rejected_total import unknown_words, unlanded
     from sluice.state.survey import survey
 

@@ -170,7 +170,7 @@ def _steps(
     did."""
     from sluice.flow import steps
     from sluice.flow.batch_loop import run_work
-    from sluice.flow.note_file import note_file
+    from sluice.flow.steps import note_file
     from sluice.flow.verify.run_error import lacked_elsewhere, not_published
 
     progress(f"resolve {slices}: {len(slices)} slices")

@@ -16,7 +16,6 @@ from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.keep import Keep
 from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
-from sluice.doctor.missing_table import missing
 from sluice.errors import TableMissing
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.ttl import deleting, instants
@@ -224,3 +223,21 @@ def _against_file(table: str, expires: bool, age: timedelta | None, kept: timede
 def _days(length: timedelta) -> str:
     hours = round(length.total_seconds() / 3600)
     return f"{hours // 24:,} days" if hours % 24 == 0 else f"{hours:,} hours"
+
+
+# Says how a missing target table is created.
+def missing(client: Client, target: Target, error: TableMissing, area: Area, place: str) -> Check:
+    """Returns the check of a table that is not there."""
+    remedy = error.remedy
+    if (
+        "CREATE DATABASE" not in remedy
+        and not client.rows(render("doctor/has_database"), {"database": target.database})[0][0]
+    ):
+        remedy = f"CREATE DATABASE {identifier(target.database)}, and {remedy}"
+    return fail(area, place, error.reason, remedy)
+
+
+def types_beside(pipeline: Pipeline, kind: str) -> frozenset[str]:
+    """Returns the types whose events go into the table of `kind`: their fields are its columns."""
+    target = next((target for target in pipeline.targets if kind in target.types), None)
+    return frozenset(target.types) if target else frozenset({kind})

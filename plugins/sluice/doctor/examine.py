@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
@@ -18,7 +20,9 @@ import pendulum
 from sluice.clients.airflow_rest.access import named_access
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
+from sluice.clients.clickhouse.settings import STEADY
 from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.clients.connections import airflow_lookup
 from sluice.clients.connections import find as connections
 from sluice.clients.kafka.samples import newest
@@ -26,22 +30,22 @@ from sluice.clients.kafka.topic_facts import TopicInquiry, open_inquiry
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.layout import PROBES
 from sluice.clients.lake.open import open_lake
-from sluice.clients.lake.own_folder import check_above
-from sluice.clients.lake.owned import delete_own
+from sluice.clients.lake.own_folder import check_above, delete_own
 from sluice.config.alarms import Channel
 from sluice.config.clickhouse import Shard
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline, Target
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
-from sluice.doctor.clickhouse import clickhouse_checks
+from sluice.doctor.clickhouse import clickhouse_checks, missing
 from sluice.doctor.columns import fit_checks, sample_checks
-from sluice.doctor.events import EventSample, format_checks, joined, masked, parse
+from sluice.doctor.events import EventSample, Sampled, format_checks, joined, masked, parse
 from sluice.doctor.kafka import boundary_checks, topic_checks
-from sluice.doctor.misfits import misfit_checks
-from sluice.doctor.missing_table import missing
 from sluice.doctor.spark import spark_checks
 from sluice.errors import SluiceError, TableMissing, WrongUse
 from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.casts.judged import MISSING
+from sluice.flow.load.source.select import filled, structure, with_places
 from sluice.flow.load.target_checks import inspect_target
 from sluice.mask.mask_rules import mask_rules, said_by
 from sluice.safe_text import line
@@ -292,8 +296,7 @@ def read_pools(named: Sequence[str], environment: Mapping[str, str] = os.environ
     """
     access = None if environment.get("AIRFLOW_HOME") else named_access(environment)
     if access is not None:
-        from sluice.clients.airflow_rest.pools import existing
-        from sluice.clients.airflow_rest.session import open_session
+        from sluice.clients.airflow_rest.session import existing, open_session
 
         with open_session(access) as session:
             return KnownPools(access.url, existing(session, named), "the connection sluice_airflow")
@@ -323,3 +326,70 @@ def pool_checks(
                 f"`airflow pools set {quote(pool)} SLOTS DESCRIPTION`; for another Airflow, {pools.elsewhere}"
             )
             yield fail(Area.AIRFLOW, place, finding, remedy)
+
+
+# Asks the server which values of sample events its tables would reject, with the load's own casts.
+_SHOWN = 80  # characters of a value
+_LAST_STAMP = 10_413_791_999_999  # ms: the end of 2299, and of what a DateTime64 has a text for
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_QUERY = 256 << 20
+
+
+def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[Sampled]) -> Iterator[Check]:
+    """Yields one check for each column that would reject a value. Raises what the client raises."""
+    place = f"table {name}"
+    if not events:
+        return
+    sample = render(
+        "doctor/source_sample",
+        columns=listed(map(identifier, LAKE)),
+        structure=structure(tuple(LAKE), with_slice=True),
+        rows=literal("\n".join(_row(item) for item in events)),
+    )
+    checks = [check for check in filling.checks if check.misfit != "0"]
+    sql = render(
+        "doctor/misfits",
+        misfit=filling.misfit,
+        counts=listed(f"countIf({check.misfit})" for check in checks),
+        places=listed(f"anyIf({check.parts['column']}, {check.misfit})" for check in checks),
+        kinds=listed(f"anyIf({check.parts['type']}, {check.misfit})" for check in checks),
+        values=listed(f"anyIf(ifNull({check.parts['text']}, ''), {check.misfit})" for check in checks),
+        rows=with_places(filling, filled(filling, tuple(LAKE), sample, Sql("1"))),
+    )
+    [(misfit_rows, *facts)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
+    for count, column, kind, value in zip(*facts, strict=True):
+        if count:
+            text = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
+            wanted = "a value" if kind == MISSING else kind
+            yield warn(Area.SCHEMA, place, text, f"expected {wanted}: correct the column or the producer")
+    if not misfit_rows:
+        yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
+
+
+def _shown(column: str, value: str) -> str:
+    text = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
+    return f"{column or 'the event'} = {text!r}"
+
+
+def _written(timestamp: int) -> str:
+    """Returns the time as text: of a number the server wants ten digits."""
+    return str(_EPOCH + timedelta(milliseconds=min(max(timestamp, 0), _LAST_STAMP)))
+
+
+def _row(item: Sampled) -> Sql:
+    record = item.record
+    return Sql(
+        json.dumps(
+            {
+                "_type": item.type,
+                "_cluster": "",
+                "_topic": record.topic,
+                "_partition": record.partition,
+                "_offset": record.offset,
+                "_timestamp": _written(record.timestamp),
+                "_key": None,
+                "_payload": item.payload,
+                "_slice": 0,
+            }
+        )
+    )

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
+from sluice.flow.land.task.decoding import schema_of
 from sluice.slices import Unit
 from sluice.state.differences import Difference, difference_lines, differs
-from sluice.state.rules import LandingRules, RulesReader
+from sluice.state.rules import LandingRules, RulesReader, digest_of
 from sluice.state.status import UnitStatus
 
 
@@ -39,3 +40,9 @@ def _schema(pipeline: Pipeline) -> bytes | None:
     from sluice.flow.land.task.decoding import schema_of
 
     return schema_of(pipeline.event)
+
+
+# The rules of the pipeline file as it is now.
+def rules_now(pipeline: Pipeline) -> str:
+    """Returns the digest of the rules by which a record would become rows now. Raises SchemaRefused."""
+    return digest_of(LandingRules.of(pipeline, schema_of(pipeline.event)))

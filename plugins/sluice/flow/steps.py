@@ -22,6 +22,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.own_folder import check_new
 from sluice.config.chosen_tables import Tables
+from sluice.config.file_text import file_text
 from sluice.config.pipeline import Pipeline
 from sluice.errors import EndInFuture
 from sluice.flow import metrics
@@ -34,7 +35,7 @@ from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
-from sluice.flow.publish.proven_hours import proven_hours as proven_hours
+from sluice.flow.publish.publish import proven_hours as proven_hours
 from sluice.flow.publish.publish import publish_range as publish
 from sluice.flow.resolve.preview import preview, raise_if_all
 from sluice.flow.resolve.resolve import resolve
@@ -57,6 +58,7 @@ from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.driver_meter import handed_over
 from sluice.state.file_moves import finish_moves
+from sluice.state.file_versions import note_version
 from sluice.state.freshness import fresh_of, note_fresh, tables_of
 from sluice.state.manifests import read_manifests
 from sluice.state.month_store import note
@@ -314,3 +316,9 @@ def note_freshness(
         {status.unit.slice for status in read_statuses if status.unit.slice.id in first}
     )
     sink.emit(metrics.fresh(pipeline.name, tables_of(slices, first)))
+
+
+# Keeps the text of a run's pipeline file in the lake.
+def note_file(pipeline: Pipeline, path: Path) -> None:
+    """Writes nothing while the file at `path` and Sluice are those of the run before."""
+    note_version(open_lake(pipeline), file_text(path), pendulum.now("UTC"))

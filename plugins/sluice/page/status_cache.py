@@ -9,10 +9,12 @@ a status is cached without it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
+from typing import Any
 
 import pendulum
 
@@ -21,11 +23,9 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
-from sluice.page.bounded_cache import BoundedCache
 from sluice.page.client_pool import Clients
 from sluice.page.days import CachedDays
 from sluice.page.ledgers import LedgersByTable, PendingLedgers
-from sluice.page.memory_sizes import size_of_boundaries, size_of_manifest, size_of_status
 from sluice.page.overview import OverviewSnapshot
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
@@ -38,6 +38,43 @@ from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
 from sluice.state.units import spans, units_of
+
+# What a server keeps of what it has read: bounded in bytes, and what was used longest ago goes first.
+ROOM = 128 << 20
+
+
+class BoundedCache:
+    """Values by key, each with the bytes that it is said to take. Threads may use it side by side."""
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._lock = threading.Lock()
+        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self.used = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: Hashable) -> Any:
+        """Returns the value, or None when it is not there, or not any more."""
+        with self._lock:
+            if key not in self._held:
+                return None
+            self._held.move_to_end(key)
+            return self._held[key][0]
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        """A value that is larger than the whole room is not kept."""
+        with self._lock:
+            self.used -= self._held.pop(key, (None, 0))[1]
+            if size > self._room:
+                return
+            self._held[key] = (value, size)
+            self.used += size
+            while self.used > self._room:
+                _, (_, freed) = self._held.popitem(last=False)
+                self.used -= freed
+
 
 # Bytes of manifests, as they are in the lake, that an answer has in memory at once; one may be larger.
 _AT_ONCE = 8 << 20
@@ -228,3 +265,27 @@ class StatusCache:
     def _facts(self, pipeline: Pipeline, slices: SliceRange) -> RangeFacts:
         servers, url = self.clients.servers(pipeline), open_lake(pipeline).url
         return self.of(pipeline).facts(slices, lambda: ledgers_of(servers, pipeline, url, slices))
+
+
+# Estimates the memory of cached values; they err upwards (a test measures them). Pure.
+_FIXED = 4096
+_RANGE, _TYPE, _ROW = 320, 160, 1024
+
+
+def size_of_manifest(stored: int) -> int:
+    """Returns the bytes of a manifest that has `stored` bytes in the lake. A field with a short name grows
+    most."""
+    return _FIXED + 7 * stored
+
+
+def size_of_status(status: UnitStatus) -> int:
+    """Returns the bytes of a status without its manifest."""
+    rows = [share for row in status.tables.values() for share in (row, *(r for _, r in row.shares if r))]
+    types = sum(_TYPE + len(name) for row in rows for name in row.types)
+    return _FIXED + _RANGE * len(status.ranges or ()) + _ROW * len(rows) + types
+
+
+def size_of_boundaries(boundaries: Boundaries) -> int:
+    """Returns the bytes of boundaries: an instant is 8 bytes, and 25 in each partition's columns."""
+    blocks = boundaries.blocks.values()
+    return _FIXED + sum(len(b.instants) * (8 + 25 * len(b.columns)) + _ROW * len(b.columns) for b in blocks)

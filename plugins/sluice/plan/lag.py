@@ -11,9 +11,10 @@ from sluice.clients.kafka.reader import TopicOffsets, TopicReader, TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError
+from sluice.errors import SluiceError, TopicRecreated
 from sluice.plan.older_unread import NOTHING_OLDER, OffsetSpans, OlderUnread, SpansByPartition
 from sluice.slices import Slice, utc
+from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.columns import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.lag_history import LagSample
@@ -240,3 +241,17 @@ def _rate(parts: Sequence[_LandedPart]) -> float:
         return 0.0
     seconds = (parts[-1].slice.end - parts[0].slice.start).total_seconds()
     return round((parts[-1].until - parts[0].start) / seconds, 3)
+
+
+# Topics that were deleted and made again: nothing is read of them before `sluice accept`. Pure.
+def recreated(
+    pipeline: Pipeline, boundaries: Boundaries, topics: TopicsNow, now: datetime
+) -> list[TopicRecreated]:
+    """Returns what is to be said of each topic that has another id than its boundaries."""
+    found = []
+    for (cluster, topic), topic_now in sorted(topics.items()):
+        known = boundaries.uuid(cluster, topic)
+        if known not in (None, topic_now.state.uuid):
+            accept = accept_command(pipeline, boundaries, cluster, topic, now)
+            found.append(TopicRecreated(cluster, topic, str(known), topic_now.state.uuid, accept))
+    return found

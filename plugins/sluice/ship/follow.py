@@ -12,13 +12,12 @@ from pathlib import Path
 
 from sluice.safe_text import Say
 from sluice.ship.interruption import Interruption
-from sluice.ship.log_file import LogFile
+from sluice.ship.log_file import LogFile, TailStep, decide
 from sluice.ship.positions import FilePosition, LogChunk
 from sluice.ship.report import BatchReport, BatchState
 from sluice.ship.rotation import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
 from sluice.ship.shipment import Sending, Shipment
 from sluice.ship.state_file import Bookmark, StateFile
-from sluice.ship.tail import TailStep, decide
 
 POLL_SECONDS = 0.25
 PATIENCE_SECONDS = 5.0

@@ -21,7 +21,7 @@ from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.times import READERS
 from sluice.infer.far_times import NumberSpan, far_times
-from sluice.ship.array_lines import Elements, Judged
+from sluice.ship.record_keys import Elements, Judged
 
 _CLOCKS_MS = 10_000  # how far the broker's clock may be behind this machine's
 _UNREADABLE = np.iinfo(np.int64).min

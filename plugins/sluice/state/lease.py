@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from threading import Event, RLock
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
+from sluice.concurrency import each_if_slow
 from sluice.errors import Busy, Fenced, Unavailable
 from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
 
@@ -176,3 +178,35 @@ class Lease:
     def _lose(self, reason: str) -> Fenced:
         self._lost = Fenced(f"the lease of table {self._table} is lost: {reason}; this attempt stops")
         return self._lost
+
+
+# The leases of several tables, held at once: those that a run left behind are waited for together.
+@contextmanager
+def hold_all(
+    lake: Lake,
+    names: Collection[str],
+    term: timedelta,
+    patience: timedelta,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[list[Lease]]:
+    """Holds the leases while the context lasts. Raises Busy, when `patience` with one of them ends.
+
+    All are watched from the beginning, and taken in the order of their names: of two that want the same
+    leases neither holds what the other waits for.
+    """
+
+    def first_watch(name: str) -> LeaseWatch | None:
+        stored = lake.read(layout.lease(name))
+        return observe(None, stored, clock())
+
+    ordered = sorted(names)
+    watches = each_if_slow(first_watch, ordered)
+    with ExitStack() as held:
+        leases = []
+        for name, watch in zip(ordered, watches, strict=True):
+            holder = uuid.uuid4().hex
+            lease = Lease.acquire(lake, name, holder, term, patience, clock=clock, sleep=sleep, watch=watch)
+            leases.append(held.enter_context(lease))
+            held.enter_context(lease.keep())
+        yield leases

@@ -19,8 +19,7 @@ from sluice.safe_text import visible
 from sluice.slices import Slice
 from sluice.state.missing_values import MissingValues, missing_in, percent
 from sluice.state.status import UnitStatus
-from sluice.watch.judged import JUDGED
-from sluice.watch.problems import Problem, ProblemKind, ProblemSource
+from sluice.watch.problems import JUDGED, Problem, ProblemKind, ProblemSource
 
 FEWEST_ROWS = 50
 """Rows of an hour below which their shares mean nothing."""

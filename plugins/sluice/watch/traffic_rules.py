@@ -1,6 +1,6 @@
 """Problems of what came: too few events of a type, and more rejects than a share. Pure.
 
-Both judge slices one by one (judged.py says which): a problem of one hour is open until some hours have come
+Both judge slices one by one (problems.py says which): a problem of one hour is open until some hours have come
 after it.
 """
 
@@ -15,8 +15,7 @@ from sluice.safe_text import visible
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
 from sluice.watch.expected import Counts, Expected, expected, habit_of
-from sluice.watch.judged import JUDGED
-from sluice.watch.problems import Problem, ProblemKind, ProblemSource
+from sluice.watch.problems import JUDGED, Problem, ProblemKind, ProblemSource
 from sluice.watch.row_history import RowHistory
 
 FEWEST_REJECTS = 10

@@ -20,10 +20,17 @@ from sluice.slices import utc
 from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
 from sluice.watch import missing_rules, notices, rules, traffic_rules, transactions
-from sluice.watch.judged import first_judged, to_judge
 from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
 from sluice.watch.observe import Observation, observe
-from sluice.watch.problems import LogStart, Problem, ProblemKind, ProblemSource, WatchState
+from sluice.watch.problems import (
+    LogStart,
+    Problem,
+    ProblemKind,
+    ProblemSource,
+    WatchState,
+    first_judged,
+    to_judge,
+)
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.row_history import keep
 from sluice.watch.server import server_problems

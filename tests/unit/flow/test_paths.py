@@ -24,8 +24,8 @@ from sluice.flow.land.task.count_fields import FieldTexts
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.load.evolve.lake_values import _value_of, _values
-from sluice.mask.event_mask import EventMask
 from sluice.mask.json_edit import DROP
+from sluice.mask.unit_mask import EventMask
 from sluice.runtime import deeper
 from sluice.ship.record_keys import RecordKeys
 from sluice.slices import FIRST_MS, LAST_MS

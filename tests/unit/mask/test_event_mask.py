@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.mask.event_mask import EventMask
 from sluice.mask.json_edit import DROP, edited
 from sluice.mask.keyed_hash import MaskKey
-from sluice.mask.unit_mask import FirstKept, Hashed
+from sluice.mask.unit_mask import EventMask, FirstKept, Hashed
 from sluice.runtime import deeper
 
 KEY = b"0123456789abcdef"

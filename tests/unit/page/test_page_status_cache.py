@@ -17,10 +17,15 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.manifest import OffsetRange, decode, encode
 from sluice.page import status_cache
-from sluice.page.bounded_cache import BoundedCache
 from sluice.page.ledgers import PendingLedgers
-from sluice.page.memory_sizes import size_of_boundaries, size_of_manifest, size_of_status
-from sluice.page.status_cache import PipelineCache, StatusCache
+from sluice.page.status_cache import (
+    BoundedCache,
+    PipelineCache,
+    StatusCache,
+    size_of_boundaries,
+    size_of_manifest,
+    size_of_status,
+)
 from sluice.slices import HOUR, SliceRange
 from sluice.state.boundaries.boundary import CODE, FoundBy
 from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries

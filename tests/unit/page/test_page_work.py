@@ -6,7 +6,7 @@ import tracemalloc
 from datetime import timedelta
 
 from sluice.page.airflow_runs import DagRunView, Phase, TaskRun, progress, work_of
-from sluice.page.run_steps import share_done, step_counts
+from sluice.page.run_history import share_done, step_counts
 
 HOUR = timedelta(hours=1)
 HOURS = range(0, 10 * 3600, 3600)

@@ -21,11 +21,10 @@ from sluice.errors import EventsRefused, Fenced, KafkaUnavailable, SluiceError, 
 from sluice.ship.batch_register import Begin, Register, RegisterEntry, decide
 from sluice.ship.batches import batches_of, content_id, given_id
 from sluice.ship.in_flight import Acknowledged, together
-from sluice.ship.publish import ShipOrder, publish
+from sluice.ship.publish import ShipOrder, Shipper, publish
 from sluice.ship.record_keys import RecordKeys
 from sluice.ship.record_times import RecordTimes
 from sluice.ship.report import BatchReport, BatchState, ShipProgress
-from sluice.ship.ship_batches import Shipper
 from sluice.ship.shipment import Shipment
 from tests.support.fake_publisher import FakePublisher, Killed
 from tests.support.following import EVENT

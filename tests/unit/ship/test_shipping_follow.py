@@ -15,10 +15,10 @@ import pytest
 import zstandard
 
 from sluice.errors import Busy, SluiceError, WrongUse
+from sluice.ship.log_file import TailedFile, decide
 from sluice.ship.positions import FilePosition
 from sluice.ship.publish import ShipOrder, publish
 from sluice.ship.state_file import StateFile
-from sluice.ship.tail import TailedFile, decide
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import Act, World
 from tests.support.landing_world import pipeline

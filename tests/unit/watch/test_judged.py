@@ -12,9 +12,8 @@ import pytest
 
 from sluice.slices import Slice
 from sluice.watch.expected import HISTORY_DAYS
-from sluice.watch.judged import first_judged, to_judge
 from sluice.watch.notices import decide
-from sluice.watch.problems import WatchState, decode, encode
+from sluice.watch.problems import WatchState, decode, encode, first_judged, to_judge
 from sluice.watch.row_history import RowHistory, SliceRows
 from sluice.watch.traffic_rules import too_few
 from tests.unit.doctor.test_doctor_kafka import pipeline

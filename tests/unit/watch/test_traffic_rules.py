@@ -22,8 +22,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch import row_history
 from sluice.watch.expected import HISTORY_DAYS
-from sluice.watch.judged import to_judge
-from sluice.watch.problems import Problem, ProblemKind, ProblemSource
+from sluice.watch.problems import Problem, ProblemKind, ProblemSource, to_judge
 from sluice.watch.row_history import RowHistory, SliceRows, keep, read_history, rows_of
 from sluice.watch.traffic_rules import rejects, too_few
 from tests.support.long_form import per_commit

@@ -51,8 +51,7 @@ from sluice.page.retention_facts import read_retention
 from sluice.page.rows import HOURLY, RequestedRange, bounded
 from sluice.page.run_models import Runs
 from sluice.page.series import long_series_of, series_of
-from sluice.page.tables import progress_of_tables, table_facts
-from sluice.page.tables_now import tables_now
+from sluice.page.tables import progress_of_tables, table_facts, tables_now
 from sluice.page.timed_cache import TimedCache
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only
 from sluice.plan.older_unread import older_unread

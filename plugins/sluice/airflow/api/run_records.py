@@ -24,9 +24,15 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.page.airflow_runs import progress
 from sluice.page.backfill_models import ProgressView, StepProgress
-from sluice.page.run_history import MOST_RUNS, AirflowRun, records_of_runs, throughput_of
+from sluice.page.run_history import (
+    MOST_RUNS,
+    AirflowRun,
+    records_of_runs,
+    share_done,
+    step_counts,
+    throughput_of,
+)
 from sluice.page.run_models import RunRecord, Runs, StepAmount, Throughput
-from sluice.page.run_steps import share_done, step_counts
 from sluice.page.timed_cache import TimedCache
 from sluice.slices import SliceRange, from_seconds, utc
 from sluice.state.timings import Timing, of_day

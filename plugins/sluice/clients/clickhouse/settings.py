@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Every statement carries these (connect.py), also the first, which asks for all others that a profile
-# has changed (profile.py). They are the server's own defaults: a user who may only read, and may not set
+# has changed (connect.py). They are the server's own defaults: a user who may only read, and may not set
 # them, has them already, or is refused.
 READS: dict[str, object] = {
     # What a SELECT means.

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from itertools import count
 
 from sluice.runtime import SHIPPED
 
@@ -99,3 +100,10 @@ def _read(name: str) -> str:
 
 
 SYSTEM = "sluice"
+
+
+# Names that Sluice makes beside the columns of a table of somebody else's. Pure.
+def own_prefix(columns: Collection[str]) -> str:
+    """Returns what such names begin with: no column's name does, whoever has chosen it."""
+    prefixes = (f"sluice{number or ''}_" for number in count())
+    return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in columns))

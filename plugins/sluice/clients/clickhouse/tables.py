@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sluice.clients.clickhouse.defaults import blank, where
-from sluice.clients.clickhouse.sql import Sql, identifier, literal
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal
 from sluice.clients.clickhouse.types import parse
 
 _VIEW = re.compile(
@@ -148,7 +148,7 @@ class Column:
     `reads` are the other columns that the default uses, where it is `computed`: only the server behind an
     INSERT can evaluate it, and it must not for rows that have a value, or NULL cannot ask for it. So what the
     rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
-    default reads these. Their names begin with `own` (own_names.py). `altered`: the expression is not the
+    default reads these. Their names begin with `own` (sql.py). `altered`: the expression is not the
     table's, so that a table like it needs the change. `null`: the expression for a value that
     is missing or null, if neither NULL nor the DEFAULT of the table stands for it.
     """
@@ -258,3 +258,23 @@ def staged_engine(table: TargetTable | ViewTable) -> Sql:
     if " TTL " not in engine:
         return Sql(engine)
     return Sql(f"{engine}{',' if _SETTINGS.search(engine) else ' SETTINGS'} {_NO_MERGES}")
+
+
+# DEFAULT expressions that a load writes itself (tables.py).
+def blank(kind: str) -> str:
+    """Returns the type's default value, as no constant: of constants the server computes at once what other
+    DEFAULTs make of them, and where that fails refuses the table."""
+    return f"materialize(defaultValueOfTypeName({literal(kind)}))"
+
+
+def where(condition: str, value: str, reads: Sequence[str], otherwise: str) -> str:
+    """`value`, which reads these columns, where the condition (0 or 1) holds.
+
+    In a DEFAULT the server evaluates both branches of if() for all rows, but a lambda for items that are
+    there only. So the columns are arrays of one item or none, under their own names.
+    """
+    if reads:
+        names = [identifier(name) for name in reads]
+        items = listed(f"arrayResize([{name}], {condition})" for name in names)
+        value = f"arrayElement(arrayMap(({listed(names)}) -> {value}, {items}), 1)"
+    return f"if({condition}, {value}, {otherwise})"

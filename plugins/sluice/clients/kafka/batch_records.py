@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.clients.kafka.batch_part import Part, StoredHeaders
 from sluice.clients.kafka.decompress import ByteSource, UnreadableBytes, pieces
 from sluice.clients.kafka.old_messages import old_parts, old_places
-from sluice.clients.kafka.record_batch import StoredBatch
+from sluice.clients.kafka.record_batch import Part, StoredBatch, StoredHeaders
 
 MOST_HEADERS = 10_000
 """Of a record: each is an object, however small, and a kilobyte of a compressed batch may have millions."""

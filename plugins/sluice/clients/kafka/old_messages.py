@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from sluice.clients.kafka.batch_part import Part
 from sluice.clients.kafka.decompress import ByteSource, UnreadableBytes, pieces
-from sluice.clients.kafka.record_batch import OLD_HEADER, OLD_STAMP, StoredBatch, codec_of
+from sluice.clients.kafka.record_batch import OLD_HEADER, OLD_STAMP, Part, StoredBatch, codec_of
 
 _SIZE = struct.Struct(">i")
 _BEFORE_SIZE = 12  # a message's size does not count its offset, and itself

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -142,3 +143,20 @@ def _old(view: memoryview, since: int | None) -> StoredBatch:
     start = offset if alone or since is None else min(since, offset)
     sound = zlib.crc32(view[_MAGIC_AT:]) == checksum
     return StoredBatch(start, offset + 1, int(alone), attributes, stamp, stamp, -1, view, sound, magic)
+
+
+# What a stored batch holds, in parts.
+StoredHeaders = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some records of a batch, in their order. `headers` is None where a record has none. `too_large`: the
+    size of the one record that there is then, and of which nothing else is held."""
+
+    offsets: list[int]
+    timestamps: list[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[StoredHeaders | None]
+    too_large: int | None = None

@@ -17,8 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from sluice.clients.lake.base import Item, StoredObject
-from sluice.clients.lake.durable import Syncs, explained, locked, make_folder, place, sync, tidy, write
-from sluice.clients.lake.modes import Modes
+from sluice.clients.lake.durable import Modes, Syncs, explained, locked, make_folder, place, sync, tidy, write
 from sluice.config.command_line import command_line
 
 _OWN = ".sluice"

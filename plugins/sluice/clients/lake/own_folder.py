@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.clients.lake.open import open_lake_at
 from sluice.clients.lake.settings import settings_for
 from sluice.config.pipeline import Pipeline
-from sluice.errors import LakeRefused, LakeTaken
+from sluice.errors import LakeRefused, LakeTaken, NotOwnFile
 
 
 def check_new(pipeline: Pipeline, lake: Lake) -> None:
@@ -44,3 +44,17 @@ def _above(pipeline: Pipeline, lake: Lake) -> Iterator[Lake]:
     settings = settings_for(pipeline)
     for depth, name in enumerate(parts):
         yield open_lake_at(f"{scheme}://{'/'.join([bucket, *parts[:depth]])}", name, settings)
+
+
+# The one place where objects of the lake are deleted: only those that have a name of Sluice's own.
+#
+# Whatever else lies in a pipeline's folder (another pipeline's lake, a person's copy) is somebody's, and
+# stays.
+def delete_own(lake: Lake, keys: Iterable[str]) -> None:
+    """Removes the objects; those already gone are no error. Raises NotOwnFile, before any is removed, for a
+    name that Sluice doesn't give to what it deletes."""
+    keys = list(keys)
+    for key in keys:
+        if not layout.is_own(key):
+            raise NotOwnFile(f"{lake.url}/{key}")
+    lake.delete(keys)

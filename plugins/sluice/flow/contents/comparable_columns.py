@@ -10,7 +10,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import expiring_columns
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable
-from sluice.flow.verify.deterministic import changing as changing_columns
+from sluice.flow.verify.read_view_shapes import changing as changing_columns
 from sluice.flow.verify.ttl import deleting, instants
 
 # Their bytes depend on how parts were merged; as text the same value reads the same.

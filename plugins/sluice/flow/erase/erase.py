@@ -23,10 +23,18 @@ from sluice.manifest import STAMP
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
-from sluice.state.erasures.erasure_progress import ErasureProgress, left_of, note_progress, read_progress
+from sluice.state.erasures.erasure_progress import (
+    ErasureProgress,
+    left_of,
+    note_progress,
+    read_progress,
+    unerased,
+)
 from sluice.state.erasures.erasure_store import add_erasure, salted
 from sluice.state.erasures.receipt_store import has_receipt
+from sluice.state.file_moves import finish_moves
 from sluice.state.ledger import Ledger
+from sluice.state.manifests import landed_units, read_manifests
 
 _ROUNDS = 10
 _NOTED_AT_ONCE = 50  # units
@@ -151,3 +159,28 @@ class Eraser:
                 types = self.pipeline.routed(target, rows) if row is None else row.types
                 found[target.table] += sum(rows.get(kind, 0) for kind in types)
         return found
+
+
+# `sluice erase --pending`: applies the erasure list to units that landed without some of its entries.
+@dataclass(frozen=True)
+class Applied:
+    """`units` that landed without an entry, `records` that were taken out of them, and what verify says."""
+
+    units: int
+    records: int
+    wrong: tuple[str, ...] = ()
+
+
+def apply_list(pipeline: Pipeline, lake: Lake, say: Say) -> Applied:
+    """Repeatable at any time. Raises BeforeStart, and what rewriting and loading raise."""
+    manifests = finish_moves(lake, landed_units(lake, pipeline.slice))
+    owing: list[Unit] = sorted(unerased(lake, manifests))
+    if not owing:
+        return Applied(0, 0)
+    loads = UnitLoads(pipeline, lake, say)
+    loads.due({unit: manifests[unit] for unit in owing}, owing)
+    loads.rewrite(owing)
+    now = read_manifests(lake, owing)
+    wrong = loads.load("erasure-list", loads.due(now, []).load)
+    erased = sum(now[unit].erased_rows - manifests[unit].erased_rows for unit in owing)
+    return Applied(len(owing), erased, tuple(wrong))

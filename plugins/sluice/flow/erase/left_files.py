@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
 from sluice.clients.lake.layout import parse_name
-from sluice.clients.lake.owned import delete_own
+from sluice.clients.lake.own_folder import delete_own
 from sluice.flow.verify.read_lake import list_files
 from sluice.manifest import STAMP, Manifest
 from sluice.slices import Unit

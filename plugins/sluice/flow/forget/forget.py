@@ -18,7 +18,7 @@ from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.owned import delete_own
+from sluice.clients.lake.own_folder import delete_own
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Forget
@@ -32,8 +32,7 @@ from sluice.plan.due import KeepEdges
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit, utc
 from sluice.state.file_moves import move
-from sluice.state.lease import Lease
-from sluice.state.lease_group import hold_all
+from sluice.state.lease import Lease, hold_all
 from sluice.state.month_store import note
 from sluice.state.months import seal_of
 from sluice.state.status import UnitStatus

@@ -8,7 +8,7 @@ from datetime import datetime
 from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
-from sluice.clients.lake.owned import delete_own
+from sluice.clients.lake.own_folder import delete_own
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.metrics import meter

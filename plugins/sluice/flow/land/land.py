@@ -31,13 +31,12 @@ from sluice.errors import (
     WouldReject,
 )
 from sluice.flow.land.cleanup import discard, sweep
-from sluice.flow.land.engine import Engine
 from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
 from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
 from sluice.flow.land.lake_source import LakeSource
 from sluice.flow.land.newly_rejected import refusal
-from sluice.flow.land.read import LandingAttempt
+from sluice.flow.land.read import Engine, LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
 from sluice.flow.land.remake import landed_meanwhile, remade_reads
 from sluice.manifest import Manifest

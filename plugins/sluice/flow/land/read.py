@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sluice import crash_points
 from sluice.clients.lake.base import Lake
@@ -14,10 +14,9 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.flow.land.conservation import check_rows, counted, gaps_of
 from sluice.flow.land.count_totals import Total
-from sluice.flow.land.engine import Engine
 from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
-from sluice.flow.land.read_plan import UnitRead, runs, together
+from sluice.flow.land.read_plan import ReadGroup, UnitRead, runs, together
 from sluice.flow.land.record_source import RecordSource
 from sluice.flow.land.task.decoding import Decoding, decoding_of
 from sluice.flow.land.task.reports import SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
@@ -159,3 +158,14 @@ def _by_unit(reports: Sequence[_OfUnit]) -> dict[tuple[str, str], list[_OfUnit]]
     for report in reports:
         by_unit.setdefault((report.slice_id, report.cluster), []).append(report)
     return by_unit
+
+
+# What carries the landing's work out: Spark, in spark_jobs/.
+class Engine(Protocol):
+    """Both methods raise SparkFailed, or the SluiceError that a task met."""
+
+    def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
+        """Reads exactly the offsets of each run and lands them; the reports of the tasks that succeeded."""
+
+    def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
+        """Returns the merged files, in the order of `merges`."""

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.discarding import DiscardingLake
+from sluice.clients.lake.overlay import DiscardingLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.lake_source import LakeSource

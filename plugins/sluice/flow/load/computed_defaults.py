@@ -9,8 +9,7 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.clickhouse.own_names import own_prefix
-from sluice.clients.clickhouse.sql import Sql, identifier, render, table
+from sluice.clients.clickhouse.sql import Sql, identifier, own_prefix, render, table
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.clickhouse.types import parse
 from sluice.errors import TargetRefused

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
 
-from sluice.clients.clickhouse.defaults import blank
 from sluice.clients.clickhouse.errors import ServerError, shorten
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
-from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.tables import Column, TargetTable, blank
 from sluice.errors import DefaultFails
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.computed_defaults import columns_read

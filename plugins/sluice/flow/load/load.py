@@ -31,8 +31,7 @@ from sluice.flow.load.keep_rows import TakesRowsOut
 from sluice.flow.load.kept_rows import refuse_later_values, with_kept
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
-from sluice.flow.load.quorum import write_settings
-from sluice.flow.load.replicas import Replicas, own_tables
+from sluice.flow.load.replicas import Replicas, own_tables, write_settings
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line, refuse_event_hours
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target

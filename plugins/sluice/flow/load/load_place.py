@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.defaults import blank
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sharding import Placement, placement_of
 from sluice.clients.clickhouse.sql import literal
-from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.tables import Column, TargetTable, blank
 from sluice.clients.clickhouse.types import parse
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target

@@ -9,19 +9,21 @@ from datetime import timedelta
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sharding import placement_of
-from sluice.clients.clickhouse.shards import connect_replicas, connect_shards
+from sluice.clients.clickhouse.shards import Servers, connect_replicas, connect_shards
+from sluice.clients.clickhouse.sql import render
 from sluice.clients.connections.find import find
 from sluice.clients.lake.base import Lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardsRefused, ShardsWait, SluiceError
-from sluice.flow.load.evolve.stopped import confirm_stopped
 from sluice.flow.load.load import load
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.plan.modes import Mode
 from sluice.safe_text import Say
 from sluice.slices import Unit
+from sluice.state.additions import confirm, latest, read_additions
 from sluice.state.known_shards import remember
 from sluice.state.shard_ledgers import check_different
 
@@ -111,3 +113,26 @@ def _added(one: UnitLoad, other: UnitLoad) -> UnitLoad:
         misfits=one.misfits + other.misfits,
         loaded=one.loaded or other.loaded,
     )
+
+
+# Confirms columns that a load on a shard added, and did not confirm before it was stopped.
+def confirm_stopped(servers: Servers, target: Target, lake: Lake) -> None:
+    """Confirms them for every shard that answers, before any of them decides the type of a column.
+
+    Nothing was committed with them yet: the column counts from the next generation on. Raises what the lake
+    and the servers raise.
+    """
+    if not target.evolves:
+        return
+    additions = latest(read_additions(lake), target.table)
+    for server in servers:
+        shard = server.shard.name
+        names = {name for name, one in additions.items() if shard not in one.shards}
+        if server.client is None or not names:
+            continue
+        table = read_table(server.client, target.database, target.name)
+        unconfirmed = names & {column.name for column in table.columns} if table else set()
+        if unconfirmed:
+            newest_sql = render("load/newest_generation")
+            [(newest,)] = server.client.rows(newest_sql, {"target": target.table})
+            confirm(lake, target.table, unconfirmed, shard, newest + 1)

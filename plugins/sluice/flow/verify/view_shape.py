@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.clients.clickhouse.query_tree import QueryNode, names, projection, pushed, queries
-from sluice.flow.verify.number_types import keeps
-from sluice.flow.verify.view_nodes import FUNCTION, TABLE, again, aggregates, always, merged, tables, text_of
+from sluice.clients.clickhouse.types import Type, parse
 
 KEY = ""
 _COLUMN = re.compile(r"COLUMN id: .*column_name: (?P<name>.*), result_type: .*, source_id: (?P<source>\d+)")
@@ -222,3 +221,79 @@ class _Reader:
         if not keys and len(roles) == 1 and again(name, roles[0]):
             return roles[0]
         raise Uncertainty(f"{name}() {_BLOCKS}")
+
+
+# Which types of numbers take sums of other types, so that a sum of casts is the cast of the sum. Pure.
+_TAKEN = {"Int": ("Int",), "Decimal": ("Int", "Decimal"), "Float": ("Int", "Decimal", "Float")}
+
+
+def keeps(stored: str, given: str) -> bool:
+    """Returns whether a cast of `given` to `stored` cuts off no part of each number; of unknown types it may
+    not."""
+    if not (stored and given):
+        return True
+    stored_type, given_type = _plain(stored), _plain(given)
+    if stored_type.name == given_type.name == "Decimal":
+        return int(stored_type.arguments[-1]) >= int(given_type.arguments[-1])
+    return stored_type == given_type or _family(given_type) in _TAKEN.get(_family(stored_type), ())
+
+
+def _plain(text: str) -> Type:
+    """`SimpleAggregateFunction(sum, Nullable(Float64))`: Float64."""
+    kind = parse(text)
+    return (kind.argument(1) if kind.name == "SimpleAggregateFunction" else kind).plain
+
+
+def _family(kind: Type) -> str:
+    """`UInt64`: Int."""
+    return re.sub(r"^U?Int\d+$", "Int", re.sub(r"^Float\d+$", "Float", kind.name))
+
+
+# Questions about a node of a SELECT's query tree. Pure.
+FUNCTION = re.compile(r"FUNCTION id: .*function_name: (?P<name>.*), function_type: (?P<type>\w+)")
+TABLE = re.compile(r"TABLE id: \d+,.* table_name: (?P<name>.*)")
+
+
+def functions(root: QueryNode) -> frozenset[str]:
+    """Returns the ordinary functions that a SELECT calls."""
+    matches = (FUNCTION.match(node.text) for node in root.walk())
+    return frozenset(match["name"] for match in matches if match and match["type"] == "ordinary")
+
+
+def merged(state: re.Match[str]) -> str:
+    """`sumIfState`: sumIfMerge; `sumSimpleState`: sum."""
+    return state[1] if state[3] == "SimpleState" else f"{state[1]}{state[2] or ''}Merge"
+
+
+def again(name: str, role: str) -> bool:
+    """Returns whether a function puts values of `role` together once more: `sum` of sums."""
+    if role.endswith("Merge"):
+        return name == f"{role}State"
+    return name in (role, f"{role}SimpleState")
+
+
+def aggregates(node: QueryNode) -> bool:
+    """Returns whether the expression aggregates rows of its own SELECT."""
+    if node.kind in ("QUERY", "UNION"):
+        return False
+    found = FUNCTION.match(node.text)
+    return bool(found and found["type"] == "aggregate") or any(map(aggregates, node.children))
+
+
+def always(having: QueryNode) -> bool:
+    """Returns whether it is `count() > 0`: a group has rows."""
+    nodes = [node for node in having.walk() if node.kind not in ("", "LIST")]
+    called = [match["name"] for node in nodes if (match := FUNCTION.match(node.text))]
+    plain = len(nodes) == 3 and nodes[2].kind == "CONSTANT" and "constant_value: UInt64_0," in nodes[2].text
+    return plain and called == ["greater", "count"]
+
+
+def tables(node: QueryNode, own: Collection[str]) -> list[str]:
+    """Returns the tables below a node that are none of `own`, each once."""
+    matches = (TABLE.fullmatch(inner.text) for inner in node.walk())
+    return list(dict.fromkeys(match["name"] for match in matches if match and match["name"] not in own))
+
+
+def text_of(node: QueryNode) -> str:
+    """Returns the lines of a node and of all below it."""
+    return "\n".join(inner.text for inner in node.walk())

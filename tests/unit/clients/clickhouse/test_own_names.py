@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.clients.clickhouse.own_names import own_prefix
+from sluice.clients.clickhouse.sql import own_prefix
 from sluice.clients.clickhouse.tables import Column
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.profile import Changed, Pin, pin
+from sluice.clients.clickhouse.connect import Changed, Pin, pin
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 from local.versions import ROOT
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
-from sluice.clients.lake.own_folder import check_above, check_new
-from sluice.clients.lake.owned import delete_own
+from sluice.clients.lake.own_folder import check_above, check_new, delete_own
 from sluice.errors import LakeTaken, NotOwnFile
 from tests.support.fakes import MemoryLake
 from tests.support.verified import pipeline

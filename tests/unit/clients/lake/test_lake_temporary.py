@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 FORECAST = HOLDING.replace("temporary.new_file()", "DiscardingLake(MemoryLake()).begin('key')").replace(
     "import sys",
-    "import sys\nfrom sluice.clients.lake.discarding import DiscardingLake\n"
+    "import sys\nfrom sluice.clients.lake.overlay import DiscardingLake\n"
     "from tests.support.fakes import MemoryLake",
 )
 

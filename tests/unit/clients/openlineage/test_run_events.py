@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from openlineage.client.serde import Serde
 
 from sluice import __version__
-from sluice.clients.openlineage.run_events import run_event
+from sluice.clients.openlineage.open_client import run_event
 from sluice.clients.openlineage.values import (
     ColumnSource,
     Dataset,

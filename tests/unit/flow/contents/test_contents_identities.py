@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.contents.identities import Fault, IdentityCounter
+from sluice.flow.contents.check_lake_rows import Fault, IdentityCounter
 from sluice.manifest import PartitionCount
 from tests.unit.flow.contents.test_contents_judge import MANIFEST, faults, rows
 

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.config.event import Event
-from sluice.flow.contents.identities import IdentityCounter
+from sluice.flow.contents.check_lake_rows import IdentityCounter
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.contents.recompute import FileJudge, TypeFolder
 from sluice.flow.verify.anomaly import AnomalyKind

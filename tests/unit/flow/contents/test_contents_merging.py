@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.clients.clickhouse.tables import Column, ViewTable
-from sluice.flow.contents.merged_rows import merging
+from sluice.flow.contents.compare_views import merging
 from sluice.flow.verify.view_shape import ViewShape
 
 KEY = "_slice, _cluster, k"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.clients.clickhouse.tables import Column
-from sluice.flow.contents.merged_rows import Merging, certain, merging
+from sluice.flow.contents.compare_views import Merging, certain, merging
 from sluice.flow.verify.view_shape import ViewShape
 from sluice.flow.verify.view_sums import FloatSum, ViewSums
 from tests.unit.flow.contents.test_contents_merging import KEY, OWN, ROWS, X, blocks, fed, made

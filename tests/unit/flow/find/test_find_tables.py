@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sluice.flow.find import find, read_table_records
+from sluice.flow.find import find
+from sluice.flow.find import find as read_table_records
 from sluice.flow.find.find import RecordFinder
 from sluice.flow.find.outcome import Outcome, outcome_of
 from sluice.flow.find.record_facts import RecordFacts

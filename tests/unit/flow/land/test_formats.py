@@ -11,7 +11,7 @@ import pytest
 
 from sluice import manifest
 from sluice.errors import SluiceError
-from sluice.state.boundaries import encoding
+from sluice.state.boundaries import log as encoding
 from sluice.state.system_tables import LEDGER_FORMAT, create_system_tables
 
 ROOT = Path(__file__).parents[4]

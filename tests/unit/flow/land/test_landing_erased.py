@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sluice.flow.contents.identities import IdentityCounter
+from sluice.flow.contents.check_lake_rows import IdentityCounter
 from sluice.flow.contents.read_rows import read
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.verify.check_manifests import check_conservation

@@ -13,7 +13,7 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.check_lake_rows import check_unit
-from sluice.flow.load.source.push import bodies
+from sluice.flow.load.source.pull_or_push import bodies
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests

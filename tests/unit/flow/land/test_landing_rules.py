@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.flow.land.rules_now import rules_now
+from sluice.flow.rule_differences import rules_now
 from sluice.manifest import decode, encode
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests

@@ -6,8 +6,8 @@ import pytest
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.openlineage.values import ColumnSource, Dataset, DatasetName, Datasets, Offsets
-from sluice.flow.lineage.describe import StepFacts, datasets
 from sluice.flow.lineage.places import Places, lake_name
+from sluice.flow.lineage.runs import StepFacts, datasets
 from sluice.manifest import OffsetRange
 from tests.support.landing_world import pipeline
 

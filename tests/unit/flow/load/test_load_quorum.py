@@ -8,7 +8,7 @@ import pytest
 
 from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.config.clickhouse import ClickHouse
-from sluice.flow.load.quorum import (
+from sluice.flow.load.replicas import (
     ReplicaState,
     has_to_wait,
     lacking,

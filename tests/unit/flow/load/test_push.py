@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.errors import Conservation
-from sluice.flow.load.source.push import bodies
+from sluice.flow.load.source.pull_or_push import bodies
 from tests.support.fakes import MemoryLake
 from tests.support.verified import TEN, pipeline
 

@@ -12,8 +12,7 @@ import pytest
 from sluice.config.clickhouse import ClickHouse
 from sluice.config.pipeline import Target
 from sluice.errors import QuorumPending, ReplicaActive, TooFewReplicas
-from sluice.flow.load.quorum import ReplicaState, lacking, write_settings
-from sluice.flow.load.replicas import Replicas
+from sluice.flow.load.replicas import Replicas, ReplicaState, lacking, write_settings
 from sluice.state.lease import Lease
 from tests.support.fakes import FakeClock, MemoryLake
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.flow.publish import proven_hours as module
+from sluice.flow.publish import publish as module
 from sluice.flow.publish.event_hours import EventWindow, event_window
-from sluice.flow.publish.proven_hours import proven_hours, whole_hours
+from sluice.flow.publish.publish import proven_hours, whole_hours
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.cli.rejected_lines import RejectedReport, show_report
+from sluice.cli.rejected import RejectedReport, show_report
 from sluice.clients.lake import layout
 from sluice.flow.rejected.read_rejections import RejectionReader
 from sluice.flow.rejected.rejections import RejectionFilter, RejectionTally

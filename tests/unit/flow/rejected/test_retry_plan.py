@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.land.rules_now import rules_now
 from sluice.flow.rejected.rejections import Rejection, RejectionCause, RejectionFilter, RejectionTally
 from sluice.flow.rejected.retry_plan import (
     Cure,
@@ -16,6 +15,7 @@ from sluice.flow.rejected.retry_plan import (
     retry_plan,
 )
 from sluice.flow.rejected.trial import tried_units
+from sluice.flow.rule_differences import rules_now
 from sluice.manifest import Manifest
 from sluice.manifest_parts import Forgotten, Remade
 from sluice.slices import Unit

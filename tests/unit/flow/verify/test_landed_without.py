@@ -20,8 +20,7 @@ from sluice.flow.verify.notes import notes
 from sluice.flow.verify.repairs import Repairs
 from sluice.plan.backlog import Backlog
 from sluice.plan.dry_run import unit_line
-from sluice.plan.lag import ask_topics, lag_of
-from sluice.plan.recreated import recreated
+from sluice.plan.lag import ask_topics, lag_of, recreated
 from sluice.slices import SliceRange, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.flow.verify.number_types import keeps
+from sluice.flow.verify.view_shape import keeps
 
 
 @pytest.mark.parametrize(

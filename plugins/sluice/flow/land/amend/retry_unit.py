@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.discarding import DiscardingLake
+from sluice.clients.lake.overlay import DiscardingLake
 from sluice.config.counts import Counts
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Relanded

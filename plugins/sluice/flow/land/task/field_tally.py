@@ -7,6 +7,7 @@ still have the counts of the same fields (`thinned`).
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +15,12 @@ from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.reports import SeenFields
-from sluice.flow.land.task.shapes import KIND_OF, EventShape, shape_of
 from sluice.slices import Slice
 from sluice.type_fields import KINDS, NAME_CHARACTERS, FieldSeen, TypeFields
 
@@ -253,3 +254,34 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
+
+
+# An event's shape: the names of its top-level fields, in their order, and the kind of each value.
+EventShape = tuple[tuple[str, ...], tuple[type, ...]]
+"""Kinds are the types of decoded values: KIND_OF numbers them."""
+
+KIND_OF: dict[type, int] = {
+    kind: KINDS.index(name)
+    for kind, name in (
+        (type(None), "null"),
+        (bool, "boolean"),
+        (int, "integer"),
+        (float, "number"),
+        (str, "string"),
+        (list, "array"),
+        (dict, "object"),
+    )
+}
+
+_decode = msgspec.json.Decoder().decode
+# Numbers beyond a double's range, integers of thousands of digits.
+_ANY = json.JSONDecoder(parse_int=lambda _: 0, parse_float=lambda _: 0.0)
+
+
+def shape_of(payload: bytes) -> EventShape:
+    """Returns the shape of a JSON object that has landed."""
+    try:
+        event: dict[str, Any] = _decode(payload)
+    except (msgspec.MsgspecError, ValueError):
+        event = _ANY.decode(payload.decode())
+    return tuple(event), tuple(map(type, event.values()))

@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.own_names import own_prefix
 from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.sql import Sql, identifier, literal, render
+from sluice.clients.clickhouse.sql import Sql, identifier, literal, own_prefix, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.config.pipeline import Target

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.clickhouse.sql import Sql
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Files, Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Refused
+from sluice.flow.load.source.damaged import refusal
 from sluice.flow.load.source.pull import PullSource, place_of
-from sluice.flow.load.source.push import bodies, sent
-from sluice.flow.load.source.select import FileRows, pulls
+from sluice.flow.load.source.select import FileRows, definitions, pulls
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
 
@@ -73,3 +79,98 @@ def _sees(client: Client, lake: Lake, pull_source: PullSource, unit: Unit, must:
             raise
         return False  # whatever keeps the server from the file, pushing needs nothing of it
     return [row[0] for row in rows] == [stored.data.decode()]
+
+
+# Reads the lake's Parquet files here and makes the bodies that are sent to the server.
+_BODY_BYTES = 48 * 1024 * 1024
+_ROWS_AT_ONCE = 65_536
+_ARROW: dict[str, pa.DataType] = {
+    "_type": pa.string(),
+    "_cluster": pa.string(),
+    "_topic": pa.string(),
+    "_partition": pa.int32(),
+    "_offset": pa.int64(),
+    "_row": pa.int32(),
+    "_timestamp": pa.timestamp("ms", "UTC"),
+    "_key": pa.binary(),
+    "_payload": pa.binary(),
+    "_slice": pa.timestamp("s", "UTC"),
+}
+
+
+def sent(writer: Writer, streams: Iterable[bytes], columns: Sequence[str]) -> Iterator[Sql]:
+    """Yields the rows of each stream, in a table of the attempt's own: the statement that loads them is too
+    long to travel beside them. The table is gone when the last rows are loaded."""
+    table = writer.attempt.temporary("sent")
+    names = listed(map(identifier, columns))
+    used = False
+    for stream in streams:
+        writer.run("send", render("clickhouse/drop_table", table=table))
+        creation = render("load/create_sent", sent=table, definitions=definitions(columns, with_slice=True))
+        writer.run("send", creation)
+        writer.run("send", render("load/send_rows", sent=table, columns=names), body=stream)
+        yield render("load/source_sent", sent=table, columns=names)
+        used = True
+    if used:
+        writer.run("send", render("clickhouse/drop_table", table=table))
+
+
+def bodies(
+    pipeline: Pipeline, lake: Files, keys: Iterable[tuple[Unit, str]], columns: Sequence[str]
+) -> Iterator[bytes]:
+    """Yields Arrow streams of about 48 MiB of rows, small files together. Raises Conservation for a file
+    that is missing or damaged."""
+    schema = pa.schema([(name, _ARROW[name]) for name in (*columns, "_slice")])
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for unit, key in keys:
+        for batch in _batches(pipeline, lake, unit, key, schema):
+            waiting.append(batch)
+            size += batch.nbytes
+            if size >= _BODY_BYTES:
+                yield _stream(schema, waiting)
+                waiting, size = [], 0
+    if waiting:
+        yield _stream(schema, waiting)
+
+
+def _batches(
+    pipeline: Pipeline, lake: Files, unit: Unit, key: str, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    with ExitStack() as stack:
+        try:
+            path = stack.enter_context(lake.local(key))
+        except FileNotFoundError as error:
+            raise refusal(pipeline, unit, key, "is missing") from error
+        try:
+            yield from _read(path, unit, schema)
+        except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise refusal(pipeline, unit, key, f"cannot be read ({reason})") from error
+
+
+def _read(path: Path, unit: Unit, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    columns = [name for name in schema.names if name != "_slice"]
+    with pq.ParquetFile(path) as file:
+        present = [name for name in columns if name in file.schema_arrow.names]
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=present):
+            start: Any = pa.scalar(int(unit.slice.start.timestamp()), pa.int64()).cast(_ARROW["_slice"])
+            arrays = [_column(batch, name).cast(schema.field(name).type) for name in columns]
+            yield pa.record_batch([*arrays, pa.repeat(start, batch.num_rows)], schema=schema)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array[Any]:
+    """Files of messages that were no arrays have no `_row`, which is 0."""
+    if name in batch.schema.names:
+        return batch.column(name)
+    if name == "_row":
+        return pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
+    raise pa.ArrowInvalid(f"it has no column {name}")
+
+
+def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        # The server works chunk by chunk: thousands of single-row ones would take it minutes.
+        writer.write_table(pa.Table.from_batches(batches, schema).combine_chunks(), _ROWS_AT_ONCE)
+    return sink.getvalue().to_pybytes()
