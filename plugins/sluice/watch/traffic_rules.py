@@ -1,7 +1,7 @@
 """Problems of what came: too few events of a type, and more rejects than a share. Pure.
 
-Both judge slices one by one (problems.py says which): a problem of one hour is open until some hours have come
-after it.
+Both judge slices one by one (problems.py says which): a problem of one hour is open until some hours have
+come after it.
 """
 
 from __future__ import annotations

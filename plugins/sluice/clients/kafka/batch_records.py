@@ -9,13 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from sluice.clients.kafka.decompress import ByteSource, UnreadableBytes, pieces
-from sluice.clients.kafka.old_messages import old_parts, old_places
 from sluice.clients.kafka.record_batch import Part, StoredBatch, StoredHeaders
 
 MOST_HEADERS = 10_000
@@ -32,9 +30,6 @@ def parts_of(batch: StoredBatch, max_record: int) -> Iterator[Part]:
     """Yields all of the batch's records; each part holds some hundred KiB, or one record. Raises
     Unreadable."""
     with _ends():
-        if batch.magic < 2:
-            yield from old_parts(batch, max_record)
-            return
         for records in _walk(batch, max_record):
             if isinstance(records, _Skipped):
                 yield Part([records.offset], [records.stamp], [None], [None], [None], records.size)
@@ -49,12 +44,6 @@ def stamps_of(batch: StoredBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield np.arange(batch.start, batch.until), np.full(batch.records, batch.max_stamp)
         return
     with _ends():
-        if batch.magic < 2:
-            places = old_places(batch)
-            while some := list(islice(places, _AT_ONCE)):
-                offsets, stamps = np.array(some, np.int64).T
-                yield offsets, stamps
-            return
         for records in _walk(batch, _HOLD_NONE):
             if isinstance(records, _Skipped):
                 yield np.array([records.offset]), np.array([records.stamp])

@@ -120,7 +120,7 @@ class FetchAdmin(KafkaAdminClient):
         error = error_of(partition.error_code)
         if error is not NoError:
             raise error(f"{place.topic}/{place.partition} at offset {offset}")
-        batches = _sound(place, offset, list(stored_batches(partition.records or b"", offset)))
+        batches = as_asked(place, offset, list(stored_batches(partition.records or b"")))
         aborted = [(t.first_offset, t.producer_id) for t in partition.aborted_transactions or ()]
         committed = level is IsolationLevel.READ_COMMITTED
         end = partition.last_stable_offset if committed else partition.high_watermark
@@ -138,7 +138,7 @@ class FetchAdmin(KafkaAdminClient):
         return await self._manager.send(request, node_id=leader)
 
 
-def _sound(place: TopicPartition, offset: int, batches: Sequence[StoredBatch]) -> tuple[StoredBatch, ...]:
+def as_asked(place: TopicPartition, offset: int, batches: Sequence[StoredBatch]) -> tuple[StoredBatch, ...]:
     """Returns the batches from the one on that holds `offset`, up to the first damaged one. Raises
     DamagedBatch where the damaged one is the next."""
     sound = list(takewhile(lambda batch: not batch.damage, batches))

@@ -1,12 +1,12 @@
 """Batches as the broker stores them: what their headers say, before anything in them is decompressed.
 
-Source: Kafka's "Message Format", record batch of magic 2, and messages of magic 0 and 1.
+Source: Kafka's "Message Format", record batch of magic 2. Messages of magic 0 and 1, which Kafka
+wrote before 0.11, are refused.
 """
 
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,8 +14,6 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-OLD_HEADER = struct.Struct(">qiIbb")
-OLD_STAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">qi")
 _MAGIC_AT = 16
 _CHECKED_FROM = 21
@@ -28,9 +26,8 @@ class StoredBatch(NamedTuple):
     """The offsets `[start, until)` of one batch, which holds `records` of them; `body` is as it is stored.
 
     `stamp` is the base of the records' times in ms; they are all `max_stamp` where the broker stamps
-    (`log_append_time`). Of magic 0 and 1 `body` is the whole message; where others are inside it, nobody
-    knows `start` and `records`: they are an offset that is not behind the first, and 0. One whose checksum is
-    another's is not `sound`: nothing that it says is true.
+    (`log_append_time`). One whose checksum is another's is not `sound`: nothing that it says is true. Of an
+    `old` one, of magic 0 or 1, nothing but an offset is known.
     """
 
     start: int
@@ -42,11 +39,11 @@ class StoredBatch(NamedTuple):
     producer: int = -1
     body: memoryview | None = None
     sound: bool = True
-    magic: int = 2
+    old: bool = False
 
     @property
     def codec(self) -> int:
-        return codec_of(self.attributes)
+        return self.attributes & _CODEC
 
     @property
     def log_append_time(self) -> bool:
@@ -74,6 +71,8 @@ class StoredBatch(NamedTuple):
     @property
     def damage(self) -> str:
         """Why it cannot be used; empty where it can. Compaction leaves batches without their marker."""
+        if self.old:
+            return "Kafka wrote it before 0.11: copy the topic with one of Kafka's own clients"
         if not self.sound:
             return "its checksum is not that of its bytes"
         if self.control and self.records and _marker_type(self) is None:
@@ -81,22 +80,17 @@ class StoredBatch(NamedTuple):
         return ""
 
 
-def codec_of(attributes: int) -> int:
-    return attributes & _CODEC
-
-
-def stored_batches(data: bytes | memoryview, since: int | None = None) -> Iterator[StoredBatch]:
-    """Yields the batches of a fetch's answer, of which none begins before `since`. A broker cuts the answer
-    at a number of bytes: a last batch that is not there as a whole is left out."""
+def stored_batches(data: bytes | memoryview) -> Iterator[StoredBatch]:
+    """Yields the batches of a fetch's answer. A broker cuts the answer at a number of bytes: a last batch
+    that is not there as a whole is left out."""
     view, at = memoryview(data), 0
     while at + _LENGTH.size <= len(view):
         length = _LENGTH.unpack_from(view, at)[1]
         end = at + _LENGTH.size + length
         if end > len(view) or length <= _MAGIC_AT - _LENGTH.size:
             return
-        batch = _batch(view[at:end]) if view[at + _MAGIC_AT] >= 2 else _old(view[at:end], since)
-        yield batch
-        at, since = end, batch.until
+        yield _batch(view[at:end])
+        at = end
 
 
 def ends_abortion(batch: StoredBatch) -> bool:
@@ -122,27 +116,16 @@ def _marker_type(batch: StoredBatch) -> int | None:
 
 
 def _batch(view: memoryview) -> StoredBatch:
-    if len(view) < _HEADER.size:
+    old = view[_MAGIC_AT] < 2
+    if old or len(view) < _HEADER.size:
         (start,) = struct.unpack_from(">q", view)
-        return StoredBatch(start, start + 1, 1, sound=False)
+        return StoredBatch(start, start + 1, 1, sound=False, old=old)
     start, _, _, _, checksum, attributes, last, stamp, latest, producer, _, _, count = _HEADER.unpack_from(
         view
     )
     sound = crc32c(view[_CHECKED_FROM:]) == checksum
     body = view[_HEADER.size :]
     return StoredBatch(start, start + last + 1, count, attributes, stamp, latest, producer, body, sound)
-
-
-def _old(view: memoryview, since: int | None) -> StoredBatch:
-    offset, _, checksum, magic, attributes = OLD_HEADER.unpack_from(view)
-    if len(view) < OLD_HEADER.size + OLD_STAMP.size * magic:
-        return StoredBatch(offset, offset + 1, 1, sound=False)
-    stamp = OLD_STAMP.unpack_from(view, OLD_HEADER.size)[0] if magic else -1
-    attributes &= _CODEC | (_LOG_APPEND_TIME if magic else 0)
-    alone = not codec_of(attributes)
-    start = offset if alone or since is None else min(since, offset)
-    sound = zlib.crc32(view[_MAGIC_AT:]) == checksum
-    return StoredBatch(start, offset + 1, int(alone), attributes, stamp, stamp, -1, view, sound, magic)
 
 
 # What a stored batch holds, in parts.

@@ -8,13 +8,16 @@ import tracemalloc
 from collections.abc import Iterable
 
 import pytest
+from kafka import TopicPartition
 from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from sluice.clients.kafka.batch_records import parts_of, stamps_of
+from sluice.clients.kafka.client import DamagedBatch
 from sluice.clients.kafka.decompress import UnreadableBytes
-from sluice.clients.kafka.fetch import hidden_of
+from sluice.clients.kafka.fetch import as_asked, hidden_of
 from sluice.clients.kafka.record_batch import stored_batches
-from tests.support.stored_batch import CODECS, batch, bomb, bomb_size, compressed, record
+from tests.support.stored_batch import CODECS, batch, bomb, bomb_size, checked, compressed, record
 
 CONTROL, TRANSACTIONAL, LOG_APPEND = 0x20, 0x10, 0x08
 AT = 1_767_225_600_123
@@ -226,3 +229,16 @@ def test_of_a_bomb_only_offset_and_time_are_held():
 def test_what_is_no_record_has_no_time(records):
     with pytest.raises(UnreadableBytes):
         stamps(batch([records, b"" if not records else record(1, b"")], 2))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_messages_from_before_kafka_0_11_are_refused(magic: int, codec: str):
+    builder = LegacyRecordBatchBuilder(magic, CODECS[codec], 1 << 20)
+    for number in range(3):
+        builder.append(number, AT, None, b"value")
+    old, place = bytes(builder.build()), TopicPartition("t", 0)
+    newer = checked(batch([record(0, b"a")], 1, start=3))
+    with pytest.raises(DamagedBatch, match="Kafka wrote it before 0.11: copy the topic with"):
+        as_asked(place, 0, [*stored_batches(old + newer)])
+    assert [found.start for found in as_asked(place, 3, [*stored_batches(newer + old)])] == [3]
