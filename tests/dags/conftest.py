@@ -12,7 +12,7 @@ from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
-from sluice.page.timed_cache import TimedCache
+from sluice.page.status_cache import TimedCache
 from tests.dags.pipeline_texts import NO_TABLES, WRONG_TABLE
 
 PLUGINS = Path(__file__).parents[2] / "plugins"

@@ -17,11 +17,12 @@ from fastapi.dependencies.utils import get_flat_dependant
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import gate, pipelines
-from sluice.airflow.api.gate import Turn, Turns, one_line
+from sluice.airflow.api import access as gate
+from sluice.airflow.api import pipelines
+from sluice.airflow.api.access import Turn, Turns, one_line
 from sluice.clients.lake.open import open_lake
 from sluice.page.history import ids_of
-from sluice.plan.older_unread import LONGEST
+from sluice.plan.lag import LONGEST
 from sluice.slices import SliceRange
 from sluice.state.months import UnitSummary, encode, key_of
 from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, queries, query_of

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from sluice.airflow.api import card_lag, cards, pipelines
 from sluice.airflow.api.card_lag import FRESH_SECONDS, lag_now
 from sluice.clients.lake.open import open_lake
-from sluice.page.timed_cache import TimedCache
+from sluice.page.status_cache import TimedCache
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.watch.store import KEY, AlarmStore
 from tests.dags.page_app import login

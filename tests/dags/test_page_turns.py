@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 
-from sluice.airflow.api import gate
+from sluice.airflow.api import access as gate
 from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, query_of
 from tests.dags.test_page_rights import refuse
 

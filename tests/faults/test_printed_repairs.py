@@ -22,7 +22,7 @@ from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.land import submit
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.cause_rows import cause_rows
-from sluice.plan.mask_lines import mask_lines
+from sluice.plan.dry_run import mask_lines
 from sluice.state.survey import survey_past
 from sluice.watch.rules import older
 from tests.faults.damage import Damaged

@@ -13,8 +13,7 @@ import pytest
 
 from local.environment import HOST
 from sluice.clients.lake import s3_client
-from sluice.clients.lake.s3 import S3Lake
-from sluice.clients.lake.s3_upload import PART_BYTES
+from sluice.clients.lake.s3 import PART_BYTES, S3Lake
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import LakeRefused, LakeUnavailable
 from tests.faults.fault_log import FaultLog

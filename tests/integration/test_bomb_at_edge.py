@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sluice.clients.kafka.lookups import read_stamps
 from sluice.clients.kafka.settings import KafkaSettings
-from sluice.clients.kafka.timestamps import read_stamps
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.kafka import Cluster
 from sluice.slices import to_ms

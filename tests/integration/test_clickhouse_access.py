@@ -13,7 +13,7 @@ from socket import create_connection, create_server, socket
 import pytest
 
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.shards import placement_of
 from sluice.clients.connections.connection import Connection
 from sluice.errors import ClickHouseUnavailable
 from sluice.flow.load.load import load

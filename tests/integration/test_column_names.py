@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sharding import Placement
+from sluice.clients.clickhouse.shards import Placement
 from sluice.clients.clickhouse.sql import identifier
 from sluice.flow.verify.read_tables import SliceSpan
 from sluice.flow.verify.read_views import read_views

@@ -9,8 +9,7 @@ import pendulum
 import pytest
 
 from sluice.clients.clickhouse.settings import STEADY, WRITE
-from sluice.clients.clickhouse.sharding import ALONE
-from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.shards import ALONE, connect_shards
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
 from sluice.flow.contents.compare import auditor

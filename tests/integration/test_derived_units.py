@@ -6,8 +6,7 @@ import pytest
 
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.load.rollups.source import RollupSource
-from sluice.state.ledger import committed
-from sluice.state.rollup_commits import frozen_units
+from sluice.state.ledger import committed, frozen_units
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import World, client_of, unit
 from tests.integration.summed import Summed

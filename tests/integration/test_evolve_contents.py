@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from sluice.clients.clickhouse.sharding import ALONE
+from sluice.clients.clickhouse.shards import ALONE
 from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.compare_tables import Comparing, TableContents

@@ -10,8 +10,7 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.find.find import RecordFinder
-from sluice.flow.find.outcome import Outcome, outcome_of
-from sluice.flow.find.record_facts import RecordFacts
+from sluice.flow.find.outcome import Outcome, RecordFacts, outcome_of
 from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, LogEntry

@@ -19,8 +19,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import FilesForgotten
 from sluice.flow import steps
 from sluice.flow.contents.compare import auditor
-from sluice.flow.forget.forget import Forgetting
-from sluice.flow.forget.forget_due import due_windows, forget_due, forget_hourly
+from sluice.flow.forget.forget import Forgetting, due_windows, forget_due, forget_hourly
 from sluice.flow.steps import note_file
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.slices import SliceRange

@@ -16,7 +16,7 @@ from sluice.config.files import read
 from sluice.doctor.propose_table import columns_of, create_table
 from sluice.errors import WrongUse
 from sluice.flow.load.load import load
-from sluice.infer.rules import Rules
+from sluice.infer.types import Rules
 from sluice.infer.values import loads
 from tests.integration.landed import Event, client_of, land, unit
 from tests.support.hostile_texts import TEXTS

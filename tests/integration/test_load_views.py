@@ -10,7 +10,7 @@ import pytest
 
 from local.clickhouse_config import PASSWORD, USER
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sharding import ALONE
+from sluice.clients.clickhouse.shards import ALONE
 from sluice.clients.clickhouse.sql import identifier
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.compare_tables import Comparing

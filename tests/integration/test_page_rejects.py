@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.page.rejected_samples import misfit_counts, misfits
-from sluice.page.rejects import rejects_of
+from sluice.page.rejected_samples import misfit_counts, misfits, rejects_of
 from sluice.slices import Slice
 from sluice.state.system_tables import create_system_tables
 from tests.integration.landed import client_of

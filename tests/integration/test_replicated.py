@@ -12,7 +12,7 @@ import pytest
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import Outcome, ServerError
-from sluice.clients.clickhouse.sharding import placement_of
+from sluice.clients.clickhouse.shards import placement_of
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
 from sluice.config.pipeline import Pipeline
 from sluice.errors import QuorumPending, TargetChanged, TargetRefused, TooFewReplicas

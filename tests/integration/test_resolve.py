@@ -21,7 +21,7 @@ from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, TopicRecreated, UnknownTopic
-from sluice.flow.resolve.expired import retained_losses
+from sluice.flow.resolve.preview import retained_losses
 from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice, SliceRange, Unit

@@ -14,7 +14,7 @@ import pytest
 from local import services
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.clickhouse.sharding import ALONE
+from sluice.clients.clickhouse.shards import ALONE
 from sluice.clients.connections.connection import Connection
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import Refused, TargetRefused

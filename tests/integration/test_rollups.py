@@ -10,7 +10,7 @@ from sluice import crash_points
 from sluice.crash_points import TableLoad
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.verify.anomaly import Anomaly
-from sluice.flow.verify.check_derived import check_rollup
+from sluice.flow.verify.check_tables import check_rollup
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.flow.verify.repairs import Repairs

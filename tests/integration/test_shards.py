@@ -18,7 +18,7 @@ from sluice.crash_points import TableLoad
 from sluice.errors import ShardsRefused, ShardsWait, WrongUse
 from sluice.flow.load.fencing import stagings
 from sluice.flow.verify.facts import LeftRows
-from sluice.flow.verify.read_shards import read_left
+from sluice.flow.verify.read_tables import read_left
 from sluice.state.lease import Lease
 from sluice.state.shard_ledgers import ledgers_by_shard, ledgers_of
 from tests.integration.landed import client_of, event, land, unit

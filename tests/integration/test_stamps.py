@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.clients.kafka import client
+from sluice.clients.kafka.lookups import read_stamps
 from sluice.clients.kafka.settings import KafkaSettings
-from sluice.clients.kafka.timestamps import read_stamps
 from sluice.errors import KafkaUnavailable
 from tests.support.stored_batch import batch, bomb, record
 from tests.support.stored_batch import send as store
@@ -118,7 +118,7 @@ _CHILD = """
 import json, sys
 from pathlib import Path
 from sluice.clients.kafka.settings import KafkaSettings
-from sluice.clients.kafka.timestamps import read_stamps
+from sluice.clients.kafka.lookups import read_stamps
 parts = list(read_stamps(KafkaSettings("dc1", sys.argv[1]), sys.argv[2], {0: (0, 4)}))
 rows = [[part.offsets.tolist(), part.timestamps.tolist()] for part in parts]
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

@@ -8,8 +8,7 @@ import pytest
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.watch.observe import server_facts
-from sluice.watch.server import meaning_of
+from sluice.watch.observe import meaning_of, server_facts
 from tests.integration.landed import client_of
 
 pytestmark = pytest.mark.integration

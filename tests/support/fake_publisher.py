@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from sluice.clients.kafka.create_topic import TopicLimits
+from sluice.clients.kafka.producer import TopicLimits
 
 
 class Killed(BaseException):

@@ -11,10 +11,8 @@ from pathlib import Path
 
 from sluice.config.event import Event
 from sluice.ship.follow import Follower
-from sluice.ship.record_keys import RecordKeys
-from sluice.ship.record_times import RecordTimes
-from sluice.ship.report import ShipProgress
-from sluice.ship.shipment import Shipment
+from sluice.ship.record_times import RecordKeys, RecordTimes
+from sluice.ship.shipment import Shipment, ShipProgress
 from sluice.ship.state_file import StateFile
 from tests.support.fake_publisher import FakePublisher, Killed
 

@@ -18,7 +18,7 @@ from sluice.errors import KafkaUnavailable
 from sluice.flow.land.land import Landing, land
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import ReadGroup
-from sluice.flow.land.task.headers import to_json
+from sluice.flow.land.task.columns import to_json
 from sluice.flow.land.task.lake_read import TOGETHER, shares
 from sluice.flow.land.task.lake_read import batches as lake_batches
 from sluice.flow.land.task.long_records import whole

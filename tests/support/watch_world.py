@@ -16,8 +16,8 @@ from sluice.config.clickhouse import Shard
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseUnavailable
-from sluice.flow import oldest_unlanded
-from sluice.flow.resolve.expired import retained_losses
+from sluice.flow import choose_backlog as oldest_unlanded
+from sluice.flow.resolve.preview import retained_losses
 from sluice.flow.resolve.resolve import resolve
 from sluice.page import retention_facts
 from sluice.plan.lag import ask_topics

@@ -214,7 +214,7 @@ def forget(name: str) -> dict[str, int]:
     """Deletes files of hours that are older than `keep` in the pipeline file says; each is verified before.
     Skipped where nothing is due. A run takes a part of them."""
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.forget.forget_due import forget_hourly
+    from sluice.flow.forget.forget import forget_hourly
 
     pipeline, now = read_pipeline(name), pendulum.now("UTC")
     turn = int(get_current_context()["dag_run"].run_after.timestamp() // pipeline.slice.total_seconds())

@@ -14,8 +14,7 @@ from sluice.clients.connections.connection import Connection
 from sluice.config.alarms import Channel
 from sluice.errors import NotSent, SluiceError, WrongUse
 from sluice.safe_text import line
-from sluice.watch.notices import chat, mail, unaddressed
-from sluice.watch.notifier_class import notifier_class
+from sluice.watch.notices import chat, mail, notifier_class, unaddressed
 
 _SECONDS = 20
 _FIRST_ERROR_STATUS = 400

@@ -7,8 +7,7 @@ from typing import Annotated
 import pendulum
 import typer
 
-from sluice.cli.instants import read_instant
-from sluice.cli.options import Config, PipelineArgument, load_pipeline
+from sluice.cli.options import Config, PipelineArgument, load_pipeline, read_instant
 from sluice.cli.output import progress
 from sluice.errors import WrongUse
 

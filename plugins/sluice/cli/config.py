@@ -8,8 +8,8 @@ from dataclasses import asdict
 import typer
 
 from sluice.cli import output
-from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
+from sluice.cli.output import TableColumn
 from sluice.config.files import find
 
 config = typer.Typer(help="Shows what a pipeline file sets, and their schema.", no_args_is_help=True)

@@ -71,7 +71,7 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     from sluice.doctor.examine import sampled
     from sluice.doctor.propose_table import propose
     from sluice.flow.load.casts.fillable import RULES
-    from sluice.state.target_ddl import to_begin_with
+    from sluice.state.last_ddl import to_begin_with
 
     sample = sampled(spec, count)
     kinds = types_beside(spec, kind)

@@ -12,8 +12,7 @@ import pendulum
 import typer
 from rich.console import RenderableType
 
-from sluice.cli.instants import read_instant
-from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
+from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline, read_instant
 from sluice.cli.output import print_json, progress, show, table_of, text_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -22,7 +21,7 @@ from sluice.slices import SliceRange, ceil
 if TYPE_CHECKING:
     from sluice.flow.erase.erase import Eraser, ErasurePlan
     from sluice.flow.erase.erasure_request import ErasureRequest
-    from sluice.flow.erase.left_parts import Wait
+    from sluice.flow.erase.what_is_left import Wait
 
 
 _MOST_LEFT = 5

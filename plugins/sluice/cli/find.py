@@ -11,8 +11,7 @@ import pendulum
 import typer
 from rich.console import RenderableType
 
-from sluice.cli.instants import read_instant
-from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
+from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline, read_instant
 from sluice.cli.output import print_json, progress, show, text_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -21,7 +20,7 @@ from sluice.slices import SliceRange, ms_text
 
 if TYPE_CHECKING:
     from sluice.flow.find.find import RecordFinder
-    from sluice.flow.find.record_facts import LakeRow, RecordFacts, TableRecord
+    from sluice.flow.find.outcome import LakeRow, RecordFacts, TableRecord
 
 PlaceArgument = Annotated[
     str | None, typer.Argument(metavar="[TOPIC:PARTITION:OFFSET]", help="The record's place in Kafka.")
@@ -96,8 +95,7 @@ def _matching(
     most: int,
 ) -> list[RecordFacts]:
     from sluice.flow.find.row_match import read_match, with_hashes
-    from sluice.mask.mask_rules import mask_rules
-    from sluice.mask.sought_values import hidden_by
+    from sluice.mask.mask_rules import hidden_by, mask_rules
 
     rules = mask_rules(spec)
     match = with_hashes(read_match(*key_and_field), rules)

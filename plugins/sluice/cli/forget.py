@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import pendulum
 import typer
 
-from sluice.cli.instants import read_instant
-from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline
+from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline, read_instant
 from sluice.cli.output import print_facts, print_json, print_line, progress
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -46,7 +45,7 @@ def forget(
     Example: sluice forget adx --dry-run
     """
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.forget.forget_due import due_windows, forget_due
+    from sluice.flow.forget.forget import due_windows, forget_due
 
     spec, now = load_pipeline(pipeline, config), pendulum.now("UTC")
     lake = open_lake(spec)

@@ -15,7 +15,7 @@ from sluice.cli.output import print_json, print_line
 from sluice.config.files import SCHEMA, pipelines_folder
 from sluice.config.message_format import JSON, KINDS
 from sluice.errors import WrongUse
-from sluice.infer.rules import MISFITS
+from sluice.infer.types import MISFITS
 from sluice.init.request import SAMPLE, InitRequest, MessageForm
 from sluice.safe_text import line
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pendulum
 from rich.console import RenderableType
 
-from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import NEWEST, known_range
-from sluice.cli.output import table_of, text_of
+from sluice.cli.output import TableColumn, table_of, text_of
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.landed_without import landed_without
 from sluice.plan.backlog import Backlog
 from sluice.slices import floor
-from sluice.state.gone_tables import GoneTable, without_tables
+from sluice.state.departed_tables import GoneTable, without_tables
 from sluice.state.status import UnitStatus, complete_slices
 
 if TYPE_CHECKING:
@@ -115,8 +114,7 @@ def _waiting(
 ) -> tuple[Lag, TopicsNow]:
     from sluice.clients.lake.open import open_lake
     from sluice.flow.choose_backlog import seen_backlog
-    from sluice.plan.lag import ask_topics, lag_of
-    from sluice.plan.older_unread import older_unread
+    from sluice.plan.lag import ask_topics, lag_of, older_unread
 
     topics, errors = ask_topics(spec)
     now, lake = pendulum.now("UTC"), open_lake(spec)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from sluice.cli import status_lines
-from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -24,12 +23,11 @@ from sluice.cli.options import (
     load_pipeline,
     tables_of,
 )
-from sluice.cli.output import print_facts, print_json, print_line, show, table_of
+from sluice.cli.output import TableColumn, print_facts, print_json, print_line, show, table_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
 from sluice.plan.dry_run import DryRun, lost, unit_json
-from sluice.plan.plan import rows_of
-from sluice.plan.waiting import missing_lines
+from sluice.plan.plan import missing_lines, rows_of
 from sluice.state.status import UnitStatus
 
 Exact = Annotated[

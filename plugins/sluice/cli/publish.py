@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
-from sluice.cli.output import print_facts, print_json, progress, show, table_of
+from sluice.cli.output import TableColumn, print_facts, print_json, progress, show, table_of
 from sluice.config.types import parse_duration
 from sluice.errors import WrongUse
 
 if TYPE_CHECKING:
-    from sluice.ship.report import ShipReport
+    from sluice.ship.shipment import ShipReport
 
 _TABLES = ("partitions", "batches")
 _PARTITIONS = ("partition", "records", "first offset", "last offset")
@@ -69,7 +68,7 @@ def publish(
     """
     from sluice.ship.publish import ShipOrder
     from sluice.ship.publish import publish as ship
-    from sluice.ship.report import ShipmentEnd
+    from sluice.ship.shipment import ShipmentEnd
 
     spec = load_pipeline(pipeline, config)
     try:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import (
     Config,
     DayOption,
@@ -23,7 +22,7 @@ from sluice.cli.options import (
     known_range,
     load_pipeline,
 )
-from sluice.cli.output import print_json, print_line, progress, show, table_of
+from sluice.cli.output import TableColumn, print_json, print_line, progress, show, table_of
 from sluice.config.chosen_tables import tables_for
 from sluice.config.files import find, sound_pipelines
 from sluice.config.pipeline import Pipeline
@@ -192,7 +191,7 @@ class RejectedReport:
     error: Unavailable | None = None
 
     def samples_of(self, group: RejectedGroup) -> list[RejectedSample]:
-        from sluice.page.rejects import plain
+        from sluice.page.rejected_samples import plain
 
         cause = group.cause
         place = f"{cause.table}.{cause.column}" if cause.kind == "misfit" else ""

@@ -12,8 +12,7 @@ import pendulum
 import typer
 
 from sluice.cli.chosen_run import run_units
-from sluice.cli.fit_columns import TableColumn
-from sluice.cli.output import print_facts, print_json, print_line, progress, show, table_of
+from sluice.cli.output import TableColumn, print_facts, print_json, print_line, progress, show, table_of
 from sluice.config.chosen_tables import Tables, chosen_tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Conservation, NotLoaded, SluiceError, TargetRefused, WrongUse

@@ -34,7 +34,7 @@ from sluice.config.chosen_tables import Tables
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
-from sluice.plan.waiting import waiting, waits
+from sluice.plan.plan import waiting, waits
 from sluice.slices import SliceRange
 from sluice.state.rejected_total import rejected_by_reason
 from sluice.state.status import UnitStatus
@@ -101,7 +101,7 @@ def _show(spec: Pipeline, slices: SliceRange, statuses: list[UnitStatus], json: 
 def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:
     """Says it where all times are decades away: of what has landed, and of what lies before all slices."""
     from sluice.flow.far_outside import far_outside
-    from sluice.plan.far_rows import far_rows
+    from sluice.plan.lag import far_rows
 
     for line in (far_rows(spec, statuses), far_outside(spec)):
         if line:

@@ -33,9 +33,9 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
 from sluice.flow.verify.landed_without import landed_without
 from sluice.manifest import Manifest
-from sluice.plan.waiting import missing_lines
-from sluice.plan.waiting import waiting as waiting_of
-from sluice.state.gone_tables import without_tables
+from sluice.plan.plan import missing_lines
+from sluice.plan.plan import waiting as waiting_of
+from sluice.state.departed_tables import without_tables
 from sluice.state.ledger import LedgerRow
 from sluice.state.missing_values import said
 from sluice.state.rejected_total import rejected_by_reason, rejected_words, unknown_words, unlanded

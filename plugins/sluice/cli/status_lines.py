@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from sluice.cli.fit_columns import TableColumn
+from sluice.cli.output import TableColumn
 from sluice.state.status import UnitStatus
 
 COLUMNS = (

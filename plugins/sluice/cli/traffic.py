@@ -7,9 +7,8 @@ from dataclasses import asdict
 import pendulum
 from rich.console import Group
 
-from sluice.cli.fit_columns import TableColumn
 from sluice.cli.options import Config, Json, PipelineArgument, Wide, load_pipeline
-from sluice.cli.output import console, print_json, show, table_of
+from sluice.cli.output import TableColumn, console, print_json, show, table_of
 from sluice.cli.traffic_report import TrafficHour, bar_width, by_value, hourly, plot
 from sluice.config.counts import Counts
 from sluice.errors import WrongUse

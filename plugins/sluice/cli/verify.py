@@ -107,7 +107,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: b
     from sluice.flow.verify.causes import causes_of
     from sluice.flow.verify.repairs import by_hour
     from sluice.flow.verify.verdict_store import note_verified, opened_all
-    from sluice.plan.waiting import missing_lines
+    from sluice.plan.plan import missing_lines
 
     say = _Progress()
     statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)

@@ -12,13 +12,12 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from sluice.config.defaults import defaults_file, load_defaults, merged
+from sluice.config.files import defaults_file, load_defaults, merged
 from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.mistakes import KeyPlace
 from sluice.config.pipeline import Pipeline
-from sluice.config.secrets import takes_secret
 from sluice.config.types import OptionalDuration, Size
-from sluice.config.variables import VARIABLE, expand
+from sluice.config.variables import VARIABLE, expand, takes_secret
 from sluice.config.yaml_text import line_and_column, load, nodes
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}

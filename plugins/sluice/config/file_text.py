@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from sluice.config.defaults import defaults_file, load_defaults, merged
+from sluice.config.files import defaults_file, load_defaults, merged
 from sluice.config.keys import below
 from sluice.config.pipeline import Pipeline
-from sluice.config.secrets import assigns_secret, names_secret, takes_secret
+from sluice.config.variables import assigns_secret, names_secret, takes_secret
 from sluice.config.yaml_text import NotYaml, load, parse
 
 HIDDEN = "(hidden)"

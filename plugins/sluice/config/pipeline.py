@@ -20,12 +20,11 @@ from sluice.config.kafka import Cluster
 from sluice.config.keep import Keep
 from sluice.config.mask import MaskRule, check_mask
 from sluice.config.page import PageSettings
-from sluice.config.rollups import Rollup
-from sluice.config.secrets import ON_COMMAND_LINE, assigns_secret, names_secret
 from sluice.config.section import Section, WrongKey
-from sluice.config.target import TARGET_KEYS
+from sluice.config.target import TARGET_KEYS, Rollup
 from sluice.config.target import Target as Target
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, QualifiedTable, Size
+from sluice.config.variables import ON_COMMAND_LINE, assigns_secret, names_secret
 from sluice.errors import UnknownCluster
 from sluice.slices import HOUR, floor
 

@@ -53,7 +53,7 @@ from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.shard_ledgers import check_different
-from sluice.watch.notifier_class import notifier_class
+from sluice.watch.notices import notifier_class
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from sluice.field_path import MOST_NAMES, FieldPath, names_of
 from sluice.flow.load.casts.columns import HOLDERS
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.infer.column import InferredColumn, column, relied_on
-from sluice.infer.rules import Rules
-from sluice.infer.types import STRING, ArrayOf, Inferred, is_container, nullable
+from sluice.infer.types import STRING, ArrayOf, Inferred, Rules, is_container, nullable
 from sluice.safe_text import visible
 
 MOST_COLUMNS = 1_000

@@ -13,8 +13,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
 from sluice.flow.batch_loop import LandBatch, one_by_one, run_work
 from sluice.flow.verify.current import narrowed
-from sluice.plan.plan import work_of
-from sluice.plan.waiting import Waiting, waiting
+from sluice.plan.plan import Waiting, waiting, work_of
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.survey import survey_past

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.overlay import Overlay
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SluiceError
-from sluice.flow.resolve.expired import retained_losses
-from sluice.flow.resolve.preview import raise_if_all
+from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated, UnknownTopic
+from sluice.flow.resolve.preview import raise_if_all, retained_losses
+from sluice.flow.resolve.resolve import resolve
 from sluice.flow.steps import resolve_range
-from sluice.manifest import Loss
+from sluice.manifest import Loss, Manifest
 from sluice.plan.backlog import Backlog, backlog_of, batches_of, chosen, hours_until, stuck, windows
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.manifests import read_manifests
 from sluice.state.month_store import note, read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
+from sluice.state.unit_state import UnitState
+from sluice.state.units import units_of
 
 MOST_WINDOWS = 4
 """Ranges of the backlog that are surveyed for units completed since a step last noted them."""
@@ -108,3 +113,90 @@ def _resolved(pipeline: Pipeline, boundaries: Boundaries, unit: Unit) -> bool:
     gone = unit.cluster not in pipeline.clusters
     topics = () if gone else pipeline.cluster(unit.cluster).topics
     return gone or boundaries.ranges(unit.slice, unit.cluster, topics) is not None
+
+
+# Asks Kafka for the oldest hours that have not landed: of these it deletes records first. Nothing is stored.
+#
+# Hours that Kafka has lost do not hide the hours after them: while Kafka has nothing left of the hours that a
+# round asks for, the next round asks for twice as many hours after those.
+FIRST_ROUND = 24
+"""Slices of the backlog that the first round asks for."""
+ROUNDS = 6
+"""With 24 slices in the first round, 1,512 slices: nine weeks of hours."""
+
+# What `resolve` takes for a cluster that cannot be asked; between two hours nothing else meets them.
+_KAFKA_REFUSES = (KafkaUnavailable, UnknownTopic, TopicRecreated, PartitionMissing)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What Kafka says. `boundaries` are as resolving now finds them, `lost` is what Kafka no longer has, and
+    `mute` says why clusters did not answer, by name. `oldest` are units of the backlog that have not landed,
+    `landed` the manifests of those that have, which its summaries do not know."""
+
+    boundaries: Boundaries = field(default_factory=Boundaries)
+    lost: Mapping[Unit, tuple[Loss, ...]] = field(default_factory=dict)
+    mute: Mapping[str, str] = field(default_factory=dict)
+    oldest: tuple[Unit, ...] = ()
+    landed: Mapping[Unit, Manifest] = field(default_factory=dict)
+
+
+def ask_oldest(pipeline: Pipeline, lake: Lake, backlog: Backlog, slices: SliceRange, now: datetime) -> Asked:
+    """Asks for the oldest units of the backlog, and for those of `slices`. Raises what the lake raises."""
+    asking = _Asking(pipeline, lake, Overlay(lake), now)
+    asked = asking.ask(Asked(), backlog.unlanded(FIRST_ROUND), slices)
+    nothing = SliceRange(slices.end, slices.end, slices.length)
+    for number in range(1, ROUNDS):
+        units = list(_next(pipeline, backlog, asked, FIRST_ROUND << number))
+        if not units:
+            break
+        asked = asking.ask(asked, units, nothing)
+    return asked
+
+
+def _next(pipeline: Pipeline, backlog: Backlog, asked: Asked, most: int) -> Iterator[Unit]:
+    """Yields the next units of each cluster that has nothing left in Kafka of the units asked for so far."""
+    known_units = {*asked.oldest, *asked.landed}
+    for cluster in (name for name in pipeline.clusters if name not in asked.mute):
+        topics = pipeline.cluster(cluster).topics
+        if not any(is_left(asked, unit, topics) for unit in asked.oldest if unit.cluster == cluster):
+            waiting = (
+                unit
+                for unit, state in backlog.states.items()
+                if state is UnitState.MISSING and unit.cluster == cluster and unit not in known_units
+            )
+            yield from islice(waiting, most)
+
+
+def is_left(asked: Asked, unit: Unit, topics: Iterable[str]) -> bool:
+    """Returns whether Kafka has all of the unit, and the unit has records."""
+    ranges = asked.boundaries.ranges(unit.slice, unit.cluster, topics)
+    return unit not in asked.lost and any(r.offsets for r in ranges or ())
+
+
+@dataclass(frozen=True)
+class _Asking:
+    pipeline: Pipeline
+    lake: Lake
+    overlay: Overlay
+    now: datetime
+
+    def ask(self, earlier: Asked, older: Sequence[Unit], slices: SliceRange) -> Asked:
+        """Returns what the earlier rounds have found, with one more round."""
+        landed = read_manifests(self.lake, older)
+        oldest = [unit for unit in older if unit not in landed]
+        asked_slices = [*sorted({unit.slice for unit in oldest}), *slices]
+        answering = [c for c in self.pipeline.kafka if c.cluster not in earlier.mute]
+        pipeline = self.pipeline.model_copy(update={"kafka": answering})
+        resolution = resolve(pipeline, self.overlay, asked_slices, self.now)
+        mute = {**earlier.mute, **{name: str(error) for name, error in resolution.unreachable.items()}}
+        recent = units_of(self.pipeline, slices, resolution.boundaries)
+        lost = dict(earlier.lost)
+        for cluster in [cluster for cluster in self.pipeline.clusters if cluster not in mute]:
+            units = [unit for unit in (*oldest, *recent) if unit.cluster == cluster]
+            try:
+                lost |= retained_losses(self.pipeline, resolution.boundaries, units)
+            except _KAFKA_REFUSES as error:
+                mute[cluster] = str(error)
+        units_so_far = (*earlier.oldest, *oldest), {**earlier.landed, **landed}
+        return Asked(resolution.boundaries, lost, mute, *units_so_far)

@@ -1,4 +1,4 @@
-"""Reads in what landed units differ from the pipeline file: the adapter of `sluice.state.differences`."""
+"""Reads in what landed units differ from the pipeline file: the adapter of `sluice.state.rules`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.task.decoding import schema_of
 from sluice.slices import Unit
-from sluice.state.differences import Difference, difference_lines, differs
-from sluice.state.rules import LandingRules, RulesReader, digest_of
+from sluice.state.rules import Difference, LandingRules, RulesReader, difference_lines, differs, digest_of
 from sluice.state.status import UnitStatus
 
 

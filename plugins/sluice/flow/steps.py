@@ -30,8 +30,8 @@ from sluice.flow.contents.compare import auditor
 from sluice.flow.contents.report import ContentsReport
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
+from sluice.flow.load.evolve.evolve import check_may_add
 from sluice.flow.load.evolve.forecast import new_columns
-from sluice.flow.load.evolve.may_add import check_may_add
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult
@@ -48,9 +48,8 @@ from sluice.flow.verify.run_error import error_of, failing, lacked_elsewhere, no
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import meter, sink
 from sluice.plan.batches import spells
-from sluice.plan.dry_run import DryRun
+from sluice.plan.dry_run import DryRun, mask_lines
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
-from sluice.plan.mask_lines import mask_lines
 from sluice.plan.modes import CHANGES_RULES, mode_of
 from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
 from sluice.safe_text import Say, line

@@ -12,10 +12,9 @@ from typing import Any
 
 from sluice.infer.fits import misfit
 from sluice.infer.infer import infer, whole
-from sluice.infer.rules import Rules
 from sluice.infer.scalars import Finding
 from sluice.infer.spellings import names_identifier, names_time
-from sluice.infer.types import Inferred, may_lack, nullable, nullable_inside
+from sluice.infer.types import Inferred, Rules, may_lack, nullable, nullable_inside
 from sluice.safe_text import line
 
 _EXAMPLES = 3

@@ -7,9 +7,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sluice.infer.rules import Rules
 from sluice.infer.scalars import Finding, number, text
-from sluice.infer.types import JSON, STRING, ArrayOf, Inferred, Leaf, MapOf, TupleOf, is_container, nullable
+from sluice.infer.types import (
+    JSON,
+    STRING,
+    ArrayOf,
+    Inferred,
+    Leaf,
+    MapOf,
+    Rules,
+    TupleOf,
+    is_container,
+    nullable,
+)
 from sluice.infer.values import Kind, becomes_json, divided, readable
 
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from sluice.infer import spellings
 from sluice.infer.fits import refuses_more
-from sluice.infer.rules import Rules
-from sluice.infer.types import STRING, Inferred, Leaf
+from sluice.infer.types import STRING, Inferred, Leaf, Rules
 from sluice.infer.values import scale
 
 

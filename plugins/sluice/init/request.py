@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.config.message_format import JSON
-from sluice.infer.rules import MISFITS
+from sluice.infer.types import MISFITS
 
 NONE, ALL = "-", "*"
 SAMPLE = 5_000

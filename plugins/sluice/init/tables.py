@@ -9,8 +9,8 @@ from typing import Any
 from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import CATCH_ALL
 from sluice.doctor.propose_table import ProposedColumns, columns_of, create_table, entry, table_name
-from sluice.infer.rules import Rules
-from sluice.state.target_ddl import lacking
+from sluice.infer.types import Rules
+from sluice.state.last_ddl import lacking
 
 LEAST_SHARE = 0.01
 """Of the events of a type that gets a table of its own; the others go to the catch-all."""

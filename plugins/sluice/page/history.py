@@ -16,8 +16,8 @@ from typing import NamedTuple
 from sluice.flow.verify.causes import broken_slices
 from sluice.page.airflow_runs import SliceActivity
 from sluice.page.cells import Cell, CellFacts, cell_of, missing_from
-from sluice.page.expired_units import units_with_expired
 from sluice.page.overview import Hour, OverviewContext
+from sluice.page.retention_facts import units_with_expired
 from sluice.slices import HOUR, SliceRange
 from sluice.state.months import StoredMonth, Summaries, Units
 from sluice.state.unit_state import UnitState

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -137,3 +139,170 @@ class CauseRow(Model):
     held_at: str
     anomalies: int
     examples: list[AnomalyRow]
+
+
+# What the endpoints about a pipeline's runs answer.
+class StepAmount(Model):
+    """What a run did in one step, all batches together; `table` of a load."""
+
+    step: str
+    table: str
+    units: int
+    rows: int
+    bytes: int
+    seconds: float
+
+
+class MovedByRun(Model):
+    """What a run moved: records landed with the bytes of their files, rows loaded of all tables, and how long
+    the two took, all batches together. `steps` has every step."""
+
+    landed: int
+    bytes: int
+    loaded: int
+    land_seconds: float
+    load_seconds: float
+    steps: list[StepAmount]
+
+
+class RunRecord(Model):
+    """One run of the hourly or the backfill DAG, or of `sluice run` (`dag_id` empty). `start` and `end` are
+    the edges of its range; `user` who triggered it, empty for the scheduler."""
+
+    dag_id: str
+    run_id: str
+    kind: str
+    state: str
+    user: str
+    started: str
+    ended: str
+    seconds: float | None
+    start: str
+    end: str
+    mode: str
+    tables: list[str]
+    moved: MovedByRun
+
+
+class Throughput(Model):
+    """By hour in which the steps began: records a second landed and rows a second loaded, while they ran."""
+
+    starts: list[int]
+    land: list[float | None]
+    load: list[float | None]
+
+
+class Runs(Model):
+    """The newest first, the first `len(runs)` of `count`."""
+
+    runs: list[RunRecord]
+    count: int
+    throughput: Throughput
+
+
+class TimingRow(Model):
+    step: str
+    table: str
+    started: str
+    seconds: float
+    units: int
+    rows: int
+    mode: str
+    start: str
+    until: str
+
+
+class StepRun(Model):
+    """The steps of one run over the slice; `seconds` are from the begin of the first to the end of the last.
+    `run` is that of Airflow or of a command, empty where nothing says it."""
+
+    run: str
+    started: str
+    seconds: float
+    steps: list[TimingRow]
+
+
+# What the endpoints of the backfill form take and answer.
+class PlanAsked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    start: str = Field(max_length=40)
+    end: str = Field(max_length=40)
+    mode: str = Field("fill", max_length=40)
+    tables: list[Annotated[str, Field(max_length=500)]] = Field(default_factory=list, max_length=1_000)
+
+
+class PlanLine(Model):
+    slice: str
+    cluster: str
+    state: str
+    action: str
+    offsets: int
+    reads: int
+    lost: str
+    lacking: str
+
+
+class Replaced(Model):
+    """What the run takes away before it writes: rows of a table (`place`), or rows and bytes of the lake's
+    files (`place` is `lake`), of so many units."""
+
+    place: str
+    units: int
+    rows: int
+    bytes: int
+
+
+class PlanView(Model):
+    """`lines` are the first `len(lines)` of `units`; `start` and `end` are widened to whole slices.
+
+    `rows` and `batches` are of all units with work, `time` says how long they take, as a phrase; `waiting`
+    has a line for each cluster that could not be asked. `bytes` are those of the lake's files of these units;
+    of what has not landed they are estimated (`estimated`) from what has, None where nothing has landed."""
+
+    start: str
+    end: str
+    mode: str
+    tables: list[str] = Field(default_factory=list)
+    slices: int
+    units: int
+    actions: dict[str, int]
+    offsets: int
+    reads: int
+    rows: int
+    bytes: int | None
+    estimated: bool
+    batches: int
+    time: str
+    replaces: list[Replaced]
+    waiting: list[str]
+    lines: list[PlanLine]
+    dag_id: str = ""
+
+
+class StepProgress(Model):
+    """Of `batches` batches, those in which a step is done, under way or failed."""
+
+    step: str
+    done: int
+    running: int
+    failed: int
+    batches: int
+
+
+class ProgressView(Model):
+    """`share` is how much of the run is done, from 0 to 1: it moves with each step of each batch. `did` is
+    what the run did, once it has ended."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    started: str
+    ended: str
+    tasks: dict[str, int]
+    slices: int
+    slices_done: int
+    phase: str
+    share: float
+    steps: list[StepProgress]
+    did: list[StepAmount] = Field(default_factory=list)

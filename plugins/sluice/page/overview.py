@@ -12,7 +12,7 @@ from sluice.flow.verify.causes import broken_slices
 from sluice.flow.verify.verdict import Verdict
 from sluice.page.airflow_runs import SliceActivity
 from sluice.page.cells import Cell, CellFacts, cell_of, due_by, missing_from
-from sluice.page.expired_units import ExpiredUnits, with_expired
+from sluice.page.retention_facts import ExpiredUnits, with_expired
 from sluice.slices import Slice
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, UnitSummary

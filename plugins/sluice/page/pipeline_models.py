@@ -1,4 +1,4 @@
-"""What the endpoints of a pipeline's cards answer, without its runs: those are in run_models.py."""
+"""What the endpoints of a pipeline's cards answer, without its runs: those are in models.py."""
 
 from __future__ import annotations
 

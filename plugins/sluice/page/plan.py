@@ -9,7 +9,7 @@ from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
 from sluice.flow.verify.current import is_current
-from sluice.page.backfill_models import PlanAsked, PlanLine, PlanView, Replaced
+from sluice.page.models import PlanAsked, PlanLine, PlanView, Replaced
 from sluice.plan.dry_run import DryRun, lost
 from sluice.plan.modes import MODES
 from sluice.plan.plan import has_work, rows_of

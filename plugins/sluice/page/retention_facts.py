@@ -6,21 +6,28 @@ partition are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from sluice.clients.kafka.topic_facts import open_inquiry
 from sluice.clients.lake.base import Lake
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.flow.choose_backlog import backlog_before
-from sluice.flow.oldest_unlanded import ask_oldest
+from sluice.flow.choose_backlog import ask_oldest, backlog_before
+from sluice.flow.forget.forget import keep_since
+from sluice.page.pipeline_models import Keeping, NextForgotten
 from sluice.page.retention import MOST_TOPICS, RetentionFacts
-from sluice.slices import SliceRange, floor
+from sluice.plan.due import KeepEdges, begins, due_slices, known_until
+from sluice.slices import Slice, SliceRange, floor, utc
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.file_versions import read_versions
+from sluice.state.month_store import read_summaries
+from sluice.state.months import Units, UnitSummary
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
+from sluice.watch.problems import Alarm, ProblemKind
 from sluice.watch.retention import FactsByTopic
 from sluice.watch.store import AlarmStore
 
@@ -64,3 +71,100 @@ def _topics_of(cluster: Cluster, most: int) -> FactsByTopic:
     topics = list(dict.fromkeys(cluster.topics))[:most]
     with open_inquiry(cluster) as inquiry:
         return {(cluster.cluster, topic): inquiry.facts(topic) for topic in topics}
+
+
+# Units of which Kafka has deleted records before they landed, as the watch has seen it. Pure.
+#
+# A step notes that a unit has expired once it has tried to land it; the page does not ask Kafka for each
+# cell.
+ExpiredUnits = Mapping[str, frozenset[str]]
+"""By slice id the clusters."""
+_SLICE = "slice "
+_UNLANDED = frozenset({str(UnitState.MISSING), str(UnitState.NOT_OVER)})
+
+
+def expired_units(alarms: Iterable[Alarm]) -> dict[str, frozenset[str]]:
+    """Returns the units with an open alarm that they have expired."""
+    clusters_by_slice: dict[str, frozenset[str]] = {}
+    for alarm in alarms:
+        problem = alarm.problem
+        if problem.kind is ProblemKind.EXPIRED and not alarm.over and problem.place.startswith(_SLICE):
+            name, _, cluster = problem.place.removeprefix(_SLICE).partition("/")
+            clusters_by_slice[name] = clusters_by_slice.get(name, frozenset()) | {cluster}
+    return clusters_by_slice
+
+
+def with_expired(statuses: Iterable[UnitStatus], expired: ExpiredUnits) -> list[UnitStatus]:
+    """Returns the statuses. Those of unlanded units in `expired` say that the unit has expired."""
+    return [
+        replace(status, state=UnitState.EXPIRED)
+        if status.state is UnitState.MISSING and status.unit.cluster in expired.get(status.unit.slice.id, ())
+        else status
+        for status in statuses
+    ]
+
+
+def units_with_expired(units: Units, clusters: Iterable[str]) -> Units:
+    """Returns a slice's summaries, with the unlanded units of `clusters` as expired ones. A unit that no step
+    has read has no summary before."""
+    unlanded = [c for c in clusters if c not in units or units[c].state in _UNLANDED]
+    return {**units, **{cluster: UnitSummary(str(UnitState.EXPIRED)) for cluster in unlanded}}
+
+
+# What the lake forgets next, for retention's card: by the months' summaries.
+_YEAR = timedelta(days=366)
+
+
+def read_keeping(pipeline: Pipeline, lake: Lake, boundaries: Boundaries, now: datetime) -> Keeping | None:
+    """Returns None where the pipeline file has no `keep`. Raises what the lake raises."""
+    keep, following = pipeline.keep, list[NextForgotten]()
+    if not keep.forgets and not keep.tables:
+        return None
+    if keep.lake is not None:
+        following += _next(pipeline, lake, boundaries, now, "files", KeepEdges(now, None), keep.lake)
+    if keep.rejected is not None:
+        edges = KeepEdges(None, now)
+        following += _next(pipeline, lake, boundaries, now, "unparsed records", edges, keep.rejected)
+    return Keeping(
+        lake_seconds=_seconds(keep.lake),
+        rejected_seconds=_seconds(keep.rejected_for),
+        table_seconds={table: int(length.total_seconds()) for table, length in keep.tables.items()},
+        following=following,
+    )
+
+
+def _next(
+    pipeline: Pipeline,
+    lake: Lake,
+    boundaries: Boundaries,
+    now: datetime,
+    what: str,
+    edges: KeepEdges,
+    age: timedelta,
+) -> list[NextForgotten]:
+    """Returns the oldest slice of which the lake still holds such files, and when it forgets them. Hours that
+    a table lacks are left out."""
+    span = boundaries.span()
+    hours = None if span is None else known_until(span[0], edges, pipeline.slice)
+    if hours is None:
+        return []
+    slice_ = next(_due(pipeline, lake, hours, edges), None)
+    if slice_ is None:
+        return []
+    at = max(slice_.end + age, begins(keep_since(pipeline.keep, read_versions(lake)), now))
+    return [NextForgotten(what=what, slice=slice_.id, at=utc(at).isoformat(timespec="seconds"))]
+
+
+def _due(pipeline: Pipeline, lake: Lake, hours: SliceRange, edges: KeepEdges) -> Iterator[Slice]:
+    """Yields the slices that still have such files, the oldest first. Reads a year at a time: a `keep` that
+    is new finds files of any age."""
+    start = hours.start
+    while start < hours.end:
+        end = min(hours.end, start + _YEAR)
+        year = SliceRange.widen(start, end, pipeline.slice)
+        yield from due_slices(pipeline, read_summaries(lake, year), edges)
+        start = end
+
+
+def _seconds(length: timedelta | None) -> int | None:
+    return None if length is None else int(length.total_seconds())

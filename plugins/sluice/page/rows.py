@@ -21,13 +21,13 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.airflow_runs import DagRunView, work_of
 from sluice.page.cells import MEANINGS, SIGNS, Cell
 from sluice.page.days import Day, days_of
-from sluice.page.expired_units import ExpiredUnits, expired_units
 from sluice.page.history import hours_past, ids_of
 from sluice.page.ledgers import PendingLedgers, ask_together
 from sluice.page.models import Legend, OverviewCell, OverviewRow
 from sluice.page.overview import Hour, OverviewContext, first_instant, hours_of
+from sluice.page.retention_facts import ExpiredUnits, expired_units
 from sluice.page.status_cache import StatusCache
-from sluice.plan.older_unread import LONGEST
+from sluice.plan.lag import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
 from sluice.state.month_store import read_summaries
 from sluice.state.months import Summaries

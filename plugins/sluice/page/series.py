@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from sluice.page.history import ids_of
-from sluice.page.pipeline_models import Series
-from sluice.slices import SliceRange
+from sluice.page.pipeline_models import LagTrend, Series
+from sluice.slices import HOUR, SliceRange
+from sluice.state.lag_history import LagSample
 from sluice.state.months import Summaries, UnitSummary, decode, summary_of
 from sluice.state.status import UnitStatus
 
@@ -87,3 +88,21 @@ def _by_type(slices: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
     if len(total) > TYPES:
         rows_by_type[OTHERS] = [sum(n for t, n in rows.items() if t not in rows_by_type) for rows in slices]
     return rows_by_type
+
+
+# The lag of past hours as a plot: an hour of which nothing is known is a gap. Pure.
+_SECONDS = int(HOUR.total_seconds())
+
+
+def trend_of(samples: Sequence[LagSample], slices: SliceRange) -> LagTrend:
+    """`samples` are of different hours, the oldest first."""
+    first, end = int(slices.start.timestamp()), int(slices.end.timestamp())
+    by_start = {sample.at: sample for sample in samples if first <= sample.at < end}
+    starts = list(range(min(by_start), max(by_start) + 1, _SECONDS)) if by_start else []
+    hourly = [by_start.get(at) for at in starts]
+    return LagTrend(
+        starts=starts,
+        records=[sample.records if sample else None for sample in hourly],
+        seconds=[sample.seconds if sample else None for sample in hourly],
+        held=[sample.held if sample else None for sample in hourly],
+    )

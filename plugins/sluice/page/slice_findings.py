@@ -13,8 +13,8 @@ from sluice.page.models import CauseRow, RepairRow
 from sluice.page.slice_models import FailedTry, Finding, RunRow, TaskRow
 from sluice.safe_text import visible
 from sluice.slices import Unit
-from sluice.state.differences import Difference
 from sluice.state.row_balance import without_table
+from sluice.state.rules import Difference
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, ProblemKind

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from sluice.config.page import Payloads
-from sluice.page.models import CauseRow, Model, RepairRow
-from sluice.page.run_models import StepRun
+from sluice.page.models import CauseRow, Model, RepairRow, StepRun
 
 
 class OffsetsRow(Model):

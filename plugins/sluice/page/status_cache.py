@@ -9,12 +9,13 @@ a status is cached without it.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import pendulum
 
@@ -22,6 +23,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
+from sluice.errors import SluiceError
 from sluice.manifest import Manifest
 from sluice.page.client_pool import Clients
 from sluice.page.days import CachedDays
@@ -289,3 +291,58 @@ def size_of_boundaries(boundaries: Boundaries) -> int:
     """Returns the bytes of boundaries: an instant is 8 bytes, and 25 in each partition's columns."""
     blocks = boundaries.blocks.values()
     return _FIXED + sum(len(b.instants) * (8 + 25 * len(b.columns)) + _ROW * len(b.columns) for b in blocks)
+
+
+# Answers that are asked for again and again, each kept for some seconds: what they cost does not depend on
+# how many people look at the page.
+T = TypeVar("T")
+
+
+@dataclass
+class _Entry:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    until: float = float("-inf")
+    value: object = None
+    error: SluiceError | None = None
+
+
+class TimedCache(Generic[T]):
+    """At most `most` answers; the one that was asked for longest ago goes first. For a key one thread asks at
+    a time, and the others wait for its answer. A SluiceError is an answer, too, for
+    `error_seconds` at most."""
+
+    def __init__(
+        self,
+        seconds: float,
+        most: int = 64,
+        clock: Callable[[], float] = time.monotonic,
+        error_seconds: float = 60,
+    ) -> None:
+        self._seconds, self._most, self._clock = seconds, most, clock
+        self._error_seconds = min(seconds, error_seconds)
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+
+    def get(self, key: Hashable, ask: Callable[[], T]) -> T:
+        """Returns what `ask` has answered at most `seconds` ago. Raises what it raised then."""
+        entry = self._entry(key)
+        with entry.lock:
+            if self._clock() >= entry.until:
+                entry.value, entry.error = None, None
+                try:
+                    entry.value = ask()
+                except SluiceError as error:
+                    entry.error = error
+                seconds = self._seconds if entry.error is None else self._error_seconds
+                entry.until = self._clock() + seconds
+            if entry.error is not None:
+                raise entry.error.with_traceback(None)
+            return cast(T, entry.value)
+
+    def _entry(self, key: Hashable) -> _Entry:
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+            return entry

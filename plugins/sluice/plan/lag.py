@@ -5,20 +5,94 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from sluice.clients.kafka.reader import TopicOffsets, TopicReader, TopicsOf
 from sluice.clients.kafka.topics import open_topics
+from sluice.clients.lake.base import Lake
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, TopicRecreated
-from sluice.plan.older_unread import NOTHING_OLDER, OffsetSpans, OlderUnread, SpansByPartition
-from sluice.slices import Slice, utc
+from sluice.infer.far_times import far_instants
+from sluice.plan.backlog import Backlog, backlog_of, unlanded
+from sluice.slices import Slice, SliceRange, Unit, floor, to_ms, utc
 from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.columns import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.lag_history import LagSample
+from sluice.state.month_store import read_summaries
+from sluice.state.months import Summaries
 from sluice.state.status import UnitStatus
+
+# What no landed slice has of older hours, by the monthly summaries: years of hours cost a few objects.
+LONGEST = timedelta(days=5 * 366)
+
+OffsetSpans = Sequence[tuple[int, int]]
+"""Offsets `[from, until)` of one partition."""
+SpansByPartition = Mapping[tuple[str, str, int], OffsetSpans]
+"""By (cluster, topic, partition)."""
+
+
+@dataclass(frozen=True)
+class OlderUnread:
+    """What is not read of the hours before those that were surveyed: hours that have not landed, and hours
+    that have landed without a topic (`lacking`)."""
+
+    unlanded: SpansByPartition = field(default_factory=dict)
+    lacking: SpansByPartition = field(default_factory=dict)
+
+
+NOTHING_OLDER = OlderUnread()
+
+
+def older_unread(
+    pipeline: Pipeline, lake: Lake, until: datetime, boundaries: Boundaries, backlog: Backlog | None = None
+) -> OlderUnread:
+    """Returns what is not read of the five years before `until`, from the first boundary on; older hours are
+    not counted. `backlog`: what is known of it; without, what the summaries say. Hours before a `start` of
+    the file count as well: that they are not asked for any more has landed nothing."""
+    span = boundaries.span()
+    if span is None or span[0] >= until:
+        return OlderUnread()
+    first = max(floor(span[0], pipeline.slice), floor(until - LONGEST, pipeline.slice))
+    hours = SliceRange(first, floor(until, pipeline.slice), pipeline.slice)
+    noted = read_summaries(lake, hours)
+    states = dict(backlog_of(_without_starts(pipeline), boundaries, hours, noted).states)
+    if backlog is not None:
+        begun = {unit for unit in states if not _before_start(pipeline, unit)}
+        states = {unit: state for unit, state in states.items() if unit not in begun} | dict(backlog.states)
+    spans = unlanded(Backlog(states), boundaries)
+    return OlderUnread(spans, _landed_without(pipeline, boundaries, hours, noted))
+
+
+def _without_starts(pipeline: Pipeline) -> Pipeline:
+    clusters = [cluster.model_copy(update={"start": None}) for cluster in pipeline.kafka]
+    return pipeline.model_copy(update={"start": None, "kafka": clusters})
+
+
+def _before_start(pipeline: Pipeline, unit: Unit) -> bool:
+    cluster = pipeline.cluster(unit.cluster) if unit.cluster in pipeline.clusters else None
+    starts = (pipeline.start, cluster.start if cluster else None)
+    return any(start is not None and unit.slice.start < start for start in starts)
+
+
+def _landed_without(
+    pipeline: Pipeline, boundaries: Boundaries, hours: SliceRange, noted: Summaries
+) -> SpansByPartition:
+    """Returns the offsets of hours that have landed without a topic that the pipeline reads now."""
+    spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+    topics = {cluster.cluster: frozenset(cluster.topics) for cluster in pipeline.kafka}
+    for slice_id, units in sorted(noted.all()):
+        for cluster, unit in units.items():
+            lacking = topics.get(cluster, frozenset()).difference(unit.topics) if unit.topics else ()
+            slice_ = Slice.from_id(slice_id, pipeline.slice) if lacking else None
+            if slice_ is None or not hours.start <= slice_.start < hours.end:
+                continue
+            for topic in lacking:
+                for r in boundaries.ranges(slice_, cluster, [topic]) or ():
+                    if r.uuid == boundaries.uuid(cluster, topic):
+                        spans.setdefault((cluster, topic, r.partition), []).append((r.start, r.until))
+    return spans
 
 
 @dataclass(frozen=True)
@@ -255,3 +329,20 @@ def recreated(
             accept = accept_command(pipeline, boundaries, cluster, topic, now)
             found.append(TopicRecreated(cluster, topic, str(known), topic_now.state.uuid, accept))
     return found
+
+
+# Whether the rows that landed are all of event hours decades away: then the time's format is wrong. Pure.
+def far_rows(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> str:
+    """Says so; empty where some row is not, where none has landed, and where the time is no field."""
+    landed = [status for status in statuses if status.manifest is not None and status.manifest.files]
+    hours = sorted(
+        {file.hour for status in landed for file in (status.manifest.files if status.manifest else ())}
+    )
+    if not hours or pipeline.event.time.record:
+        return ""
+    low, high = (
+        to_ms(datetime.fromisoformat(f"{hour}:00").replace(tzinfo=UTC)) for hour in (hours[0], hours[-1])
+    )
+    return far_instants(
+        pipeline.event.time, low, high, to_ms(max(status.unit.slice.end for status in landed))
+    )

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sluice.safe_text import Say
-from sluice.ship.interruption import Interruption
+from sluice.ship.lines import FilePosition, LogChunk
 from sluice.ship.log_file import LogFile, TailStep, decide
-from sluice.ship.positions import FilePosition, LogChunk
-from sluice.ship.report import BatchReport, BatchState
 from sluice.ship.rotation import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
-from sluice.ship.shipment import Sending, Shipment
+from sluice.ship.shipment import BatchReport, BatchState, Interruption, Sending, Shipment
 from sluice.ship.state_file import Bookmark, StateFile
 
 POLL_SECONDS = 0.25

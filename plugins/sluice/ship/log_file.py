@@ -12,8 +12,7 @@ from pathlib import Path
 
 from sluice.clients.kafka.producer import MAX_EVENT_BYTES
 from sluice.errors import WrongUse
-from sluice.ship.lines import READ_BYTES, refuse_long
-from sluice.ship.positions import MARK_BYTES, FilePosition, LogChunk
+from sluice.ship.lines import MARK_BYTES, READ_BYTES, FilePosition, LogChunk, refuse_long
 
 
 def is_other_than_file(name: str) -> bool:

@@ -19,18 +19,24 @@ from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.safe_text import Say
-from sluice.ship.batch_register import Claim, Register
-from sluice.ship.batches import Batch, batches_of, content_id, given_id
+from sluice.ship.batch_register import Batch, Claim, Register, batches_of, content_id, given_id
 from sluice.ship.follow import Follower
 from sluice.ship.in_flight import InFlight, together
-from sluice.ship.interruption import Interruption
 from sluice.ship.lines import chunks
 from sluice.ship.log_file import is_other_than_file, no_log
-from sluice.ship.record_keys import RecordKeys
-from sluice.ship.record_times import Ahead, RecordTimes, nothing
-from sluice.ship.report import BatchReport, BatchState, ShipmentEnd, ShipProgress, ShipReport, untimed
-from sluice.ship.shipment import Sending, Shipment
-from sluice.ship.sources import compressed, opened, standard_input
+from sluice.ship.record_times import Ahead, RecordKeys, RecordTimes, nothing
+from sluice.ship.rotation import compressed, opened, standard_input
+from sluice.ship.shipment import (
+    BatchReport,
+    BatchState,
+    Interruption,
+    Sending,
+    Shipment,
+    ShipmentEnd,
+    ShipProgress,
+    ShipReport,
+    untimed,
+)
 from sluice.ship.state_file import StateFile
 
 PARTITIONS = 4

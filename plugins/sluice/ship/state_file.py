@@ -15,7 +15,7 @@ import msgspec
 
 from sluice.clients.lake.durable import sync, write
 from sluice.errors import Busy, SluiceError, WrongUse
-from sluice.ship.positions import FilePosition
+from sluice.ship.lines import FilePosition
 from sluice.stored_json import UNREADABLE
 
 _FORMAT = 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
@@ -11,6 +11,8 @@ from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, Se
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline
+from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,34 @@ def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
         if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
             return []
         raise
+
+
+# Tables that are not there, and what of a unit's state does not hold without them. Pure.
+@dataclass(frozen=True)
+class GoneTable:
+    """A table that a server lacks. `target` is the target that nothing is loaded into without it: the table
+    itself, or the source of a view that writes to it."""
+
+    table: str
+    target: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.reason}; {self.remedy}"
+
+
+def without_tables(statuses: Iterable[UnitStatus], gone: Collection[GoneTable]) -> list[UnitStatus]:
+    """Returns the statuses with those units `landed` whose rows are not where the ledger says: a target, or a
+    table that a view of it writes to, is gone."""
+    tables, targets = {one.table for one in gone}, {one.target for one in gone}
+    return [
+        replace(
+            status,
+            state=UnitState.LANDED,
+            tables={name: row for name, row in status.tables.items() if name not in tables},
+        )
+        if status.state.done and targets & status.tables.keys()
+        else status
+        for status in statuses
+    ]

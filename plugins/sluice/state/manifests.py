@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Item, Lake
 from sluice.concurrency import each_if_slow
 from sluice.manifest import Manifest, decode
 from sluice.slices import Slice, Unit
@@ -54,3 +54,22 @@ def read_manifests(lake: Lake, units: Iterable[Unit]) -> dict[Unit, Manifest]:
     units = list(units)
     manifests = each_if_slow(lambda unit: read_manifest(lake, unit), units)
     return {unit: manifest for unit, manifest in zip(units, manifests, strict=True) if manifest is not None}
+
+
+# Attempts of landing: their folders, and when they are old.
+OLD = timedelta(days=7)
+
+
+def is_old(items: Iterable[Item], now: datetime) -> bool:
+    """Judges by the newest object: an attempt that still writes is not old."""
+    return max(item.modified for item in items) < now - OLD
+
+
+def attempts_of(items: Iterable[Item]) -> Mapping[tuple[str, str], list[Item]]:
+    """Groups objects by (slice id, attempt id)."""
+    objects_by_attempt: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        _, *folders, _ = item.key.split("/")
+        if len(folders) > 1:  # else no attempt has put it there
+            objects_by_attempt.setdefault((folders[0], folders[1]), []).append(item)
+    return objects_by_attempt

@@ -11,11 +11,9 @@ from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline, Target
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.slices import Slice, Unit
-from sluice.state.additions import Addition, Since, since
+from sluice.state.additions import Addition, Since, later_by_table, since
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.later_columns import later_by_table
-from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import is_frozen, rollups_wanted
+from sluice.state.ledger import LedgerRow, is_frozen, rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
 from sluice.state.units import topics_of
 

@@ -19,11 +19,10 @@ from sluice.slices import utc
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.expected import expected, habit_of
-from sluice.watch.observe import Observation
+from sluice.watch.observe import WATCHED, Observation
 from sluice.watch.problems import LogStart, ProblemKind, ProblemSource
 from sluice.watch.retention import FOR_EVER_SECONDS, threats
 from sluice.watch.row_history import RowHistory
-from sluice.watch.server import WATCHED
 from sluice.watch.watch import Watched
 
 MOST_PARTITIONS = 200

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
+import inspect
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from importlib import import_module
+from typing import Any
 
+from sluice.errors import WrongUse
 from sluice.safe_text import line
 from sluice.watch.problems import EVENTS, Alarm, Problem, ProblemKind, ProblemSource
 
@@ -211,3 +215,21 @@ def unaddressed(text: str) -> str:
 
 def _inert(text: str) -> str:
     return _LINK.sub(lambda match: _NO_LINK[match[0]], text.replace("@", _AT))
+
+
+# The class behind a channel's `notifier`.
+def notifier_class(path: str) -> type[Any]:
+    """Imports the class. Whoever writes a pipeline file may send a message, and call nothing else: so it has
+    to be a notifier of Airflow's.
+
+    Raises WrongUse where it is another object, and whatever the import of its module raises.
+    """
+    module, _, name = path.rpartition(".")
+    found = getattr(import_module(module), name)
+    if not (inspect.isclass(found) and any(map(_is_airflows, found.__mro__))):
+        raise WrongUse(f"{path} is no notifier: expected a subclass of Airflow's BaseNotifier")
+    return found
+
+
+def _is_airflows(base: type) -> bool:
+    return base.__name__ == "BaseNotifier" and base.__module__.partition(".")[0] == "airflow"

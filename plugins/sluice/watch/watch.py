@@ -21,7 +21,7 @@ from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
 from sluice.watch import missing_rules, notices, rules, traffic_rules, transactions
 from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
-from sluice.watch.observe import Observation, observe
+from sluice.watch.observe import Observation, observe, server_problems
 from sluice.watch.problems import (
     LogStart,
     Problem,
@@ -33,7 +33,6 @@ from sluice.watch.problems import (
 )
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.row_history import keep
-from sluice.watch.server import server_problems
 from sluice.watch.store import AlarmStore
 
 # One watcher at a time, so that no channel is notified twice. A crashed one is waited for this long.

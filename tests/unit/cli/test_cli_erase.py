@@ -16,7 +16,7 @@ from sluice.cli.commands import commands
 from sluice.errors import WrongUse
 from sluice.flow.erase.erase import ErasurePlan
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
-from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts
+from sluice.flow.erase.what_is_left import LeftOnDisk, LeftParts
 from sluice.state.erasures.erasure_progress import ErasureProgress
 
 ALICE = "alice@b.example"

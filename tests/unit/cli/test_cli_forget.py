@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sluice.cli import forget as module
 from sluice.cli.commands import commands
 from sluice.errors import WrongUse
-from sluice.flow.forget import forget_due
+from sluice.flow.forget import forget as forget_due
 from sluice.flow.forget.forget import Forgetting
 from tests.support.landing_world import START, hours
 from tests.support.page_world import unit

@@ -14,8 +14,7 @@ import pytest
 
 from sluice import __version__
 from sluice.cli.commands import commands
-from sluice.cli.instants import read_day, read_instant
-from sluice.cli.options import asked_range, slice_range, unsettled
+from sluice.cli.options import asked_range, read_day, read_instant, slice_range, unsettled
 from sluice.errors import Busy, EndInFuture, WrongUse
 from sluice.slices import SliceRange
 from tests.support.page_world import pipeline

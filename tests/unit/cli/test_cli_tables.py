@@ -21,9 +21,8 @@ from sluice.cli import output, traffic_report
 from sluice.cli import run as run_command
 from sluice.cli import status as status_command
 from sluice.cli.commands import commands
-from sluice.cli.fit_columns import ColumnNeeds, TableColumn, fit, flowing
 from sluice.cli.lag import Behind
-from sluice.cli.output import FittedTable
+from sluice.cli.output import ColumnNeeds, FittedTable, TableColumn, fit, flowing
 from sluice.cli.traffic_report import TrafficHour
 from sluice.manifest import LandedFile, Loss
 from sluice.plan.backlog import Backlog
@@ -31,9 +30,8 @@ from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.plan.plan import work_of
-from sluice.ship.report import BatchReport, BatchState, ShipmentEnd, ShipReport
-from sluice.state.departed_tables import DepartedTable
-from sluice.state.gone_tables import GoneTable
+from sluice.ship.shipment import BatchReport, BatchState, ShipmentEnd, ShipReport
+from sluice.state.departed_tables import DepartedTable, GoneTable
 from sluice.state.status import LackingTopic
 from sluice.state.unit_state import UnitState
 from tests.unit.watch.test_alarms_rules import TEN, status

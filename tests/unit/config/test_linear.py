@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluice.config import files
-from sluice.config.secrets import assigns_secret
+from sluice.config.variables import assigns_secret
 from sluice.errors import WrongPipeline
 
 BASE = """kafka:

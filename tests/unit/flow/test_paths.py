@@ -27,7 +27,7 @@ from sluice.flow.load.evolve.lake_values import _value_of, _values
 from sluice.mask.json_edit import DROP
 from sluice.mask.unit_mask import EventMask
 from sluice.runtime import deeper
-from sluice.ship.record_keys import RecordKeys
+from sluice.ship.record_times import RecordKeys
 from sluice.slices import FIRST_MS, LAST_MS
 from sluice.state.erasures.erasure_list import AskedValue, Erasure, ErasureList
 from tests.support.path_cases import (

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.clients.kafka.create_topic import TopicLimits
+from sluice.clients.kafka.producer import TopicLimits
 from sluice.clients.kafka.samples import SampledRecord
 from sluice.clients.lake.open import open_lake
 from sluice.config.event import TimeSource
@@ -20,7 +20,7 @@ from sluice.doctor.events import joined, parse
 from sluice.flow.far_outside import far_outside
 from sluice.flow.resolve.resolve import resolve
 from sluice.infer.far_times import NumberSpan, far_instants, far_times
-from sluice.plan.far_rows import far_rows
+from sluice.plan.lag import far_rows
 from sluice.ship.record_times import RecordTimes, SourceTimes
 from sluice.slices import Slice
 from sluice.state.rejected_total import rejected_by_reason, rejected_words

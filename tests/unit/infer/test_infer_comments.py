@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluice.infer.column import column
 from sluice.infer.comments import without_values
-from sluice.infer.rules import Rules
+from sluice.infer.types import Rules
 from sluice.infer.values import loads
 
 MARK = "Xq7"

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.infer.column import column
 from sluice.infer.fits import misfit
-from sluice.infer.rules import Rules
-from sluice.infer.types import Leaf
+from sluice.infer.types import Leaf, Rules
 from sluice.infer.values import loads
 from tests.support import oracle
 from tests.support.oracle import Number

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.clients.clickhouse.types import parse
 from sluice.doctor.propose_table import columns_of
-from sluice.infer.rules import Rules
+from sluice.infer.types import Rules
 from sluice.infer.values import loads
 from tests.support import oracle
 from tests.support.public_events import SHAPES, make

@@ -8,8 +8,7 @@ import pytest
 
 from sluice.infer.column import column
 from sluice.infer.fits import misfit
-from sluice.infer.rules import Rules
-from sluice.infer.types import JSON, ArrayOf, Leaf, MapOf, TupleOf
+from sluice.infer.types import JSON, ArrayOf, Leaf, MapOf, Rules, TupleOf
 from sluice.infer.values import loads
 
 UUID = "1e6b1e5c-6f5e-4f0c-9a52-0f6f0c2e8a11"

@@ -17,7 +17,7 @@ from sluice.config.files import read
 from sluice.doctor.events import EventSample, parse
 from sluice.doctor.propose_table import columns_of
 from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
-from sluice.infer.rules import Rules
+from sluice.infer.types import Rules
 from sluice.init import init as room
 from sluice.init.init import Made, Report, commands, init, span, statements_in, waiting_line
 from sluice.init.questions import LAKE

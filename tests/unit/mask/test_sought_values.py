@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.flow.find.row_match import read_match, with_hashes
-from sluice.mask.mask_rules import mask_rules
-from sluice.mask.sought_values import hidden_by
+from sluice.mask.mask_rules import hidden_by, mask_rules
 from sluice.mask.unit_mask import UnitMask
 from sluice.runtime import deeper
 from tests.support.landing_world import pipeline

@@ -18,9 +18,9 @@ from sluice.flow.verify.verdict import Verification, opened
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
-from sluice.page.expired_units import expired_units, with_expired
 from sluice.page.overview import Hour
-from sluice.page.rejects import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.rejected_samples import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.retention_facts import expired_units, with_expired
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import RejectedSample, RunRow, SliceView, TaskRow

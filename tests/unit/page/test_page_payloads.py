@@ -16,8 +16,7 @@ from pydantic import ValidationError
 from sluice.clients.lake.open import open_lake
 from sluice.manifest import LandedFile
 from sluice.page import rejected_samples
-from sluice.page.rejected_samples import masked, shown_of, unparsed
-from sluice.page.rejects import rejects_of
+from sluice.page.rejected_samples import masked, rejects_of, shown_of, unparsed
 from sluice.slices import Slice
 from tests.support.page_world import START, manifest, pipeline, unit
 

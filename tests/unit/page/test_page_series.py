@@ -15,8 +15,7 @@ from sluice.page.late import late_table
 from sluice.page.rejected_samples import SHOWN_BYTES, text_of
 from sluice.page.series import OTHERS, long_series_of, series_of
 from sluice.plan.backlog import Backlog, unlanded
-from sluice.plan.lag import TopicNow, ask_topics, lag_of, offsets_only
-from sluice.plan.older_unread import LONGEST, OlderUnread, older_unread
+from sluice.plan.lag import LONGEST, OlderUnread, TopicNow, ask_topics, lag_of, offsets_only, older_unread
 from sluice.slices import SliceRange
 from sluice.state import month_store
 from sluice.state.boundaries.boundary import CODE, FoundBy
@@ -154,7 +153,7 @@ def test_the_lag_goes_back_five_years_and_no_further(monkeypatch):
     """Of a pipeline whose first boundary is of 1970 no half a million hours are made."""
     asked = []
     monkeypatch.setattr(
-        "sluice.plan.older_unread.backlog_of",
+        "sluice.plan.lag.backlog_of",
         lambda p, b, hours, noted: asked.append(hours) or Backlog(),
     )
     for first in (datetime(1970, 1, 1, tzinfo=UTC), START.subtract(hours=2)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sluice.page.step_runs import step_runs
+from sluice.page.run_history import step_runs
 from sluice.slices import Slice
 from sluice.state.timings import Timing
 from tests.support.page_world import START

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.page.lag_trend import trend_of
+from sluice.page.series import trend_of
 from sluice.page.tables import TableNow, progress_of_tables, table_facts
 from sluice.slices import SliceRange
 from sluice.state.lag_history import LagSample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.errors import SluiceError
-from sluice.page.timed_cache import TimedCache
+from sluice.page.status_cache import TimedCache
 
 
 def test_an_answer_is_kept_longer_than_an_error():

@@ -13,8 +13,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.resolve.resolve import accept_topic, resolve
 from sluice.manifest import Manifest
-from sluice.plan.lag import PartitionLag, ask_topics, lag_of
-from sluice.plan.older_unread import older_unread
+from sluice.plan.lag import PartitionLag, ask_topics, lag_of, older_unread
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.month_store import note

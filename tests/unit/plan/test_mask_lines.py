@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from sluice.manifest import Manifest, Masked
 from sluice.mask.mask_rules import mask_rules
-from sluice.plan.mask_lines import mask_lines
+from sluice.plan.dry_run import mask_lines
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
 from tests.support.landing_world import START, pipeline

@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.rollups import Rollup
+from sluice.config.target import Rollup
 from sluice.errors import FilesForgotten
 from sluice.manifest import Forgotten, LandedFile, Loss, Manifest, OffsetRange
 from sluice.plan.dry_run import DryRun, lost, unit_json, unit_line

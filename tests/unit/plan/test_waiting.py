@@ -11,8 +11,7 @@ from sluice.errors import ClusterRefused, KafkaUnavailable, UnknownTopic
 from sluice.manifest import Manifest, OffsetRange
 from sluice.page.cells import missing_from
 from sluice.plan.backlog import Backlog
-from sluice.plan.plan import action, has_work, work_of
-from sluice.plan.waiting import missing_lines, waiting
+from sluice.plan.plan import action, has_work, missing_lines, waiting, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState

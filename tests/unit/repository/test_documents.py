@@ -14,8 +14,7 @@ from typer.exceptions import TyperException
 
 from local.documents.commands import parser
 from local.documents.pipeline_file import keys
-from sluice.cli.instants import read_instant
-from sluice.cli.options import MODES
+from sluice.cli.options import MODES, read_instant
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError

@@ -18,14 +18,19 @@ from sluice.clients.kafka.producer import DeliveryError
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
 from sluice.errors import EventsRefused, Fenced, KafkaUnavailable, SluiceError, WrongUse
-from sluice.ship.batch_register import Begin, Register, RegisterEntry, decide
-from sluice.ship.batches import batches_of, content_id, given_id
+from sluice.ship.batch_register import (
+    Begin,
+    Register,
+    RegisterEntry,
+    batches_of,
+    content_id,
+    decide,
+    given_id,
+)
 from sluice.ship.in_flight import Acknowledged, together
 from sluice.ship.publish import ShipOrder, Shipper, publish
-from sluice.ship.record_keys import RecordKeys
-from sluice.ship.record_times import RecordTimes
-from sluice.ship.report import BatchReport, BatchState, ShipProgress
-from sluice.ship.shipment import Shipment
+from sluice.ship.record_times import RecordKeys, RecordTimes
+from sluice.ship.shipment import BatchReport, BatchState, Shipment, ShipProgress
 from tests.support.fake_publisher import FakePublisher, Killed
 from tests.support.following import EVENT
 from tests.support.landing_world import pipeline

@@ -15,8 +15,8 @@ import pytest
 import zstandard
 
 from sluice.errors import Busy, SluiceError, WrongUse
+from sluice.ship.lines import FilePosition
 from sluice.ship.log_file import TailedFile, decide
-from sluice.ship.positions import FilePosition
 from sluice.ship.publish import ShipOrder, publish
 from sluice.ship.state_file import StateFile
 from tests.support.fake_publisher import FakePublisher

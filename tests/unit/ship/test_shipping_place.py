@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sluice.ship.positions import FilePosition, LogChunk, Mark
+from sluice.ship.lines import FilePosition, LogChunk, Mark
 
 ABC = Mark(3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")  # FIPS 180-2, B.1
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from sluice.ship.lines import FilePosition
 from sluice.ship.log_file import LogFile
-from sluice.ship.positions import FilePosition
 from sluice.ship.state_file import StateFile
 from tests.support.following import World
 from tests.support.long_form import per_commit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.config.event import Event
-from sluice.ship.report import ShipmentEnd, ShipReport, untimed
+from sluice.ship.shipment import ShipmentEnd, ShipReport, untimed
 
 REMEDY = (
     "correct event.time or event.rows in the pipeline file, and publish the lines again (a file with --again)"

@@ -6,13 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from sluice.clients.kafka.create_topic import TopicLimits
+from sluice.clients.kafka.producer import TopicLimits
 from sluice.config.event import Event
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.ship.publish import choose
-from sluice.ship.record_keys import RecordKeys
-from sluice.ship.record_times import RecordTimes, SourceTimes
+from sluice.ship.record_times import RecordKeys, RecordTimes, SourceTimes
 
 NOW = 1_795_000_000_000
 HOUR = 3_600_000

@@ -13,7 +13,7 @@ import pendulum
 import pytest
 
 from sluice.config.event import Event
-from sluice.ship.positions import FilePosition
+from sluice.ship.lines import FilePosition
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import World
 from tests.unit.ship.test_shipping_batches import Waits, ship

@@ -10,9 +10,16 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest, Traffic
 from sluice.slices import Unit
-from sluice.state.differences import Difference, difference_lines, differs
 from sluice.state.ledger import LedgerRow
-from sluice.state.rules import LandingRules, RulesReader, TableRules, write_rules
+from sluice.state.rules import (
+    Difference,
+    LandingRules,
+    RulesReader,
+    TableRules,
+    difference_lines,
+    differs,
+    write_rules,
+)
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours, pipeline
 

@@ -8,8 +8,7 @@ import pytest
 
 from sluice.config.pipeline import Target
 from sluice.manifest import Manifest
-from sluice.state.additions import Addition, since
-from sluice.state.later_columns import added_after, later_by_table, maybe_lost
+from sluice.state.additions import Addition, added_after, later_by_table, maybe_lost, since
 from sluice.state.ledger import LedgerRow
 from sluice.type_fields import FieldSeen, TypeFields
 from tests.unit.flow.load.test_load_decide import unit

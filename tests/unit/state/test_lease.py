@@ -19,8 +19,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import StoredObject
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import Busy, Fenced, LakeUnavailable, SluiceError
-from sluice.state.lease import Lease
-from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
+from sluice.state.lease import Lease, LeaseState, LeaseWatch, decode, encode, may_take, observe
 from tests.support.fakes import FakeClock, MemoryLake
 from tests.support.long_form import per_commit
 

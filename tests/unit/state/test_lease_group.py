@@ -8,8 +8,7 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.errors import Busy
-from sluice.state.lease import Lease, hold_all
-from sluice.state.lease_record import decode
+from sluice.state.lease import Lease, decode, hold_all
 from tests.support.fakes import FakeClock, MemoryLake
 
 NAMES = ("db.a", "db.b", "db.c", "db.d")

@@ -6,7 +6,7 @@ import pytest
 
 from sluice.clients.lake.base import StoredObject
 from sluice.errors import SluiceError
-from sluice.state.lease_record import LeaseState, LeaseWatch, decode, encode, may_take, observe
+from sluice.state.lease import LeaseState, LeaseWatch, decode, encode, may_take, observe
 
 TEXT = b'{"holder":"a1","generation":3,"serial":7,"term_seconds":30.0,"pid":12,"host":"h","released":false%s}'
 

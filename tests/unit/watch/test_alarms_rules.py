@@ -25,10 +25,17 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.type_fields import FieldSeen, TypeFields
 from sluice.watch import gauges, rules, transactions
-from sluice.watch.observe import Observation, watched_range
+from sluice.watch.observe import (
+    Disk,
+    Observation,
+    ServerErrorCount,
+    ServerFacts,
+    joined,
+    server_problems,
+    watched_range,
+)
 from sluice.watch.problems import LogStart, ProblemKind, WatchState
 from sluice.watch.retention import log_starts, retention
-from sluice.watch.server import Disk, ServerErrorCount, ServerFacts, joined, server_problems
 from sluice.watch.watch import Watched, problems_of
 from tests.unit.doctor.test_doctor_kafka import pipeline
 

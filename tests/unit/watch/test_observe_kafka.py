@@ -9,8 +9,8 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated, UnknownTopic
-from sluice.flow import oldest_unlanded
-from sluice.flow.oldest_unlanded import ask_oldest
+from sluice.flow import choose_backlog as oldest_unlanded
+from sluice.flow.choose_backlog import ask_oldest
 from sluice.flow.resolve.resolve import Resolution
 from sluice.manifest import Loss
 from sluice.plan.backlog import Backlog

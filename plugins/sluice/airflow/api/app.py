@@ -22,10 +22,9 @@ from starlette.responses import Response
 
 from sluice import page
 from sluice.airflow.api import pipelines as endpoints
-from sluice.airflow.api.access import may_see_page
+from sluice.airflow.api.access import Turns, gate, may_see_page, one_line
 from sluice.airflow.api.card_lag import card_lag
 from sluice.airflow.api.cards import cards
-from sluice.airflow.api.gate import Turns, gate, one_line
 from sluice.airflow.api.pipelines import pipelines
 from sluice.airflow.api.slices import slices
 from sluice.errors import SluiceError, Unavailable, WrongUse

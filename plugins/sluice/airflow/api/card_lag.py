@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from sluice.airflow.api import cards
 from sluice.airflow.api.access import Readable
 from sluice.page.models import LagNow
-from sluice.page.timed_cache import TimedCache
+from sluice.page.status_cache import TimedCache
 from sluice.plan.lag import Lag
 
 card_lag = APIRouter()

@@ -25,13 +25,11 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.cause_rows import cause_rows
-from sluice.page.change_facts import ComparedFields, compare_fields, read_changes
-from sluice.page.changes import changes_of_pipeline
+from sluice.page.changes import ComparedFields, changes_of_pipeline, compare_fields, read_changes
 from sluice.page.freshness import SPAN, Freshness, freshness_of
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
-from sluice.page.keeping import read_keeping
-from sluice.page.lag_trend import trend_of
 from sluice.page.late import late_table
+from sluice.page.models import Runs
 from sluice.page.overview import first_instant
 from sluice.page.pipeline_models import (
     Anomalies,
@@ -47,14 +45,12 @@ from sluice.page.pipeline_models import (
     VerificationRow,
 )
 from sluice.page.retention import retention_of
-from sluice.page.retention_facts import read_retention
+from sluice.page.retention_facts import read_keeping, read_retention
 from sluice.page.rows import HOURLY, RequestedRange, bounded
-from sluice.page.run_models import Runs
-from sluice.page.series import long_series_of, series_of
+from sluice.page.series import long_series_of, series_of, trend_of
+from sluice.page.status_cache import TimedCache
 from sluice.page.tables import progress_of_tables, table_facts, tables_now
-from sluice.page.timed_cache import TimedCache
-from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only
-from sluice.plan.older_unread import older_unread
+from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unread
 from sluice.slices import SliceRange, floor, parse_instant
 from sluice.state.departed_tables import departed_tables
 from sluice.state.freshness import read_fresh, tables_of

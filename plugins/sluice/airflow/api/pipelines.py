@@ -14,8 +14,16 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from sluice.airflow.api.access import MOST_NAME, Readable, Startable, may_edit, may_read, may_start
-from sluice.airflow.api.gate import Turn, one_line
+from sluice.airflow.api.access import (
+    MOST_NAME,
+    Readable,
+    Startable,
+    Turn,
+    may_edit,
+    may_read,
+    may_start,
+    one_line,
+)
 from sluice.airflow.api.run_records import progress_of
 from sluice.airflow.api.runs import runs_of
 from sluice.airflow.api.task_history import text_of
@@ -27,7 +35,7 @@ from sluice.errors import WrongPipeline
 from sluice.page import models
 from sluice.page import plan as planning
 from sluice.page.attention import attended, by_need
-from sluice.page.backfill_models import PlanAsked, PlanView, ProgressView
+from sluice.page.models import PlanAsked, PlanView, ProgressView
 from sluice.page.rows import RequestedRange, legend, rows_of
 from sluice.page.status_cache import StatusCache
 

@@ -23,7 +23,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.page.airflow_runs import progress
-from sluice.page.backfill_models import ProgressView, StepProgress
+from sluice.page.models import ProgressView, RunRecord, Runs, StepAmount, StepProgress, Throughput
 from sluice.page.run_history import (
     MOST_RUNS,
     AirflowRun,
@@ -32,8 +32,7 @@ from sluice.page.run_history import (
     step_counts,
     throughput_of,
 )
-from sluice.page.run_models import RunRecord, Runs, StepAmount, Throughput
-from sluice.page.timed_cache import TimedCache
+from sluice.page.status_cache import TimedCache
 from sluice.slices import SliceRange, from_seconds, utc
 from sluice.state.timings import Timing, of_day
 

@@ -12,8 +12,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException, Path, Response
 
-from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, may_start
-from sluice.airflow.api.gate import one_line
+from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, may_start, one_line
 from sluice.airflow.api.pipelines import memory, paused_dags
 from sluice.airflow.api.runs import runs_of
 from sluice.airflow.api.task_history import run_rows
@@ -28,14 +27,14 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
 from sluice.page.cause_rows import cause_rows
-from sluice.page.expired_units import expired_units, with_expired
 from sluice.page.overview import OverviewContext, OverviewSnapshot, first_instant, hours_of
-from sluice.page.rejects import forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.rejected_samples import forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.retention_facts import expired_units, with_expired
+from sluice.page.run_history import step_runs
 from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts
 from sluice.page.slice_models import Rejects, RunRow, SliceView
 from sluice.page.slice_view import change_rows, event_hours_of, slice_view
-from sluice.page.step_runs import step_runs
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.month_store import read_summaries

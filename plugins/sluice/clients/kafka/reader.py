@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from sluice.clients.kafka.holes import Hole
+from sluice.clients.kafka.fetch import Hole
 from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.config.kafka import Cluster
 

@@ -15,8 +15,7 @@ from kafka.errors import OffsetOutOfRangeError
 from sluice.clients.kafka.batch_records import parts_of
 from sluice.clients.kafka.client import reached
 from sluice.clients.kafka.decompress import UnreadableBytes
-from sluice.clients.kafka.fetch import FetchAdmin, Fetched, fetching
-from sluice.clients.kafka.holes import Hole, not_hidden
+from sluice.clients.kafka.fetch import FetchAdmin, Fetched, Hole, fetching, not_hidden
 from sluice.clients.kafka.record_batch import Part, StoredBatch, StoredHeaders
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.errors import BatchUnreadable, KafkaUnavailable

@@ -22,8 +22,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from sluice.clients.kafka.batch_records import stamps_of
 from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
 from sluice.clients.kafka.decompress import UnreadableBytes
-from sluice.clients.kafka.holes import BatchAdmin, Hole
-from sluice.clients.kafka.log_starts import kept_ms
+from sluice.clients.kafka.fetch import BatchAdmin, Hole
 from sluice.clients.kafka.lookups import (
     NONE,
     PartitionLookUp,
@@ -32,10 +31,11 @@ from sluice.clients.kafka.lookups import (
     divided,
     joined,
     look_up,
+    read_stamps,
 )
 from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
-from sluice.clients.kafka.timestamps import read_stamps
+from sluice.clients.kafka.topic_facts import kept_ms
 from sluice.config.kafka import Cluster
 from sluice.errors import UnknownTopic
 

@@ -13,7 +13,7 @@ from sluice.clients.clickhouse.shards import Server, connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.rollups import Rollup
+from sluice.config.target import Rollup
 from sluice.errors import Busy, TargetRefused
 from sluice.flow.contents.check_lake_rows import check_unit, events_of, of_file, unreadable
 from sluice.flow.contents.compare_tables import Comparing, TableContents

@@ -11,7 +11,7 @@ from itertools import product
 
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, own_prefix, render, table
-from sluice.config.rollups import Rollup
+from sluice.config.target import Rollup
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.compare_floats import ParsedFloats
@@ -32,8 +32,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
 from sluice.safe_text import visible
 from sluice.slices import SliceRange, Unit
-from sluice.state.additions import latest, read_additions
-from sluice.state.later_columns import maybe_lost
+from sluice.state.additions import latest, maybe_lost, read_additions
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
 

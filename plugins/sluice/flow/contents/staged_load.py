@@ -15,15 +15,13 @@ from functools import partial
 from sluice import crash_points
 from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
-from sluice.clients.clickhouse.sharding import placement_of
-from sluice.clients.clickhouse.shards import Server
+from sluice.clients.clickhouse.shards import Server, placement_of
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
-from sluice.flow.load.destinations import staged_names
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import create_fence
@@ -31,7 +29,7 @@ from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork
-from sluice.flow.load.writer import Writer
+from sluice.flow.load.writer import Writer, staged_names
 from sluice.state.ledger import unit_of
 
 _CANCELLED = 394

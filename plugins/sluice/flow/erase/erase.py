@@ -14,11 +14,10 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
 from sluice.errors import Relanded
 from sluice.flow.erase.erasure_request import ErasureRequest
-from sluice.flow.erase.search import covered, search, unsearched_lines
-from sluice.flow.erase.search_unit import UnitSearch
+from sluice.flow.erase.search import UnitSearch, covered, search, unsearched_lines
 from sluice.flow.erase.unit_loads import UnitLoads
 from sluice.flow.erase.what_is_left import forgotten_lines
-from sluice.flow.land.task.row_erasing import RowErasing
+from sluice.flow.land.task.erasing import RowErasing
 from sluice.manifest import STAMP
 from sluice.safe_text import Say
 from sluice.slices import Unit

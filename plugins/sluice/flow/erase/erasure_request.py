@@ -11,8 +11,7 @@ from sluice.errors import WrongUse
 from sluice.field_path import names_of
 from sluice.flow.land.task.erasing import LONGEST
 from sluice.manifest import STAMP, Manifest
-from sluice.mask.mask_rules import MaskRules
-from sluice.mask.sought_values import hashes_of, hidden_by, unsearchable
+from sluice.mask.mask_rules import MaskRules, hashes_of, hidden_by, unsearchable
 from sluice.slices import SliceRange, Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
 

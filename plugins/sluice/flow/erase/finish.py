@@ -13,9 +13,6 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.base import OfPipeline
 from sluice.crash_points import Erase
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.left_files import Removed, remove_left
-from sluice.flow.erase.left_in_kafka import LeftInKafka, left_in_kafka
-from sluice.flow.erase.left_parts import LeftOnDisk, ServerParts, Wait
 from sluice.flow.erase.places import (
     Place,
     comment_place,
@@ -26,9 +23,19 @@ from sluice.flow.erase.places import (
     state_place,
     table_place,
 )
-from sluice.flow.erase.search import Tables, covered, unsearched_lines
-from sluice.flow.erase.search_unit import marks_of
-from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines
+from sluice.flow.erase.search import Tables, covered, marks_of, unsearched_lines
+from sluice.flow.erase.what_is_left import (
+    LeftInKafka,
+    LeftOnDisk,
+    Removed,
+    ServerParts,
+    Wait,
+    forgotten_lines,
+    left_in_kafka,
+    left_lines,
+    note_lines,
+    remove_left,
+)
 from sluice.manifest import STAMP, Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList

@@ -26,8 +26,7 @@ from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.erasures.erasure_progress import FoundUnit
 from sluice.state.last_ddl import named_by
-from sluice.state.ledger import Ledger, unit_of
-from sluice.state.rollup_commits import manifests_in
+from sluice.state.ledger import Ledger, manifests_in, unit_of
 from sluice.state.rules import RulesReader, TableRules
 
 SHORTEST = 4

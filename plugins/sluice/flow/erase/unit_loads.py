@@ -25,8 +25,7 @@ from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.additions import read_additions
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.ledger import Ledger
-from sluice.state.rollup_commits import is_of_another
+from sluice.state.ledger import Ledger, is_of_another
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState

@@ -21,7 +21,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import SluiceError, Unavailable, WrongUse
-from sluice.flow.find.record_facts import LakeRow, PartitionEdges, RecordFacts, TableRecord
+from sluice.flow.find.outcome import LakeRow, PartitionEdges, RecordFacts, TableRecord
 from sluice.flow.find.record_place import RecordPlace, SeatedOffset, seats_of
 from sluice.flow.find.row_match import RowMatch
 from sluice.flow.find.search_files import FileSearch

@@ -14,8 +14,7 @@ from sluice.config.mask import KEY
 from sluice.errors import WrongUse
 from sluice.event_values import UnreadablePayload, all_fields, read_event, text_of
 from sluice.field_path import names_of
-from sluice.mask.mask_rules import MaskRules
-from sluice.mask.sought_values import hashes_of
+from sluice.mask.mask_rules import MaskRules, hashes_of
 
 _ESCAPE = "\\"
 

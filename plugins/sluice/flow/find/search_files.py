@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Lake, Parts
 from sluice.concurrency import each_if_slow
-from sluice.flow.find.record_facts import LakeRow
+from sluice.flow.find.outcome import LakeRow
 from sluice.flow.find.record_place import RecordPlace
 from sluice.flow.find.row_match import RowMatch
 from sluice.manifest import LandedFile, Manifest

@@ -13,8 +13,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.metrics import meter
 from sluice.slices import Slice
-from sluice.state.attempts import attempts_of, is_old
-from sluice.state.manifests import read_manifests, units_in
+from sluice.state.manifests import attempts_of, is_old, read_manifests, units_in
 
 
 def sweep(pipeline: Pipeline, lake: Lake, attempt_ids: Collection[str], now: datetime) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from sluice.clients.lake.base import Lake
 from sluice.config.counts import COUNTS
 from sluice.flow.land.task import columns
-from sluice.flow.land.task.count_tally import PARTIAL
+from sluice.flow.land.task.count_fields import PARTIAL
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pendulum
 
-from sluice.clients.kafka.log_starts import log_starts
 from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topic_facts import log_starts
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CompactedAway, NotResolved, RecordsExpired, SluiceError, TopicRecreated

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pendulum
 
-from sluice.clients.kafka.holes import Hole
+from sluice.clients.kafka.fetch import Hole
 from sluice.clients.kafka.probe import probe_cluster
 from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.lake.base import Lake

@@ -34,15 +34,14 @@ from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
 from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
-from sluice.flow.land.lake_source import LakeSource
 from sluice.flow.land.newly_rejected import refusal
 from sluice.flow.land.read import Engine, LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
-from sluice.flow.land.remake import landed_meanwhile, remade_reads
+from sluice.flow.land.remake import LakeSource, landed_meanwhile, remade_reads
 from sluice.manifest import Manifest
 from sluice.mask.mask_rules import mask_rules
 from sluice.plan.modes import needs_landing
-from sluice.plan.waiting import waits
+from sluice.plan.plan import waits
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 from sluice.clients.lake.base import Lake
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.flow.land.task.row_buffer import BYTES_GATHERED, ROWS_GATHERED
-from sluice.flow.land.task.writer import AttemptFiles, FilePlace
+from sluice.flow.land.task.writer import BYTES_GATHERED, ROWS_GATHERED, AttemptFiles, FilePlace
 
 SMALL_BYTES = 2 << 20
 MERGED_BYTES = 64 << 20

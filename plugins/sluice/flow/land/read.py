@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -19,15 +19,16 @@ from sluice.flow.land.merge import Merge, merges
 from sluice.flow.land.read_plan import ReadGroup, UnitRead, runs, together
 from sluice.flow.land.record_source import RecordSource
 from sluice.flow.land.task.decoding import Decoding, decoding_of
+from sluice.flow.land.task.field_tally import keeps
 from sluice.flow.land.task.reports import SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
-from sluice.flow.land.unit_fields import unit_fields
 from sluice.mask.mask_rules import MaskRules, keyless
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
 from sluice.state.erasures.erasure_list import NONE, ErasureList
 from sluice.state.rules import LandingRules, write_rules
+from sluice.type_fields import TypeFields, bounded, merged
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2
@@ -169,3 +170,22 @@ class Engine(Protocol):
 
     def merge(self, merges: Sequence[Merge | Total]) -> list[WrittenFile]:
         """Returns the merged files, in the order of `merges`."""
+
+
+# The fields of a unit's types, out of what its tasks have seen. Pure.
+def unit_fields(parts: Sequence[SeenFields], configured: Collection[str]) -> tuple[TypeFields, ...]:
+    """Merges the `parts` of one unit. Where a task kept fewer fields, only those are complete, and kept."""
+    thinned = max((part.thinned for part in parts), default=0)
+    types = [
+        _thinned(type_fields, thinned)
+        for part in parts
+        for type_fields in part.types
+        if type_fields.type in configured or keeps(thinned, type_fields.type)
+    ]
+    return bounded(merged(types))
+
+
+def _thinned(type_fields: TypeFields, thinned: int) -> TypeFields:
+    kept = {name: seen for name, seen in type_fields.fields.items() if keeps(thinned, type_fields.type, name)}
+    left = sum(seen.rows for name, seen in type_fields.fields.items() if name not in kept)
+    return replace(type_fields, fields=kept, others=type_fields.others + left) if left else type_fields

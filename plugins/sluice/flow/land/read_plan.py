@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from sluice.clients.kafka.log_starts import LogStarts
+from sluice.clients.kafka.topic_facts import LogStarts
 from sluice.config.pipeline import Pipeline
 from sluice.errors import RecordsExpired
 from sluice.manifest import Loss, Manifest, OffsetRange

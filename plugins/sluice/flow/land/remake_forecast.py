@@ -16,17 +16,16 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.overlay import DiscardingLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.flow.land.lake_source import LakeSource
 from sluice.flow.land.newly_rejected import NewlyRejected, Record, newly_rejected, rejected_of
 from sluice.flow.land.read_plan import ReadGroup
-from sluice.flow.land.remake import account, remade_reads
+from sluice.flow.land.remake import LakeSource, account, remade_reads
 from sluice.flow.land.task import lake_read
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.reports import TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest
 from sluice.mask.mask_rules import keyless, mask_rules, said_by
-from sluice.plan.mask_lines import masked_so
+from sluice.plan.dry_run import masked_so
 from sluice.safe_text import line
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import ErasureList

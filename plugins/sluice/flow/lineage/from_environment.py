@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.clients.openlineage.configured import configured, namespace, parent
+from sluice.clients.openlineage.open_client import configured, namespace, parent
 from sluice.errors import WrongUse
 from sluice.flow.lineage.runs import Destination
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render
-from sluice.flow.load.destinations import Destination
 from sluice.flow.load.work import LoadWork
-from sluice.flow.load.writer import Writer
+from sluice.flow.load.writer import Destination, Writer
 
 _LEDGER, _REJECTED = identifier(SYSTEM, "ledger"), identifier(SYSTEM, "rejected")
 

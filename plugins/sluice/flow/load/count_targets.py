@@ -17,7 +17,7 @@ from sluice.errors import TargetRefused
 from sluice.slices import HOUR
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.target_ddl import COUNT_TYPES
+from sluice.state.last_ddl import COUNT_TYPES
 from sluice.state.units import spans
 
 

@@ -12,23 +12,21 @@ from functools import partial
 from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
-from sluice.clients.clickhouse.sharding import ALONE, Placement
+from sluice.clients.clickhouse.shards import ALONE, Placement
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.mask import hides
 from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
-from sluice.config.rollups import Rollup
+from sluice.config.target import Rollup
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
 from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.count_targets import create_expected
-from sluice.flow.load.evolve.evolve import Evolution
-from sluice.flow.load.evolve.may_add import check_may_add
+from sluice.flow.load.evolve.evolve import Evolution, check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
-from sluice.flow.load.keep_rows import TakesRowsOut
-from sluice.flow.load.kept_rows import refuse_later_values, with_kept
+from sluice.flow.load.kept_rows import TakesRowsOut, refuse_later_values, with_kept
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.replicas import Replicas, own_tables, write_settings

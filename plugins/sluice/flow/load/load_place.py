@@ -8,16 +8,16 @@ from typing import Self
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sharding import Placement, placement_of
+from sluice.clients.clickhouse.shards import Placement, placement_of
 from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.tables import Column, TargetTable, blank
 from sluice.clients.clickhouse.types import parse
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.rollups import Rollup
+from sluice.config.target import Rollup
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import HOLDERS, Filling, fill
-from sluice.flow.load.computed_defaults import with_computed
+from sluice.flow.load.failing_defaults import with_computed
 from sluice.flow.load.rollups.source import RollupSource
 from sluice.flow.load.rollups.staging import RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter

@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
-from sluice.state.gone_tables import GoneTable
+from sluice.state.departed_tables import GoneTable
 from sluice.state.last_ddl import check_written, creations, gone
 
 

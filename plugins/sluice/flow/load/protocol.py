@@ -16,12 +16,11 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import TableLoad
 from sluice.errors import Conservation, SluiceError, TargetChanged
 from sluice.flow.load.changes import Changes
-from sluice.flow.load.destinations import Destination, destinations
-from sluice.flow.load.keep_rows import KeepRows
+from sluice.flow.load.kept_rows import KeepRows
 from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork, UnitLoad
-from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.flow.load.writer import Destination, UnitCounts, Writer, destinations
 from sluice.slices import Unit
 from sluice.state.view_stamps import view_stamps
 

@@ -9,9 +9,8 @@ from sluice.clients.clickhouse.errors import ServerError, shorten
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render, table
 from sluice.errors import Blocked, TargetRefused
 from sluice.flow.load.changes import Changes
-from sluice.flow.load.destinations import Destination
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.flow.load.writer import Destination, UnitCounts, Writer
 
 _REJECTED, _LEDGER = f"{SYSTEM}.rejected", f"{SYSTEM}.ledger"
 _RIGHTS = ("SELECT(_slice, _cluster)", "INSERT", "ALTER DELETE")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluice.clients.clickhouse.sharding import Placement
+from sluice.clients.clickhouse.shards import Placement
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.flow.load.casts.lacking import Lack

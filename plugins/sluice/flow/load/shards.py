@@ -10,8 +10,7 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.sharding import placement_of
-from sluice.clients.clickhouse.shards import Servers, connect_replicas, connect_shards
+from sluice.clients.clickhouse.shards import Servers, connect_replicas, connect_shards, placement_of
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.connections.find import find
 from sluice.clients.lake.base import Lake
@@ -24,8 +23,7 @@ from sluice.plan.modes import Mode
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import confirm, latest, read_additions
-from sluice.state.known_shards import remember
-from sluice.state.shard_ledgers import check_different
+from sluice.state.shard_ledgers import check_different, remember
 
 # Each waits for its server most of the time.
 _SIDE_BY_SIDE = 16

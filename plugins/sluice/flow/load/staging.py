@@ -7,23 +7,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.errors import ACCESS_DENIED, ServerError, shorten
-from sluice.clients.clickhouse.query_tree import same_reading
+from sluice.clients.clickhouse.query_tree import candidates, same_reading
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable, ViewTable, staged_engine
-from sluice.clients.clickhouse.view_select import candidates
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.load.casts.columns import LAKE, Filling
-from sluice.flow.load.destinations import staged_names
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
 from sluice.flow.load.kept_rows import KeptRows
 from sluice.flow.load.shard_filter import ShardFilter
-from sluice.flow.load.source.damaged import damaged, reland
 from sluice.flow.load.source.pull_or_push import Reading
-from sluice.flow.load.source.select import files_of, filled, misfits, needed, overflowing, routed
+from sluice.flow.load.source.select import (
+    damaged,
+    files_of,
+    filled,
+    misfits,
+    needed,
+    overflowing,
+    reland,
+    routed,
+)
 from sluice.flow.load.work import LoadWork, differences
-from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.flow.load.writer import UnitCounts, Writer, staged_names
 from sluice.slices import Unit
 
 

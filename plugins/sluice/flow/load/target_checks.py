@@ -23,11 +23,10 @@ from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.casts.lacking import holds_null
-from sluice.flow.load.computed_defaults import columns_read, with_computed
 from sluice.flow.load.count_targets import check_counts
+from sluice.flow.load.failing_defaults import columns_read, with_computed
 from sluice.flow.load.rollups import target as rollups
-from sluice.state.last_ddl import check_written, creations
-from sluice.state.target_ddl import lacking
+from sluice.state.last_ddl import check_written, creations, lacking
 
 ENGINES = ("MergeTree", "ReplicatedMergeTree")
 _REMEDY = "change its type, or make it MATERIALIZED or an ALIAS"

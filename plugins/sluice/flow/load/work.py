@@ -12,8 +12,7 @@ from sluice.field_path import first_keys, path_of
 from sluice.manifest import LandedFile, Manifest
 from sluice.plan.modes import CHANGES_RULES, KEEPS_RULES, LOADS_AGAIN, Mode
 from sluice.slices import Unit
-from sluice.state.additions import Addition, since
-from sluice.state.later_columns import added_after, maybe_lost
+from sluice.state.additions import Addition, added_after, maybe_lost, since
 from sluice.state.ledger import LedgerRow
 from sluice.type_fields import TypeFields
 
@@ -34,7 +33,7 @@ class LoadWork:
     """One unit to load: the files of its manifest that have rows for the target, and how many such rows.
 
     `replaces`: the unit is revoked in the ledger first: it may have an older commit there. `sharding` is the
-    stamp of clients/clickhouse/sharding.py, `long_numbers` the manifest's. `fields` are those of the types of
+    stamp of clients/clickhouse/shards.py, `long_numbers` the manifest's. `fields` are those of the types of
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
     `held`: the commit that is loaded again so that all of its rows have to stay: a refill only fills columns,
     and a retry only brings rows in.

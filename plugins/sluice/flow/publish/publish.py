@@ -13,7 +13,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Publish
 from sluice.errors import Refused
 from sluice.flow.publish.event_hours import EventWindow, complete, event_window, publish_event_hours
-from sluice.plan.waiting import waiting
+from sluice.plan.plan import waiting
 from sluice.slices import Slice, SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.status import UnitStatus

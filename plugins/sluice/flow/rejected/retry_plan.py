@@ -21,7 +21,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.remedies import retryable
 from sluice.slices import Unit
-from sluice.state.rollup_commits import is_of_another
+from sluice.state.ledger import is_of_another
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.sharding import placement_of
-from sluice.clients.clickhouse.shards import Server, Servers
+from sluice.clients.clickhouse.shards import Server, Servers, placement_of
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline

@@ -25,10 +25,8 @@ from sluice.flow.verify.current import lacking, narrowed, targets_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.locate import locate
 from sluice.flow.verify.notes import notes
-from sluice.flow.verify.read_lake import list_files, own, read_all, read_lake
-from sluice.flow.verify.read_loads import LoadWatch, leases_of, unmoved
-from sluice.flow.verify.read_shards import read_left, read_shards
-from sluice.flow.verify.read_tables import SliceSpan
+from sluice.flow.verify.read_lake import LoadWatch, leases_of, list_files, own, read_all, read_lake, unmoved
+from sluice.flow.verify.read_tables import SliceSpan, read_left, read_shards
 from sluice.flow.verify.repairs import Repairs
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit

@@ -7,20 +7,26 @@ from dataclasses import replace
 from functools import partial
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_derived import check_counts
-from sluice.flow.verify.check_files import check_files
-from sluice.flow.verify.check_manifests import check_conservation
-from sluice.flow.verify.check_missing_tables import (
+from sluice.flow.verify.check_files import (
+    check_boundaries,
+    check_conservation,
+    check_files,
+    check_lacking,
+    check_neighbours,
+)
+from sluice.flow.verify.check_stalled import check_stalled
+from sluice.flow.verify.check_tables import (
     after_creation,
+    check_counts,
     check_missing_tables,
     check_readers_views,
+    check_shards,
+    check_tables,
+    cover,
     explained_by,
     explained_tables,
+    slice_text,
 )
-from sluice.flow.verify.check_offsets import check_boundaries, check_lacking, check_neighbours
-from sluice.flow.verify.check_shards import check_shards
-from sluice.flow.verify.check_stalled import check_stalled
-from sluice.flow.verify.check_tables import check_tables, cover, slice_text
 from sluice.flow.verify.current import lacking, targets_of, units_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs, by_hour

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.sql import table as sql_table
-from sluice.config.counts import COUNTS
+from sluice.config.counts import COUNTS, Counts
 from sluice.config.pipeline import Target
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_derived import check_rollup
-from sluice.flow.verify.check_missing_tables import explained_by
-from sluice.flow.verify.current import committed
-from sluice.flow.verify.facts import ByType, RowIdentities, TableFacts, VerifyFacts
-from sluice.flow.verify.repairs import Repairs
-from sluice.manifest import Manifest
+from sluice.flow.verify.current import committed, is_current, targets_of, units_of
+from sluice.flow.verify.facts import ByType, LeftRows, RowIdentities, TableFacts, VerifyFacts
+from sluice.flow.verify.repairs import Repairs, with_wait
+from sluice.manifest import Manifest, Traffic
 from sluice.slices import Slice, Unit, floor
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
@@ -165,3 +164,205 @@ def _aligned(slice_: Slice) -> bool:
 
 def slice_text(slice_: Slice) -> str:
     return slice_.id if _aligned(slice_) else slice_.start.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# sum of counts = rows landed, in the manifest and in the table. Pure.
+def check_counts(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    """Checks what was counted when the slice landed; `plan` lists slices that are counted otherwise now."""
+    tables, targets = {table.table: table for table in facts.tables}, targets_of(facts.pipeline)
+    for status, manifest in facts.landed:
+        unit_fields = {"slice": status.unit.slice.id, "cluster": status.unit.cluster}
+        for traffic in manifest.traffic:
+            command = repairs.reland(status.unit.slice)
+            fields = {**unit_fields, "table": traffic.table, "command": command}
+            yield from _differences(_landed(manifest, traffic), traffic.sums, "landed", fields)
+            table = tables.get(traffic.table)
+            if table is None or not is_current(facts.pipeline, targets[traffic.table], status):
+                continue
+            if not table.may_lack(status.unit):
+                command = repairs.repair(status.unit.slice, traffic.table)
+                fields = {**unit_fields, "table": traffic.table, "command": command}
+                yield from _differences(traffic.sums, _held(table, status), "counted", fields)
+
+
+def _landed(manifest: Manifest, traffic: Traffic) -> dict[str, int]:
+    spec = Counts(table=traffic.table, types=traffic.types)
+    return {kind: rows for kind, rows in manifest.rows_by_type().items() if spec.counts(kind)}
+
+
+def _held(table: TableFacts, status: UnitStatus) -> Mapping[str, int]:
+    return table.counted.get(status.unit, {})
+
+
+def _differences(
+    expected: Mapping[str, int], seen: Mapping[str, int], what: str, fields: Mapping[str, Any]
+) -> Iterator[Anomaly]:
+    for kind in sorted({*expected, *seen}):
+        expected_rows, seen_rows = expected.get(kind, 0), seen.get(kind, 0)
+        if expected_rows != seen_rows:
+            rows = f"counts for {expected_rows:,} rows {what}"
+            yield Anomaly(AnomalyKind.COUNTS, rows, f"{seen_rows:,}", type=kind, **fields)
+
+
+def check_rollup(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    """rows in the table = rows in the ledger, per unit."""
+    done = units_of(facts, table.table)
+    statuses = {status.unit: status for status in facts.statuses}
+    for unit, row in sorted(table.ledger.items(), key=lambda item: item[0]):
+        if unit not in done:
+            continue
+        seen = sum(table.rows.get(unit, {}).values())
+        if seen == row.rows or (table.may_lack(unit) and seen < row.rows):
+            continue
+        kind = AnomalyKind.ROWS_EXTRA if seen > row.rows else AnomalyKind.ROWS_MISSING
+        command, advice = _made_again(facts, table, statuses[unit], repairs)
+        yield Anomaly(
+            kind,
+            f"{row.rows:,} rows, by the ledger",
+            f"{seen:,}",
+            command,
+            advice,
+            slice=unit.slice.id,
+            cluster=unit.cluster,
+            table=table.table,
+        )
+
+
+def _made_again(
+    facts: VerifyFacts, table: TableFacts, status: UnitStatus, repairs: Repairs
+) -> tuple[str, str]:
+    """Returns the command, or why nothing makes the unit again: its source lacks rows, the lake the files."""
+    rollup, unit = facts.pipeline.rollups[table.table], status.unit
+    source = next((one for one in facts.tables if one.table == rollup.source), None)
+    committed = status.tables.get(rollup.source)
+    held = 0 if source is None else sum(source.rows.get(unit, {}).values())
+    whole = source is not None and source.steady and committed is not None and held == committed.rows
+    if whole or not status.forgotten_on or source is None:
+        return repairs.repair(unit.slice, table.table), ""
+    return "", (
+        f"nothing can make them again: rows of {rollup.source} that they are made from have expired, and the "
+        "lake has forgotten the files; a backup of the table may have them"
+    )
+
+
+# Target tables that are not there, and readers' views of them. Pure.
+#
+# No run starts while one is missing: until it is created, other anomalies have no command that works.
+def missing_tables(facts: VerifyFacts) -> frozenset[str]:
+    return frozenset(table.table for table in facts.tables if table.missing)
+
+
+def check_missing_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    missing = [part for part in (facts.shards or facts.tables) if part.missing]
+    targets = targets_of(facts.pipeline) if missing else {}
+    for table in missing:
+        waiting = [
+            status.unit.slice
+            for status, _ in facts.landed
+            if not is_current(facts.pipeline, targets[table.table], status)
+        ]
+        yield Anomaly(
+            AnomalyKind.TABLE_MISSING,
+            expected="a table",
+            seen=f"none, and {len(waiting):,} landed slices that are not in it" if waiting else "none",
+            advice="; ".join(filter(None, (table.missing, _then(repairs, waiting)))),
+            table=table.table,
+            shard=table.shard,
+        )
+
+
+def check_readers_views(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    """Each load recreates the view where it differs from what it should be."""
+    for part in facts.shards or facts.tables:
+        if not part.viewed and part.ledger:
+            yield Anomaly(
+                AnomalyKind.READERS_VIEW,
+                expected=f"the view sluice.`{part.table}` of its committed slices",
+                seen="another one, or none",
+                command=repairs.repair(max(unit.slice for unit in part.ledger), part.table),
+                table=part.table,
+                shard=part.shard,
+            )
+
+
+def _then(repairs: Repairs, waiting: list[Slice]) -> str:
+    return f"then: {repairs.run([min(waiting), max(waiting)], 'fill')}" if waiting else ""
+
+
+def after_creation(facts: VerifyFacts, anomaly: Anomaly) -> Anomaly:
+    """Returns the anomaly with its command put off until the missing tables are created."""
+    missing = missing_tables(facts)
+    if not missing or not anomaly.command.startswith("sluice run"):
+        return anomaly
+    advice = with_wait(anomaly.advice, missing, anomaly.command)
+    return replace(anomaly, command="", advice=advice, later=anomaly.command)
+
+
+def explained_by(table: TableFacts) -> str:
+    """Returns the table itself where it is missing: then it explains what is left of its slices."""
+    return table.table if table.missing else ""
+
+
+def explained_tables(facts: VerifyFacts) -> frozenset[str]:
+    """Returns the missing tables, and the rollups that have no source without them."""
+    missing = missing_tables(facts)
+    return missing | {t for t, rollup in facts.pipeline.rollups.items() if rollup.source in missing}
+
+
+# Each shard against its own ledger rows, and rows that are where they do not belong. Pure.
+#
+# The sum over the shards is checked as one table (check_tables.py). As every shard holds only rows of its
+# own, no row is on two.
+def check_shards(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    for part in facts.shards:
+        for unit in sorted(status.unit for status, _ in committed(facts, part.table)):
+            command = repairs.repair(unit.slice, part.table)
+            for anomaly in _share(part, unit):
+                yield replace(
+                    anomaly,
+                    command=command,
+                    slice=unit.slice.id,
+                    cluster=unit.cluster,
+                    table=part.table,
+                    shard=part.shard,
+                )
+    yield from _left(facts)
+
+
+def _share(part: TableFacts, unit: Unit) -> Iterator[Anomaly]:
+    row = part.ledger.get(unit)
+    if row is None:
+        return
+    rows, misfits = sum(part.rows.get(unit, {}).values()), sum(part.misfits.get(unit, {}).values())
+    if rows != row.rows and not (part.may_lack(unit) and rows < row.rows):
+        kind = AnomalyKind.ROWS_EXTRA if rows > row.rows else AnomalyKind.ROWS_MISSING
+        yield Anomaly(kind, f"{row.rows:,} rows, by its ledger", f"{rows:,}")
+    if misfits != row.misfits:
+        yield Anomaly(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by its ledger", f"{misfits:,}")
+    if away := part.misplaced.get(unit):
+        yield Anomaly(AnomalyKind.MISPLACED, "rows of its own only", f"{away:,} rows of other shards")
+
+
+def _advice(left: LeftRows) -> str:
+    if left.only:
+        return (
+            f"{left.only:,} of them are of hours that the listed shards have not committed, and may be "
+            f"nowhere else: list shard {left.shard} again, or load those hours first; until then keep the "
+            "table"
+        )
+    return (
+        "all of their hours are committed on the listed shards: take the table out of Distributed tables, "
+        f"then on connection {left.connection} run: DROP TABLE {sql_table(left.table)} SYNC"
+    )
+
+
+def _left(facts: VerifyFacts) -> Iterator[Anomaly]:
+    for left in facts.left:
+        yield Anomaly(
+            AnomalyKind.LEFT,
+            expected="no rows: the pipeline file does not list the shard any more",
+            seen=f"{left.rows:,} rows",
+            advice=_advice(left),
+            table=left.table,
+            shard=left.shard,
+        )

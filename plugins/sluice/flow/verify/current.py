@@ -9,7 +9,7 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.manifest import Manifest
 from sluice.slices import Unit
-from sluice.state.rollup_commits import rollups_wanted
+from sluice.state.ledger import rollups_wanted
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import Commit, UnitState
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.query_tree import is_union
 from sluice.clients.clickhouse.sql import Sql, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable, ViewTable
-from sluice.clients.clickhouse.view_select import is_union
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.facts import ViewTableSums
 from sluice.flow.verify.read_view_shapes import ViewTableShape, view_table_shapes

@@ -10,7 +10,7 @@ from sluice.errors import Busy, Conservation, NotLoaded, SluiceError
 from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.current import lacking, narrowed, targets_of
 from sluice.flow.verify.repairs import Repairs
-from sluice.plan.waiting import waiting
+from sluice.plan.plan import waiting
 from sluice.slices import Slice
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pendulum
 
-from sluice.clients.kafka.log_starts import LogStarts
+from sluice.clients.kafka.topic_facts import LogStarts
 from sluice.manifest import Loss, OffsetRange
 from sluice.state.boundaries.model import Boundaries
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.query_tree import parse, passes, pushed, reads, reads_once, same_reading
+from sluice.clients.clickhouse.query_tree import (
+    candidates,
+    parse,
+    passes,
+    pushed,
+    reads,
+    reads_once,
+    same_reading,
+)
 from sluice.clients.clickhouse.sql import Sql
-from sluice.clients.clickhouse.view_select import candidates
 
 PLAIN = """\
 QUERY id: 0

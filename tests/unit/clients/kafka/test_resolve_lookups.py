@@ -12,12 +12,12 @@ from sluice.clients.kafka.lookups import (
     NONE,
     Reply,
     SpanByPartition,
+    Stamps,
     TimeByPartition,
     divided,
     joined,
     look_up,
 )
-from sluice.clients.kafka.timestamps import Stamps
 
 
 class Broker:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.clients.openlineage.configured import configured, namespace, parent
+from sluice.clients.openlineage.open_client import configured, namespace, parent
 from sluice.clients.openlineage.values import Parent, RunOfJob
 
 RUN = "0194a7b2-0000-7000-8000-000000000001"

@@ -9,11 +9,22 @@ import pendulum
 import pytest
 
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
-from sluice.flow.erase.left_files import LeftAttempt, Removed, remove_left
-from sluice.flow.erase.left_in_kafka import LeftInKafka, judged, left_in_kafka, places_of
-from sluice.flow.erase.left_parts import LeftOnDisk, LeftParts, ServerParts
 from sluice.flow.erase.search import unsearched_lines
-from sluice.flow.erase.what_is_left import forgotten_lines, left_lines, note_lines
+from sluice.flow.erase.what_is_left import (
+    LeftAttempt,
+    LeftInKafka,
+    LeftOnDisk,
+    LeftParts,
+    Removed,
+    ServerParts,
+    forgotten_lines,
+    judged,
+    left_in_kafka,
+    left_lines,
+    note_lines,
+    places_of,
+    remove_left,
+)
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, PartitionCount
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
@@ -182,7 +193,7 @@ class WaitingServer:
 
 def test_a_wait_ends_when_the_plan_says_that_it_does_at_most(monkeypatch):
     """Of a server that keeps parts for 480 s, and never cleans up."""
-    monkeypatch.setattr("sluice.flow.erase.left_parts.read_table", lambda *_: None)
+    monkeypatch.setattr("sluice.flow.erase.what_is_left.read_table", lambda *_: None)
     monkeypatch.setattr(
         WaitingServer,
         "rows",
@@ -203,7 +214,7 @@ def test_a_wait_ends_when_the_plan_says_that_it_does_at_most(monkeypatch):
 
 
 def test_a_wait_says_a_line_once_when_it_changes_and_each_minute(monkeypatch):
-    monkeypatch.setattr("sluice.flow.erase.left_parts.read_table", lambda *_: None)
+    monkeypatch.setattr("sluice.flow.erase.what_is_left.read_table", lambda *_: None)
     server, said = WaitingServer(), []
     parts = ServerParts(server, pipeline(), said.append, server.sleep, lambda: server.now)
     assert parts.force().nothing

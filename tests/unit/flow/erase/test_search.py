@@ -12,19 +12,17 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.erase.erasure_request import Where
-from sluice.flow.erase.search import covered, search, unsearched_lines
-from sluice.flow.erase.search_unit import UnitSearch
+from sluice.flow.erase.search import UnitSearch, covered, search, unsearched_lines
 from sluice.flow.forget.decide import ForgetAction, ForgetDecision
 from sluice.flow.forget.forget import confirm, note_forgotten, restore
 from sluice.flow.land.erased_meanwhile import erase_owed
-from sluice.flow.land.task.row_erasing import RowErasing
+from sluice.flow.land.task.erasing import RowErasing
 from sluice.manifest import Forgotten, Manifest
 from sluice.slices import HOUR, Unit
-from sluice.state.attempts import attempts_of
 from sluice.state.erasures.erasure_list import Erasure
 from sluice.state.erasures.erasure_progress import ErasureProgress, note_progress, read_progress, unerased
 from sluice.state.erasures.erasure_store import read_erasures
-from sluice.state.manifests import landed_span, read_manifests, units_in
+from sluice.state.manifests import attempts_of, landed_span, read_manifests, units_in
 from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline

@@ -12,8 +12,7 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import WrongUse
 from sluice.flow.find.find import RecordFinder
-from sluice.flow.find.outcome import Outcome, outcome_of
-from sluice.flow.find.record_facts import LakeRow, RecordFacts
+from sluice.flow.find.outcome import LakeRow, Outcome, RecordFacts, outcome_of
 from sluice.flow.resolve.resolve import accept_topic
 from tests.support.fakes import FakeTopic
 from tests.support.landing_world import HOLE, NOW, START, World, event, hours, pipeline

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pendulum
 import pytest
 
-from sluice.flow.find.outcome import Outcome, meaning, outcome_of
-from sluice.flow.find.record_facts import LakeRow, RecordFacts, TableRecord
+from sluice.flow.find.outcome import LakeRow, Outcome, RecordFacts, TableRecord, meaning, outcome_of
 from sluice.flow.find.record_place import RecordPlace, SeatedOffset
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, OffsetRange, PartitionCount
 from sluice.slices import Slice

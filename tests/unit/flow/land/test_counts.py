@@ -16,7 +16,7 @@ from sluice.config.counts import Counts
 from sluice.errors import Conservation
 from sluice.flow.land import count_totals
 from sluice.flow.land.conservation import counted
-from sluice.flow.land.task import count_tally
+from sluice.flow.land.task import count_fields as count_tally
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit

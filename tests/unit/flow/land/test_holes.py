@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.clients.kafka.fetch import Fetched
-from sluice.clients.kafka.holes import not_hidden
+from sluice.clients.kafka.fetch import Fetched, not_hidden
 from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.flow.land.kafka_source import explain
 from sluice.flow.land.task.read_counts import MOST_GAPS, SeenRecords

@@ -261,6 +261,6 @@ def test_old_attempts_that_nobody_names_are_swept(lake, monkeypatch):
     lake.put("_attempts/2026-01-01T00Z/dead/x.parquet", b"left over")
     world.land(spec, lake, hours(1))
     assert [i.key for i in lake.list("_attempts/")] == ["_attempts/2026-01-01T00Z/dead/x.parquet"]
-    monkeypatch.setattr("sluice.state.attempts.OLD", START - START)
+    monkeypatch.setattr("sluice.state.manifests.OLD", START - START)
     world.land(spec, lake, hours(1))
     assert list(lake.list("_attempts/")) == []

@@ -15,9 +15,9 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.errors import Conservation
 from sluice.flow.land.conservation import check_rows
 from sluice.flow.land.task import columns
-from sluice.flow.land.task.headers import from_json
+from sluice.flow.land.task.columns import from_json
 from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
-from sluice.flow.verify.check_manifests import _sums
+from sluice.flow.verify.check_files import _sums
 from sluice.manifest import decode, encode
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.clients.lake.folder import FolderLake
+from sluice.flow.land.read import unit_fields
 from sluice.flow.land.task import field_tally
 from sluice.flow.land.task import field_tally as field_sample
 from sluice.flow.land.task.field_tally import FieldTally, chosen, rows_at, step_of
-from sluice.flow.land.unit_fields import unit_fields
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests

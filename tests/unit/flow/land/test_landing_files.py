@@ -18,8 +18,8 @@ from sluice.flow.land import merge
 from sluice.flow.land.merge import merges
 from sluice.flow.land.task import columns, task, writer
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.flow.land.task.row_buffer import Codes, sort
 from sluice.flow.land.task.task import Task
+from sluice.flow.land.task.writer import Codes, sort
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import event, hours, kafka_batch, pipeline
 
@@ -55,7 +55,7 @@ def test_a_thousand_event_hours_with_few_files_open(lake, monkeypatch):
         return real(self, place, schema)
 
     monkeypatch.setattr(writer.AttemptFiles, "_begin", begin)
-    monkeypatch.setattr("sluice.flow.land.task.row_buffer.ROWS_GATHERED", 400)
+    monkeypatch.setattr("sluice.flow.land.task.writer.ROWS_GATHERED", 400)
     rows = [(i, event(("a", "b")[i % 2], 60 * (i * 7 % 500), n=i)[0], 1_767_225_600_000) for i in range(1200)]
     report = land(lake, rows)
     assert max(opened) == writer.MOST_OPEN
@@ -69,7 +69,7 @@ def test_a_thousand_event_hours_with_few_files_open(lake, monkeypatch):
 @pytest.mark.parametrize("held_bytes", [0, writer.HELD_BYTES])
 def test_a_task_that_fails_leaves_no_file_being_written(lake, monkeypatch, held_bytes):
     monkeypatch.setattr(writer, "HELD_BYTES", held_bytes)
-    monkeypatch.setattr("sluice.flow.land.task.row_buffer.ROWS_GATHERED", 10)
+    monkeypatch.setattr("sluice.flow.land.task.writer.ROWS_GATHERED", 10)
     rows = [(i, event("a", i % 60, n=i)[0], 1_767_225_600_000) for i in range(100)]
 
     def batches():
@@ -91,7 +91,7 @@ def land_on_full_disk(lake, folder, monkeypatch, full: tuple[str, ...]) -> None:
     rows = [(i, event("a", i % 60, n=i)[0], 1_767_225_600_000) for i in range(100)]
     with monkeypatch.context() as disk:
         disk.setattr(writer, "HELD_BYTES", 0)
-        disk.setattr("sluice.flow.land.task.row_buffer.ROWS_GATHERED", 10)
+        disk.setattr("sluice.flow.land.task.writer.ROWS_GATHERED", 10)
         for call in set(full) - {"open"}:
             disk.setattr(pq.ParquetWriter, call, refuse)
         if "open" in full:
@@ -137,7 +137,7 @@ def begun(lake) -> list:
 def test_files_in_memory_and_on_disk_hold_the_same(lake, monkeypatch, held_bytes):
     """3000: more than comes at once, less than a whole file has: it is finished early, and begun anew."""
     monkeypatch.setattr(writer, "HELD_BYTES", held_bytes)
-    monkeypatch.setattr("sluice.flow.land.task.row_buffer.ROWS_GATHERED", 3)
+    monkeypatch.setattr("sluice.flow.land.task.writer.ROWS_GATHERED", 3)
     rows = [(i, event(("a", "b")[i % 2], i % 60, n=i)[0], 1_767_225_600_000) for i in range(300)]
     files = land(lake, rows).files
     assert payloads(lake, files) == Counter(value.decode() for _, value, _ in rows)

@@ -207,8 +207,8 @@ FOLDERS = {kind: kind for kind in (*KINDS, "bids")} | {"a/b=c": "a%2Fb%3Dc", "_o
 def test_every_row_is_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int):
     case = case_of(seed)
     gathered = (7, 60, 250_000)[seed % 3]
-    monkeypatch.setattr("sluice.flow.land.task.row_buffer.ROWS_GATHERED", gathered)
-    monkeypatch.setattr("sluice.flow.land.task.count_tally.MOST_BYTES", (2_000, 64 << 20)[seed % 2])
+    monkeypatch.setattr("sluice.flow.land.task.writer.ROWS_GATHERED", gathered)
+    monkeypatch.setattr("sluice.flow.land.task.count_fields.MOST_BYTES", (2_000, 64 << 20)[seed % 2])
     monkeypatch.setattr("sluice.flow.land.task.unpack.ROWS_AT_ONCE", (3, 65_536)[seed // 2 % 2])
     lake, spec, world = FolderLake(tmp_path / "demo"), pipeline(**case.spec), World(case.logs)
     world.resolve(spec, lake, hours(HOURS))

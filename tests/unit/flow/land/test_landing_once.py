@@ -17,8 +17,8 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
+from sluice.flow.land.task.columns import to_json
 from sluice.flow.land.task.dedup import Deduplicator, Lines
-from sluice.flow.land.task.headers import to_json
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests

@@ -13,9 +13,9 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.flow.land.task.row_buffer import ROWS_GATHERED
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
+from sluice.flow.land.task.writer import ROWS_GATHERED
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import START, World, event, hours, kafka_batch, pipeline
@@ -61,7 +61,7 @@ def test_each_row_of_a_task_is_in_a_file_of_its_own_type_or_in_the_overflow(
     lake, monkeypatch, gathered, first_click
 ):
     """One task with many batches: types go on coming while rows of the overflow wait to be written."""
-    monkeypatch.setattr("sluice.flow.land.task.row_buffer.ROWS_GATHERED", gathered)
+    monkeypatch.setattr("sluice.flow.land.task.writer.ROWS_GATHERED", gathered)
     rows = many_types(5_000, 1_500, first_click)
     edge = next(offset for offset, _, at in rows if at >= START.add(hours=1).timestamp() * 1000)
     spec = pipeline(max_types=100)

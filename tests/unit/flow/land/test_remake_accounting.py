@@ -17,7 +17,7 @@ from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.remake import account
 from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
-from sluice.flow.verify.check_manifests import check_conservation
+from sluice.flow.verify.check_files import check_conservation
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, OffsetRange, PartitionCount
 from sluice.slices import Slice, Unit

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from sluice.errors import Relanded
-from sluice.flow.land import lake_source
+from sluice.flow.land import remake as lake_source
 from sluice.flow.land.commit import commit_remade
 from sluice.slices import Unit
 from sluice.state.file_moves import move

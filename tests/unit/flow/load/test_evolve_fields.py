@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.evolve.column_types import column_types
+from sluice.flow.load.evolve.evolve import takes_all
 from sluice.flow.load.evolve.fields import (
     MOST_COLUMNS,
     MOST_NEW,
@@ -25,7 +26,6 @@ from sluice.flow.load.evolve.fields import (
     taken_names,
 )
 from sluice.flow.load.evolve.lake_values import ValueSample
-from sluice.flow.load.evolve.may_add import takes_all
 
 NONE = TakenNames(frozenset(), frozenset())
 

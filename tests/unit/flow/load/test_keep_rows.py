@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from sluice.clients.clickhouse.sql import identifier
-from sluice.flow.load.keep_rows import KeepRows, TakesRowsOut
+from sluice.flow.load.kept_rows import KeepRows, TakesRowsOut
 from tests.support.page_world import pipeline, unit
 
 PIPELINE = pipeline()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.sharding import ALONE, Placement, placement_of, stamp
+from sluice.clients.clickhouse.shards import ALONE, Placement, placement_of, stamp
 from sluice.clients.clickhouse.sql import Sql
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.config.clickhouse import ClickHouse

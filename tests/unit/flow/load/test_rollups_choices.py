@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sluice.config.pipeline import Pipeline
-from sluice.config.rollups import Rollup
-from sluice.config.target import Target
+from sluice.config.target import Rollup, Target
 from sluice.errors import TargetRefused
 from sluice.flow.load.rollups.decide import (
     Input,
@@ -24,8 +23,7 @@ from sluice.flow.load.rollups.decide import (
 from sluice.flow.load.work import LoadWork
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
-from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import frozen_commit, is_frozen, is_settled, made_of, manifests_in
+from sluice.state.ledger import LedgerRow, frozen_commit, is_frozen, is_settled, made_of, manifests_in
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import SPEC, START

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.clients.kafka.log_starts import kept_ms, kept_since
+from sluice.clients.kafka.topic_facts import kept_ms, kept_since
 from sluice.config.pipeline import Pipeline
 from sluice.errors import (
     EndInFuture,
@@ -18,8 +18,8 @@ from sluice.errors import (
     UnknownTopic,
     WrongUse,
 )
-from sluice.flow.resolve.expired import retained_losses
 from sluice.flow.resolve.lookup import FutureStamped, cuts
+from sluice.flow.resolve.preview import retained_losses
 from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice, Unit

@@ -14,7 +14,7 @@ from sluice.clients.lake.overlay import Overlay
 from sluice.config.pipeline import Pipeline
 from sluice.errors import RecordsExpired
 from sluice.flow.resolve.resolve import accept_topic, resolve
-from sluice.flow.verify.check_offsets import check_lacking
+from sluice.flow.verify.check_files import check_lacking
 from sluice.flow.verify.landed_without import landed_without
 from sluice.flow.verify.notes import notes
 from sluice.flow.verify.repairs import Repairs

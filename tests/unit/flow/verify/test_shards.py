@@ -10,8 +10,7 @@ from functools import partial
 import pytest
 from pydantic import ValidationError
 
-from sluice.clients.clickhouse.sharding import Placement, absent, placement_in, placement_of
-from sluice.clients.clickhouse.shards import Server
+from sluice.clients.clickhouse.shards import Placement, Server, absent, placement_in, placement_of
 from sluice.clients.lake import layout
 from sluice.config.clickhouse import ClickHouse
 from sluice.errors import ClickHouseUnavailable, ShardsWait, ShardUnavailable
@@ -23,14 +22,13 @@ from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.check import check_states
 from sluice.flow.verify.facts import LeftRows, TableFacts, VerifyFacts
-from sluice.flow.verify.read_shards import whole
+from sluice.flow.verify.read_tables import whole
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Forgotten
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork
-from sluice.state.known_shards import left, remember
 from sluice.state.ledger import LedgerRow
-from sluice.state.shard_ledgers import merge
+from sluice.state.shard_ledgers import left, merge, remember
 from sluice.state.status import statuses
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_manifests import check_conservation, lost_of
+from sluice.flow.verify.check_files import check_conservation, lost_of
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Loss, Manifest, PartitionCount

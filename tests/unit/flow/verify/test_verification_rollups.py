@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_derived import check_rollup
+from sluice.flow.verify.check_tables import check_rollup
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.notes import notes
 from sluice.flow.verify.repairs import Repairs

@@ -12,7 +12,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import TwoReads
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
-from sluice.flow.verify.read_loads import LoadWatch, unmoved
+from sluice.flow.verify.read_lake import LoadWatch, unmoved
 from sluice.state.lease import Lease
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, TEN, found

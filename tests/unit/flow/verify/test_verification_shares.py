@@ -8,7 +8,7 @@ import pytest
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
-from sluice.flow.verify.check_shards import check_shards
+from sluice.flow.verify.check_tables import check_shards
 from sluice.flow.verify.facts import LeftRows, TableFacts, ViewTableSums
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.view_sums import ViewSums

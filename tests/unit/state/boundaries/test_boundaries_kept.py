@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.kafka.log_starts import kept_ms, kept_since
+from sluice.clients.kafka.topic_facts import kept_ms, kept_since
 
 WEEK = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "604800000"}
 

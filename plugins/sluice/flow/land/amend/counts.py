@@ -19,8 +19,7 @@ from sluice.flow.land.amend.amended import NewTraffic
 from sluice.flow.land.amend.rewrite import NewFile, Part
 from sluice.flow.land.count_totals import lake_rows
 from sluice.flow.land.task import columns
-from sluice.flow.land.task.count_fields import FieldTexts
-from sluice.flow.land.task.count_tally import counted_key
+from sluice.flow.land.task.count_fields import FieldTexts, counted_key
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.writer import handed_over, sha256
 from sluice.manifest import Manifest, Traffic

@@ -22,9 +22,9 @@ from sluice.flow.land.amend.counts import CountsOf, CountsRewrite
 from sluice.flow.land.amend.rewrite import NewFile, Part, Take, without
 from sluice.flow.land.cleanup import discard
 from sluice.flow.land.commit import commit_remade
+from sluice.flow.land.task.erasing import COLUMNS, RowErasing
 from sluice.flow.land.task.field_tally import KIND_OF, shape_of
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.flow.land.task.row_erasing import COLUMNS, RowErasing
 from sluice.manifest import LandedFile, Manifest
 from sluice.runtime import deeper
 from sluice.slices import Unit, to_ms

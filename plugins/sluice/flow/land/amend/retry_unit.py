@@ -30,6 +30,7 @@ from sluice.flow.land.amend.rewrite import NewFile, Part, without
 from sluice.flow.land.cleanup import discard
 from sluice.flow.land.commit import commit_remade
 from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.land.read import unit_fields
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.remake import landed_meanwhile
 from sluice.flow.land.task.decoding import Decoding, decoding_of
@@ -38,7 +39,6 @@ from sluice.flow.land.task.lake_read import rejected_batches, tried
 from sluice.flow.land.task.reports import SeenOffsets, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import folders_with, placed
-from sluice.flow.land.unit_fields import unit_fields
 from sluice.manifest import Manifest, Masked
 from sluice.mask.mask_rules import keyless, mask_rules
 from sluice.safe_text import visible

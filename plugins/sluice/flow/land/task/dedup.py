@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sluice.config.event import Event
 from sluice.flow.land.reject_reasons import SHIPPED_TWICE
-from sluice.flow.land.task.headers import from_json, last_values
+from sluice.flow.land.task.columns import from_json, last_values
 
 # `<batch>:<line>` as `sluice publish` writes it: at most 127 characters, and the number of a line in a file.
 _BLOCK = 512

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRecords
-from sluice.flow.land.task import headers
+from sluice.flow.land.task import columns as headers
 from sluice.flow.land.task.long_records import WHOLE_BYTES
 from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.flow.land.task.whole_records import TOO_LARGE

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.direct_read import divided
+from sluice.flow.land.task.erasing import RowErasing
 from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.record_sort import sorted_by_record
 from sluice.flow.land.task.records_again import WHOLE, batches_of, element_batches
-from sluice.flow.land.task.row_erasing import RowErasing
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.writer import sha256
 from sluice.manifest import Masked

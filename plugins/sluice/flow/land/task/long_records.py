@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.clients.kafka.records import RecordBody
-from sluice.flow.land.task import headers
+from sluice.flow.land.task import columns as headers
 from sluice.flow.land.task.columns import lengths
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.flow.land.task.task import CUT_BYTES, Task

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.config.mask import HEADERS, KEY
-from sluice.flow.land.task import headers as record_headers
+from sluice.flow.land.task import columns as record_headers
 from sluice.flow.land.task.nesting import too_deep
 from sluice.flow.land.task.read_counts import runs_of
 from sluice.manifest import Masked

@@ -18,9 +18,9 @@ from sluice.field_path import FieldPath, names_of, spellings
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task import columns
+from sluice.flow.land.task.columns import last_values
 from sluice.flow.land.task.erasing import BatchErasing
 from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
-from sluice.flow.land.task.headers import last_values
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_values
 from sluice.flow.land.task.times import READERS
 from sluice.flow.land.task.type_folders import TypeCodes

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sluice.clients.kafka.holes import Hole
+from sluice.clients.kafka.fetch import Hole
 from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.slices import Slice
 

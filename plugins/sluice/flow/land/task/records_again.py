@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.errors import CannotRemake
-from sluice.flow.land.task import headers
+from sluice.flow.land.task import columns as headers
 from sluice.flow.land.task.columns import lengths
 from sluice.flow.land.task.erasing import ERASED
 from sluice.flow.land.task.lake_file import reland_of

@@ -17,8 +17,9 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import bound_of
-from sluice.flow.land.task import columns, headers
-from sluice.flow.land.task.count_tally import Tally
+from sluice.flow.land.task import columns
+from sluice.flow.land.task import columns as headers
+from sluice.flow.land.task.count_fields import Tally
 from sluice.flow.land.task.decoding import Decoding, opener
 from sluice.flow.land.task.dedup import Deduplicator
 from sluice.flow.land.task.erasing import BatchErasing, Erasing
@@ -29,12 +30,11 @@ from sluice.flow.land.task.masking import RecordMasks
 from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords
 from sluice.flow.land.task.reports import SeenTimes, TaskReport, WrittenFile
-from sluice.flow.land.task.row_buffer import Codes, Gathering
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents, numbers_in
 from sluice.flow.land.task.whole_records import carried, numbered, refused_unread, sizes_of, unerased
-from sluice.flow.land.task.writer import AttemptFiles, FilePlace
+from sluice.flow.land.task.writer import AttemptFiles, Codes, FilePlace, Gathering
 from sluice.manifest import TWELFTHS, Masked
 from sluice.mask.mask_rules import MaskRules
 from sluice.runtime import deeper

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.task import columns, headers
+from sluice.flow.land.task import columns
+from sluice.flow.land.task import columns as headers
 from sluice.flow.land.task.erasing import Erasing
 
 TOO_LARGE = "too_large"

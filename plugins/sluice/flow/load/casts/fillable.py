@@ -7,7 +7,7 @@ from functools import cache
 from sluice.clients.clickhouse.tables import Column
 from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.columns import fill
-from sluice.infer.rules import Rules
+from sluice.infer.types import Rules
 
 
 @cache

@@ -9,7 +9,7 @@ from sluice.clients.clickhouse.sql import Sql
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.field_path import FieldPath
-from sluice.flow.load.casts.elements import may_lack
+from sluice.flow.load.casts.containers import may_lack
 
 
 @dataclass(frozen=True)

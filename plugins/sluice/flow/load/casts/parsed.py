@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.sql import either, listed, literal, summed
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.containers import entry_of, item_of, mapped
-from sluice.flow.load.casts.elements import CONTAINERS, element, may_lack
+from sluice.flow.load.casts.containers import CONTAINERS, element, entry_of, item_of, mapped, may_lack
 from sluice.flow.load.casts.judged import Cast, Caster, Field
 from sluice.flow.load.casts.tuples import of_parts
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sluice.clients.clickhouse.sql import both, identifier, listed, literal, summed
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.elements import CONTAINERS, by_token, element, may_lack
+from sluice.flow.load.casts.containers import CONTAINERS, by_token, element, may_lack
 from sluice.flow.load.casts.exact_numbers import FieldText
 from sluice.flow.load.casts.judged import (
     Cast,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNFINISHED, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
-from sluice.clients.clickhouse.tables import Column
+from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Load
@@ -31,6 +32,7 @@ from sluice.flow.load.writer import Writer
 from sluice.safe_text import Say, line, visible
 from sluice.slices import Unit
 from sluice.state.additions import Addition, announce, begin, confirm, latest, read_additions
+from sluice.state.last_ddl import over
 from sluice.state.lease import Lease
 from sluice.state.ledger import unit_of
 
@@ -183,3 +185,49 @@ class Evolution:
 def _of_others(addition: Addition) -> NewColumn:
     field = NewField(addition.column, addition.slice, addition.filled, addition.rows)
     return NewColumn(addition.column, addition.type, "as on the other shards", field)
+
+
+# Refuses `evolve: add` where a column cannot be added, or would break what reads the table.
+_RIGHT = Sql("ALTER ADD COLUMN")
+_ALL = re.compile(r" *(Qualified)?(Asterisk|ColumnsRegexpMatcher)\b")
+_COUNTS = " Function count ("
+
+
+def check_may_add(client: Client, pipeline: Pipeline, target: Target, target_table: TargetTable) -> None:
+    """Raises TargetRefused where `evolve: add` lacks the right, or a SELECT would take the new columns to a
+    table that has none of them; and what the client raises."""
+    if not target.evolves:
+        return
+    name = table(target.table)
+    [(granted,)] = client.rows(render("clickhouse/check_grant", rights=_RIGHT, place=name))
+    if not int(granted):
+        raise TargetRefused(
+            target.table,
+            f"`evolve: add`: the user of the connection lacks {_RIGHT}",
+            f"GRANT {_RIGHT} ON {name} to the user, or set `evolve: off`",
+        )
+    for reader, select in _selects(pipeline, target_table):
+        tree = client.rows(render("load/explain_syntax", select=Sql(select)))
+        if takes_all([line for (line,) in tree]):
+            raise TargetRefused(
+                target.table,
+                f"`evolve: add`: {reader} selects all its columns, and its own table would lack the new ones",
+                "name the columns in its SELECT, or set `evolve: off`",
+            )
+
+
+def _selects(pipeline: Pipeline, target_table: TargetTable) -> Iterator[tuple[str, str]]:
+    for view_table in target_table.view_tables:
+        if view_table.source == target_table.table:
+            yield f"view {view_table.view}", view_table.select
+    for name, rollup in pipeline.rollups.items():
+        if rollup.source == target_table.table:
+            yield f"rollup {name}", over(rollup, table(target_table.table))
+
+
+def takes_all(tree: Sequence[str]) -> bool:
+    """Returns whether a SELECT has columns that it does not name; `count(*)` has none."""
+    return any(
+        _ALL.match(line) and _COUNTS not in (tree[number - 2] if number > 1 else "")
+        for number, line in enumerate(tree)
+    )

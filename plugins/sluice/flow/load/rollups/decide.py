@@ -11,14 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sluice.config.rollups import Rollup
-from sluice.config.target import Target
+from sluice.config.target import Rollup, Target
 from sluice.errors import TargetRefused
 from sluice.flow.load.work import LoadWork
 from sluice.plan.modes import LOADS_AGAIN, Mode
 from sluice.slices import Unit
-from sluice.state.ledger import LedgerRow
-from sluice.state.rollup_commits import commit_of, frozen_commit, settles
+from sluice.state.ledger import LedgerRow, commit_of, frozen_commit, settles
 
 LedgerRows = Mapping[Unit, LedgerRow]
 

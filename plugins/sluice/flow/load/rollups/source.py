@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import expiring_columns, keeps_values, read_table
 from sluice.clients.clickhouse.settings import READ_QUORUM
-from sluice.clients.clickhouse.sharding import Placement
+from sluice.clients.clickhouse.shards import Placement
 from sluice.clients.clickhouse.sql import render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake

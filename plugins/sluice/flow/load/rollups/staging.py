@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
-from sluice.config.rollups import Rollup
+from sluice.config.target import Rollup
 from sluice.errors import SourceChanged, TargetRefused
 from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.protocol import create_fence
@@ -16,7 +16,7 @@ from sluice.flow.load.rollups.target import check_rollup, given
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.writer import UnitCounts
 from sluice.slices import Unit
-from sluice.state.target_ddl import over
+from sluice.state.last_ddl import over
 
 # A replica that has just taken over may lack rows of the source that a quorum has.
 _SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"

@@ -12,11 +12,11 @@ from sluice.clients.clickhouse.sql import Sql, identifier, literal, own_prefix, 
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.config.pipeline import Target
-from sluice.config.rollups import Rollup
+from sluice.config.target import Rollup
 from sluice.errors import TargetRefused
 from sluice.flow.load import new_column
 from sluice.flow.load.casts.columns import ALWAYS, Filling
-from sluice.state.target_ddl import everything
+from sluice.state.last_ddl import everything
 
 NamedTypes = tuple[tuple[str, str], ...]
 """(name, type) of what a SELECT gives."""

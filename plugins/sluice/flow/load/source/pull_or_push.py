@@ -18,9 +18,8 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Files, Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Refused
-from sluice.flow.load.source.damaged import refusal
 from sluice.flow.load.source.pull import PullSource, place_of
-from sluice.flow.load.source.select import FileRows, definitions, pulls
+from sluice.flow.load.source.select import FileRows, definitions, pulls, refusal
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
 
