@@ -1,7 +1,7 @@
 """`make demo`: sample events into Kafka, the hourly DAG over them, and what came out.
 
-Airflow's own schedule does the work: unpaused, the DAG runs for the last complete hour, and `heal: 24h` in
-include/pipelines/adx.yaml makes that run take the hours before it as well.
+Airflow's own schedule does the work: unpaused, the DAG runs for the last complete hour, and `lookback: 24h`
+in include/pipelines/adx.yaml makes that run take the hours before it as well.
 """
 
 import argparse

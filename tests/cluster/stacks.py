@@ -38,7 +38,7 @@ class WideStack(Stack):
             "tables": {"click": f"{self.name}.clicks", "*": f"{self.name}.other"},
             "airflow": {"steps": {name: {"pool": f"sluice_{name}"} for name in ("land", "load")}},
             "start": START.isoformat(),
-            "heal": f"{HOURS}h",
+            "lookback": f"{HOURS}h",
             "rows_per_read": 25,
             **changes,
         }

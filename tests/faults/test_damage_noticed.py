@@ -128,7 +128,7 @@ def run_no_hour(story: Story) -> None:
 
 SETTINGS: dict[str, Any] = {
     "settle": "0s",
-    "heal": "5h",
+    "lookback": "5h",
     "alarms": {"overdue": "1s", "disk_free": 0, "notify": [{"webhook": "ops"}]},
 }
 DAMAGE = [

@@ -114,7 +114,7 @@ def test_a_bad_line_never_stores_a_wrong_boundary(
             wire.strike(request(name), fault, times, seconds=0.1)
             told = resolve(adx, lake, SLICES, NOW)
             assert wire.struck > struck
-            wire.heal()
+            wire.lookback()
             assert stored(lake, topic) == ({} if told.unreachable else EDGES)
             for error in told.unreachable.values():
                 assert isinstance(error, KafkaUnavailable)
@@ -132,7 +132,7 @@ def test_silence_is_told_within_the_time_out(topic: str, wire: Wire, fault_log: 
         (error,) = resolve(adx, lake, SLICES, NOW).unreachable.values()
         assert isinstance(error, KafkaUnavailable)
         assert stored(lake, topic) == {}
-        wire.heal()
+        wire.lookback()
         assert resolve(adx, lake, SLICES, NOW).unreachable == {}
         assert stored(lake, topic) == EDGES
 
@@ -147,5 +147,5 @@ def test_a_bad_line_is_no_loss(topic: str, wire: Wire, fault: Fault, fault_log: 
         wire.strike(request("ListOffsets"), fault, FOREVER)
         with pytest.raises(KafkaUnavailable):
             retained_losses(adx, known, units)
-        wire.heal()
+        wire.lookback()
         assert retained_losses(adx, known, units) == {}

@@ -53,13 +53,13 @@ def only_layer(server: S3Settings) -> Iterator[HttpLayer]:
 def wire(only_wire: Wire) -> Iterator[Wire]:
     only_wire.struck = 0
     yield only_wire
-    only_wire.heal()
+    only_wire.lookback()
 
 
 @pytest.fixture
 def layer(only_layer: HttpLayer) -> Iterator[HttpLayer]:
     yield only_layer
-    only_layer.heal()
+    only_layer.lookback()
 
 
 def lease(made: Scene) -> Lease:
@@ -139,7 +139,7 @@ def test_a_writer_that_never_learns_that_it_has_won(
         with pytest.raises(SluiceError) as raised:
             act(made)
         assert raised.value.retryable
-        wire.heal()
+        wire.lookback()
         act(made)
         expect(made, place)
 
@@ -197,7 +197,7 @@ def test_reads_whose_answers_come_after_the_time_out(
             wire.strike(place.encode(), Fault.DELAY, FOREVER, seconds=LATE_SECONDS)
             with pytest.raises(LakeUnavailable, match="timed out|timeout"):
                 reland(made)
-            wire.heal()
+            wire.lookback()
             reland(made)
             made.expect_landed(generation=2)
 
@@ -237,7 +237,7 @@ def test_a_landing_with_a_server_in_trouble(
             with nullcontext() if times == 1 else pytest.raises(LakeUnavailable):
                 landed(made)
             assert layer.struck > struck
-            layer.heal()
+            layer.lookback()
             landed(made)
             made.expect_landed()
 

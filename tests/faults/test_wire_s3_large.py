@@ -120,7 +120,7 @@ def test_a_request_that_fails_for_good(
             send(through(direct, layer.port), block)
         assert direct.read(KEY) is None
         assert begun(direct) == []
-        layer.heal()
+        layer.lookback()
         send(through(direct, layer.port), block)
         assert direct.read(KEY).data == block
 

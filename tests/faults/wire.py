@@ -71,7 +71,7 @@ class Wire:
         with self._lock:
             self._strikes.append(_Strike(compiled, fault, times, seconds, self.struck + after))
 
-    def heal(self) -> None:
+    def lookback(self) -> None:
         with self._lock:
             self._strikes.clear()
 

@@ -63,7 +63,7 @@ class HttpLayer:
         carries them out first."""
         self._rules.append(_Rule(method, re.compile(place), answer, times, done))
 
-    def heal(self) -> None:
+    def lookback(self) -> None:
         with self._lock:
             self._rules.clear()
 

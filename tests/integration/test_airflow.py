@@ -164,7 +164,7 @@ def stack(
         "lake": f"file://{tmp_path}/lake",
         "tables": {"click": f"{name}.clicks", "*": f"{name}.other"},
         "start": START.isoformat(),
-        "heal": f"{HOURS}h",
+        "lookback": f"{HOURS}h",
         "rows_per_read": 25,
     }
     (tmp_path / "pipelines").mkdir()

@@ -1,4 +1,4 @@
-"""After an outage longer than `heal` the hourly runs land and load what it left out, and tell of it.
+"""After an outage longer than `lookback` the hourly runs land and load what it left out, and tell of it.
 
 The steps, the lake and ClickHouse are real; Kafka and Spark stand in.
 """
@@ -111,7 +111,7 @@ def hourly(clickhouse_server, tmp_path, name: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_runs_after_a_long_outage_bring_what_it_left_out(hourly: Hourly):
-    """No run from hour 30 on until hour 85: `heal` reaches back to hour 61."""
+    """No run from hour 30 on until hour 85: `lookback` reaches back to hour 61."""
     assert hourly.run(29) == hourly.run(30) == []
     assert hourly.rows == hourly.published(*range(5), *range(30, HOURS))
     assert hourly.told(85) == (
@@ -153,8 +153,8 @@ def test_a_start_that_lies_before_the_first_run_is_where_the_hours_begin(hourly:
 
 
 @pytest.mark.long
-def test_a_cluster_that_was_away_for_longer_than_heal_is_caught_up_with(hourly: Hourly):
-    """dc2 is silent from hour 6 to hour 44, while dc1 goes on: dc2's hours 6 … 19 lie before `heal` then."""
+def test_a_cluster_that_was_away_for_longer_than_lookback_is_caught_up_with(hourly: Hourly):
+    """dc2 is silent from hour 6 to hour 44, while dc1 goes on: dc2's hours 6 … 19 lie before `lookback`."""
     own = {"topics": ["bids"], "bootstrap": "nowhere:1"}
     both = [{"cluster": name, **own} for name in ("dc1", "dc2")]
     hourly.world.logs["dc2", "bids"] = [[event("click", 60 * h + 5, n=1000 + h) for h in range(HOURS)]]

@@ -170,7 +170,7 @@ def world(name, tmp_path: Path, stack_env, kafka_broker, own_server, monkeypatch
             "event": {"type": {"field": "type"}, "time": {"record": True}},
             "lake": f"file://{tmp_path}/lake",
             "tables": {"*": f"{name}.clicks"},
-            "heal": "5h",
+            "lookback": "5h",
             "alarms": {"retention": "2h", "overdue": "1s", "notify": notify, "disk_free": 0},
             "settle": "0s",
         }
@@ -247,7 +247,7 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
 def test_the_hours_of_a_new_pipeline_are_one_summary(world: World, mailbox, hook):
     """A day of them, most from before its first record. What is done of them meanwhile is another."""
     alarms = world.pipeline.alarms.model_copy(update={"retention": None})
-    world.pipeline = world.pipeline.model_copy(update={"heal": 24 * HOUR, "alarms": alarms})
+    world.pipeline = world.pipeline.model_copy(update={"lookback": 24 * HOUR, "alarms": alarms})
     assert len(places(world.watch(), ProblemKind.OVERDUE)) == 24
     (mail,) = mailbox.mails
     assert mail["Subject"] == f"[sluice] {world.pipeline.name}: 1 problem"
@@ -280,12 +280,12 @@ def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, 
 
 
 def test_hours_that_heal_no_longer_reaches_are_told_until_they_are_complete(world: World, mailbox, hook):
-    """Hours 5 and 1 ago are complete. `heal` goes back two hours, and nobody lands those between."""
+    """Hours 5 and 1 ago are complete. `lookback` goes back two hours, and nobody lands those between."""
     world.complete(5, 1)
     assert places(world.watch(), ProblemKind.OVERDUE) == [
         f"slice {world.hour(ago).id}/dc1" for ago in (4, 3, 2)
     ]
-    world.pipeline = world.pipeline.model_copy(update={"heal": 2 * HOUR})
+    world.pipeline = world.pipeline.model_copy(update={"lookback": 2 * HOUR})
     seen = world.watch()
     assert places(seen, ProblemKind.OVERDUE) == [f"slice {world.hour(2).id}/dc1"]
     (older,) = [problem for problem in seen.problems if problem.kind is ProblemKind.OLDER]
@@ -303,7 +303,7 @@ def test_hours_that_kafka_will_delete_are_told_also_before_heal(world: World, ma
     """Kept for seven hours: of the two that are left out only the older is within two hours of its end."""
     world.complete(3, 2, 1)
     start = world.hour(5).start
-    world.pipeline = world.pipeline.model_copy(update={"heal": 2 * HOUR, "start": start})
+    world.pipeline = world.pipeline.model_copy(update={"lookback": 2 * HOUR, "start": start})
     assert places(world.watch(), ProblemKind.RETENTION) == [f"slice {world.hour(5).id}/dc1"]
 
 

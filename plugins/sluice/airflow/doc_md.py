@@ -9,7 +9,7 @@ from sluice.plan.batches import MAX_ROWS, OLDER_SLICES
 
 
 def hourly(pipeline: Pipeline) -> str:
-    healed = pendulum.duration(seconds=pipeline.heal.total_seconds()).in_words()
+    healed = pendulum.duration(seconds=pipeline.lookback.total_seconds()).in_words()
     return f"""\
 Lands every hour of **{pipeline.name}** in the lake and loads it into ClickHouse, each record exactly once.
 
@@ -56,7 +56,7 @@ def watch(pipeline: Pipeline) -> str:
     bounds = pipeline.alarms
     channels = "".join(f"\n- {channel.name}" for channel in bounds.notify) or " none, for now."
     every = pendulum.duration(seconds=bounds.every.total_seconds()).in_words()
-    healed = pendulum.duration(seconds=pipeline.heal.total_seconds()).in_words()
+    healed = pendulum.duration(seconds=pipeline.lookback.total_seconds()).in_words()
     overdue = pendulum.duration(seconds=(pipeline.settle + bounds.overdue).total_seconds()).in_words()
     return f"""\
 Observes **{pipeline.name}** every {every} and notifies of a problem

@@ -47,7 +47,7 @@ BATCH_NAME = "{{ task.op_kwargs['batch']['from'] }} – {{ task.op_kwargs['batch
 @final_errors_fail
 @measured("plan")
 def plan_hour(name: str) -> dict[str, str]:
-    """Returns the range of every run: its own slices, and back to `heal` before its end."""
+    """Returns the range of every run: its own slices, and back to `lookback` before its end."""
     from sluice.flow import steps
 
     context, pipeline = get_current_context(), read_pipeline(name)
@@ -258,7 +258,7 @@ def left_out(slices: SliceRange, context: Any) -> str:
 
 def is_newest(pipeline: Pipeline, slices: SliceRange) -> bool:
     """Returns whether `slices` are the newest ones, not those of a run for a past hour."""
-    return slices.end + pipeline.heal >= pendulum.now("UTC")
+    return slices.end + pipeline.lookback >= pendulum.now("UTC")
 
 
 def _turn(slices: SliceRange) -> int:

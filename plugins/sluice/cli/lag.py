@@ -119,7 +119,7 @@ def _waiting(
     topics, errors = ask_topics(spec)
     now, lake = pendulum.now("UTC"), open_lake(spec)
     until = newest[0].unit.slice.start if newest else floor(now, spec.slice)
-    open_units = older if until <= now - spec.heal else seen_backlog(spec, lake, until)
+    open_units = older if until <= now - spec.lookback else seen_backlog(spec, lake, until)
     unread = older_unread(spec, lake, until, boundaries, open_units)
     return lag_of(newest, topics, errors, now, boundaries, unread), topics
 
@@ -141,7 +141,7 @@ def _older(spec: Pipeline) -> Backlog:
     from sluice.clients.lake.open import open_lake
     from sluice.flow.choose_backlog import seen_backlog
 
-    until = floor(pendulum.now("UTC"), spec.slice) - spec.heal
+    until = floor(pendulum.now("UTC"), spec.slice) - spec.lookback
     return seen_backlog(spec, open_lake(spec), until)
 
 

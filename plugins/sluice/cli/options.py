@@ -71,7 +71,7 @@ DayOption = Annotated[
         "complete day.",
     ),
 ]
-OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="Default: `heal` ago.")]
+OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="Default: `lookback` ago.")]
 KnownFrom = Annotated[
     str | None, typer.Option("--from", metavar="A", help="Default: the first hour that is known.")
 ]
@@ -152,13 +152,15 @@ def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> 
 def slice_range(
     pipeline: Pipeline, start: str | None, end: str, now: pendulum.DateTime | None = None
 ) -> SliceRange:
-    """Returns the whole slices that hold `[start, end)`; without a start, the last `heal`.
+    """Returns the whole slices that hold `[start, end)`; without a start, the `lookback`.
 
     Raises WrongUse for more than a command takes at once.
     """
     now = pendulum.now("UTC") if now is None else now
     until = read_instant(end, now, pipeline.slice)
-    since = max(until - pipeline.heal, FIRST) if start is None else read_instant(start, now, pipeline.slice)
+    since = (
+        max(until - pipeline.lookback, FIRST) if start is None else read_instant(start, now, pipeline.slice)
+    )
     return SliceRange.widen(since, until, pipeline.slice).at_most()
 
 
@@ -166,7 +168,7 @@ def known_range(pipeline: Pipeline, start: str | None, end: str, newest: int | N
     """As `slice_range`; without a start, from the first stored boundary to `end`, at most to the last one, or
     where there is none from the first landed slice to the last one: then the boundary log is gone.
 
-    `newest` keeps that many slices at the end. Before anything is stored it is the last `heal`.
+    `newest` keeps that many slices at the end. Before anything is stored it is the `lookback`.
     """
     if start is not None:
         return slice_range(pipeline, start, end)

@@ -64,7 +64,7 @@ class Keep(Section):
         for name, kept in (("lake", self.lake), ("rejected", self.rejected), *self.tables.items()):
             if kept is not None and kept < least:
                 key_place = ("keep", name) if name in ("lake", "rejected") else ("keep", "tables", name)
-                expected = f"expected at least {_text(least)}: hourly runs go back so far (`heal`)"
+                expected = f"expected at least {_text(least)}: hourly runs go back so far (`lookback`)"
                 raise WrongKey(key_place, expected)
         if self.lake is not None and self.rejected is not None and self.rejected > self.lake:
             raise WrongKey(("keep", "rejected"), "expected no more than `keep.lake`: they go with the hour")

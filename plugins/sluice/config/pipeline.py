@@ -75,7 +75,7 @@ class Pipeline(Section):
     grace: OptionalDuration = None
     """How long after an event hour its `_SUCCESS` waits for late events; without it one slice.
     Example: `3h`"""
-    heal: Duration = _DAY
+    lookback: Duration = _DAY
     """How far back each hourly run does all that is missing. Older hours follow in parts, back to `start`.
     What was deleted from a table is not missing: `sluice verify` finds it.
     Example: `2d`"""
@@ -189,7 +189,7 @@ class Pipeline(Section):
 
     @model_validator(mode="after")
     def _names_tables(self) -> Pipeline:
-        least = self.heal + self.slice + max(self.settle, self.success_grace)
+        least = self.lookback + self.slice + max(self.settle, self.success_grace)
         tables = [target.table for target in self.targets]
         self.keep.check(least, tables)
         self.clickhouse.check(tables)

@@ -104,14 +104,14 @@ def _retention(pipeline: Pipeline, facts: TopicFacts, since: datetime, now: date
     kept = timedelta(milliseconds=kept_ms)
     finding = f"retention.ms keeps records for {_words(kept)}"
     if since < now - kept:
-        retention_ms = int(((now - since) + pipeline.heal).total_seconds() * 1000)
+        retention_ms = int(((now - since) + pipeline.lookback).total_seconds() * 1000)
         remedy = (
             f"the range begins {_words(now - since)} ago, fill it at once, or {_alter(facts, retention_ms)}"
         )
         return warn(Area.KAFKA, _place(facts), finding, remedy)
-    if kept < 2 * pipeline.heal:
-        retention_ms = int(4 * pipeline.heal.total_seconds() * 1000)
-        remedy = f"an outage of {_words(kept)} loses records ({_words(pipeline.heal)} heal by themselves): "
+    if kept < 2 * pipeline.lookback:
+        retention_ms = int(4 * pipeline.lookback.total_seconds() * 1000)
+        remedy = f"an outage of {_words(kept)} loses records ({_words(pipeline.lookback)} are made up for): "
         return warn(Area.KAFKA, _place(facts), finding, remedy + _alter(facts, retention_ms))
     return ok(Area.KAFKA, _place(facts), finding)
 
@@ -127,7 +127,7 @@ def _bytes(pipeline: Pipeline, facts: TopicFacts, now: datetime) -> Iterator[Che
         return
     shortest = min(lasting)
     finding = f"retention.bytes ({limit:,} per partition) lasts for about {_words(shortest)} at today's rate"
-    if shortest < 2 * pipeline.heal:
+    if shortest < 2 * pipeline.lookback:
         yield warn(
             Area.KAFKA, _place(facts), finding, f"raise it to {limit * 4:,}, or to -1 and use retention.ms"
         )

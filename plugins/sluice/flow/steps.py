@@ -71,11 +71,11 @@ log = logging.getLogger(__name__)
 
 
 def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
-    """Returns the range of the run of `own`: `heal` back from its end, not before `start`.
+    """Returns the range of the run of `own`: `lookback` back from its end, not before `start`.
 
     Of older ones `sluice.flow.choose_backlog` takes a part.
     """
-    start = floor(own.end - pipeline.heal, pipeline.slice)
+    start = floor(own.end - pipeline.lookback, pipeline.slice)
     if pipeline.start is not None:
         start = max(start, pendulum.instance(pipeline.start))
     return SliceRange(min(start, own.start), own.end, pipeline.slice)
@@ -300,7 +300,7 @@ def note_freshness(
     now: datetime,
 ) -> None:
     """Stores when the newest hours were first verified, and sends how old their records were then. What is
-    older than `heal` is history that somebody loads, and says nothing of freshness.
+    older than `lookback` is history that somebody loads, and says nothing of freshness.
 
     Raises: LakeUnavailable.
     """
@@ -310,7 +310,7 @@ def note_freshness(
         for anomaly in findings
         if anomaly.kind not in _HARMLESS
     }
-    first = note_fresh(open_lake(pipeline), fresh_of(read_statuses, broken, now - pipeline.heal, now))
+    first = note_fresh(open_lake(pipeline), fresh_of(read_statuses, broken, now - pipeline.lookback, now))
     slices: list[Slice] = sorted(
         {status.unit.slice for status in read_statuses if status.unit.slice.id in first}
     )

@@ -78,10 +78,10 @@ GAUGES = metrics(
     (
         "hours_behind",
         "slices",
-        "Slices that are over and not complete, older ones than `heal` included",
+        "Slices that are over and not complete, older ones than `lookback` included",
         "pipeline",
     ),
-    ("units_in_state", "units", "Units of the last `heal`, by state", "pipeline state"),
+    ("units_in_state", "units", "Units within `lookback`, by state", "pipeline state"),
     (
         "table_units_behind",
         "units",
@@ -128,7 +128,7 @@ GAUGES = metrics(
     ("problems_open", "problems", "Problems that the watch sees, by kind", "pipeline kind"),
     ("unavailable", "sources", "1 for a source that did not answer, else 0", "pipeline source"),
     ("verify_age_seconds", "seconds", "Since the last verify", "pipeline"),
-    ("schema_changes", "changes", "Changes of fields in the slices of the last `heal`", "pipeline"),
+    ("schema_changes", "changes", "Changes of fields in the slices within `lookback`", "pipeline"),
     ("columns_added", "columns", "Columns that loads have added in those slices", "pipeline"),
     ("tables_missing", "tables", "Target tables that are not there", "pipeline"),
     ("transactions_open", "partitions", "Partitions with records behind an open transaction", "pipeline"),

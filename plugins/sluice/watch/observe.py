@@ -87,9 +87,9 @@ class Observation:
 
 
 def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
-    """Returns the last `heal` of complete slices, not before `start`: the range of each hourly run."""
+    """Returns the `lookback` of complete slices, not before `start`: the range of each hourly run."""
     end = floor(now, pipeline.slice)
-    start = floor(end - pipeline.heal, pipeline.slice)
+    start = floor(end - pipeline.lookback, pipeline.slice)
     if pipeline.start is not None:
         start = min(max(start, floor(pipeline.start, pipeline.slice)), end)
     return SliceRange(start, end, pipeline.slice)

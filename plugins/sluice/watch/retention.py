@@ -130,7 +130,7 @@ def retention(
 
 
 def _problem(pipeline: Pipeline, threat: Threat, now: datetime) -> Problem:
-    """ClickHouse says which hours before `heal` are not complete."""
+    """ClickHouse says which hours before `lookback` are not complete."""
     hour = threat.unit.split("/")[0]
     run = pipeline.command("run", *words_of(hour))
     message = (

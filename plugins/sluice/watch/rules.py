@@ -78,7 +78,7 @@ def older(pipeline: Pipeline, backlog: Backlog) -> Iterator[Problem]:
     )
     if UnitState.EXPIRED in backlog.states.values():
         message += "; of what has expired `on_expired: land_rest` lands what is left and records the loss"
-    yield Problem(ProblemKind.OLDER, "before the last `heal`", message, _BOTH)
+    yield Problem(ProblemKind.OLDER, "before the `lookback`", message, _BOTH)
 
 
 def still_open(backlog: Backlog, oldest: Iterable[UnitStatus] = ()) -> frozenset[str]:

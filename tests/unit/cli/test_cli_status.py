@@ -227,7 +227,7 @@ class Known:
 
 def test_help_says_what_is_shown_without_a_range(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
-    for name, default in {"status": "the 48 newest slices", "doctor": "`heal` ago"}.items():
+    for name, default in {"status": "the 48 newest slices", "doctor": "`lookback` ago"}.items():
         with pytest.raises(SystemExit):
             commands([name, "--help"])
         lines = capsys.readouterr().out.splitlines()

@@ -55,7 +55,7 @@ def test_a_duration_alone_stands_for_every_table():
     ("said", "key", "expected"),
     [
         ({"lake": "30d", "rejected": "31d"}, "keep.rejected", "no more than `keep.lake`"),
-        ({"lake": "25h"}, "keep.lake", "expected at least 26h: hourly runs go back so far (`heal`)"),
+        ({"lake": "25h"}, "keep.lake", "expected at least 26h: hourly runs go back so far (`lookback`)"),
         ({"rejected": "1d"}, "keep.rejected", "expected at least 26h"),
         ({"tables": "1d"}, "keep.tables.*", "expected at least 26h"),
         ({"tables": {"db.clicks": "90d"}}, "keep.tables.db.clicks", 'a table of this file, or "*"'),
@@ -74,11 +74,11 @@ def test_what_the_other_keys_contradict(said: dict[str, Any], key: str, expected
 
 
 def test_the_hourly_run_reads_what_it_may_still_do():
-    assert spec(heal="2d", slice="6h", grace="12h", lake="66h").keep.lake == timedelta(hours=66)
+    assert spec(lookback="2d", slice="6h", grace="12h", lake="66h").keep.lake == timedelta(hours=66)
     with pytest.raises(ValidationError, match="expected at least 66h"):
-        spec(heal="2d", slice="6h", grace="12h", lake="65h")
+        spec(lookback="2d", slice="6h", grace="12h", lake="65h")
     with pytest.raises(ValidationError, match="expected at least 1475m"):
-        spec(heal="1d", slice="15m", settle="20m", lake="1474m")
+        spec(lookback="1d", slice="15m", settle="20m", lake="1474m")
 
 
 def spec(lake: str, **more: Any) -> Pipeline:

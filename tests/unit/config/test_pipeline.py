@@ -47,7 +47,7 @@ class TestDefaults:
         one = pipeline()
         assert one.slice == one.success_grace == timedelta(hours=1)
         assert one.settle == timedelta(minutes=2)
-        assert one.heal == timedelta(hours=24)
+        assert one.lookback == timedelta(hours=24)
         assert one.on_expired == "fail"
         assert (one.max_early, one.max_late) == (timedelta(hours=1), None)
         assert (one.rows_per_read, one.max_types, one.max_record) == (500_000, 1000, 67_108_864)

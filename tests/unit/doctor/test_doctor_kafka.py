@@ -122,7 +122,7 @@ def test_no_setting_and_no_stamp_is_too_large(first: int):
 
 
 def test_retention_shorter_than_two_outages():
-    (said,) = only(checks({**SOUND, "retention.ms": str(3 * DAY_MS)}, heal="2d"), Level.WARN)
+    (said,) = only(checks({**SOUND, "retention.ms": str(3 * DAY_MS)}, lookback="2d"), Level.WARN)
     assert "an outage of 3 days loses records" in said
     assert f"retention.ms={8 * DAY_MS}" in said
 

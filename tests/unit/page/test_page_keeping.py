@@ -36,7 +36,7 @@ def lake() -> MemoryLake:
     seen(made)
     note_version(made, FILE.format(rejected="25d"), NOW.subtract(days=9))
     note_version(made, FILE.format(rejected="22d"), NOW.subtract(days=1))
-    note_version(made, FILE.format(rejected="22d") + "heal: 2d\n", NOW.subtract(hours=1))
+    note_version(made, FILE.format(rejected="22d") + "lookback: 2d\n", NOW.subtract(hours=1))
     return made
 
 

@@ -157,10 +157,10 @@ def test_each_block_names_its_language(name: str):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("heal: 2x\n", "expected a duration"),
+        ("lookback: 2x\n", "expected a duration"),
         ("heel: 2d\n", "no part of a pipeline file"),
         ("clickhouse: {shards: [{name: s1}]}\n", "expected exactly one of"),
-        ("- heal\n", "no part of a pipeline file"),
+        ("- lookback\n", "no part of a pipeline file"),
     ],
 )
 def test_a_wrong_pipeline_file_is_found(text: str, why: str, tmp_path: Path):

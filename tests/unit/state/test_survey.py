@@ -65,7 +65,7 @@ def test_a_watch_reads_the_ledger_of_what_it_watches(client: Asked, monkeypatch:
     losses = lambda *known: retained_losses(*known, kafka.topics_of)  # noqa: E731
     monkeypatch.setattr(oldest_unlanded, "retained_losses", losses)
     monkeypatch.setattr(observing, "ask_topics", lambda _: ({}, []))
-    spec = pipeline(heal="3h")
+    spec = pipeline(lookback="3h")
     observing.observe(spec, MemoryLake(), pendulum.datetime(2026, 11, 20, 13, 10))
     ranges = [(asked["start"], asked["end"]) for asked in client.parameters if "start" in asked]
     assert ranges == [SECONDS]

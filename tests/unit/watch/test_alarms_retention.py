@@ -65,7 +65,7 @@ def waiting(hours: Iterable[int]) -> Backlog:
 
 
 def begun() -> Watcher:
-    """A week ahead, while the hour is among the last `heal`."""
+    """A week ahead, while the hour is among the `lookback`."""
     watcher = Watcher("7d")
     watcher.sees(TEN.add(hours=20), settings=KEPT_THREE_DAYS, statuses=(status(0, UnitState.MISSING),))
     assert watcher.heard == ["begins"]
@@ -77,7 +77,7 @@ def asked(*hours: int) -> dict[str, Any]:
 
 
 def test_an_hour_that_has_to_wait_behind_older_ones_is_no_second_notice():
-    """Of the hours before the last `heal` only the oldest are asked of Kafka: it is not, and then it is."""
+    """Of the hours before the `lookback` only the oldest are asked of Kafka: it is not, and then it is."""
     watcher = begun()
     watcher.sees(TEN.add(hours=26), older=waiting(range(-30, 1)), **asked(*range(-30, -6)))
     watcher.sees(TEN.add(hours=30), older=waiting(range(-3, 1)), **asked(*range(-3, 1)))

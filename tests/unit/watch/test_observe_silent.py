@@ -34,7 +34,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 def test_the_lag_is_what_lake_and_kafka_say(world: World, away: bool):
     """Hours 10 and 11 have landed. The 5 records of hour 9 have not, nor have the 3 of hour 12."""
     world.kafka.topics["dc1", "t"] = FakeTopic("u", {0: records({-1: 5, 0: 7, 1: 11, 2: 3})})
-    spec, now = pipeline(heal="2h"), START.add(hours=2, minutes=5)
+    spec, now = pipeline(lookback="2h"), START.add(hours=2, minutes=5)
     resolve(
         spec, world.lake, SliceRange(START.subtract(hours=1), START.add(hours=2)), now, world.kafka.topics_of
     )
@@ -49,8 +49,8 @@ def test_the_lag_is_what_lake_and_kafka_say(world: World, away: bool):
 
 
 def troubled(world: World) -> Pipeline:
-    """Hours 8 and 9 are before `heal`. Kafka has lost 5 records of hour 10 in topic x; partition 1 of topic t
-    stands still since 9:00. Boundaries are stored until 12:00."""
+    """Hours 8 and 9 are before `lookback`. Kafka has lost 5 records of hour 10 in topic x; partition 1 of topic
+    t stands still since 9:00. Boundaries are stored until 12:00."""
     world.kafka.topics["dc1", "t"] = FakeTopic(
         "u", {0: records(dict.fromkeys(range(-2, 5), 10)), 1: records({-2: 5})}
     )
@@ -58,7 +58,7 @@ def troubled(world: World) -> Pipeline:
     world.settings = {"retention.ms": str(9 * HOUR_MS)}
     alarms = {"lag": "1h", "lag_records": 10, "notify": [{"email": "mail", "to": "ops@example.com"}]}
     kafka = [{"cluster": "dc1", "bootstrap": "x:1", "topics": ["t", "x"]}]
-    spec = pipeline(kafka=kafka, heal="4h", stalled_after=2, alarms=alarms)
+    spec = pipeline(kafka=kafka, lookback="4h", stalled_after=2, alarms=alarms)
     resolved = SliceRange(START.subtract(hours=2), START.add(hours=2))
     resolve(spec, world.lake, resolved, START.add(hours=4), world.kafka.topics_of)
     world.kafka.topics["dc1", "x"].starts[0] = 5
@@ -76,7 +76,7 @@ def test_a_silent_source_is_one_problem_and_neither_begins_nor_ends_another(
         ["PROBLEM hour overdue", "slice 2026-11-20T13Z/dc1"],
         ["PROBLEM lag", "records"],
         ["PROBLEM lag", "seconds"],
-        ["PROBLEM older hours", "before the last `heal`"],
+        ["PROBLEM older hours", "before the `lookback`"],
         ["PROBLEM partition stands still", "cluster dc1, t/1"],
         ["PROBLEM records expired", "slice 2026-11-20T10Z/dc1"],
         ["PROBLEM retention", "4 times, from slice 2026-11-20T08Z/dc1 to 2026-11-20T11Z/dc1; of the first"],
@@ -119,7 +119,7 @@ def test_records_that_wait_are_noticed_while_clickhouse_is_silent(world: World):
 
 
 def test_what_kafka_deletes_next_before_heal_is_noticed_while_clickhouse_is_silent(world: World):
-    """Hours 8 and 9 are before `heal`. Hour 8 has landed, which no summary knows: it is in no danger."""
+    """Hours 8 and 9 are before `lookback`. Hour 8 has landed, which no summary knows: it is in no danger."""
     spec, now = troubled(world), START.add(hours=4, minutes=40)
     landed = replace(manifest(unit(-2), ()), ranges=(OffsetRange("t", "u", 0, 0, 10),))
     world.lake.put(layout.manifest(unit(-2).slice.id, "dc1"), encode(landed))
@@ -140,7 +140,7 @@ def paused(world: World, lost: int) -> Pipeline:
     world.kafka.topics["dc1", "t"] = FakeTopic("u", {0: stamps}, {0: 2 * lost})
     world.settings = {"retention.ms": str((150 - lost + 1) * HOUR_MS)}
     alarms = {"retention": "2h", "notify": [{"email": "mail", "to": "ops@example.com"}]}
-    return pipeline(start=f"{START.subtract(hours=150):%Y-%m-%dT%H:%MZ}", heal="2h", alarms=alarms)
+    return pipeline(start=f"{START.subtract(hours=150):%Y-%m-%dT%H:%MZ}", lookback="2h", alarms=alarms)
 
 
 LOST = pytest.mark.parametrize("lost", [0, 5, 30, 100], ids=lambda hours: f"{hours} hours are lost")

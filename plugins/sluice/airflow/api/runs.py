@@ -125,7 +125,7 @@ def tasks_of(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], 
 
 
 def asked_by(run: DagRun, pipeline: Pipeline) -> RunSpan | None:
-    """Returns the slices that the run is for; for an hourly one its own, not those that it may heal."""
+    """Returns the slices that the run is for; for an hourly one its own, without its `lookback`."""
     conf, edges = run.conf or {}, (run.data_interval_start, run.data_interval_end)
     try:
         if not run.dag_id.endswith(BACKFILL) or run.dag_id == pipeline.name:
