@@ -279,7 +279,7 @@ def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, 
     assert world.watch().problems == ()
 
 
-def test_hours_that_heal_no_longer_reaches_are_told_until_they_are_complete(world: World, mailbox, hook):
+def test_hours_that_lookback_no_longer_reaches_are_told_until_they_are_complete(world: World, mailbox, hook):
     """Hours 5 and 1 ago are complete. `lookback` goes back two hours, and nobody lands those between."""
     world.complete(5, 1)
     assert places(world.watch(), ProblemKind.OVERDUE) == [

@@ -49,8 +49,8 @@ def test_the_lag_is_what_lake_and_kafka_say(world: World, away: bool):
 
 
 def troubled(world: World) -> Pipeline:
-    """Hours 8 and 9 are before `lookback`. Kafka has lost 5 records of hour 10 in topic x; partition 1 of topic
-    t stands still since 9:00. Boundaries are stored until 12:00."""
+    """Hours 8 and 9 are before `lookback`. Kafka has lost 5 records of hour 10 in topic x; partition 1 of
+    topic t stands still since 9:00. Boundaries are stored until 12:00."""
     world.kafka.topics["dc1", "t"] = FakeTopic(
         "u", {0: records(dict.fromkeys(range(-2, 5), 10)), 1: records({-2: 5})}
     )
@@ -118,7 +118,7 @@ def test_records_that_wait_are_noticed_while_clickhouse_is_silent(world: World):
     assert "PROBLEM lag: records: 90 records are in Kafka and not landed, the bound is 10" in heard
 
 
-def test_what_kafka_deletes_next_before_heal_is_noticed_while_clickhouse_is_silent(world: World):
+def test_what_kafka_deletes_next_before_lookback_is_noticed_while_clickhouse_is_silent(world: World):
     """Hours 8 and 9 are before `lookback`. Hour 8 has landed, which no summary knows: it is in no danger."""
     spec, now = troubled(world), START.add(hours=4, minutes=40)
     landed = replace(manifest(unit(-2), ()), ranges=(OffsetRange("t", "u", 0, 0, 10),))
