@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
 from types import TracebackType
 from typing import Any, TypeVar
@@ -46,7 +46,8 @@ _RUNS_PER_JOB = 100  # each costs Spark a client and some planning in the driver
 _CUT_RECORDS = (256 << 20) // CUT_BYTES
 _NO_BOUND = (1 << 31) - 1
 _ELSEWHERE: Any = None  # what a work travels without
-_SECRET = ("lake", "mask", "decoding")
+# What a work has of its own. It alone goes through a file of Spark's: nothing of it may know a secret.
+_OWN = ("cluster", "attempt", "slices", "edges", "files", "erasures", "masked", "stamp")
 # Above it Spark puts a function into a file, with all that it knows.
 _FUNCTION_IN_FILE = "spark.broadcast.UDFCompressionThreshold"
 _Work = TypeVar("_Work", bound=Task | Merge | Total)
@@ -152,18 +153,22 @@ class SparkEngine:
         """Returns what `do` gives for each of the works and a name for its files, in their order; `rows`,
         where it is known, is how many they read in all.
 
-        What is parallelized goes through a file of Spark's. So lake, mask and registry, which know their
-        keys, go with the function, in memory; they are the same for all works.
+        What is parallelized goes through a file of Spark's. All that the works have in common, such as
+        pipeline, lake, mask and registry, goes with the function, in memory: it may hold passwords and keys.
         """
         context = self.session().sparkContext
-        secret = {name: getattr(works[0], name) for name in _SECRET if hasattr(works[0], name)}
-        bare = [replace(work, **dict.fromkeys(secret, _ELSEWHERE)) for work in works]
+        names = [field.name for field in fields(works[0]) if field.name not in _OWN]
+        common = {name: getattr(works[0], name) for name in names}
+        for work in works:
+            if any(getattr(work, name) is not value for name, value in common.items()):
+                raise SparkFailed("the works of one read differ in more than their records")
+        bare = [replace(work, **dict.fromkeys(names, _ELSEWHERE)) for work in works]
 
         def all_of(parts: Iterable[_Work]) -> Iterator[_Done]:
             workers.without_pandas()
             collect_seldom()
             for number, part in enumerate(parts):
-                yield do(replace(part, **secret), f"{_task_name()}-{number}")
+                yield do(replace(part, **common), f"{_task_name()}-{number}")
 
         with _explained(), Progress(context, what, self._say, rows):
             return context.parallelize(bare, tasks).mapPartitions(all_of).collect()

@@ -30,6 +30,13 @@ class SluiceError(Exception):
         return str(self)
 
 
+_MOST_CHARACTERS = 400
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
 class _Attributes:
     """What a template may name."""
 
@@ -73,6 +80,10 @@ class WrongPipeline(WrongUse):
     line: int = 0
     column: int = 0
     message = "{place}: {key}: {expected}"
+
+    def __post_init__(self) -> None:
+        """Both may quote the file, whose texts have no bound of their own."""
+        self.key, self.expected = _cut(self.key), _cut(self.expected)
 
     @property
     def public(self) -> str:

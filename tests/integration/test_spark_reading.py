@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pyspark
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from pydantic import SecretStr
 from pyspark import SparkContext, cloudpickle
 
-from sluice.clients.lake.folder import FolderLake
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.s3 import S3Lake
+from sluice.clients.lake.settings import S3Settings
 from sluice.config.mask import MaskRule
 from sluice.config.pipeline import Pipeline
+from sluice.errors import SparkFailed
+from sluice.flow.land.count_totals import Total
 from sluice.flow.land.formats.registry import Address
+from sluice.flow.land.merge import Merge
 from sluice.flow.land.task.decoding import Decoding
 from sluice.flow.land.task.task import Task
 from sluice.mask.keyed_hash import MaskKey
 from sluice.mask.mask_rules import KeyedRule, MaskRules
+from tests.support.fakes import MemoryLake
 from tests.support.spark_world import PLAIN
 
 pytestmark = pytest.mark.integration
@@ -31,7 +39,19 @@ SENT = [
 ]
 
 
-SECRETS = ("of-the-lake-4711", "of-the-registry-4711", "of-the-mask-4711", "of-kafka-4711")
+SECRETS = (
+    "of-the-lake",
+    "of-the-session",
+    "of-the-registry",
+    "of-the-mask",
+    "of-kafka",
+    "of-the-file",
+    "of-a-channel",
+)
+
+
+HOLDERS = {Any, Lake, Pipeline, Decoding, MaskRules, MaskKey, Address, S3Settings, SecretStr}
+"""Types that may hold a secret."""
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +131,9 @@ def test_what_spark_knows_of_its_stages_without_its_interface(session):
     assert all(0 < one.seconds < 600 and one.task_seconds > 0 for one in (mapped, reduced))
 
 
-def test_no_secret_is_in_a_file_of_sparks(engine, session, monkeypatch, tmp_path):
+def test_no_secret_is_in_a_file_of_sparks(engine, monkeypatch):
     """Spark writes what is parallelized into a file, and by default a function of more than a megabyte."""
-    context, parallelized = session.sparkContext, []
+    context, parallelized = engine.session().sparkContext, []
     parallelize = SparkContext.parallelize
 
     def noted(self: SparkContext, works: list[Task], tasks: int) -> Any:
@@ -121,24 +141,56 @@ def test_no_secret_is_in_a_file_of_sparks(engine, session, monkeypatch, tmp_path
         return parallelize(self, works, tasks)
 
     monkeypatch.setattr(SparkContext, "parallelize", noted)
-    in_lake, in_registry, in_mask, in_kafka = SECRETS
+    lake, session, registry, mask, kafka, in_file, channel = SECRETS
+    notifier = {"notifier": "a.B", "arguments": {"bearer": channel}}
+    masked = {"n": {"hash": f"{in_file} in 16 characters"}}
     task = Task(
-        pipeline=Pipeline.model_validate(PLAIN),
-        lake=FolderLake(tmp_path / in_lake),
+        pipeline=Pipeline.model_validate({**PLAIN, "mask": masked, "alarms": {"notify": [notifier]}}),
+        lake=S3Lake("b", "x/", S3Settings(key="k", secret=lake, token=session)),
         cluster="c",
         attempt="a",
         slices=(),
         edges={},
-        decoding=Decoding("avro", b"x" * (4 << 20), registry=Address("http://r", "u", in_registry)),
-        mask=MaskRules({"n": KeyedRule(MaskRule(drop=True), (MaskKey(in_mask.encode()),))}, {}),
+        decoding=Decoding("avro", b"x" * (4 << 20), registry=Address("http://r", "u", registry)),
+        mask=MaskRules({"n": KeyedRule(MaskRule(drop=True), (MaskKey(mask.encode()),))}, {}),
     )
-    folder, secrets = context._temp_dir, SECRETS
+    blocks = context._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirs()
+    folders, secrets = [context._temp_dir, *(str(folder) for folder in blocks)], SECRETS
 
     def seen(part: Task, _name: str) -> bytes:
-        known = cloudpickle.dumps([part, in_kafka])
-        contents = [path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()]
+        known = cloudpickle.dumps([part, kafka])
+        files = [path for folder in folders for path in Path(folder).rglob("*") if path.is_file()]
+        contents = [path.read_bytes() for path in files]
         return repr([(s.encode() in known, any(s.encode() in c for c in contents)) for s in secrets]).encode()
 
     (told,) = engine._each(seen, [task], 1, "read")
     assert told == repr([(True, False)] * len(SECRETS)).encode()
     assert not [secret for secret in SECRETS if secret.encode() in parallelized[0]]
+
+
+@pytest.mark.parametrize("work", [Task, Merge, Total])
+def test_what_may_be_in_a_file_of_sparks_has_no_place_for_a_secret(engine, work):
+    """A new part of a work is kept in memory until it is listed, and refused here when it may hold one."""
+    from engine import _OWN
+
+    own = {name: hint for name, hint in get_type_hints(work, include_extras=True).items() if name in _OWN}
+    assert own and not [name for name, hint in own.items() if HOLDERS & {*types_in(hint)}]
+    assert HOLDERS & {kind for hint in get_type_hints(work).values() for kind in types_in(hint)}
+
+
+def types_in(hint: Any) -> Iterator[Any]:
+    """Yields a hint's types, and those of their fields."""
+    yield hint
+    if hint in HOLDERS:
+        return
+    for argument in get_args(hint):
+        yield from types_in(argument)
+    if isinstance(hint, type) and is_dataclass(hint):
+        for inner in get_type_hints(hint).values():
+            yield from types_in(inner)
+
+
+def test_works_that_differ_in_what_travels_once_are_refused(engine):
+    merges = [Merge(MemoryLake(), "a", ()), Merge(MemoryLake(), "a", ())]
+    with pytest.raises(SparkFailed, match="differ"):
+        engine.merge(merges)

@@ -4,7 +4,8 @@ is made of the models."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -16,13 +17,17 @@ from sluice.config.types import Duration, PlainName
 BY_PARTITION = "partition"
 # What stands before a function's bracket: its name's quote, spaces, and comments, also one in another.
 _BRACKET = r"""["`]?(?>\s|[\u200b-\u200d\u2060\ufeff]|/\*(?>[^*]|\*(?!/))*+\*/|\*/|(?:--|\#)[^\n]*+)*+\("""
-# What may answer otherwise for the same row: on another server, another day, in another order.
+# What may answer otherwise for the same row: on another server, another day, in another order. Of a word
+# nothing is tried twice.
 _UNSURE = re.compile(
-    r"\b(SELECT|OVER|(?:rand\w*|now\w*|today|yesterday|generate\w+|dict\w+|joinGet\w*|\w*UUID\w*|hostName|FQDN"
-    r"|getMacro|getSetting|current\w+|rowNumber\w+|running\w+|neighbor|arrayJoin|block\w+|uptime|version|tcpPort"
+    r"\b(SELECT|OVER|(?:rand\w*+|now\w*+|today|yesterday|generate\w++|dict\w++|joinGet\w*+|(?>\w*?UUID)\w*+"
+    r"|hostName|FQDN|getMacro|getSetting|current\w++|rowNumber\w++|running\w++|neighbor|arrayJoin|block\w++"
+    r"|uptime|version|tcpPort"
     rf"|shardNum)(?={_BRACKET}))",
     re.IGNORECASE,
 )
+# Of an expression: behind each function in a comment the rest is looked through.
+_MOST_CHARACTERS = 1_000
 
 
 class Shard(Section):
@@ -89,6 +94,8 @@ class ClickHouse(Section):
     @classmethod
     def _sure(cls, value: str | Mapping[str, str]) -> str | Mapping[str, str]:
         for expression in [value] if isinstance(value, str) else value.values():
+            if len(expression) > _MOST_CHARACTERS:
+                raise ValueError(f"expected an expression of at most {_MOST_CHARACTERS:,} characters")
             unsure = _UNSURE.search(expression)
             if unsure:
                 raise ValueError(
@@ -96,7 +103,7 @@ class ClickHouse(Section):
                 )
         return value
 
-    def check(self, tables: Collection[str]) -> None:
+    def check(self, tables: AbstractSet[str]) -> None:
         """Raises WrongKey for a table that the file does not have."""
         for name in () if isinstance(self.shard_by, str) else self.shard_by:
             if name not in tables:

@@ -18,7 +18,7 @@ from sluice.config.mistakes import KeyPlace
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import OptionalDuration, Size
 from sluice.config.variables import VARIABLE, expand, takes_secret
-from sluice.config.yaml_text import line_and_column, load, nodes
+from sluice.config.yaml_text import Nodes, load, nodes
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -40,7 +40,7 @@ def explain(path: Path, environment: Mapping[str, str] = os.environ) -> list[Set
     """
     content, beside = load(path), defaults_file(path)
     common = load_defaults(beside)
-    explained = _Explained(path, environment, content, nodes(path), nodes(beside) if common else None)
+    explained = _Explained(path, environment, content, nodes(path), nodes(beside) if common else Nodes(None))
     return list(explained.of(Pipeline, merged(common, content), ()))
 
 
@@ -49,8 +49,8 @@ class _Explained:
     path: Path
     environment: Mapping[str, str]
     own: Any
-    node: yaml.Node | None
-    common: yaml.Node | None
+    nodes: Nodes
+    common: Nodes
 
     def of(self, model: type[BaseModel], content: Any, place: KeyPlace) -> Iterator[SettingInForce]:
         mapping = content if isinstance(content, dict) else {}
@@ -82,14 +82,14 @@ class _Explained:
             return SettingInForce(name, default(key), "default")
         variables = sorted({variable for variable, _ in VARIABLE.findall(str(content))})
         source = ", ".join([self._line(place), *variables])
-        value = expand(content, self.environment, self.path, name, key.hint)
+        value = expand(content, self.environment, self.path, key.hint, (name,))
         # A notifier's argument may be a token, and a mask has a key: variables are shown by their names.
         return SettingInForce(name, _flow(content if takes_secret(key.hint) else value), source)
 
     def _line(self, place: KeyPlace) -> str:
         if _holds(self.own, place):
-            return f"line {line_and_column(self.node, place)[0]}"
-        return f"{defaults_file(self.path).name} line {line_and_column(self.common, place)[0]}"
+            return f"line {self.nodes.line_and_column(place)[0]}"
+        return f"{defaults_file(self.path).name} line {self.common.line_and_column(place)[0]}"
 
 
 def _holds(content: Any, place: KeyPlace) -> bool:

@@ -16,7 +16,7 @@ from sluice.config.mistakes import first_mistake
 from sluice.config.pipeline import Pipeline
 from sluice.config.section import Section
 from sluice.config.variables import VARIABLE, expand
-from sluice.config.yaml_text import NotYaml, line_and_column, load, nodes
+from sluice.config.yaml_text import NotYaml, load, nodes
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
 
@@ -61,8 +61,8 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
     defaults = defaults_file(path)
     common = _defaults(defaults, environment)
     settings = merged(
-        expand(common, environment, defaults, "", FolderDefaults),
-        expand(content, environment, path, "", Pipeline),
+        expand(common, environment, defaults, FolderDefaults),
+        expand(content, environment, path, Pipeline),
     )
     found_by_name = path.resolve() == (pipelines_folder() / f"{path.stem}.yaml").resolve()
     elsewhere = None if found_by_name else path.absolute()
@@ -99,7 +99,7 @@ def _defaults(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     if misnamed.is_file():
         raise WrongPipeline(str(misnamed), "(file)", f"is not read: call it {path.name}")
     content = _mapping(path, load_defaults, "a mapping with airflow")
-    _checked(FolderDefaults, expand(content, environment, path, "", FolderDefaults), {path: content}, {})
+    _checked(FolderDefaults, expand(content, environment, path, FolderDefaults), {path: content}, {})
     return content
 
 
@@ -114,7 +114,7 @@ def _checked(
         mistake = first_mistake(model, error)
         path = next((file for file in files if _has(files[file], mistake.place)), next(iter(files)))
         content = files[path]
-        secret, at = _from_environment(content, mistake.place), line_and_column(nodes(path), mistake.place)
+        secret, at = _from_environment(content, mistake.place), nodes(path).line_and_column(mistake.place)
         raise WrongPipeline(str(path), mistake.key or "(file)", mistake.expected, secret, *at) from error
 
 

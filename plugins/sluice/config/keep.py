@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
 from pydantic import Field, field_validator
@@ -59,7 +60,7 @@ class Keep(Section):
         before = self.began_before(table, now)
         return before is not None and start <= before
 
-    def check(self, least: timedelta, tables: Collection[str]) -> None:
+    def check(self, least: timedelta, tables: AbstractSet[str]) -> None:
         """Raises WrongKey for what the other keys contradict: hourly runs read hours as old as `least`."""
         for name, kept in (("lake", self.lake), ("rejected", self.rejected), *self.tables.items()):
             if kept is not None and kept < least:
@@ -69,7 +70,7 @@ class Keep(Section):
         if self.lake is not None and self.rejected is not None and self.rejected > self.lake:
             raise WrongKey(("keep", "rejected"), "expected no more than `keep.lake`: they go with the hour")
         for name in self.tables:
-            if name not in (EVERY_TABLE, *tables):
+            if name != EVERY_TABLE and name not in tables:
                 raise WrongKey(("keep", "tables", name), 'expected a table of this file, or "*"')
 
 

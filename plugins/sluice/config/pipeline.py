@@ -32,6 +32,8 @@ CATCH_ALL = "*"
 _DAY = timedelta(days=1)
 NO_CRON = (timedelta(minutes=45), timedelta(minutes=90))
 """Lengths of slices that no cron expression has; their timetable takes no offset."""
+MOST_ROLLUPS = 1_000
+"""Of a pipeline: each reads a file."""
 
 
 class Pipeline(Section):
@@ -125,6 +127,13 @@ class Pipeline(Section):
                 raise WrongKey((key,), f"expected only {', '.join(f'`{name}`' for name in TARGET_KEYS)}")
         return {key: {"table": item} if isinstance(item, str) else item for key, item in value.items()}
 
+    @field_validator("rollups", mode="before")
+    @classmethod
+    def _few(cls, value: object) -> object:
+        if isinstance(value, dict) and len(value) > MOST_ROLLUPS:
+            raise ValueError(f"expected at most {MOST_ROLLUPS:,}")
+        return value
+
     @field_validator("lake")
     @classmethod
     def _known_scheme(cls, value: str) -> str:
@@ -190,7 +199,7 @@ class Pipeline(Section):
     @model_validator(mode="after")
     def _names_tables(self) -> Pipeline:
         least = self.lookback + self.slice + max(self.settle, self.success_grace)
-        tables = [target.table for target in self.targets]
+        tables = {target.table for target in self.targets}
         self.keep.check(least, tables)
         self.clickhouse.check(tables)
         return self
@@ -245,15 +254,21 @@ class Pipeline(Section):
     def targets(self) -> tuple[Target, ...]:
         """Each target table once, with the types that are routed to it; then those of traffic counts, then
         rollups, which are made from them."""
-        merged: dict[str, Target] = {}
+        named: dict[str, list[str]] = {}
         for name, target in self.tables.items():
-            earlier = merged.get(target.table, target)
-            types = earlier.types if name == CATCH_ALL else (*earlier.types, name)
-            catch_all = earlier.catch_all or name == CATCH_ALL
-            merged[target.table] = earlier.model_copy(update={"types": types, "catch_all": catch_all})
+            named.setdefault(target.table, []).append(name)
+        events = (
+            self.tables[names[0]].model_copy(
+                update={
+                    "types": tuple(name for name in names if name != CATCH_ALL),
+                    "catch_all": CATCH_ALL in names,
+                }
+            )
+            for names in named.values()
+        )
         counted = (Target(table=counts.table, counted=True) for counts in self.counts)
         rollups = (Target(table=table, rollup=rollup) for table, rollup in self.rollups.items())
-        return (*merged.values(), *counted, *rollups)
+        return (*events, *counted, *rollups)
 
     def chosen(self, tables: Collection[str] | None) -> tuple[Target, ...]:
         """Returns those of the targets, in their order; without a choice all."""

@@ -42,16 +42,17 @@ def refusal(name: str, hidden: bool, environment: Mapping[str, str]) -> str | No
     return None
 
 
-def expand(value: Any, environment: Mapping[str, str], path: Path, key: str, hint: Any) -> Any:
-    """Replaces the variables in every text of a file's `value`, which stands at `key` where the model has
+def expand(
+    value: Any, environment: Mapping[str, str], path: Path, hint: Any, place: tuple[str, ...] = ()
+) -> Any:
+    """Replaces the variables in every text of a file's `value`, which stands at `place` where the model has
     `hint`; a default may hold one again. Raises WrongPipeline."""
     if isinstance(value, dict):
         return {
-            k: expand(v, environment, path, f"{key}.{k}".lstrip("."), below(hint, str(k)))
-            for k, v in value.items()
+            k: expand(v, environment, path, below(hint, str(k)), (*place, str(k))) for k, v in value.items()
         }
     if isinstance(value, list):
-        return [expand(item, environment, path, key, below(hint, None)) for item in value]
+        return [expand(item, environment, path, below(hint, None), place) for item in value]
     if not isinstance(value, str):
         return value
     hidden = takes_secret(hint)
@@ -59,11 +60,11 @@ def expand(value: Any, environment: Mapping[str, str], path: Path, key: str, hin
     def replace(variable: re.Match[str]) -> str:
         refused = refusal(variable[1], hidden, environment)
         if refused:
-            raise WrongPipeline(str(path), key, refused)
+            raise WrongPipeline(str(path), ".".join(place), refused)
         if variable[1] in environment:
             return environment[variable[1]]
         if variable[2] is None:
-            raise WrongPipeline(str(path), key, f"the environment has no {variable[1]}")
+            raise WrongPipeline(str(path), ".".join(place), f"the environment has no {variable[1]}")
         return VARIABLE.sub(replace, variable[2])
 
     return VARIABLE.sub(replace, value)

@@ -48,10 +48,12 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names: set[str] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in names:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # which is refused below
+            if key.value in names:
                 problem = f"{key.value!r} is there twice"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            names.add(str(key.value))
+            names.add(key.value)
         return super().construct_mapping(node, deep)
 
     def construct_bounded(self, node: yaml.ScalarNode) -> int:
@@ -60,8 +62,16 @@ class _Loader(yaml.SafeLoader):
             raise NotYaml(f"a number of more than {MOST_DIGITS:,} digits", mark.line + 1, mark.column + 1)
         return super().construct_yaml_int(node)
 
+    def construct_finite(self, node: yaml.ScalarNode) -> float:
+        try:
+            return super().construct_yaml_float(node)
+        except OverflowError:  # of one in base 60: `1:59:59.5`
+            mark = node.start_mark
+            raise NotYaml("a number that is too large", mark.line + 1, mark.column + 1) from None
+
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_bounded)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_finite)
 
 
 def load(path: Path) -> Any:
@@ -86,22 +96,37 @@ def parse(content: bytes | str) -> Any:
         raise NotYaml("not YAML: " + " ".join(str(error).split())) from error
 
 
-def nodes(path: Path) -> yaml.Node | None:
+def nodes(path: Path) -> Nodes:
     """Returns the file's parts with their places; the file has been read as YAML before."""
-    return yaml.compose(read_named_text(path), _Loader)
+    return Nodes(yaml.compose(read_named_text(path), _Loader))
 
 
-def line_and_column(node: yaml.Node | None, place: Sequence[int | str]) -> tuple[int, int]:
-    """Returns where the value at `place` begins, or the last one on the way to it that is there; both count
-    from 1."""
-    line = column = 0
-    for part in place:
-        child = next((pair for pair in _children(node) if pair[0] == str(part)), None)
-        if child is None:
-            break
-        _, mark, node = child
-        line, column = mark.line, mark.column
-    return line + 1, column + 1
+class Nodes:
+    """The parts of a file, each of which is looked through once."""
+
+    def __init__(self, root: yaml.Node | None) -> None:
+        self._root = root
+        self._parts: dict[int, dict[str, tuple[yaml.Mark, yaml.Node]]] = {}
+
+    def line_and_column(self, place: Sequence[int | str]) -> tuple[int, int]:
+        """Returns where the value at `place` begins, or the last one on the way to it that is there; both
+        count from 1."""
+        node, line, column = self._root, 0, 0
+        for part in place:
+            child = self._parts_of(node).get(str(part))
+            if child is None:
+                break
+            mark, node = child
+            line, column = mark.line, mark.column
+        return line + 1, column + 1
+
+    def _parts_of(self, node: yaml.Node | None) -> dict[str, tuple[yaml.Mark, yaml.Node]]:
+        parts = self._parts.get(id(node))
+        if parts is None:
+            parts = self._parts[id(node)] = {}
+            for name, mark, value in _children(node):
+                parts.setdefault(name, (mark, value))
+        return parts
 
 
 def _children(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Mark, yaml.Node]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import tracemalloc
 from collections.abc import Iterable
 from itertools import permutations
@@ -170,6 +171,22 @@ def test_a_set_of_lines_whatever_their_order():
         line = random.randrange(800)
         assert lines.add(line) is (line not in known)
         known.add(line)
+
+
+def test_lines_in_any_order_cost_what_they_cost_in_order():
+    """One behind the other, descending ones took 100 times as long, and 200,000 of them 11 s."""
+    ordered = range(0, 400_000, 2)
+    shuffled = Random(7).sample(ordered, len(ordered))
+    usual = min(seconds_of(ordered) for _ in range(3))
+    assert min(seconds_of(ordered[::-1]) for _ in range(3)) < 10 * usual
+    assert min(seconds_of(shuffled) for _ in range(3)) < 20 * usual
+
+
+def seconds_of(order: Iterable[int]) -> float:
+    lines, began = Lines(), time.process_time()
+    for line in order:
+        lines.add(line)
+    return time.process_time() - began
 
 
 def test_what_a_task_remembers_of_a_batch_is_less_than_a_kilobyte():

@@ -19,8 +19,8 @@ from sluice.config.event import Event
 from sluice.flow.land.reject_reasons import SHIPPED_TWICE
 from sluice.flow.land.task.columns import from_json, last_values
 
+_BLOCK = 512  # lines
 # `<batch>:<line>` as `sluice publish` writes it: at most 127 characters, and the number of a line in a file.
-_BLOCK = 512
 _LINE = re.compile(rb"(.{1,127}):(0|[1-9][0-9]{0,17})", re.DOTALL)
 
 
