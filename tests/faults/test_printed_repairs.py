@@ -28,6 +28,7 @@ from sluice.watch.rules import older
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, World, event, hours
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 Rows = Counter[tuple]
@@ -89,13 +90,16 @@ def commits(state: Damaged, table: str) -> list[tuple]:
 
 @pytest.mark.parametrize(
     ("damage", "words", "whole", "named"),
-    [
-        (["DELETE FROM {db}.clicks"], "", "other", " --table {db}.clicks"),
-        (["DELETE FROM {db}.other"], "", "clicks", " --table {db}.other"),
-        (["DELETE FROM {db}.clicks", "DELETE FROM {db}.other"], "", "", ""),
-        (["DELETE FROM {db}.{sums}"], "", "other", " --table {db}.clicks"),
-        (["ALTER TABLE {db}.other UPDATE _payload = ''"], " --contents", "clicks", " --table {db}.other"),
-    ],
+    per_commit(
+        [
+            (["DELETE FROM {db}.clicks"], "", "other", " --table {db}.clicks"),
+            (["DELETE FROM {db}.other"], "", "clicks", " --table {db}.other"),
+            (["DELETE FROM {db}.clicks", "DELETE FROM {db}.other"], "", "", ""),
+            (["DELETE FROM {db}.{sums}"], "", "other", " --table {db}.clicks"),
+            (["ALTER TABLE {db}.other UPDATE _payload = ''"], " --contents", "clicks", " --table {db}.other"),
+        ],
+        2,
+    ),
 )
 def test_a_repair_touches_the_tables_that_are_wrong(
     state: Damaged, monkeypatch, damage: list[str], words: str, whole: str, named: str
@@ -320,29 +324,9 @@ class Printed:
 
 RECORD = "bids:1:11"
 """The second click of the third hour, in partition 1."""
+EACH_COMMIT = 8
 PRINTED = {
-    "find, not loaded": Printed(unloaded, "find {ads} bids:0:5", f"run {{ads}} {edges(1, 1)}"),
-    "find, not landed": Printed(unlanded, "find {ads} bids:0:15", f"run {{ads}} {edges(3, 3)}"),
-    "find, absent": Printed(without_a_row, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"),
-    "find, twice": Printed(with_a_row_twice, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"),
-    "find, unreadable": Printed(
-        with_a_broken_file, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"
-    ),
-    "find, lacking": Printed(
-        lambda state: with_a_new_topic(state, 1),
-        "find {ads} extra:0:0",
-        f"run {{ads}} {edges(1, 1)} --mode reland",
-    ),
-    "status, lacking": Printed(
-        lambda state: with_a_new_topic(state, 0, 1, 2, 3),
-        f"status {{ads}} {edges(0, 3)}",
-        f"run {{ads}} {edges(0, 3)} --mode reland",
-    ),
-    "run, a file is gone": Printed(
-        unloaded_without_a_file,
-        f"run {{ads}} {edges(0, 3)}",
-        f"run {{ads}} {edges(1, 1)} --mode reland",
-    ),
+    "page": Printed(without_a_row, of_page, f"run {{ads}} {edges(2, 2)} --mode repair --table {{db}}.clicks"),
     "run, a file is gone before its move": Printed(
         unmoved_without_a_file,
         f"run {{ads}} {edges(0, 3)} --mode reload",
@@ -353,11 +337,6 @@ PRINTED = {
         f"run {{ads}} {edges(0, 3)} --mode reload",
         f"run {{ads}} {edges(0, 3)} --mode reland",
     ),
-    "run, one table": Printed(
-        resolved,
-        f"run {{ads}} {edges(0, 3)} --table click",
-        f"run {{ads}} {edges(0, 3)} --mode fill",
-    ),
     "rejected": Printed(
         misfits_fit,
         f"rejected {{ads}} {edges(0, 3)}",
@@ -365,19 +344,45 @@ PRINTED = {
         "--reason 'does not fit UInt16' --retry",
         misfits=True,
     ),
+    "verify, not erased": Printed(
+        unerased, f"verify {{ads}} {edges(0, 3)}", "erase {ads} --pending", erased=12
+    ),
     "plan, a mask": Printed(masked_since, of_plan, f"run {{ads}} {edges(0, 3)} --mode remake"),
+    "find, absent": Printed(without_a_row, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"),
+    "status, lacking": Printed(
+        lambda state: with_a_new_topic(state, 0, 1, 2, 3),
+        f"status {{ads}} {edges(0, 3)}",
+        f"run {{ads}} {edges(0, 3)} --mode reland",
+    ),
+    "find, not loaded": Printed(unloaded, "find {ads} bids:0:5", f"run {{ads}} {edges(1, 1)}"),
+    "find, not landed": Printed(unlanded, "find {ads} bids:0:15", f"run {{ads}} {edges(3, 3)}"),
+    "find, twice": Printed(with_a_row_twice, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"),
+    "find, unreadable": Printed(
+        with_a_broken_file, f"find {{ads}} {RECORD}", f"verify {{ads}} {edges(2, 2)}"
+    ),
+    "find, lacking": Printed(
+        lambda state: with_a_new_topic(state, 1),
+        "find {ads} extra:0:0",
+        f"run {{ads}} {edges(1, 1)} --mode reland",
+    ),
+    "run, a file is gone": Printed(
+        unloaded_without_a_file,
+        f"run {{ads}} {edges(0, 3)}",
+        f"run {{ads}} {edges(1, 1)} --mode reland",
+    ),
+    "run, one table": Printed(
+        resolved,
+        f"run {{ads}} {edges(0, 3)} --table click",
+        f"run {{ads}} {edges(0, 3)} --mode fill",
+    ),
     "verify, a later column": Printed(
         with_a_later_column,
         f"verify {{ads}} {edges(0, 3)} --contents",
         f"run {{ads}} {edges(0, 3)} --mode reload",
     ),
-    "verify, not erased": Printed(
-        unerased, f"verify {{ads}} {edges(0, 3)}", "erase {ads} --pending", erased=12
-    ),
     "erase, half forgotten": Printed(
         half_forgotten, "erase {ads} --where n=4711 --reason x --yes", "forget {ads} --yes"
     ),
-    "page": Printed(without_a_row, of_page, f"run {{ads}} {edges(2, 2)} --mode repair --table {{db}}.clicks"),
     "watch": Printed(unlanded, of_watch, f"run {{ads}} {edges(3, 3)}"),
 }
 
@@ -416,7 +421,7 @@ def paste(state: Damaged, command: str) -> None:
         paste(state, repair)
 
 
-@pytest.mark.parametrize("case", PRINTED.values(), ids=PRINTED)
+@pytest.mark.parametrize("case", per_commit(PRINTED.values(), EACH_COMMIT), ids=PRINTED)
 def test_a_printed_repair_works_as_it_stands(state: Damaged, case: Printed):
     case.prepare(state)
     right = events(state)
