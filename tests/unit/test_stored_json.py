@@ -20,10 +20,10 @@ from sluice.state import (
     additions,
     file_versions,
     freshness,
-    known_shards,
     lag_history,
-    lease_record,
+    lease,
     months,
+    shard_ledgers,
     timings,
 )
 from sluice.state.boundaries import log as encoding
@@ -36,8 +36,8 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 Read = Callable[[Lake], object]
 BY_KEY: list[tuple[str, Read, bytes, str]] = [
     (layout.ADDITIONS, additions.read_additions, b'[{"table": "\xff"}]', "move it away"),
-    (layout.SHARDS, lambda lake: known_shards.left(lake, ClickHouse()), b'{"\xff": []}', "delete it"),
-    (layout.SERVERS, lambda lake: known_shards.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
+    (layout.SHARDS, lambda lake: shard_ledgers.left(lake, ClickHouse()), b'{"\xff": []}', "delete it"),
+    (layout.SERVERS, lambda lake: shard_ledgers.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
     (file_versions.KEY, file_versions.read_versions, b'[{"at": "\xff"}]', "delete it"),
     (lag_history.KEY, lag_history.read_lag, b'[["\xff"]]', "delete it"),
     (
@@ -90,7 +90,7 @@ BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
     (encoding.decode_entry, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
     (encoding.decode_checkpoint, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
     (RegisterEntry.decode, b'{"batch": "\xff"}', "restore it"),
-    (lease_record.decode, b'{"holder": "\xff"}', "remove it"),
+    (lease.decode, b'{"holder": "\xff"}', "remove it"),
     (erasure_list.decode, b'{"version": 1, "salt": "\xff"}', "restore it"),
     (months.decode, b'{"\xff": {}}', "delete it"),
     (freshness.decode, b'{"\xff": {}}', "delete it"),

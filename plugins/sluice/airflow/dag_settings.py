@@ -7,7 +7,7 @@ from typing import Any
 
 from sluice.airflow.retries import retries
 from sluice.config.pipeline import Pipeline
-from sluice.plan.estimate import BASE
+from sluice.plan.step_limits import BASE
 
 _DAY = timedelta(days=1)
 

@@ -8,7 +8,8 @@ import pendulum
 
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
-from sluice.plan.estimate import limit, rates
+from sluice.plan.estimate import rates
+from sluice.plan.step_limits import limit
 from sluice.slices import Slice, SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import combinations
 from statistics import median
 
@@ -113,34 +112,3 @@ def duration_text(seconds: float) -> str:
     if whole_seconds < 3600:
         return f"{whole_seconds // 60} min {whole_seconds % 60} s"
     return f"{whole_seconds // 3600} h {whole_seconds % 3600 // 60} min"
-
-
-# How long one try of a step may take before it counts as hung. Pure.
-#
-# It is generous: a limit that is too short does the same work again, and one that is too long only waits.
-# Each further try has twice as long, so that one that was too short does not stop a pipeline for good.
-BASE = timedelta(hours=1)
-"""The least limit of a step, however little it has to do: a Spark cluster may be busy, a server may be
-slow."""
-FACTOR = 10
-"""The limit, as a multiple of what the same units and rows took in earlier runs."""
-# What was not timed yet: half as fast as the slowest case of docs/guide/performance.md.
-UNIT_SECONDS, ROW_SECONDS = 0.1, 0.0002
-LONGEST = timedelta(days=30)
-PARTS = {"verify_all": ("verify",), "cluster": ("land", "load", "verify", "publish")}
-"""The timed steps that a step consists of, where it is not one itself."""
-
-
-def limit(step: str, units: int, rows: int, rate_by_step: Mapping[str, Rate], tries: int = 1) -> timedelta:
-    """Returns the limit of the `tries`-th try of a step over so many units and rows; `rate_by_step` has the
-    timed steps.
-
-    land, 3 units, 0 rows, nothing timed: 1 h and 0.3 s; its second try: 2 h and 0.6 s.
-    """
-    seconds = 0.0
-    for part in PARTS.get(step, (step,)):
-        timed = rate_by_step[part].seconds(units, rows) if part in rate_by_step else 0.0
-        seconds += max(FACTOR * timed, units * UNIT_SECONDS + rows * ROW_SECONDS)
-    once = BASE.total_seconds() + seconds
-    most = LONGEST.total_seconds()
-    return timedelta(seconds=min(once * 2 ** min(max(tries - 1, 0), 20), most))

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from sluice.plan.estimate import BASE, LONGEST, Rate, limit
+from sluice.plan.estimate import Rate
+from sluice.plan.step_limits import BASE, LONGEST, limit
 
 SLOW = {"land": Rate(10, 0, 0.001), "load": Rate(1, 2, 0), "verify": Rate(0, 0.001, 0)}
 
