@@ -9,7 +9,7 @@ JOBS := 2
 SERVER_JOBS := 3
 
 .PHONY: setup up down status shell demo demo-wide test tools screenshots docs lint faults mutants bench release pins
-.PHONY: pin-images clean
+.PHONY: pin-images clean size
 .PHONY: setup-cluster up-cluster down-cluster status-cluster test-cluster test-stock
 
 setup:
@@ -39,6 +39,9 @@ lint:
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m mypy --no-error-summary
 	@.venv/bin/lint-imports --no-cache --no-logo
+
+size:
+	@$(PYTHON) -m local.size
 
 # The wide stack: Spark on a cluster, Airflow on PostgreSQL with Celery, the lake on S3.
 setup-cluster: setup
