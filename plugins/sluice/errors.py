@@ -551,14 +551,14 @@ class CompactedAway(Refused):
 @dataclass(eq=False)
 class CannotRemake(Refused):
     """A unit whose records cannot be made again out of the lake's own files: `why` names the first place.
-    `reland` is the command that reads it from Kafka."""
+    `reland` is the command that reads it from Kafka, by its own rules."""
 
     unit: str
     why: str
     reland: str
     message = (
         "slice {unit} cannot be made again out of the lake: {why}; nothing of it was changed: "
-        "`{reland}` reads it from Kafka, as long as Kafka has it"
+        "`{reland}` brings it back as it landed, as long as Kafka has it; then remake it"
     )
 
 
@@ -575,8 +575,8 @@ class FilesForgotten(Refused):
     reland: str
     message = (
         "{hours} forgotten, as `keep` in the pipeline file says (slice {first} on {on}), and `{mode}` reads "
-        "files, so nothing was changed: leave {span} out of the range, or read it again with "
-        "`{reland}`, as long as Kafka has it"
+        "files, so nothing was changed: leave {span} out of the range, or bring the files back with "
+        "`{reland}`, as long as Kafka has them"
     )
 
     @classmethod
@@ -591,6 +591,19 @@ class FilesForgotten(Refused):
     @property
     def span(self) -> str:
         return self.first if self.units == 1 else f"{self.first} … {self.last}"
+
+
+@dataclass(eq=False)
+class RuleGone(Refused):
+    """A unit that a `reland` cannot land by its own rules: the pipeline file no longer has what a `rule` of
+    them needs."""
+
+    unit: str
+    rule: str
+    message = (
+        "slice {unit} landed by {rule}, which the pipeline file no longer has, so it stays as it is: put "
+        "that back into the file until this is done"
+    )
 
 
 @dataclass(eq=False)

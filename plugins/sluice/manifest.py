@@ -46,8 +46,8 @@ class Manifest:
     `times`: how many records were stamped in each of TWELFTHS parts of the slice; older manifests have none.
     `remade`: where it was made out of the files of the generation before, and not of Kafka.
     `rules`: the digest of the rules by which its records became rows (state/rules.py). `retried`: of those by
-    which rejected records were brought in later. `amends`: the ids of the manifests that it only filters or
-    extends; tables that were loaded from them keep their rules.
+    which rejected records were brought in later. `amends`: the ids of the manifests that it only filters,
+    extends or reads again; tables that were loaded from them keep their rules.
     `forgotten`: where the lake no longer has to hold some of the files. All counts stay.
     `erased`: records of which nothing was kept, by the erasure list. Where messages are arrays, `rows_erased`
     is how many of their rows were not kept; `rows` does not count them. `erasures`: how many entries the list
@@ -207,6 +207,11 @@ class Manifest:
         for file in self.files:
             rows.update(file.types())
         return dict(sorted(rows.items()))
+
+
+def last_rules(manifest: Manifest) -> str:
+    """Returns the digest of the rules by which it landed, or by which its last rejected records came in."""
+    return (manifest.rules, *manifest.retried)[-1]
 
 
 def _summed(forgotten: Iterable[ForgottenRecords]) -> Counter[str]:

@@ -236,6 +236,26 @@ def misfits_fit(state: Damaged) -> None:
     state.sql("ALTER TABLE {db}.clicks MODIFY COLUMN n String")
 
 
+CHANGED: dict = {"event": {"type": {"field": "kind"}, "time": {"field": "when"}}}
+
+
+def changed(state: Damaged) -> None:
+    """The pipeline file reads other fields than the hours have, and rejects rows without them."""
+    clicks = {"table": f"{state.database}.clicks", "columns": {"n": "number"}, "missing": {"n": "reject"}}
+    state.configure(**CHANGED, tables={"click": clicks, "*": f"{state.database}.other"})
+
+
+def without_a_file_and_changed(state: Damaged) -> None:
+    state.make()
+    file_of(state, 2).unlink()
+    changed(state)
+
+
+def forgotten_and_changed(state: Damaged) -> None:
+    forgotten(state)
+    changed(state)
+
+
 def masked_since(state: Damaged) -> None:
     """The pipeline file has a mask since, of a field that no event has."""
     state.make()
@@ -336,6 +356,16 @@ PRINTED = {
         forgotten,
         f"run {{ads}} {edges(0, 3)} --mode reload",
         f"run {{ads}} {edges(0, 3)} --mode reland",
+    ),
+    "verify, the file reads other fields": Printed(
+        without_a_file_and_changed,
+        f"verify {{ads}} {edges(0, 3)}",
+        f"run {{ads}} {edges(2, 2)} --mode reland",
+    ),
+    "verify, forgotten, and the file reads other fields": Printed(
+        forgotten_and_changed,
+        f"verify {{ads}} {edges(0, 3)}",
+        f"run {{ads}} {edges(2, 2)} --mode reland",
     ),
     "rejected": Printed(
         misfits_fit,

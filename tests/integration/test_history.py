@@ -95,7 +95,7 @@ class History(RuleBasedStateMachine):
     @rule(span=SPANS, mode=st.sampled_from(["remake", "reland"]))
     def land_again_without_a_yes(self, span: tuple[int, int], mode: str) -> None:
         """An hour that would lose a row stays as it is; the others are landed again."""
-        losing = self.model.losing(range(*span))
+        losing = self.model.losing(mode, range(*span))
         if losing:
             with pytest.raises((WouldReject, NotAllLanded), match="would reject"):
                 self.world.run(mode, hours(span[1] - span[0], span[0]), accept_loss=False)

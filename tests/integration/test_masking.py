@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -79,6 +80,13 @@ def rows(user: User) -> dict[str, list[tuple]]:
     return {name: sorted(map(str, user.rows(sql))) for name, sql in shown.items()}
 
 
+def land_anew(user: User) -> None:
+    """As if the hours had never landed."""
+    for folder in ("_slices", "_rejected", "_counts", *(path.name for path in user.lake.glob("type=*"))):
+        shutil.rmtree(user.lake / folder, ignore_errors=True)
+    assert user.type("run", *RANGE).returncode == 0
+
+
 @pytest.fixture
 def user(name, tmp_path, stack_env, kafka_broker, start_clickhouse_server) -> User:
     server = start_clickhouse_server()
@@ -132,8 +140,12 @@ def test_a_search_over_all_bytes_finds_nothing(user: User, tmp_path: Path):
     texts = [text for one in outputs for text in (one.stdout, one.stderr)]
     assert not [text for text in texts if SECRET in text.replace("--field email=", "") or KEY in text]
 
-    spec(user, {})  # the search does find what is there
-    assert user.type("run", *RANGE, "--mode", "reland").returncode == 0
+    spec(user, {})
+    refused = user.type("run", *RANGE, "--mode", "reland")
+    assert (refused.returncode, holders(user.lake, data)) == (1, set())
+    assert "landed by `mask._headers: hash`, which the pipeline file no longer has" in refused.stderr
+
+    land_anew(user)  # the search does find what is there
     assert {name.rpartition(".")[2] for name in holders(user.lake, data)} > {"parquet"}
 
     spec(user, MASK)

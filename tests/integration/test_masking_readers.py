@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,12 @@ def test_a_landing_and_a_remake_of_it(spark_world: SparkWorld, many: int):
     assert world.rows("SELECT n, email FROM DB.rows ORDER BY n") == [
         (n, expected(n)["email"]) for n in range(many)
     ]
-    assert world.run(world.pipeline(mask={}), slices, "reland") == []
+    assert world.run(world.pipeline(mask=MASK), slices, "reland") == []
+    assert payloads(world) == [expected(n) for n in range(many)]
+    for folder in lake(world).glob("*/type=*"):
+        shutil.rmtree(folder)
+    shutil.rmtree(next(lake(world).glob("*/_slices")))
+    assert world.run(world.pipeline(mask={}), slices) == []
     assert len(holders(lake(world))) >= many
     assert world.run(world.pipeline(mask=MASK), slices, "remake") == []
     assert payloads(world) == [expected(n) for n in range(many)]

@@ -1,4 +1,4 @@
-"""A unit made again out of the lake by Spark, with no Kafka there: the tables, and what a `reland` gives."""
+"""A unit made again out of the lake by Spark, with no Kafka there: the tables, and a `reland` of it."""
 
 from __future__ import annotations
 

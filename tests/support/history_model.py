@@ -70,15 +70,20 @@ class FileNow:
 
 @dataclass
 class UnitModel:
-    """One hour: its topics, its records that are rows and those that are rejected, and by what its load
-    filled the table's columns `rider` and `vip`."""
+    """One hour: its topics, its records that are rows and those that are rejected, by what its load filled
+    the table's columns `rider` and `vip`, and the fields that its landing and then its retries took for the
+    time."""
 
     topics: frozenset[str]
     rows: set[Record]
     rejected: set[Record]
     column: str
     vip: str
+    times: list[str]
     forgotten: bool = False
+
+    def reads(self, record: Record) -> bool:
+        return self.times[-1] in record.event
 
 
 @dataclass
@@ -98,7 +103,7 @@ class Model:
             if record.person not in self.erased
         ]
         rows = {record for record in records if self.file.reads(record)}
-        return UnitModel(topics, rows, set(records) - rows, self.file.column, self.file.vip)
+        return UnitModel(topics, rows, set(records) - rows, self.file.column, self.file.vip, [self.file.time])
 
     def fill(self, hours: Iterable[int]) -> None:
         for hour in hours:
@@ -114,17 +119,25 @@ class Model:
         self.fill(hours)
 
     def reland(self, hours: Iterable[int]) -> None:
+        """Each hour keeps its own rules."""
         for hour in hours:
-            topics = self.file.topics | (self.units[hour].topics if hour in self.units else frozenset())
-            self.units[hour] = self.landed_by_file(hour, topics)
+            old = self.units.get(hour)
+            topics = self.file.topics | (old.topics if old else frozenset())
+            new = self.units[hour] = self.landed_by_file(hour, topics)
+            if old:
+                records = new.rows | new.rejected
+                new.times, new.column, new.vip = old.times[-1:], old.column, old.vip
+                new.rows = {record for record in records if old.reads(record)}
+                new.rejected = records - new.rows
 
-    def losing(self, hours: range) -> list[int]:
-        """The hours in which the file of now would reject rows."""
-        return [
-            hour
-            for hour in hours
-            if hour in self.units and any(not self.file.reads(record) for record in self.units[hour].rows)
-        ]
+    def losing(self, mode: str, hours: range) -> list[int]:
+        """The hours in which the file of now would reject rows; in a reland, the hour's last rules."""
+
+        def reads(unit: UnitModel, record: Record) -> bool:
+            return unit.reads(record) if mode == "reland" else self.file.reads(record)
+
+        units = {hour: self.units[hour] for hour in hours if hour in self.units}
+        return [hour for hour, unit in units.items() if not all(reads(unit, r) for r in unit.rows)]
 
     def remake(self, hours: Iterable[int]) -> None:
         hours = list(hours)
@@ -134,12 +147,15 @@ class Model:
             records = unit.rows | unit.rejected
             unit.rows = {record for record in records if self.file.reads(record)}
             unit.rejected, unit.column, unit.vip = records - unit.rows, self.file.column, self.file.vip
+            unit.times = [self.file.time]
 
     def retry(self, hours: range) -> None:
         for hour in hours:
             if hour in self.units and not self.units[hour].forgotten:
                 unit = self.units[hour]
                 back = {record for record in unit.rejected if self.file.reads(record)}
+                if back and self.file.time not in unit.times:
+                    unit.times.append(self.file.time)
                 unit.rows |= back
                 unit.rejected -= back
 

@@ -41,6 +41,7 @@ def counts_of(manifest: Manifest) -> Manifest:
         token="",
         landed_at="",
         remade=None,
+        amends=(),
         files=_unnamed(manifest.files),
         rejected=_unnamed(manifest.rejected),
         traffic=tuple(replace(one, files=_unnamed(one.files)) for one in manifest.traffic),

@@ -43,7 +43,7 @@ Does any past range of **{pipeline.name}** (again); overlapping ranges and repea
 | `repair` | loads ClickHouse again from the lake, by the rules of each hour's own last load |
 | `reload` | loads ClickHouse again from the lake, and lands what has not landed |
 | `remake` | makes what has landed again out of the lake, by the pipeline file of now, without Kafka |
-| `reland` | reads Kafka again with the same boundaries and replaces the hours in the lake and in ClickHouse |
+| `reland` | reads Kafka again and replaces the hours in the lake and in ClickHouse, by their own rules |
 
 `from` and `to` are widened to whole slices. `tables` names those that are loaded, each with its rollups;
 the others keep their rows. Whole hours are verified and published, and none that another table lacks.

@@ -150,7 +150,8 @@ def _range_and_mode() -> dict[str, Param]:
             "was added and may have its field. reload: ClickHouse again from the lake. "
             "remake: what has landed again from the lake's own records, by the pipeline file of now, then "
             "ClickHouse. "
-            "reland: Kafka again with the same boundaries, then the lake and ClickHouse",
+            "reland: Kafka again with the same boundaries, then the lake and ClickHouse, by each hour's own "
+            "rules",
         ),
         "accept_loss": Param(
             False,

@@ -49,7 +49,7 @@ ModeOption = Annotated[
         "and may have its field. repair: load ClickHouse again from the lake, by the rules of each hour's "
         "own last load. reload: the same by the pipeline file of now. "
         "remake: make what has landed again out of the lake's own records, by the pipeline file of now. "
-        "reland: read Kafka again with the same boundaries and replace.",
+        "reland: read Kafka again with the same boundaries and replace, by each hour's own rules.",
     ),
 ]
 From = Annotated[

@@ -16,10 +16,11 @@ AGAIN: tuple[Mode, ...] = ("remake", "reland")
 """Those that replace what has landed: out of the lake itself, or out of Kafka."""
 LOADS_AGAIN: tuple[Mode, ...] = ("repair", "reload", "retry")
 """Those that load again what is loaded: by the rules of each unit's last load, or by the pipeline file's."""
-CHANGES_RULES: tuple[Mode, ...] = ("reload", "remake", "reland")
+CHANGES_RULES: tuple[Mode, ...] = ("reload", "remake")
 """Those that apply the rules of the pipeline file, whatever rules a unit landed and was loaded by."""
-KEEPS_RULES: tuple[Mode, ...] = ("repair", "retry", "amend")
-"""Those that change no rules: they load by the routes and the SELECT of each unit's last load, too."""
+KEEPS_RULES: tuple[Mode, ...] = ("repair", "reland", "retry", "amend")
+"""Those that change no rules: a `reland` lands by those of the unit's landing, and all of them load by the
+routes, the columns and the SELECT of its last load."""
 FROM_LAKE: tuple[Mode, ...] = ("repair", "reload", "retry", "remake")
 """Those that take all that has landed out of the lake, and ask Kafka only for the rest."""
 
@@ -34,8 +35,7 @@ def mode_of(text: str) -> Mode:
 
 def needs_landing(manifest: Manifest | None, mode: str, token: str) -> bool:
     """Returns whether a unit is landed: `reload` and `repair` do it only for what has never landed; a
-    `reland` or a
-    `remake` of this token is not repeated."""
+    `reland` or a `remake` of this token is not repeated."""
     again = mode_of(mode) in AGAIN
     return manifest is None or (again and manifest.token != token)
 

@@ -11,6 +11,7 @@ import base64
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Literal, TypeVar
 
@@ -19,9 +20,11 @@ import msgspec
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.event import BatchSource, Event, TimeSource, TypeSource
-from sluice.config.mask import said, with_defaults
+from sluice.config.mask import MaskRule, with_defaults
+from sluice.config.message_format import MessageFormat
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
+from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
@@ -36,8 +39,8 @@ class LandingRules:
     """How records became rows of the lake.
 
     `type` and `time` are the pipeline file's; `schema` is the prepared content of the schema file in base64,
-    empty without one; `mask` has each rule in words and no key. `max_record` isn't a rule: the lake has no
-    bytes of a record that was too large.
+    empty without one; `mask` has each rule's action and types, and no key; `max_early` and `max_late` are
+    seconds. `max_record` isn't a rule: the lake has no bytes of a record that was too large.
     """
 
     type: Mapping[str, Any]
@@ -48,10 +51,10 @@ class LandingRules:
     schema: str
     registry: bool
     batch: str | None
-    mask: Mapping[str, str]
+    mask: Mapping[str, tuple[str, tuple[str, ...]]]
     max_types: int
-    max_early: str
-    max_late: str
+    max_early: float | None
+    max_late: float | None
 
     @classmethod
     def of(cls, pipeline: Pipeline, schema: bytes | None) -> LandingRules:
@@ -66,21 +69,64 @@ class LandingRules:
             schema=base64.b64encode(schema).decode() if schema is not None else "",
             registry=event.registry is not None,
             batch=event.batch.header if event.batch else None,
-            mask=said(with_defaults(pipeline.mask)),
+            mask={
+                name: (rule.action, rule.types) for name, rule in sorted(with_defaults(pipeline.mask).items())
+            },
             max_types=pipeline.max_types,
-            max_early=str(pipeline.max_early),
-            max_late=str(pipeline.max_late),
+            max_early=_seconds(pipeline.max_early),
+            max_late=_seconds(pipeline.max_late),
         )
+
+    def apply(self, pipeline: Pipeline) -> Pipeline:
+        """Returns the pipeline as its file was when these were its rules. Keys of a mask, the registry's
+        address and the content of the schema file aren't rules: they stay those of the pipeline.
+
+        Raises WrongUse for a rule whose key or registry the file no longer has.
+        """
+        now = pipeline.event
+        if self.registry and now.registry is None:
+            raise WrongUse("`event.registry`")
+        form = MessageFormat.model_construct(kind=self.format, message=self.message, schema_file=None)
+        registry = now.registry if self.registry else None
+        event = now.model_copy(update={**self._sources, "format": form, "registry": registry})
+        return pipeline.model_copy(
+            update={
+                "event": event,
+                "mask": {name: self._mask_rule(name, pipeline) for name in self.mask},
+                "max_types": self.max_types,
+                "max_early": _duration(self.max_early),
+                "max_late": _duration(self.max_late),
+            }
+        )
+
+    def _mask_rule(self, name: str, pipeline: Pipeline) -> MaskRule:
+        action, types = self.mask[name]
+        word, _, characters = action.partition(" ")
+        if word != "hash":
+            return MaskRule.model_validate({word: int(characters) if characters else True, "types": types})
+        now = with_defaults(pipeline.mask).get(name)
+        if now is None or not now.hash:
+            raise WrongUse(f"`mask.{name}: hash`")
+        return MaskRule(hash=now.hash, types=types)
+
+    @property
+    def schema_content(self) -> bytes | None:
+        """Returns the prepared content of the schema file; None without one."""
+        return base64.b64decode(self.schema) if self.schema else None
 
     @property
     def event(self) -> Event:
         """Where type and time are in a row's payload. Messages that were decoded have JSON there."""
-        return Event.model_construct(
-            type=TypeSource.model_construct(**self.type),
-            time=TimeSource.model_construct(**self.time),
-            rows=self.rows,
-            batch=BatchSource.model_construct(header=self.batch) if self.batch else None,
-        )
+        return Event.model_construct(**self._sources)
+
+    @property
+    def _sources(self) -> dict[str, Any]:
+        return {
+            "type": TypeSource.model_construct(**self.type),
+            "time": TimeSource.model_construct(**self.time),
+            "rows": self.rows,
+            "batch": BatchSource.model_construct(header=self.batch) if self.batch else None,
+        }
 
 
 @dataclass(frozen=True)
@@ -158,6 +204,14 @@ class TableRules:
         if now is None or not self.select:
             return now
         return now.model_copy(update={"select": self.select, "source": self.source})
+
+
+def _seconds(duration: timedelta | None) -> float | None:
+    return None if duration is None else duration.total_seconds()
+
+
+def _duration(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
 
 
 Rules = TypeVar("Rules", LandingRules, TableRules)

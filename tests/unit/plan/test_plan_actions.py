@@ -122,9 +122,9 @@ def test_a_reload_of_what_the_lake_has_forgotten_is_refused_before_it_begins():
         assert str(refused.value) == (
             "2 units of the range are forgotten, as `keep` in the pipeline file says (slice "
             "2026-11-20T01Z/dc1 on 2026-12-24T00:00:00Z), and `reload` reads files, so nothing was changed: "
-            "leave 2026-11-20T01Z/dc1 … 2026-11-20T02Z/dc1 out of the range, or read it again with "
-            "`sluice run ads --from 2026-11-20T01:00Z --to 2026-11-20T03:00Z --mode reland`, as long as "
-            "Kafka has it"
+            "leave 2026-11-20T01Z/dc1 … 2026-11-20T02Z/dc1 out of the range, or bring the files back "
+            "with `sluice run ads --from 2026-11-20T01:00Z --to 2026-11-20T03:00Z --mode reland`, as long "
+            "as Kafka has them"
         )
         assert not refused.value.retryable and refused.value.exit_code == 1
 

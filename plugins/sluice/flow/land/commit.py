@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.crash_points import Land
-from sluice.errors import SluiceError
-from sluice.manifest import Manifest, decode, encode
+from sluice.errors import Relanded, SluiceError
+from sluice.manifest import Manifest, decode, encode, last_rules
 from sluice.state.file_moves import move
 
 Draft = Callable[[int], Manifest]
@@ -46,15 +48,28 @@ def commit_again(lake: Lake, draft: Draft, refusal: Refusal | None = None) -> Ma
     The old manifest's move is finished first: a mover that wakes up late then finds nothing to do. The
     copy of it names the files that the new one's move removes. A manifest of this draft that won, but whose
     answer was lost until another `reland` had replaced it, is not written again: its files are gone.
-    Raises what `refusal` says.
+    What landed by the rules of the old one amends it: tables keep theirs. Raises what `refusal` says, and
+    Relanded where the old one has other rules: somebody has applied them meanwhile.
     """
     while True:
         old = commit(lake, draft)
         if old.token == draft(1).token or _won_before(lake, draft(1)):
             return old
-        new = _replaced(lake, old, draft, refusal)
+        new = _replaced(lake, old, partial(_amending, old, draft), refusal)
         if new is not None:
             return new
+
+
+def _amending(old: Manifest, draft: Draft, generation: int) -> Manifest:
+    new, rules = draft(generation), last_rules(old)
+    if not rules:
+        return new
+    if new.rules != rules:
+        raise Relanded(
+            f"slice {old.slice}/{old.cluster} was landed by other rules while Kafka was read: those files "
+            "stand, and nothing of this attempt is left; run it again"
+        )
+    return replace(new, amends=(old.id, *old.amends))
 
 
 def commit_remade(lake: Lake, old: Manifest, draft: Draft, refusal: Refusal | None = None) -> Manifest:

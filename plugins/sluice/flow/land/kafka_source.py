@@ -17,12 +17,12 @@ from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ExpiredMeanwhile, SluiceError, WouldReject
+from sluice.errors import ExpiredMeanwhile, SluiceError
 from sluice.flow.land.commit import Draft, Refusal, commit_again, commit_each
 from sluice.flow.land.conservation import refuse, refuse_bare, unexplained
 from sluice.flow.land.expiry import refuse_compacted, starts_now
 from sluice.flow.land.manifest_draft import Landed, draft
-from sluice.flow.land.newly_rejected import or_refusal
+from sluice.flow.land.newly_rejected import NotReplaced, or_refusal
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.record_source import Accounted, Gaps
 from sluice.flow.land.task.reports import Gap, SeenOffsets
@@ -81,14 +81,14 @@ class KafkaSource:
     def replaced(self, reads: Sequence[UnitRead]) -> SluiceError | None:
         return None
 
-    def commit(self, landed: Sequence[Landed]) -> list[Manifest | WouldReject]:
+    def commit(self, landed: Sequence[Landed]) -> list[Manifest | NotReplaced]:
         now, grace = pendulum.now("UTC"), self.pipeline.success_grace
         drafts = [partial(draft, self.pipeline.name, unit, grace, self.token, now) for unit in landed]
         if self.mode == "reland":
             return each_if_slow(self._replace, drafts)
         return [*commit_each(self.lake, drafts)]
 
-    def _replace(self, draft: Draft) -> Manifest | WouldReject:
+    def _replace(self, draft: Draft) -> Manifest | NotReplaced:
         return or_refusal(lambda: commit_again(self.lake, draft, self.refusal))
 
 

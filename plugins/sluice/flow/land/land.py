@@ -28,13 +28,13 @@ from sluice.errors import (
     SluiceError,
     SparkFailed,
     TopicRecreated,
-    WouldReject,
 )
 from sluice.flow.land.cleanup import discard, sweep
 from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
 from sluice.flow.land.expiry import Reads, unit_reads
 from sluice.flow.land.kafka_source import KafkaSource
-from sluice.flow.land.newly_rejected import refusal
+from sluice.flow.land.newly_rejected import NotReplaced, refusal
+from sluice.flow.land.own_rules import by_own_rules
 from sluice.flow.land.read import Engine, LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
 from sluice.flow.land.remake import LakeSource, landed_meanwhile, remade_reads
@@ -85,9 +85,10 @@ def land(
     topics_of: TopicsOf = open_topics,
     accept_loss: bool = False,
 ) -> Landing:
-    """Lands what `mode` asks for; repeatable, also beside others who do the same.
+    """Lands what `mode` asks for; repeatable, also beside others who do the same. A `reland` lands each unit
+    by the rules that it landed by; all else lands by the pipeline file.
 
-    Raises WrongUse (a key of the mask), NotResolved, RecordsExpired, CannotRemake, CompactedAway,
+    Raises WrongUse (a key of the mask), NotResolved, RecordsExpired, CannotRemake, RuleGone, CompactedAway,
     WouldReject (it would reject rows that are there, and the caller does not accept the loss),
     Conservation, SparkFailed, and what Kafka and the lake raise; of several clusters only when none landed.
     A unit that cannot land, or has expired, holds up no other: its error comes last. `reland` (not where a
@@ -126,21 +127,41 @@ def _land(
     again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
     reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)
     remade, refused = remade_reads(pipeline, again)
+    groups, gone = by_own_rules(pipeline, lake, reads.by_cluster, old if mode == "reland" else {})
     _refuse(pipeline, reads, mode, bool(again))
     crash_points.reached(Land.PLANNED)
     _tell_planned(in_scope, todo, reads.all, [read for some in remade.values() for read in some], say)
     ask = None if accept_loss else partial(refusal, lake)
-    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of, ask)
-    rules = (pipeline.evolving_types, erasures, mask)
-    attempt = LandingAttempt(pipeline, lake, {}, engine, say, from_kafka, *rules)
     from_lake = LakeSource(pipeline, lake, again, token, ask)
+    attempt = LandingAttempt(
+        pipeline=pipeline,
+        lake=lake,
+        ids={},
+        engine=engine,
+        say=say,
+        source=KafkaSource(pipeline, lake, old, mode, token, say, topics_of, ask),
+        exact_fields=pipeline.evolving_types,
+        erasures=erasures,
+        mask=mask,
+    )
     remade_clusters = _clusters(replace(attempt, source=from_lake), remade)
-    read_clusters = _clusters(attempt, reads.by_cluster)
-    sweep(pipeline, lake, (*remade_clusters.ids, *read_clusters.ids), pendulum.now("UTC"))
-    landed = (*remade_clusters.landed, *read_clusters.landed)
-    failed = {**reads.failed, **read_clusters.failed}
+    read_clusters = [
+        _clusters(
+            replace(attempt, pipeline=group.pipeline, schema=group.schema, mask=mask_rules(group.pipeline)),
+            group.by_cluster,
+        )
+        for group in groups
+    ]
+    done = (remade_clusters, *read_clusters)
+    ids = [attempt_id for clusters in done for attempt_id in clusters.ids]
+    sweep(pipeline, lake, ids, pendulum.now("UTC"))
+    landed = tuple(manifest for clusters in done for manifest in clusters.landed)
+    failed = dict(reads.failed)
+    for clusters in read_clusters:
+        failed |= clusters.failed
     tell_changes(lake, units, landed, old, say)
-    kept = (*refused, *remade_clusters.unmade(token), *read_clusters.refused, *reads.expired)
+    not_replaced = (error for clusters in read_clusters for error in clusters.refused)
+    kept = (*refused, *gone, *remade_clusters.unmade(token), *not_replaced, *reads.expired)
     error = _error_of(pipeline, failed, kept, say)
     return Landing(len(in_scope), landed, failed), error
 
@@ -230,9 +251,9 @@ def _part(attempt: LandingAttempt, reads: Sequence[UnitRead]) -> Parts:
             raise
         raise replaced from error
     committed = attempt.source.commit(landed)
-    manifests = tuple(one for one in committed if not isinstance(one, WouldReject))
+    manifests = tuple(one for one in committed if not isinstance(one, NotReplaced))
     move(attempt.lake, manifests)
-    kept = [(u.read, e) for u, e in zip(landed, committed, strict=True) if isinstance(e, WouldReject)]
+    kept = [(u.read, e) for u, e in zip(landed, committed, strict=True) if isinstance(e, NotReplaced)]
     return Parts(manifests, tuple(((read,), error) for read, error in kept))
 
 
@@ -266,7 +287,7 @@ class Parts:
     @property
     def refused(self) -> bool:
         """Returns whether a unit was read, and then not replaced."""
-        return any(isinstance(error, WouldReject) for _, error in self.failed)
+        return any(isinstance(error, NotReplaced) for _, error in self.failed)
 
     @property
     def error(self) -> SluiceError | None:

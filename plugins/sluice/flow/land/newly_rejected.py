@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Files
-from sluice.errors import WouldReject
+from sluice.errors import Relanded, WouldReject
 from sluice.manifest import LandedFile, Manifest
 from sluice.safe_text import visible
 
@@ -48,11 +48,14 @@ def refusal(lake: Files, old: Manifest, new: Manifest) -> WouldReject | None:
     return lost.error() if lost.rows else None
 
 
-def or_refusal(commit: Callable[[], Manifest]) -> Manifest | WouldReject:
+NotReplaced = WouldReject | Relanded
+
+
+def or_refusal(commit: Callable[[], Manifest]) -> Manifest | NotReplaced:
     """Returns the manifest that stands after the commit, or why it has replaced none."""
     try:
         return commit()
-    except WouldReject as error:
+    except (WouldReject, Relanded) as error:
         return error
 
 

@@ -40,6 +40,7 @@ class LandingAttempt:
     """One landing: where it reads and writes, and the id of its attempt for each cluster.
 
     `exact_fields` and `mask`: as in Task. `erasures`: the whole list, as it was before anything was read.
+    `schema`: the prepared content of a schema file that the pipeline no longer names.
     """
 
     pipeline: Pipeline
@@ -51,13 +52,14 @@ class LandingAttempt:
     exact_fields: frozenset[str] = frozenset()
     erasures: ErasureList = NONE
     mask: MaskRules | None = None
+    schema: bytes | None = None
 
     def read(self, reads: Sequence[UnitRead]) -> list[Landed]:
         """Returns the files of every unit in its attempt, each record accounted for.
 
         Raises Conservation, SparkFailed, LakeUnavailable, and what the source raises.
         """
-        decoding = decoding_of(self.pipeline.event)
+        decoding = decoding_of(self.pipeline.event, self.schema)
         report = self._land(reads, decoding)
         crash_points.reached(Land.READ)
         rules = write_rules(self.lake, LandingRules.of(self.pipeline, decoding.schema if decoding else None))

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sluice.errors import SluiceError, WouldReject
+from sluice.errors import SluiceError
 from sluice.flow.land.manifest_draft import Landed
+from sluice.flow.land.newly_rejected import NotReplaced
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.flow.land.task.task import Task
@@ -46,6 +47,6 @@ class RecordSource(Protocol):
     def replaced(self, reads: Sequence[UnitRead]) -> SluiceError | None:
         """Returns the error that explains any other, where another run has replaced what is read."""
 
-    def commit(self, landed: Sequence[Landed]) -> list[Manifest | WouldReject]:
+    def commit(self, landed: Sequence[Landed]) -> list[Manifest | NotReplaced]:
         """Returns for each unit the manifest that stands afterwards (this one, or that of who was first), or
         why the old one is not replaced."""

@@ -13,10 +13,10 @@ import pendulum
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
-from sluice.errors import CannotRemake, Conservation, Relanded, SluiceError, WouldReject
+from sluice.errors import CannotRemake, Conservation, Relanded, SluiceError
 from sluice.flow.land.commit import Refusal, commit_remade
 from sluice.flow.land.manifest_draft import Landed, draft
-from sluice.flow.land.newly_rejected import or_refusal
+from sluice.flow.land.newly_rejected import NotReplaced, or_refusal
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.record_source import Accounted, Gaps
 from sluice.flow.land.task.lake_file import LakeFile
@@ -217,11 +217,11 @@ class LakeSource:
         stand = read_manifests(self.lake, [read.unit for read in reads])
         return landed_meanwhile([str(r.unit) for r in reads if stand.get(r.unit) != self.old[r.unit]])
 
-    def commit(self, landed: Sequence[Landed]) -> list[Manifest | WouldReject]:
+    def commit(self, landed: Sequence[Landed]) -> list[Manifest | NotReplaced]:
         now = pendulum.now("UTC")
         return each_if_slow(partial(self._commit, now), landed)
 
-    def _commit(self, now: pendulum.DateTime, landed: Landed) -> Manifest | WouldReject:
+    def _commit(self, now: pendulum.DateTime, landed: Landed) -> Manifest | NotReplaced:
         old, grace = self.old[landed.read.unit], self.pipeline.success_grace
 
         def drafted(generation: int) -> Manifest:

@@ -222,8 +222,8 @@ class _Loading:
         return newest
 
     def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
-        if self.mode not in KEEPS_RULES:
-            self._add_columns(lease, todo, ledger)
+        keeps = self.mode in KEEPS_RULES
+        self._add_columns(lease, [work for work in todo if not (keeps and work.rules)], ledger)
         target_table, _ = inspect_target(self.client, self.pipeline, self.target)
         create_view(self.client, target_table)
         if self.target.counted:

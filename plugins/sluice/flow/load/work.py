@@ -117,12 +117,13 @@ def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode, types: C
     """Returns the digest of the rules by which a unit is loaded; empty: those of the pipeline file.
 
     `newest` is the unit's newest ledger row, committed or revoked. What isn't a change of rules keeps the
-    unit's own: a repair, a fill after an erasure or a retry, a load that continues after a kill. `types` go
+    unit's own: a repair, a reland, a fill after one, an erasure or a retry, a load that continues after a
+    kill. `types` go
     to the table: one that no row of the unit there has has no rules there yet.
 
     | mode | the newest row names | rules |
     | --- | --- | --- |
-    | reload, remake, reland | anything | the pipeline file's |
+    | reload, remake | anything | the pipeline file's |
     | fill, refill | this manifest, without all of the types | the pipeline file's |
     | any other | this manifest, or one that it amends | the row's |
     | any other | another manifest, or there is none | the pipeline file's |

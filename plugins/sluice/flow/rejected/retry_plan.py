@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from sluice.config.pipeline import Pipeline
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.remedies import retryable
+from sluice.manifest import last_rules
 from sluice.slices import Unit
 from sluice.state.ledger import is_of_another
 from sluice.state.status import UnitStatus
@@ -103,8 +104,7 @@ def _stays(pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, 
         return "its cluster is no longer in the pipeline file"
     if status.forgotten_on:
         return f"the lake forgot its files on {status.forgotten_on}, as `keep` in the pipeline file says"
-    last = (status.manifest.rules, *status.manifest.retried)[-1]
-    if pipeline.event.registry is None and last == rules:
+    if pipeline.event.registry is None and last_rules(status.manifest) == rules:
         return "landed by the rules that the file has now: they would be rejected again"
     return None
 

@@ -206,15 +206,18 @@ def test_types_beyond_the_folders_are_counted_under_their_own_names(lake):
     assert dict(manifest.traffic[0].sums) == {"a": 8, "b": 8, "c": 4}
 
 
-def test_a_reland_replaces_the_counts(lake):
+def test_a_remake_makes_the_counts_and_a_reland_keeps_them(lake):
     records = traffic(100)
     made, world = pipeline(counts=[SPEC]), World({BIDS: [records]})
     world.resolve(made, lake, hours(4))
     world.land(pipeline(), lake, hours(4))
     units = [Unit(piece, "dc1") for piece in hours(4)]
     assert all(m.traffic_for("db.traffic") is None for m in read_manifests(lake, units).values())
-    for token in ("one", "two"):
-        world.land(made, lake, hours(4), "reland", token)
+    world.land(made, lake, hours(4), "reland", "as it landed")
+    assert all(m.traffic_for("db.traffic") is None for m in read_manifests(lake, units).values())
+    world.land(made, lake, hours(4), "remake", "counted")
+    for now in (made, pipeline()):
+        world.land(now, lake, hours(4), "reland", f"with {len(now.counts)}")
     manifests = list(read_manifests(lake, units).values())
     assert {row[:-1]: row[-1] for row in rows_of(lake, manifests)} == expected(records)
     there = sorted(item.key for item in lake.list("_counts/"))

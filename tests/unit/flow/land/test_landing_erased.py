@@ -70,7 +70,7 @@ def check(lake: MemoryLake, manifests: list[Manifest]) -> None:
 
 @pytest.mark.parametrize("change", per_commit(CHANGES, 5))
 def test_out_of_the_lake_as_out_of_kafka(change: str):
-    """Landed with the person, and remade without; the oracle reads Kafka again by the same list."""
+    """Landed with the person, and remade without; the oracle is landed by the same list."""
     before, after = (spec(**changes) for changes in CHANGES[change])
     world, lake = landed(before, worlds())
     assert b'"k1"' in whole(lake)
@@ -79,9 +79,10 @@ def test_out_of_the_lake_as_out_of_kafka(change: str):
     assert b'"k1"' not in whole(lake)
     found = contents(lake, units(after))
     check(lake, list(read_manifests(lake, units(after)).values()))
-    world, oracle = landed(before, worlds())
+    world, oracle = World(worlds()), MemoryLake()
+    world.resolve(before, oracle, SLICES)
     ask(oracle, PERSON)
-    world.land(after, oracle, SLICES, "reland", "oracle")
+    world.land(after, oracle, SLICES)
     assert contents(oracle, units(after)) == found
     assert sum(manifest.erased for _, manifest in found.values()) > 20
     # What is erased stays counted when it is made again.

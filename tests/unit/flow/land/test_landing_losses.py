@@ -9,7 +9,7 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
-from sluice.errors import NotAllLanded, WouldReject
+from sluice.errors import NotAllLanded, Relanded, WouldReject
 from sluice.flow.land import kafka_source
 from sluice.flow.land.commit import commit_again
 from sluice.flow.land.remake_forecast import forecast
@@ -17,6 +17,7 @@ from sluice.manifest import Forgotten, Manifest, encode
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake
+from tests.support.landed_contents import contents
 from tests.support.landing_world import World, event, hours, pipeline, rows_in
 from tests.unit.flow.land.test_landing_crashes import FreshLake
 
@@ -24,7 +25,6 @@ BIDS, WINS, OTHER = ("dc1", "bids"), ("dc1", "wins"), ("dc2", "bids")
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(3)]
 BY_WHEN = {"type": {"field": "type"}, "time": {"field": "when"}}
 NOW = pipeline(event=BY_WHEN)
-MODES = pytest.mark.parametrize("mode", ["remake", "reland"])
 
 
 def renamed(some: tuple[bytes, int]) -> tuple[bytes, int]:
@@ -55,8 +55,7 @@ def first(lake: MemoryLake) -> Manifest:
     return read_manifests(lake, UNITS)[UNITS[0]]
 
 
-@MODES
-def test_a_net_gain_is_no_reason_to_take_rows_out(world: World, mode: str) -> None:
+def test_a_net_gain_is_no_reason_to_take_rows_out(world: World) -> None:
     lake = landed(world, pipeline(), 3)
     before = read_manifests(lake, UNITS)
     assert (before[UNITS[0]].landed, before[UNITS[0]].refused) == (20, 30)
@@ -67,29 +66,27 @@ def test_a_net_gain_is_no_reason_to_take_rows_out(world: World, mode: str) -> No
     assert gains.lost is not None and gains.lost.rows == 0 and "--yes" not in str(gains)
     world.reads.clear()
     with pytest.raises(NotAllLanded, match="01T00Z/dc1 did not land.*would reject 20 of its 20 rows"):
-        again(world, lake, NOW, mode, 3)
+        again(world, lake, NOW, "remake", 3)
     now = read_manifests(lake, UNITS)
     assert now[UNITS[0]] == before[UNITS[0]]
     assert files.items() <= lake.objects.items()
     assert not [key for key in lake.objects if key.startswith("_attempts/")]
     assert (now[UNITS[1]].landed, now[UNITS[1]].generation) == (2, 2)
-    assert len(world.reads) == (1 if mode == "reland" else 0), "the others are not read again"
-    world.land(NOW, lake, hours(3), mode, "accepted", accept_loss=True)
+    assert len(world.reads) == 0
+    world.land(NOW, lake, hours(3), "remake", "accepted", accept_loss=True)
     assert first(lake).landed == 30
 
 
-@MODES
-def test_the_error_of_one_slice_says_what_to_do(world: World, mode: str) -> None:
+def test_the_error_of_one_slice_says_what_to_do(world: World) -> None:
     lake = landed(world, pipeline())
     with pytest.raises(WouldReject, match=r"the first dc1/bids/0/0 \(no time\).*take them out: --yes"):
-        again(world, lake, NOW, mode)
+        again(world, lake, NOW, "remake")
     assert not [key for key in lake.objects if key.startswith("_attempts/")]
 
 
-@MODES
-def test_what_was_rejected_before_may_stay_rejected_for_another_reason(world: World, mode: str) -> None:
+def test_what_was_rejected_before_may_stay_rejected_for_another_reason(world: World) -> None:
     lake = landed(world, NOW)
-    again(world, lake, pipeline(event=BY_WHEN, max_late="30m"), mode)
+    again(world, lake, pipeline(event=BY_WHEN, max_late="30m"), "remake")
     assert first(lake).generation == 2
 
 
@@ -98,7 +95,7 @@ def test_the_refusal_of_one_cluster_is_an_error_although_the_other_has_landed(wo
     both = World({**world.logs, OTHER: [[renamed(event("bid", 3))]]})
     lake = landed(both, pipeline(kafka=clusters))
     with pytest.raises(WouldReject, match="slice 2026-01-01T00Z/dc1"):
-        again(both, lake, pipeline(kafka=clusters, event=BY_WHEN), "reland")
+        again(both, lake, pipeline(kafka=clusters, event=BY_WHEN), "remake")
     other = read_manifests(lake, [Unit(slice_, "dc2") for slice_ in hours(1)])
     assert [(manifest.generation, manifest.landed) for manifest in other.values()] == [(2, 1)]
 
@@ -117,7 +114,6 @@ ARRAYS = {"type": {"field": "type"}, "time": {"field": "at"}, "rows": "array"}
 A, B = event("click", 1)[0], renamed(event("click", 2))[0]
 
 
-@MODES
 @pytest.mark.parametrize(
     ("message", "now", "lost"),
     [
@@ -129,15 +125,15 @@ A, B = event("click", 1)[0], renamed(event("click", 2))[0]
         (b"[]", ARRAYS, 0),
     ],
 )
-def test_elements_of_arrays_are_compared_one_by_one(message: bytes, now: Any, lost: int, mode: str) -> None:
+def test_elements_of_arrays_are_compared_one_by_one(message: bytes, now: Any, lost: int) -> None:
     """Beside a record that is rejected before and after."""
     world = World({BIDS: [[(b"7", event()[1]), (message, event()[1])]]})
     lake = landed(world, pipeline(event=ARRAYS))
     if lost:
         with pytest.raises(WouldReject, match=rf"would reject {lost} of its .*dc1/bids/0/1"):
-            again(world, lake, pipeline(event=now), mode)
+            again(world, lake, pipeline(event=now), "remake")
     else:
-        again(world, lake, pipeline(event=now), mode)
+        again(world, lake, pipeline(event=now), "remake")
     assert first(lake).generation == (1 if lost else 2)
 
 
@@ -154,30 +150,33 @@ ODD = [(b"{oops", event()[1]), event("click", 1), event("bid", 2), renamed(event
 ON = "2028-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("gone", "now", "refused"),
-    [
-        ({"rejected": ON}, pipeline(), 0),
-        ({"rejected": ON}, pipeline(max_types=9), 0),
-        ({"rejected": ON}, NOW, 2),
-        ({"lake": ON}, pipeline(), 0),
-        ({"lake": ON}, NOW, 3),  # any that is rejected may have been a row
-    ],
-)
-def test_where_the_lake_has_forgotten_files(gone: dict[str, str], now: Pipeline, refused: int) -> None:
-    world = World({BIDS: [ODD]})
+@pytest.mark.parametrize("gone", [{}, {"rejected": ON}, {"lake": ON}])
+@pytest.mark.parametrize("now", [NOW, pipeline(max_types=9), pipeline(max_late="1m")])
+def test_a_reland_keeps_the_rules_of_its_hour(gone: dict[str, str], now: Pipeline) -> None:
+    """Also those of an hour that has landed nothing by them, and of one whose files are gone."""
+    world = World({BIDS: [[*ODD, (b"{oops", event(minute=61)[1])]]})
+    lake = landed(world, pipeline(), 2)
+    before = contents(lake, UNITS)
+    if gone:
+        forget(lake, gone)
+    again(world, lake, now, "reland", 2)
+    assert contents(lake, UNITS) == before
+    assert {manifest.generation for manifest in read_manifests(lake, UNITS).values()} == {2}
+
+
+def test_an_hour_that_names_no_rules_lands_by_the_file_and_needs_a_yes(world: World) -> None:
+    """As hours of older versions do."""
     lake = landed(world, pipeline())
-    forget(lake, gone)
-    if refused:
-        with pytest.raises(WouldReject, match=f"would reject {refused} of its 2 rows"):
-            again(world, lake, now, "reland")
-    else:
-        again(world, lake, now, "reland")
-        assert (first(lake).generation, first(lake).landed) == (2, 2)
+    old = first(lake)
+    lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, rules="")))
+    with pytest.raises(WouldReject, match="would reject 20 of its 20 rows"):
+        again(world, lake, NOW, "reland")
+    world.land(NOW, lake, hours(1), "reland", "accepted", accept_loss=True)
+    assert first(lake).landed == 30
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_a_reland_by_the_same_rules_repairs_files(damage: str) -> None:
+def test_a_reland_repairs_files(damage: str) -> None:
     world = World({BIDS: [ODD]})
     lake = landed(world, pipeline())
     before = rows_in(lake, [first(lake)])
@@ -185,19 +184,38 @@ def test_a_reland_by_the_same_rules_repairs_files(damage: str) -> None:
         del lake.objects[file.key]
         if damage == "damaged":
             lake.put(file.key, b"PAR1")
-    again(world, lake, pipeline(), "reland")
+    again(world, lake, NOW, "reland")
     assert [row[4:] for row in rows_in(lake, [first(lake)])] == [row[4:] for row in before]
 
 
-def test_it_is_the_manifest_that_is_replaced_which_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another run brings in rows between the read and the commit."""
+def test_a_reland_takes_no_other_rules_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run applies the file's between the read and the commit."""
     world = World({BIDS: [[event("click", 1), event("click", 2)]]})
     lake = landed(world, NOW)
     assert first(lake).landed == 0
 
     def overtaken(*arguments: Any) -> Manifest:
         monkeypatch.undo()
-        world.land(pipeline(), lake, hours(1), "reland", "other")
+        world.land(pipeline(), lake, hours(1), "remake", "other")
+        return commit_again(*arguments)
+
+    monkeypatch.setattr(kafka_source, "commit_again", overtaken)
+    with pytest.raises(Relanded, match="01T00Z/dc1 was landed by other rules while Kafka was read"):
+        again(world, lake, NOW, "reland")
+    assert (first(lake).token, first(lake).landed) == ("other", 2)
+    assert not [key for key in lake.objects if key.startswith("_attempts/")]
+
+
+def test_the_compared_manifest_is_the_one_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run brings in rows between the read and the commit: of an hour that names no rules."""
+    world = World({BIDS: [[event("click", 1), event("click", 2)]]})
+    lake = landed(world, NOW)
+
+    def overtaken(*arguments: Any) -> Manifest:
+        monkeypatch.undo()
+        world.land(pipeline(), lake, hours(1), "remake", "other")
+        old = first(lake)
+        lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, rules="")))
         return commit_again(*arguments)
 
     monkeypatch.setattr(kafka_source, "commit_again", overtaken)

@@ -256,12 +256,12 @@ def test_what_landed_without_a_mask_gets_it_by_a_remake():
     assert SECRET.encode() not in everything(lake)
 
 
-# With it a reland keeps a message as it is whose elements are masked in the lake.
+# With it a first landing keeps a message as it is whose elements are masked in the lake.
 CHANGES = {name: both for name, both in remaking.CHANGES.items() if name != "no arrays from now on"}
 
 
 @pytest.mark.parametrize("change", per_commit(CHANGES, 5))
-def test_with_every_change_it_is_what_a_reland_gives(change: str):
+def test_with_every_change_it_is_what_a_first_landing_gives(change: str):
     """As long as headers, and bytes that are no event, are kept: else they cannot come back."""
     mask = {"country": HASH, "user": "drop", "_unparsed": "keep", "_headers": "keep"}
     before, after = ({**one, "mask": mask} for one in CHANGES[change])

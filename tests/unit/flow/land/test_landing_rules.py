@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from sluice.errors import RuleGone
 from sluice.flow.rule_differences import rules_now
 from sluice.manifest import decode, encode
-from sluice.slices import Slice, Unit
+from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.manifests import read_manifests
 from sluice.state.rules import LandingRules, RulesReader, digest_of
 from tests.support.fakes import MemoryLake
+from tests.support.landed_contents import contents
 from tests.support.landing_world import START, World, event, hours, pipeline
+from tests.support.long_form import per_commit
+from tests.unit.flow.land.test_remake import CHANGES, SLICES, landed, spec, units, worlds
 
 
 def digest(spec, schema):
@@ -83,3 +87,60 @@ def test_an_older_manifest_says_none():
     old = b"""{"pipeline": "p", "slice": "2026-01-01T00Z", "cluster": "dc1", "generation": 1, "attempt": "a",
      "ranges": [], "files": [], "rejected": [], "read": 0, "unparsed": {}, "holes": 0, "version": 1}"""
     assert decode(old, "here").rules == ""
+
+
+KEY = "0123456789abcdef"
+MASKED = {"mask": {"country": {"hash": KEY}, "user": "drop"}}
+FILES: dict[str, dict] = {
+    "plain": {},
+    "masked": MASKED,
+    "masked otherwise": {
+        "mask": {"country": {"keep_first": 1, "types": ["click", "bid"]}, "_headers": "keep"}
+    },
+    **{name: after for name, (_, after) in CHANGES.items()},
+}
+
+
+@pytest.mark.parametrize("before", per_commit(FILES, 8))
+def test_a_reland_lands_by_the_rules_of_each_hour_whatever_the_file_says(before: str):
+    # What hashes needs the key: the file still has it.
+    key = MASKED if before == "masked" else {}
+    now = [spec(**{**changes, **key}) for name, changes in FILES.items() if name != before]
+    world, lake = landed(spec(**FILES[before]), worlds())
+    first = contents(lake, units(spec()))
+    for number, other in enumerate(now):
+        world.land(other, lake, SLICES, "reland", f"{number}", accept_loss=False)
+        assert contents(lake, units(spec())) == first, f"landed again under {number}"
+    assert {m.generation for m in read_manifests(lake, units(spec())).values()} == {len(now) + 1}
+
+
+@pytest.mark.parametrize("now", [{}, {"mask": {"country": "drop"}}])
+def test_a_key_that_left_the_file_is_asked_for(now: dict):
+    world, lake = landed(spec(**MASKED), worlds())
+    before = dict(lake.objects)
+    with pytest.raises(RuleGone, match=r"01T00Z/dc1 landed by `mask\.\w+: hash`, which the pipeline file no"):
+        world.land(spec(**now), lake, SLICES, "reland", "again")
+    assert lake.objects == before
+    world.land(spec(**MASKED), lake, SLICES, "reland", "again")
+
+
+def test_a_new_key_hashes_what_is_landed_again():
+    world, lake = landed(spec(**MASKED), worlds())
+    country = {"hash": ["fedcba9876543210", KEY]}
+    world.land(spec(mask={**MASKED["mask"], "country": country}), lake, SLICES, "reland", "again")
+    [old, new] = [read_manifests(at, units(spec())) for at in (landed(spec(**MASKED), worlds())[1], lake)]
+    for unit, manifest in new.items():
+        assert manifest.masked is not None and manifest.masked.keys != old[unit].masked.keys
+
+
+def test_hours_of_several_rules_are_landed_again_in_one_run():
+    hour = [SliceRange(piece.start, piece.end) for piece in SLICES]
+    world, lake = World(worlds()), MemoryLake()
+    world.resolve(spec(), lake, SLICES)
+    for slices, name in zip(hour, ("plain", "type by a header", "counts by another field"), strict=True):
+        world.land(spec(**FILES[name]), lake, slices)
+    first = contents(lake, units(spec()))
+    world.land(spec(**FILES["time of the record"]), lake, SLICES, "reland", "again")
+    assert contents(lake, units(spec())) == first
+    manifests = read_manifests(lake, units(spec())).values()
+    assert {(manifest.generation, len(manifest.amends)) for manifest in manifests} == {(2, 1)}

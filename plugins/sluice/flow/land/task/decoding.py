@@ -29,9 +29,9 @@ class Decoding:
     file: str = ""
 
 
-def decoding_of(event: Event) -> Decoding | None:
-    """Returns None for JSON. Raises SchemaRefused for a file that cannot be used, WrongUse for a
-    connection."""
+def decoding_of(event: Event, schema: bytes | None = None) -> Decoding | None:
+    """Returns None for JSON. `schema` is the prepared content of the schema file; without it the file is
+    read. Raises SchemaRefused for a file that cannot be used, WrongUse for a connection."""
     form, address = event.format, None
     if not form.decoded:
         return None
@@ -39,7 +39,8 @@ def decoding_of(event: Event) -> Decoding | None:
         from sluice.flow.land.formats.registry import address_of
 
         address = address_of(connections.find(event.registry.connection))
-    decoding = Decoding(form.kind, schema_of(event), form.message, address, str(form.schema_file or ""))
+    content = schema_of(event) if schema is None else schema
+    decoding = Decoding(form.kind, content, form.message, address, str(form.schema_file or ""))
     _decode(decoding)  # a schema that cannot be used is refused before anything is read
     return decoding
 

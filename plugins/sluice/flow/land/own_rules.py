@@ -1,0 +1,70 @@
+"""By which rules a `reland` lands each unit: those that it landed by, whatever the pipeline file says now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sluice.clients.lake.base import Lake
+from sluice.config.counts import Counts
+from sluice.config.pipeline import Pipeline
+from sluice.errors import RuleGone, WrongUse
+from sluice.flow.land.read_plan import UnitRead
+from sluice.manifest import Manifest, last_rules
+from sluice.slices import Unit
+from sluice.state.rules import RulesReader
+
+
+@dataclass(frozen=True)
+class RulesGroup:
+    """Reads, by cluster, of units that land by the same rules. `schema`: the content of their schema file;
+    None: the pipeline names it, or there is none."""
+
+    pipeline: Pipeline
+    schema: bytes | None = None
+    by_cluster: dict[str, list[UnitRead]] = field(default_factory=dict)
+
+
+def by_own_rules(
+    pipeline: Pipeline,
+    lake: Lake,
+    by_cluster: Mapping[str, Iterable[UnitRead]],
+    old: Mapping[Unit, Manifest],
+) -> tuple[list[RulesGroup], list[RuleGone]]:
+    """Groups the reads by the rules of each unit's manifest, and returns an error for each that lacks some.
+
+    A unit that has not landed, or whose manifest names no rules, lands by the pipeline file. Raises what the
+    lake raises.
+    """
+    groups: dict[object, RulesGroup] = {}
+    gone: list[RuleGone] = []
+    reader = RulesReader(lake)
+    for cluster, reads in by_cluster.items():
+        for read in reads:
+            manifest = old.get(read.unit)
+            digest = last_rules(manifest) if manifest is not None else ""
+            counts = _counts(manifest) if manifest is not None and digest else pipeline.counts
+            key = digest, tuple((spec.table, *spec.by.items(), spec.types) for spec in counts)
+            if key not in groups:
+                try:
+                    groups[key] = _group(pipeline, reader, digest, counts)
+                except WrongUse as error:
+                    gone.append(RuleGone(str(read.unit), str(error)))
+                    continue
+            groups[key].by_cluster.setdefault(cluster, []).append(read)
+    return list(groups.values()), gone
+
+
+def _group(pipeline: Pipeline, reader: RulesReader, digest: str, counts: tuple[Counts, ...]) -> RulesGroup:
+    rules = reader.landing(digest)
+    if rules is None:
+        return RulesGroup(pipeline)
+    own = rules.apply(pipeline).model_copy(update={"counts": counts})
+    return RulesGroup(own, rules.schema_content)
+
+
+def _counts(manifest: Manifest) -> tuple[Counts, ...]:
+    return tuple(
+        Counts.model_construct(table=counted.table, by=dict(counted.by), types=tuple(counted.types))
+        for counted in manifest.traffic
+    )
