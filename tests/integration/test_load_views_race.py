@@ -156,21 +156,3 @@ def test_one_views_table_does_not_change_what_is_known_of_another(world: World):
     assert compared(world) == {unit(): True}
     world.sql("TRUNCATE TABLE {db}.fed")
     assert compared(world) == {unit(): False}
-
-
-def test_a_ledger_of_an_earlier_version_is_read_and_gets_the_column(world: World):
-    pipeline = world.pipeline({"click": "clicks"})
-    world.sql(CREATE)
-    world.load(pipeline, unit())
-    later = ("views", "rules", "counted", "defaulted", "nulls")
-    world.sql(f"ALTER TABLE sluice.ledger {', '.join(f'DROP COLUMN {name}' for name in later)}")
-    assert compared(world) == {unit(): True}
-    land(world.lake, unit(1), [event(n=9)])
-    world.load(pipeline, unit(1))
-    assert compared(world) == {unit(): True, unit(1): True}
-    assert world.sql(
-        "SELECT length(views) FROM sluice.ledger WHERE target = '{db}.clicks' ORDER BY slice"
-    ) == [
-        (0,),
-        (2,),
-    ]

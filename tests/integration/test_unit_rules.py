@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 
 from sluice import crash_points
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import TableLoad
 from sluice.errors import TargetRefused
+from sluice.flow.verify.read_views import read_views
 from sluice.manifest import encode
 from sluice.state.rules import FOLDER
-from tests.integration.landed import World, client_of, event, land, unit
+from tests.integration.landed import START, World, client_of, event, land, unit
 
 pytestmark = pytest.mark.integration
 
@@ -325,3 +327,38 @@ def test_what_was_null_keeps_the_default_that_took_its_place(world: World):
     assert altered == [("a", 7, 88), ("b", 77, 5)]
     world.load(pipeline, unit(), mode="repair")
     assert world.sql(sql) == altered
+
+
+VIEW = (
+    "CREATE MATERIALIZED VIEW {db}.each TO {db}.riders "
+    "AS SELECT %s AS rider, _slice, _cluster FROM {db}.rides"
+)
+
+
+@pytest.mark.parametrize("made_before", ["upper(rider)", ""])
+def test_verify_expects_of_a_view_what_the_unit_was_loaded_with(world: World, made_before: str):
+    """A view that was made or changed since has nothing of the unit, or other rows, also after a repair."""
+    target_columns = "(rider String, _slice DateTime('UTC'), _cluster String)"
+    world.sql(f"CREATE TABLE {{db}}.riders {target_columns} ENGINE = MergeTree ORDER BY rider")
+    if made_before:
+        world.sql(VIEW % made_before)
+    land(world.lake, unit(), OLD)
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    first = world.sql("SELECT * FROM {db}.riders ORDER BY ALL")
+    if made_before:
+        world.sql("DROP VIEW {db}.each SYNC")
+    world.sql(VIEW % "rider")
+
+    def compared() -> list[bool]:
+        table = read_table(world.client, world.database, "rides")
+        assert table is not None
+        span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
+        [seen] = read_views(world.client, pipeline, pipeline.targets[0], table, span).view_tables
+        return [seen.stored.get(one) == seen.selected.get(one) for one in seen.covered]
+
+    assert compared() == []
+    world.load(pipeline, unit(), mode="repair")
+    assert (world.sql("SELECT * FROM {db}.riders ORDER BY ALL"), compared()) == (first, [])
+    world.load(pipeline, unit(), mode="reload")
+    assert compared() == [True]

@@ -1,7 +1,4 @@
-"""What a commit says of the materialized views whose rows it holds. Pure.
-
-The server says only to the second when a view was made: a commit of that second may be of before or after.
-"""
+"""What a commit says of the materialized views whose rows it holds. Pure."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Asks the server what each view of a target gives, and since when."""
+"""Asks the server what each view of a target gives, and which units were committed with it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
@@ -25,15 +24,12 @@ _BY_ORDER = re.compile(r"\b(AggregateFunction|Float32|Float64|BFloat16)\b")
 
 @dataclass(frozen=True)
 class ViewTableShape:
-    """`view_tables` are the views of one table, `changed` when one of them, or of their sources, last was.
-
-    `views`: the shape of what each view gives, in the order of `view_tables`. `stamp`: as commits have it.
-    """
+    """`view_tables` are the views of one table, `views` the shape of what each view gives, in their order.
+    `stamp`: as commits have it."""
 
     view_tables: tuple[ViewTable, ...]
     shape: ViewShape
     views: tuple[ViewShape, ...]
-    changed: int
     stamp: str
 
     @property
@@ -45,30 +41,14 @@ class ViewTableShape:
         return self.view_tables[0].called
 
     def covered(self, client: Client, pipeline: Pipeline, target_table: TargetTable) -> frozenset[Unit]:
-        """Returns the units that were committed with these views: an older one has other rows, or none."""
+        """Returns the units that were committed with these views. Another one has other rows, or none: also
+        one that was loaded since by the rules of an earlier load."""
+        parameters = {"target": target_table.table, "uuid": target_table.uuid}
         return frozenset(
             unit_of(pipeline, start, cluster)
-            for start, cluster, at, stamps in _commits(client, target_table)
-            if self._holds(at, stamps)
+            for start, cluster, stamps in client.rows(render("verify/commit_views"), parameters)
+            if self.stamp in stamps
         )
-
-    def _holds(self, at: int, stamps: Collection[str]) -> bool:
-        """A load reads the views right before its commit, so one of a later second has them, also where
-        another version of the server writes their SELECTs in another way."""
-        if not stamps:  # of a version that kept none
-            return at >= self.changed
-        return self.stamp in stamps or at > self.changed + 1
-
-
-def _commits(client: Client, target_table: TargetTable) -> list[Sequence[Any]]:
-    """A ledger of an earlier version has no column `views`, until the next load adds it."""
-    parameters = {"target": target_table.table, "uuid": target_table.uuid}
-    try:
-        return client.rows(render("verify/commit_times", views=Sql("views")), parameters)
-    except ServerError as error:
-        if error.code != UNKNOWN_IDENTIFIER:
-            raise
-    return client.rows(render("verify/commit_times", views=Sql("[]")), parameters)
 
 
 def view_table_shapes(client: Client, target_table: TargetTable, derived: bool) -> dict[str, ViewTableShape]:
@@ -83,7 +63,7 @@ def view_table_shapes(client: Client, target_table: TargetTable, derived: bool) 
             for column in target_table.columns
             if _BY_ORDER.search(column.type)
         }
-    sources = {target_table.table: (ViewShape(unsure=unsure), 0)}
+    sources = {target_table.table: ViewShape(unsure=unsure)}
     shapes: dict[str, ViewTableShape] = {}
     stamps = view_stamps(target_table)
     waiting = list(dict.fromkeys(view_table.table for view_table in target_table.view_tables))
@@ -97,7 +77,7 @@ def view_table_shapes(client: Client, target_table: TargetTable, derived: bool) 
             break
         for name in ready:
             shapes[name] = _shape(client, _of(target_table, name), sources, stamps[name])
-            sources[name] = (shapes[name].shape, shapes[name].changed)
+            sources[name] = shapes[name].shape
             waiting.remove(name)
     return shapes
 
@@ -109,18 +89,12 @@ def _of(target_table: TargetTable, name: str) -> tuple[ViewTable, ...]:
 def _shape(
     client: Client,
     view_tables: tuple[ViewTable, ...],
-    sources: Mapping[str, tuple[ViewShape, int]],
+    sources: Mapping[str, ViewShape],
     stamp: str,
 ) -> ViewTableShape:
-    source_shapes = {name: shape for name, (shape, _) in sources.items()}
-    views = tuple(_view(client, view_table, source_shapes) for view_table in view_tables)
-    changed = [sources[view_table.source][1] for view_table in view_tables]
-    for view_table in view_tables:
-        database, _, name = view_table.view.partition(".")
-        rows = client.rows(render("verify/view_definition"), {"database": database, "name": name})
-        changed += [at for _, at in rows]
+    views = tuple(_view(client, view_table, sources) for view_table in view_tables)
     shape = _stored(together(views), view_tables, changing(client, view_tables[0].columns))
-    return ViewTableShape(view_tables, shape, views, max(changed), stamp)
+    return ViewTableShape(view_tables, shape, views, stamp)
 
 
 def _view(client: Client, view_table: ViewTable, sources: Mapping[str, ViewShape]) -> ViewShape:

@@ -2,7 +2,7 @@
 
 Only what can be compared for certain is: views that read nothing but their source and give the same answer
 every time, of engines whose rows can be counted or summed whatever the blocks were, and units that were
-committed since the view last changed (an older one has no rows in it, until it is loaded again).
+loaded with the view as it is (another one has no rows in it, or others, until it is reloaded).
 """
 
 from __future__ import annotations
