@@ -638,21 +638,6 @@ class WouldReject(Refused):
 
 
 @dataclass(eq=False)
-class BeforeStart(Refused):
-    """Units that an erasure has to rewrite and load, and that no run loads: their cluster begins later by the
-    pipeline file. `slice_id` is the first of them."""
-
-    units: int
-    slice_id: str
-    cluster: str
-    message = (
-        "{units:,} units have to be rewritten or loaded, the first {slice_id}/{cluster}, and begin before "
-        "their cluster's `start` in the pipeline file, so no run does it: set `start` of {cluster} back so "
-        "that it covers {slice_id}, and erase again with the same words"
-    )
-
-
-@dataclass(eq=False)
 class TopicRecreated(Refused):
     cluster: str
     topic: str

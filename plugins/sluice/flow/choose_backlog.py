@@ -25,7 +25,7 @@ from sluice.state.month_store import note, read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
 from sluice.state.unit_state import UnitState
-from sluice.state.units import units_of
+from sluice.state.units import awaits, units_of
 
 MOST_WINDOWS = 4
 """Ranges of the backlog that are surveyed for units completed since a step last noted them."""
@@ -110,9 +110,10 @@ def _bring(
 
 def _resolved(pipeline: Pipeline, boundaries: Boundaries, unit: Unit) -> bool:
     """Leaves out what was never resolved: it has not landed."""
-    gone = unit.cluster not in pipeline.clusters
-    topics = () if gone else pipeline.cluster(unit.cluster).topics
-    return gone or boundaries.ranges(unit.slice, unit.cluster, topics) is not None
+    if not awaits(pipeline, unit):
+        return True
+    topics = pipeline.cluster(unit.cluster).topics
+    return boundaries.ranges(unit.slice, unit.cluster, topics) is not None
 
 
 # Asks Kafka for the oldest hours that have not landed: of these it deletes records first. Nothing is stored.

@@ -15,7 +15,7 @@ from sluice.state.additions import Addition, Since, later_by_table, since
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow, is_frozen, rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
-from sluice.state.units import topics_of
+from sluice.state.units import awaits, topics_of
 
 Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
 _DAY = 10  # letters of a stamp
@@ -138,7 +138,7 @@ def statuses(
     """Returns the status of each unit. `expired` adds what Kafka has been seen to lack since the boundaries;
     `additions` are the columns that loads have added.
 
-    Of a cluster that was taken away only what has landed is a unit.
+    Of what the file no longer asks its cluster for, only what has landed is a unit.
     """
     # Once for all units: to merge them takes longer than a status.
     targets = pipeline.targets
@@ -147,7 +147,7 @@ def statuses(
     return [
         _status(seen, unit, manifests.get(unit), (expired or {}).get(unit, ()))
         for unit in units
-        if unit.cluster in pipeline.clusters or unit in manifests
+        if unit in manifests or awaits(pipeline, unit)
     ]
 
 
@@ -176,7 +176,7 @@ class _Seen:
 
 def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[Loss, ...]) -> UnitStatus:
     pipeline, boundaries = seen.pipeline, seen.boundaries
-    gone, topics = unit.cluster not in pipeline.clusters, topics_of(pipeline, unit, manifest)
+    gone, topics = not awaits(pipeline, unit), topics_of(pipeline, unit, manifest)
     ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
     expired_before = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}

@@ -2,8 +2,8 @@
 a unit is of. Pure.
 
 A cluster that was added later begins with its `start`, else where it was first asked for, and older slices
-do not wait for it. One that was taken away is waited for nowhere; what of it has landed stays a unit.
-So it is with a topic: what has landed of it stays part of its units.
+do not wait for it. One that was taken away is waited for nowhere. Whatever has landed stays a unit, also when
+its cluster was taken away or begins later by now; and a topic that has landed stays part of its units.
 """
 
 from __future__ import annotations
@@ -26,32 +26,38 @@ NEVER = pendulum.datetime(9999, 1, 1)
 
 @dataclass(frozen=True)
 class ClusterSpans:
-    """`begins` of the file's clusters, None where every slice counts; `gone` the last known boundary of those
-    that the file no longer has."""
+    """`begins` of the file's clusters, None where every slice counts; `known`: the first and last boundary of
+    each cluster that has any."""
 
     begins: Mapping[str, datetime | None]
-    gone: Mapping[str, datetime]
+    known: Mapping[str, tuple[datetime, datetime]]
 
     def awaited(self, slice_: Slice) -> list[Unit]:
         """Returns the units without which the slice is not complete."""
-        return [Unit(slice_, c) for c, begin in self.begins.items() if begin is None or begin <= slice_.start]
+        return [Unit(slice_, cluster) for cluster in self.begins if self._awaits(slice_, cluster)]
 
-    def gone_from(self, slice_: Slice) -> list[Unit]:
-        """Returns the units of clusters taken away that may have landed."""
-        return [Unit(slice_, cluster) for cluster, end in self.gone.items() if slice_.end <= end]
+    def left_from(self, slice_: Slice) -> list[Unit]:
+        """Returns the units that may have landed, and that the slice no longer waits for."""
+        return [
+            Unit(slice_, cluster)
+            for cluster, (begin, end) in self.known.items()
+            if begin <= slice_.start and slice_.end <= end and not self._awaits(slice_, cluster)
+        ]
+
+    def _awaits(self, slice_: Slice, cluster: str) -> bool:
+        begin = self.begins.get(cluster, NEVER)
+        return begin is None or begin <= slice_.start
 
 
 def spans(pipeline: Pipeline, boundaries: Boundaries) -> ClusterSpans:
     """With one cluster every slice counts, also those before the first boundary. Raises SliceLengthFixed: of
     slices of another length none has landed, and files of those that have would belong to nothing."""
     refuse_other_length(pipeline, boundaries)
-    asked_since = {cluster: boundaries.begin(cluster) for cluster in boundaries.clusters}
+    edges = {c: (boundaries.begin(c), boundaries.end(c)) for c in sorted(boundaries.clusters)}
+    asked_since = {cluster: begin for cluster, (begin, _) in edges.items()}
     first = min((begin for begin in asked_since.values() if begin is not None), default=None)
-    ends = {c: boundaries.end(c) for c in sorted(boundaries.clusters - set(pipeline.clusters))}
-    return ClusterSpans(
-        begins={c.cluster: _begin(c, asked_since.get(c.cluster), first) for c in pipeline.kafka},
-        gone={cluster: end for cluster, end in ends.items() if end is not None},
-    )
+    begins = {c.cluster: _begin(c, asked_since.get(c.cluster), first) for c in pipeline.kafka}
+    return ClusterSpans(begins, {c: (begin, end) for c, (begin, end) in edges.items() if begin and end})
 
 
 def refuse_other_length(pipeline: Pipeline, boundaries: Boundaries) -> None:
@@ -73,21 +79,27 @@ def _begin(cluster: Cluster, asked_since: datetime | None, first: datetime | Non
 
 
 def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | None = None) -> list[Unit]:
-    """Returns every unit of the range, slice by slice, and those of clusters taken away that may have
+    """Returns every unit of the range, slice by slice, and those that are no longer waited for and may have
     landed."""
     cluster_spans = spans(pipeline, boundaries or Boundaries())
     return [
         unit
         for slice_ in slices
-        for unit in (*cluster_spans.awaited(slice_), *cluster_spans.gone_from(slice_))
+        for unit in (*cluster_spans.awaited(slice_), *cluster_spans.left_from(slice_))
     ]
 
 
 def topics_of(pipeline: Pipeline, unit: Unit, manifest: Manifest | None) -> tuple[str, ...]:
     """Returns the topics of a unit: those that the pipeline file names, and those that it has landed,
-    whatever the file says now. Of a cluster that was taken away nothing is named."""
-    named = pipeline.cluster(unit.cluster).topics if unit.cluster in pipeline.clusters else ()
+    whatever the file says now. Of what its cluster is no longer asked for nothing is named."""
+    named = pipeline.cluster(unit.cluster).topics if awaits(pipeline, unit) else ()
     return tuple(dict.fromkeys((*named, *(sorted(manifest.topics) if manifest else ()))))
+
+
+def awaits(pipeline: Pipeline, unit: Unit) -> bool:
+    """Returns whether the pipeline file asks the unit's cluster for its slice. What it does not ask for, and
+    has landed, is loaded, verified and erased, and not read from Kafka any more."""
+    return unit.cluster in pipeline.clusters and bool(begun(pipeline.cluster(unit.cluster), [unit.slice]))
 
 
 def begun(cluster: Cluster, slices: Iterable[Slice]) -> list[Slice]:

@@ -9,8 +9,10 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.resolve.resolve import resolve
-from sluice.slices import SliceRange
+from sluice.manifest import Manifest
+from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.status import statuses
 from sluice.state.units import spans, units_of
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.support.landing_world import NOW, START, hours
@@ -92,6 +94,20 @@ def test_a_start_of_its_own_is_kept_whatever_is_asked_for():
     assert it.units(spec, hours(3)) == ["0/dc1", "1/dc1", "2/dc1", "2/dc2"]
     known = BoundaryLog(it.lake).read().stored("dc2", "bids")
     assert known.instants[0] == START.add(hours=2).int_timestamp
+
+
+def test_what_has_landed_stays_when_its_cluster_begins_later_by_now():
+    it, both = There(), pipeline("dc1", "dc2")
+    it.resolve(both, hours(3))
+    later = pipeline("dc1", "dc2", dc2=START.add(hours=1))
+    assert it.units(later, hours(2)) == ["0/dc1", "0/dc2", "1/dc1", "1/dc2"]
+    known = BoundaryLog(it.lake).read()
+    assert [unit.cluster for unit in spans(later, known).awaited(next(iter(hours(1))))] == ["dc1"]
+    first = Unit(next(iter(hours(1))), "dc2")
+    manifest = Manifest("ads", first.slice.id, "dc2", 1, "a", (), (), (), 0, {}, 0)
+    assert statuses(later, [first], known, {}, {}, NOW) == []
+    [status] = statuses(later, [first], known, {first: manifest}, {}, NOW)
+    assert (status.gone, status.lacking) == (True, ())
 
 
 def test_a_cluster_that_was_taken_away_may_have_landed_as_far_as_it_is_resolved():

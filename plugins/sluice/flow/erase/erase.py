@@ -68,7 +68,7 @@ class Eraser:
         return UnitLoads(self.pipeline, self.lake, self.say)
 
     def plan(self) -> tuple[ErasurePlan, ErasureProgress]:
-        """Searches, and changes nothing but the list's salt. Raises CannotErase and BeforeStart."""
+        """Searches, and changes nothing but the list's salt. Raises CannotErase."""
         erasures = salted(self.lake)
         entry = self.request.entry(erasures, pendulum.now("UTC"))
         manifests = covered(self.pipeline, self.lake, entry)
@@ -107,7 +107,7 @@ class Eraser:
         """Rewrites units until none holds the person, and loads them; repeatable at any time.
 
         Returns what verify finds wrong of them afterwards. Raises Relanded where others land the same units
-        again and again, BeforeStart, and what searching, rewriting and loading raise.
+        again and again, and what searching, rewriting and loading raise.
         """
         entry = erasures.entries[number]
         note_progress(self.lake, number, self._still(searched, entry))
@@ -171,7 +171,7 @@ class Applied:
 
 
 def apply_list(pipeline: Pipeline, lake: Lake, say: Say) -> Applied:
-    """Repeatable at any time. Raises BeforeStart, and what rewriting and loading raise."""
+    """Repeatable at any time. Raises what rewriting and loading raise."""
     manifests = finish_moves(lake, landed_units(lake, pipeline.slice))
     owing: list[Unit] = sorted(unerased(lake, manifests))
     if not owing:

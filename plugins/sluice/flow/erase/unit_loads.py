@@ -15,7 +15,7 @@ from sluice.clients.clickhouse.sql import SYSTEM
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
-from sluice.errors import BeforeStart, Busy
+from sluice.errors import Busy
 from sluice.flow.batch_loop import landed_before, run_batches, verify_chosen
 from sluice.flow.erase.search import Tables
 from sluice.flow.land.erased_meanwhile import erase_owed
@@ -29,7 +29,6 @@ from sluice.state.ledger import Ledger, is_of_another
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
-from sluice.state.units import units_of
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,8 @@ class UnitLoads:
         boundaries = BoundaryLog(self.lake).read()
         facts = (manifests, boundaries, manifests, self.ledgers(manifests), pendulum.now("UTC"))
         unit_statuses = statuses(self.pipeline, *facts, additions=read_additions(self.lake))
-        runnable = set(units_of(self.pipeline, self._span(manifests), boundaries))
         tables = [target.table for target in self.pipeline.targets]
-        return due_units(unit_statuses, holding, runnable, tables)
+        return due_units(unit_statuses, holding, tables)
 
     def rewrite(self, units: Sequence[Unit]) -> None:
         """Takes everyone on the list out of these units: also who came onto it meanwhile."""
@@ -105,20 +103,13 @@ class DueUnits:
 def due_units(
     statuses: Iterable[UnitStatus],
     holding: Collection[Unit],
-    runnable: Collection[Unit],
     tables: Collection[str],
 ) -> DueUnits:
-    """Raises BeforeStart for a due unit that no run takes.
-
-    `statuses`: of all units that the entry covers. `holding`: those whose files hold the person.
-    `runnable`: those that runs load, and `tables` what into, by the pipeline file.
-    """
+    """`statuses`: of all units that the entry covers. `holding`: those whose files hold the person. `tables`:
+    what is loaded by the pipeline file."""
     covered, holding = sorted(statuses, key=lambda status: status.unit), frozenset(holding)
     rewrite = [status for status in covered if status.unit in holding]
-    load = [s for s in covered if s.unit not in holding and _behind(s, tables if s.unit in runnable else ())]
-    beyond = sorted(status.unit for status in (*rewrite, *load) if status.unit not in runnable)
-    if beyond:
-        raise BeforeStart(len(beyond), beyond[0].slice.id, beyond[0].cluster)
+    load = [s for s in covered if s.unit not in holding and _behind(s, tables)]
     return DueUnits(tuple(rewrite), tuple(load))
 
 

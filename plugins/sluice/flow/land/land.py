@@ -49,7 +49,7 @@ from sluice.state.erasures.erasure_store import read_erasures
 from sluice.state.file_moves import finish_moves, move
 from sluice.state.manifests import read_manifests
 from sluice.state.schema.history import changes_of
-from sluice.state.units import units_of
+from sluice.state.units import awaits, units_of
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _land(
     units = units_of(pipeline, slices, boundaries)
     old = finish_moves(lake, units, replaced=mode == "reland")
     crash_points.reached(Land.CAUGHT_UP)
-    in_scope = [unit for unit in units if unit.cluster in pipeline.clusters]
+    in_scope = [unit for unit in units if awaits(pipeline, unit)]
     todo = [unit for unit in in_scope if needs_landing(old.get(unit), mode, token)]
     again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
     reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)

@@ -22,7 +22,7 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.ledger import unit_of
 from sluice.state.manifests import landed_units, read_manifests
 from sluice.state.system_tables import own_tables, read_misfits
-from sluice.state.units import units_of
+from sluice.state.units import awaits, units_of
 
 _TOGETHER = 480  # slices of which manifests and misfits are in memory at once
 _MOST_ROWS = 200_000  # of one answer
@@ -53,7 +53,7 @@ class RejectionReader:
         """Returns the units of the range, and those of them of which nothing has landed."""
         landed = set(landed_units(self.lake, self.pipeline.slice))
         known = units_of(self.pipeline, slices, BoundaryLog(self.lake).read())
-        units = [unit for unit in known if unit.cluster in self.pipeline.clusters or unit in landed]
+        units = [unit for unit in known if unit in landed or awaits(self.pipeline, unit)]
         return units, [unit for unit in units if unit not in landed]
 
     def misfits(self, servers: Servers, slices: SliceRange) -> Iterator[Rejection]:

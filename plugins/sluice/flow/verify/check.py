@@ -55,13 +55,13 @@ def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, statu
 
 
 def _repairable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly) -> Anomaly:
-    """Kafka is not asked about a cluster that was taken out of the pipeline file. Nothing is loaded again
+    """Kafka is not asked about what the pipeline file no longer asks its cluster for. Nothing is loaded again
     from files that the lake has forgotten."""
     forgotten = facts.forgotten.get((anomaly.slice, anomaly.cluster))
     if forgotten is not None:
         anomaly = _without_files(facts, repairs, anomaly, forgotten)
-    gone = anomaly.cluster and anomaly.cluster not in facts.pipeline.clusters
-    if gone and "reland" in anomaly.command:
+    left = {(s.unit.slice.id, s.unit.cluster) for s in facts.statuses if s.gone}
+    if (anomaly.slice, anomaly.cluster) in left and "reland" in anomaly.command:
         return replace(anomaly, command="", advice=_advice(facts))
     return anomaly
 
@@ -89,7 +89,10 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
 
 def _advice(facts: VerifyFacts) -> str:
     verify = facts.pipeline.command("verify")
-    return f"its cluster is not in the pipeline file: put it back there, and run `{verify}` again"
+    return (
+        "the pipeline file does not ask its cluster for the hour: name the cluster there, without a later "
+        f"`start`, and run `{verify}` again"
+    )
 
 
 # What landed by an older erasure list than the one that stands, and was not searched since. Pure.

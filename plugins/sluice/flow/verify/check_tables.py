@@ -22,6 +22,7 @@ from sluice.manifest import Manifest, Traffic
 from sluice.slices import Slice, Unit, floor
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
+from sluice.state.units import awaits
 
 REJECTED = "sluice.rejected"
 _UNKNOWN = ""  # the type of a row in a table without `_type`
@@ -146,7 +147,7 @@ def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs
     """
     begun = facts.pipeline.start is None or facts.pipeline.start <= unit.slice.start
     landed = {status.unit for status, _ in facts.landed}
-    reachable = unit.cluster in facts.pipeline.clusters or unit in landed
+    reachable = unit in landed or awaits(facts.pipeline, unit)
     landable = reachable and _aligned(unit.slice) and begun
     if landable and unit.slice.end <= facts.now:
         return repairs.fill(unit.slice), ""

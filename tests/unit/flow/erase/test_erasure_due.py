@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.errors import BeforeStart
 from sluice.flow.erase.unit_loads import due_units
 from sluice.manifest import Forgotten, Manifest
 from sluice.slices import Unit
@@ -45,7 +44,7 @@ def status(unit: Unit, state: UnitState, generation: int, *commits: str) -> Unit
     ],
 )
 def test_what_tables_may_have_of_the_files_before_is_loaded(found: UnitStatus, loaded: bool):
-    due = due_units([found], [], [FIRST], TABLES)
+    due = due_units([found], [], TABLES)
     assert (due.rewrite, due.load) == ((), (found,) if loaded else ())
 
 
@@ -54,12 +53,12 @@ def test_of_shards_each_ones_commit_counts(held: tuple[str, str], loaded: bool):
     found = status(FIRST, UnitState.STALE, 1, "")
     shares = tuple((f"s{n}", LedgerRow(FIRST, one, (), 1, 1, 0, "", 1)) for n, one in enumerate(held))
     rows = {"db.t0": replace(found.tables["db.t0"], shares=(*shares, ("s2", None)))}
-    assert bool(due_units([replace(found, tables=rows)], [], [FIRST], TABLES).load) is loaded
+    assert bool(due_units([replace(found, tables=rows)], [], TABLES).load) is loaded
 
 
 def test_what_holds_the_person_is_rewritten_whatever_tables_have():
     found = [status(SECOND, UnitState.COMPLETE, 2, "2-a"), status(FIRST, UnitState.STALE, 2, "1-a")]
-    due = due_units(found, [FIRST, SECOND], [FIRST, SECOND], TABLES)
+    due = due_units(found, [FIRST, SECOND], TABLES)
     assert ([one.unit for one in due.rewrite], due.load) == ([FIRST, SECOND], ())
 
 
@@ -67,17 +66,4 @@ def test_what_the_lake_has_forgotten_is_not_loaded():
     found = status(FIRST, UnitState.LANDED, 2)
     assert found.manifest is not None
     without = replace(found.manifest, forgotten=Forgotten(lake="2026-03-01T00:00:00Z", removed=True))
-    assert due_units([replace(found, manifest=without)], [], [FIRST], TABLES).load == ()
-
-
-def test_what_no_run_makes_again_is_refused():
-    found = [status(SECOND, UnitState.COMPLETE, 1, "1-a"), status(FIRST, UnitState.COMPLETE, 1, "1-a")]
-    with pytest.raises(
-        BeforeStart, match="1 units have to be rewritten or loaded, the first 2026-01-01T00Z/dc1"
-    ):
-        due_units(found, [FIRST, SECOND], [SECOND], TABLES)
-    assert due_units(found, [SECOND], [SECOND], TABLES).rewrite
-    with pytest.raises(BeforeStart):
-        due_units([status(FIRST, UnitState.STALE, 2, "1-a")], [], [SECOND], TABLES)
-    # A table that the file names since has nothing of them.
-    assert due_units([status(FIRST, UnitState.LANDED, 2, "2-a")], [], [SECOND], TABLES).load == ()
+    assert due_units([replace(found, manifest=without)], [], TABLES).load == ()

@@ -168,14 +168,19 @@ def test_offsets_and_counts_come_with_their_commands():
 
 
 def test_a_cluster_that_was_taken_away_is_not_read_again():
-    gone = "its cluster is not in the pipeline file: put it back there, and run `sluice verify ads` again"
+    gone = (
+        "the pipeline file does not ask its cluster for the hour: name the cluster there, without a later "
+        "`start`, and run `sluice verify ads` again"
+    )
     away = pipeline(kafka=[{"cluster": "dc2", "bootstrap": "h:1", "topics": ["bids"]}])
+    left = tuple(replace(status, gone=True) for status in FACTS.statuses)
     start = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z"
     missing = {key: size for key, size in LAKE.sizes.items() if not key.startswith(start)}
     facts = replace(FACTS, lake=replace(LAKE, sizes=missing))
     [one] = check(facts, REPAIRS)
     assert (one.kind, one.command, one.advice) == (AnomalyKind.FILE_MISSING, RUN_TEN.format("reland"), "")
-    [other] = [a for a in check(replace(facts, pipeline=away), REPAIRS) if a.kind is AnomalyKind.FILE_MISSING]
+    later = replace(facts, pipeline=away, statuses=left)
+    [other] = [a for a in check(later, REPAIRS) if a.kind is AnomalyKind.FILE_MISSING]
     assert other == replace(one, command="", advice=gone)
     # What is loaded from the lake is repaired all the same, and a file of nobody's is removed.
     fewer = (replace(CLICKS, rows={TEN: {"": 4}, ELEVEN: {"": 5}}), OTHER)
