@@ -107,16 +107,18 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
 
 def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
     """Raises TargetRefused for the first target table that could not be loaded, of `tables` where they are
-    chosen; writes nothing to any."""
+    chosen; writes nothing to any. A rollup holds up no other table: its own load refuses it."""
     url = open_lake(pipeline).url
+    chosen = pipeline.chosen(tables)
+    sources = [target for target in chosen if target.rollup is None]
     with connect_shards(pipeline) as servers:
         for server in [server for server in servers if server.client]:
             client = server.reached
-            for target in pipeline.chosen(tables):
+            for target in sources or chosen:
                 target_table, _ = inspect_target(client, pipeline, target)
                 check_may_add(client, pipeline, target, target_table)
             create_system_tables(client, pipeline.command("verify"), replicated=bool(server.shard.replicas))
-            for target in pipeline.chosen(tables):
+            for target in chosen:
                 check_owner(client, pipeline, url, target)
 
 
