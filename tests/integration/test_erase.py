@@ -31,6 +31,7 @@ from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.state.erasures.erasure_progress import ErasureProgress
 from sluice.state.erasures.erasure_store import read_erasures
+from sluice.state.erasures.receipt_store import receipt_key
 from sluice.state.manifests import read_manifests, units_in
 from tests.integration.landed import client_of
 from tests.support.erase_world import PERSON, SLICES, EraseWorld, in_folder
@@ -351,3 +352,15 @@ def test_an_erasure_that_was_stopped_goes_on_and_covers_what_came_after_it(world
     assert (number, later.goes_on(known.entries[1])) == (1, False)
     later.erase(number, known, ErasureProgress())
     assert in_folder(world.folder / "lake", PERSON) == []
+
+
+def test_the_same_words_end_an_erasure_that_was_stopped_although_a_mask_came_since(world: EraseWorld) -> None:
+    """The mask adds a hash to what is looked for: that is another entry, and each gets its receipt."""
+    before, other, misfits = world.rows("clicks"), world.rows("other"), world.misfits()
+    world.eraser(f"uid={PERSON}").ask()  # and killed
+    world.more["mask"] = {"uid": {"hash": "a key of more than sixteen"}}
+    last = world.erase(f"uid={PERSON}")
+    first = json.loads(world.lake.read(receipt_key(0)).data)
+    assert first["erased"]["rows"] == sum(len(of_person(rows)) for rows in (before, other, misfits)) > 0
+    assert (last["erasure"], last["erased"]["rows"], first["left"]) == (1, 0, [])
+    assert world.rows("clicks") == [row for row in before if row not in of_person(before)]

@@ -106,9 +106,12 @@ class EraseWorld:
         """All that the command does."""
         eraser = self.eraser(*wheres, kind=kind, say=say)
         _, searched = eraser.plan()
-        number, known = eraser.ask()
-        wrong = eraser.erase(number, known, searched)
-        return finish(eraser, number, known, force, wrong)
+        while True:
+            number, known = eraser.ask()
+            wrong = eraser.erase(number, known, searched)
+            receipt = finish(eraser, number, known, force, wrong)
+            if not eraser.goes_on(known.entries[number]):
+                return receipt
 
     def rows(self, table: str, columns: str = "*") -> list[tuple]:
         names = "_slice, _partition, _offset" if table != "traffic" else "hour, type"

@@ -42,12 +42,14 @@ class UnitStatus:
     """One unit: `ranges` is None when it is not resolved; `tables` holds the ledger's row by table.
 
     `lacking` are topics that the pipeline reads now and the manifest does not have: `reland` brings them.
-    `gone`: its cluster is no longer in the pipeline file; it is loaded from the lake, and never landed again.
+    `gone`: the pipeline file no longer asks its cluster for it; it is loaded from the lake, and never landed
+    again.
     `uncounted`: tables of traffic counts for which the slice was counted otherwise than the file says now.
     `later`: by table the columns that were added after it was loaded, and whose fields its rows may have,
     with the number of rows where the manifest has counted them. Of a unit whose files the lake has forgotten
     `uncounted` and `later` are empty: nothing brings that.
-    `derived`: tables of counts and rollups, whose rows are no events.
+    `derived`: tables of counts and rollups, whose rows are no events. `taken`: tables that had it when the
+    lake forgot its files, and have it no more.
     """
 
     unit: Unit
@@ -62,6 +64,7 @@ class UnitStatus:
     uncounted: tuple[str, ...] = ()
     derived: frozenset[str] = frozenset()
     later: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    taken: tuple[str, ...] = ()
 
     @property
     def frozen(self) -> tuple[str, ...]:
@@ -105,8 +108,10 @@ class UnitStatus:
 
     @property
     def _said(self) -> str:
-        forgotten = self.state is UnitState.FORGOTTEN and self.manifest is not None
-        return f"complete; files forgotten on {self.forgotten_on[:_DAY]}" if forgotten else str(self.state)
+        if self.state is not UnitState.FORGOTTEN or self.manifest is None:
+            return str(self.state)
+        on = f"files forgotten on {self.forgotten_on[:_DAY]}"
+        return f"{on}; not in {', '.join(self.taken)} any more" if self.taken else f"complete; {on}"
 
     @property
     def forgotten_on(self) -> str:
@@ -205,7 +210,16 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         uncounted=uncounted(pipeline, manifest) if manifest and held and not gone else (),
         derived=seen.derived,
         later=later_by_table(seen.since, seen.targets, manifest, rows) if manifest and held else {},
+        taken=_taken(seen.targets, manifest, rows) if manifest else (),
     )
+
+
+def _taken(targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]) -> tuple[str, ...]:
+    """Returns the tables that had committed a unit when the lake forgot its files, and have no commit of it
+    now on any shard. One that was added later needs none."""
+    had = frozenset(manifest.forgotten.tables if manifest.forgotten_on and manifest.forgotten else ())
+    here = {t for t, row in rows.items() if row.manifest == manifest.id or row.lacking or row.left}
+    return tuple(target.table for target in targets if target.table in had - here)
 
 
 def lacking_topics(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pendulum
@@ -9,9 +10,10 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.resolve.resolve import resolve
-from sluice.manifest import Manifest
+from sluice.manifest import Forgotten, Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.ledger import LedgerRow
 from sluice.state.status import statuses
 from sluice.state.units import spans, units_of
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
@@ -149,3 +151,22 @@ def test_nothing_is_noted_when_no_cluster_answers():
 def test_a_start_between_edges_is_refused(start):
     with pytest.raises(ValueError, match=r"kafka\.1\.start: expected an instant on a slice's edge"):
         pipeline("dc1", "dc2", dc2=start)
+
+
+def test_a_table_that_lost_what_the_lake_has_forgotten():
+    """It had the unit by then; one that was named later needs none."""
+    it, spec = There(), make(tables={"click": "db.clicks", "*": "db.later"})
+    unit = Unit(next(iter(hours(1))), "dc1")
+    gone = Forgotten(lake="2028-01-01T00:00:00Z", tables=("db.clicks", "db.departed"), removed=True)
+    manifest = Manifest("ads", unit.slice.id, "dc1", 1, "a", (), (), (), 0, {}, 0, forgotten=gone)
+    row = LedgerRow(unit, manifest.id, ("click",), 1, 1, 0, "", 1)
+
+    def taken(*rows: LedgerRow) -> tuple[str, ...]:
+        boundaries = BoundaryLog(it.lake).read()
+        ledgers = {"db.clicks": {one.unit: one for one in rows}}
+        [status] = statuses(spec, [unit], boundaries, {unit: manifest}, ledgers, NOW)
+        return status.taken
+
+    assert taken(row) == ()
+    assert taken() == taken(replace(row, manifest="1-other")) == ("db.clicks",)
+    assert taken(replace(row, manifest="", lacking=("s2",))) == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pendulum
 
@@ -89,8 +89,13 @@ class Eraser:
         return ErasurePlan(*counts, rows, rejected, tables, lines, hidden, len(due.load)), progress
 
     def ask(self) -> tuple[int, ErasureList]:
-        """Writes the entry, or finds that of an erasure in the same words that has not ended."""
-        entry = self.request.entry(salted(self.lake), pendulum.now("UTC"))
+        """Writes the entry, or finds one that has not ended: in the same words, or in fewer. A mask that came
+        since adds hashes to the words."""
+        erasures = salted(self.lake)
+        entry = self.request.entry(erasures, pendulum.now("UTC"))
+        for number, before in enumerate(erasures.entries):
+            if entry.includes(before) and before.words != entry.words and not has_receipt(self.lake, number):
+                return number, erasures
 
         def again(number: int, before: Erasure) -> bool:
             return self.goes_on(before) and has_receipt(self.lake, number)
@@ -100,8 +105,13 @@ class Eraser:
         return asked
 
     def goes_on(self, entry: Erasure) -> bool:
-        """Returns whether the request covers later slices than an entry of the same words."""
-        return not entry.asked_until and entry.until < self.request.slices.end.strftime(STAMP)
+        """Returns whether the request asks for more than an entry: for other words, or later slices."""
+        later = not entry.asked_until and entry.until < self.request.slices.end.strftime(STAMP)
+        return later or not self._asked_by(entry)
+
+    def _asked_by(self, entry: Erasure) -> bool:
+        own = self.request.entry(salted(self.lake), pendulum.now("UTC"))
+        return own.words == entry.words
 
     def erase(self, number: int, erasures: ErasureList, searched: ErasureProgress) -> list[str]:
         """Rewrites units until none holds the person, and loads them; repeatable at any time.
@@ -110,7 +120,8 @@ class Eraser:
         again and again, and what searching, rewriting and loading raise.
         """
         entry = erasures.entries[number]
-        note_progress(self.lake, number, self._still(searched, entry))
+        if self._asked_by(entry):  # else what was searched for is more
+            note_progress(self.lake, number, self._still(searched, entry))
         wrong: list[str] = []
         for _ in range(_ROUNDS):
             progress = self._search_all(number, erasures)
@@ -131,7 +142,8 @@ class Eraser:
             for unit, manifest_id in searched.clean.items()
             if stand.get(unit) == manifest_id
         }
-        return replace(searched, clean=clean)
+        found = {unit: one for unit, one in searched.found.items() if stand.get(unit) == one.manifest}
+        return ErasureProgress(clean, found)
 
     def _search_all(self, number: int, erasures: ErasureList) -> ErasureProgress:
         """Searches the units that landed without the entry, and notes the progress in the lake."""

@@ -144,8 +144,7 @@ def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
 
 
 def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -> Iterator[Anomaly]:
-    """Yields tables that had committed a unit when the lake forgot its files, and hold no commit of it now. A
-    table that was added later needs none."""
+    """Yields the tables that had a unit when the lake forgot its files, and hold no commit of it now."""
     forgotten = status.manifest.forgotten if status.manifest else None
     for table in sorted(set(forgotten.tables if forgotten else ()) & set(chosen)):
         row = status.tables.get(table)
@@ -159,7 +158,7 @@ def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -
                 cluster=status.unit.cluster,
                 table=table,
             )
-        elif row is None or row.lacking or status.manifest is None or row.manifest != status.manifest.id:
+        elif table in status.taken or (row is not None and row.lacking):
             yield Anomaly(
                 AnomalyKind.INCOMPLETE,
                 expected="complete",

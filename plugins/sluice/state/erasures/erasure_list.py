@@ -59,8 +59,19 @@ class Erasure:
     @property
     def words(self) -> tuple[object, ...]:
         """What was asked for: two calls with the same words mean the same erasure."""
-        values = tuple(sorted((value.path, value.digest) for value in self.values))
-        return values, self.type, self.start, self.asked_until
+        return tuple(sorted(self._values)), *self._bounds
+
+    def includes(self, other: Erasure) -> bool:
+        """Returns whether the other one asked for nothing else: for the same of fewer values."""
+        return self._values >= other._values and self._bounds == other._bounds
+
+    @property
+    def _values(self) -> frozenset[tuple[tuple[str, ...], str]]:
+        return frozenset((value.path, value.digest) for value in self.values)
+
+    @property
+    def _bounds(self) -> tuple[str, str, str]:
+        return self.type, self.start, self.asked_until
 
 
 @dataclass(frozen=True)

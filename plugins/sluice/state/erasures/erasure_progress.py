@@ -117,8 +117,12 @@ def note_clean(lake: Lake, unit: Unit, manifest: Manifest, erasures: ErasureList
 
 
 def left_of(progress: ErasureProgress, number: int, manifests: Mapping[Unit, Manifest]) -> list[Unit]:
-    """Returns the units in which the person was found, and that have not been rewritten since."""
-    return [unit for unit, m in manifests.items() if str(unit) in progress.found and m.erasures <= number]
+    """Returns the units in which the person was found, and that were not rewritten or found clean since."""
+    return [
+        unit
+        for unit, m in manifests.items()
+        if str(unit) in progress.found and m.erasures <= number and progress.clean.get(str(unit)) != m.id
+    ]
 
 
 def _owed(manifest: Manifest, entries: int) -> Iterable[int]:
