@@ -31,9 +31,7 @@ class DepartedTable:
 
     @property
     def remedy(self) -> str:
-        return (
-            "name it in the file again, as it was, or drop it: no run loads it, and no `verify` compares it"
-        )
+        return "name it in the file again, or drop it: no run loads it, and no `verify` compares it"
 
 
 def departed_tables(clients: Iterable[Client], pipeline: Pipeline, lake: str) -> tuple[DepartedTable, ...]:

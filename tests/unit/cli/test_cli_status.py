@@ -164,7 +164,7 @@ def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys)
     left = "table e.old has 1,200 rows and 3 misfits of this pipeline and is no longer in the file"
     hour = f"--from {TEN:%Y-%m-%dT%H:%MZ} --to {TEN.add(hours=1):%Y-%m-%dT%H:%MZ}"
     brings = f"sluice run p --config {config[-1]} {hour} --mode reland"
-    assert f"{left}: name it in the file again, as it was, or drop it" in said
+    assert f"{left}: name it in the file again, or drop it" in said
     assert "1 slice lacks topic dc1/wins (1,200 offsets)" in said and f"`{brings}` brings it" in said
     plan = brings.replace("run", "plan").removesuffix(" --mode reland")
     assert f"lacks topic dc1/views (unknown offsets), from 2026-11-20T10Z to 2026-11-20T10Z: `{plan}`" in said

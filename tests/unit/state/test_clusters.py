@@ -169,4 +169,4 @@ def test_a_table_that_lost_what_the_lake_has_forgotten():
 
     assert taken(row) == ()
     assert taken() == taken(replace(row, manifest="1-other")) == ("db.clicks",)
-    assert taken(replace(row, manifest="", lacking=("s2",))) == ()
+    assert taken(replace(row, manifest="", shares=(("s1", row), ("s2", None)))) == ()
