@@ -19,7 +19,7 @@ from sluice.errors import TargetRefused
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import UnitCounts, Writer
 from sluice.safe_text import visible
-from sluice.slices import Unit
+from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import unit_of
 
 MOST_ROWS = 5_000_000
@@ -83,7 +83,11 @@ def with_kept(
 
 
 def refuse_later_values(
-    client: Client, target_table: TargetTable, later: Collection[str], works: Sequence[LoadWork]
+    client: Client,
+    pipeline: Pipeline,
+    target_table: TargetTable,
+    later: Collection[str],
+    works: Sequence[LoadWork],
 ) -> None:
     """Raises TargetRefused where rows would lose values of columns that the table has got since their load:
     no rules say where these are from. A column that was renamed looks like one. Raises what the client
@@ -101,11 +105,14 @@ def refuse_later_values(
         )
         [(rows,)] = client.rows(sql, {"starts": starts})
         if rows:
+            slices = sorted(work.unit.slice for work in works)
+            words = SliceRange(slices[0].start, slices[-1].end, slices[0].length).words
+            reload = pipeline.command("run", *words, "--mode", "reload")
             raise TargetRefused(
                 target_table.table,
                 f"column {column.name} came after these hours were loaded, and {rows:,} of their rows have "
                 "values there that no rule says where from: was it renamed?",
-                "rename it back, or name its field under `columns` and reload these hours",
+                f"rename it back, or name its field under `columns`; then: {reload}",
             )
 
 

@@ -250,7 +250,8 @@ class _Loading:
             place = self._place.by_rules(works[0].rules, every_column, types)
             as_loaded, filling = place.inspect()
             if not works[0].kept and not every_column:
-                refuse_later_values(self.client, target_table, place.later(target_table), works)
+                later = place.later(target_table)
+                refuse_later_values(self.client, self.pipeline, target_table, later, works)
             rules = write_rules(self.lake, place.kept(as_loaded))
             crash_points.reached(Load.RULES_KEPT)
             attempt = LoadAttempt(self.target.table, lease.generation, number)

@@ -55,14 +55,19 @@ def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, statu
 
 
 def _repairable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly) -> Anomaly:
-    """Kafka is not asked about what the pipeline file no longer asks its cluster for. Nothing is loaded again
-    from files that the lake has forgotten."""
+    """Kafka is not asked about what the pipeline file no longer asks its cluster for, or about a topic that
+    is another one by now. Nothing is loaded again from files that the lake has forgotten."""
     forgotten = facts.forgotten.get((anomaly.slice, anomaly.cluster))
     if forgotten is not None:
         anomaly = _without_files(facts, repairs, anomaly, forgotten)
-    left = {(s.unit.slice.id, s.unit.cluster) for s in facts.statuses if s.gone}
-    if (anomaly.slice, anomaly.cluster) in left and "reland" in anomaly.command:
+    place = anomaly.slice, anomaly.cluster
+    if "reland" not in anomaly.command:
+        return anomaly
+    if place in facts.unasked:
         return replace(anomaly, command="", advice=_advice(facts))
+    if (topic := facts.recreated.get(place)) is not None:
+        advice = f"topic {topic} was recreated, so no `reland` reads what the hour had of it: put back a copy"
+        return replace(anomaly, command="", advice=advice)
     return anomaly
 
 

@@ -149,3 +149,18 @@ class VerifyFacts:
     def forgotten(self) -> Mapping[tuple[str, str], UnitStatus]:
         """Returns the units whose files the lake has forgotten, by slice id and cluster."""
         return {(s.unit.slice.id, s.unit.cluster): s for s in self.statuses if s.forgotten_on}
+
+    @cached_property
+    def unasked(self) -> frozenset[tuple[str, str]]:
+        """Returns the units that the pipeline file no longer asks their cluster for, likewise."""
+        return frozenset((s.unit.slice.id, s.unit.cluster) for s in self.statuses if s.gone)
+
+    @cached_property
+    def recreated(self) -> Mapping[tuple[str, str], str]:
+        """Returns the units that have records of a topic from before it was recreated, and that topic."""
+        return {
+            (status.unit.slice.id, status.unit.cluster): r.topic
+            for status, manifest in self.landed
+            for r in manifest.ranges
+            if r.offsets and self.boundaries.uuid(status.unit.cluster, r.topic) not in (None, r.uuid)
+        }

@@ -13,6 +13,7 @@ from sluice.flow.verify.facts import LeftRows, TableFacts, ViewTableSums
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import OffsetRange, Traffic
+from sluice.state.boundaries.model import Boundaries
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, LAKE, LEDGERS, OTHER, TEN, pipeline
 
@@ -196,3 +197,14 @@ def test_a_cluster_that_was_taken_away_is_not_read_again():
     assert [a.command for a in check(stray, REPAIRS) if a.file] == [
         "sluice verify ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --clean"
     ]
+
+
+def test_what_a_recreated_topic_had_is_not_read_again(monkeypatch: pytest.MonkeyPatch):
+    """A reland is refused there: the file comes back from a copy, or not at all."""
+    start = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z"
+    missing = {key: size for key, size in LAKE.sizes.items() if not key.startswith(start)}
+    facts = replace(FACTS, lake=replace(LAKE, sizes=missing))
+    monkeypatch.setattr(Boundaries, "uuid", lambda *_: "another")
+    [one] = [a for a in check(facts, REPAIRS) if a.kind is AnomalyKind.FILE_MISSING]
+    advice = "topic bids was recreated, so no `reland` reads what the hour had of it: put back a copy"
+    assert (one.command, one.advice) == ("", advice)
