@@ -31,7 +31,7 @@ _PLAIN = {str: "text", int: "integer", float: "number", bool: "`true`", Any: "an
 _INTRODUCTION = """# The pipeline file
 
 Every key of `include/pipelines/<name>.yaml`; the pipeline's name is the file's. This page is made from the
-models that read the file (`python -m local.documents.generated`). [Recipes](../recipes.md) has whole files.
+models that read the file (`python -m local.documents.generated`). [Recipes](../recipes.md) has examples.
 
 - A **duration** is a number with `s`, `m`, `h` or `d`: `90s`, `15m`, `1h`, `7d`; at most 36,500 days.
 - A **size** is a number of bytes, or one with `KiB`, `MiB` or `GiB`: `64MiB`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sluice.config.files import read
 from sluice.flow.land.task.decoding import decoding_of
@@ -17,12 +18,14 @@ MOST_LINES = 25
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.section)
 def test_a_recipe_is_short_and_its_schema_can_be_used(recipe: Sample, tmp_path: Path):
+    """Each has the first one's keys, and its own over them."""
     assert len(recipe.text.splitlines()) <= MOST_LINES
+    whole = {**yaml.safe_load(RECIPES[0].text), **yaml.safe_load(recipe.text)}
     for other in FOUND:
         if other.file and other.section == recipe.section:
             (tmp_path / other.file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / other.file).write_text(other.text)
-    (tmp_path / "recipe.yaml").write_text(recipe.text)
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(whole))
     pipeline = read(tmp_path / "recipe.yaml", {})
     if pipeline.event.registry is None:
         decoding_of(pipeline.event)
