@@ -11,11 +11,9 @@ from pathlib import Path
 from local.documents import commands, pipeline_file, since
 from local.versions import ROOT
 from sluice.config.json_schema import json_schema
-from sluice.metrics.docs import tables
+from sluice.metrics.docs import page as metrics_page
 
 GUIDE = ROOT / "docs" / "guide"
-_METRICS = GUIDE / "metrics.md"
-_BEGIN, _END = "## Counters\n", "## Alarms without Prometheus\n"
 
 
 def generated() -> dict[Path, str]:
@@ -25,17 +23,8 @@ def generated() -> dict[Path, str]:
         since.FILE: since.text(pipeline_file.since()),
         GUIDE / "reference" / "commands.md": commands.page(),
         ROOT / "include" / "pipelines" / "pipeline.schema.json": json.dumps(json_schema(), indent=1) + "\n",
-        _METRICS: _with_tables(_METRICS.read_text(encoding="utf-8")),
+        GUIDE / "reference" / "metrics.md": metrics_page(),
     }
-
-
-def _with_tables(text: str) -> str:
-    """The page with the tables of metrics renewed; people write what stands around them."""
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not (begin and end):
-        raise ValueError(f"{_METRICS}: expected the lines {_BEGIN.strip()!r} and {_END.strip()!r}")
-    return f"{before}{tables()}\n{end}{after}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Each damage is done for real, to a real broker, server and lake; then who notices it is asked, in this
 order: the watch, the verify that ends each run, and the command with more options.
 
-The table of docs/guide/production.md#damage says the same; DAMAGE has its lines.
+The table of docs/guide/metrics.md#damage says the same; DAMAGE has its lines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LAST = 5
 """The newest hour that is over."""
 ROWS = 60
 WATCH, RUN, CHECKSUMS, CONTENTS = "watch", "run", "--checksums", "--contents"
-PAGE = ROOT / "docs" / "guide" / "production.md"
+PAGE = ROOT / "docs" / "guide" / "metrics.md"
 
 
 @dataclass(frozen=True)

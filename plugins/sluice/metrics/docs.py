@@ -1,4 +1,4 @@
-"""Formats the tables of docs/guide/metrics.md, which local/documents writes."""
+"""Formats docs/guide/reference/metrics.md, which local/documents writes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ from sluice.runtime import SHIPPED
 
 ALERTS = SHIPPED / "monitoring" / "alerts.yaml"
 _SERIES = ("", "_bucket", "_sum", "_count")
+_INTRODUCTION = """# Metrics
+
+Every metric, made from plugins/sluice/metrics/ (`python -m local.documents.generated`).
+[Metrics and alarms](../metrics.md) says how they reach a collector. Counters and timers come from the steps
+of `<name>` and `<name>_backfill`, gauges from `<name>_watch`.
+"""
 _NAME = re.compile(r"\bsluice_\w+")
 
 
@@ -39,9 +45,10 @@ def table(metrics: Iterable[Metric], expressions: Mapping[str, str]) -> Iterator
         yield f"| `{metric.full_name}` | {metric.unit} | {metric.meaning} | {labels} | {alerts} |"
 
 
-def tables() -> str:
+def page() -> str:
     expressions = rules()
     sections = {"Counters": COUNTERS, "Gauges": GAUGES, "Timers": TIMERS}
-    return "\n".join(
-        f"## {title}\n\n{chr(10).join(table(metrics, expressions))}\n" for title, metrics in sections.items()
+    return _INTRODUCTION + "".join(
+        f"\n## {title}\n\n{chr(10).join(table(metrics, expressions))}\n"
+        for title, metrics in sections.items()
     )

@@ -1,4 +1,4 @@
-"""Every metric: its name, kind, unit, meaning and labels. docs/guide/metrics.md shows this table."""
+"""Every metric: its name, kind, unit, meaning and labels; docs/guide/reference/metrics.md shows them."""
 
 from __future__ import annotations
 

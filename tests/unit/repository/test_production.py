@@ -1,4 +1,4 @@
-"""Compares the lists of docs/guide/production.md with the code and the rules that they are about."""
+"""Compares the lists of docs/guide/production.md and metrics.md with the code and rules that they explain."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sluice.watch.problems import ProblemKind
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs/guide/production.md").read_text()
+ALARMS = (ROOT / "docs/guide/metrics.md").read_text()
 # What S3 asks for: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 ACTIONS = {
     "get_object": {"s3:GetObject"},
@@ -32,9 +33,9 @@ ACTIONS = {
 }
 
 
-def rows(heading: str) -> dict[str, str]:
+def rows(heading: str, document: str = DOCUMENT) -> dict[str, str]:
     """First cell to second cell of the table whose first column is called so."""
-    lines = DOCUMENT.splitlines()
+    lines = document.splitlines()
     begin = next(n for n, line in enumerate(lines) if line.startswith(f"| {heading} |")) + 2
     found: dict[str, str] = {}
     for line in lines[begin:]:
@@ -61,11 +62,11 @@ def asked_of_s3() -> set[str]:
 def test_each_alert_is_explained_with_its_severity():
     groups = yaml.safe_load((ROOT / "monitoring/alerts.yaml").read_text())["groups"]
     alerts = {rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"]}
-    assert {name: told.split(":")[0] for name, told in rows("alert").items()} == alerts
+    assert {name: told.split(":")[0] for name, told in rows("alert", ALARMS).items()} == alerts
 
 
 def test_each_kind_of_problem_is_explained():
-    assert set(rows("problem")) == {str(kind) for kind in ProblemKind}
+    assert set(rows("problem", ALARMS)) == {str(kind) for kind in ProblemKind}
 
 
 def test_the_policy_allows_what_the_lake_asks_for_and_no_more():
