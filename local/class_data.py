@@ -1,8 +1,8 @@
 """Makes archives of the classes that the JVMs of Spark and of the broker load, so that they start sooner.
 
-A JVM maps an archive instead of reading, checking and linking some ten thousand classes:
-docs/design/land.md says what that saves. An archive fits one Java and one list of jars; a JVM that is
-given another one, or none, goes on without. Source: JEP 350, Dynamic CDS Archives.
+A JVM maps an archive instead of reading, checking and linking some ten thousand classes. An archive fits
+one Java and one list of jars; a JVM that is given another one, or none, goes on without. Source: JEP 350,
+Dynamic CDS Archives.
 """
 
 import os
