@@ -16,6 +16,7 @@ from sluice.watch.problems import ProblemKind
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs/guide/production.md").read_text()
 ALARMS = (ROOT / "docs/guide/metrics.md").read_text()
+METRICS = (ROOT / "docs/guide/reference/metrics.md").read_text()
 # What S3 asks for: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 ACTIONS = {
     "get_object": {"s3:GetObject"},
@@ -62,7 +63,7 @@ def asked_of_s3() -> set[str]:
 def test_each_alert_is_explained_with_its_severity():
     groups = yaml.safe_load((ROOT / "monitoring/alerts.yaml").read_text())["groups"]
     alerts = {rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"]}
-    assert {name: told.split(":")[0] for name, told in rows("alert", ALARMS).items()} == alerts
+    assert {name: told.split(":")[0] for name, told in rows("alert", METRICS).items()} == alerts
 
 
 def test_each_kind_of_problem_is_explained():

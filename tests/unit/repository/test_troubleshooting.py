@@ -77,4 +77,4 @@ def test_every_error_is_explained(error: type[SluiceError]):
 
 def test_messages_are_found():
     assert "`table …: …; …`" in PAGE
-    assert len(MESSAGES) > 60 and len(set(MESSAGES)) == len(MESSAGES)
+    assert len(MESSAGES) > 40 and len(set(MESSAGES)) == len(MESSAGES)

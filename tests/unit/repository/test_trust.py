@@ -17,7 +17,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split(" | ") for line in lines[2:]]
 
 
-TESTS = {int(number): test for number, _, test in rows(HELD)}
+TESTS = {int(number): test for number, test in rows(HELD)}
 
 
 @pytest.mark.parametrize("test", TESTS.values())
