@@ -8,15 +8,24 @@ from datetime import datetime, timedelta
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
 from sluice.concurrency import each_if_slow
+from sluice.errors import SluiceError
 from sluice.manifest import Manifest, decode
+from sluice.safe_text import visible
 from sluice.slices import Slice, Unit
 
 
 def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
-    """Returns the manifest of `unit`, or None when it has not landed."""
+    """Returns the manifest of `unit`, or None when it has not landed. Raises SluiceError for bytes that are
+    none, or that are another unit's."""
     key = layout.manifest(unit.slice.id, unit.cluster)
     stored = lake.read(key)
-    return None if stored is None else decode(stored.data, f"{lake.url}/{key}")
+    if stored is None:
+        return None
+    manifest = decode(stored.data, f"{lake.url}/{key}")
+    if (manifest.slice, manifest.cluster) != (unit.slice.id, unit.cluster):
+        other = visible(f"{manifest.slice}/{manifest.cluster}")
+        raise SluiceError(f"{lake.url}/{key} is the manifest of {other}: verify names what to do")
+    return manifest
 
 
 def units_in(lake: Lake, slices: Iterable[Slice]) -> list[Unit]:

@@ -24,7 +24,7 @@ from sluice.config.mask import MaskRule, with_defaults
 from sluice.config.message_format import MessageFormat
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
-from sluice.errors import WrongUse
+from sluice.errors import SluiceError, WrongUse
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
@@ -260,13 +260,14 @@ class RulesReader:
             self._objects[digest] = None if stored is None else stored.data
         data = self._objects[digest]
         place = f"{self._lake.url}/{_key(digest)}"
-        return (
-            None
-            if data is None
-            else decode_stored(
-                decoder, data, lambda error: f"{place} holds no rules ({error}): restore it from a copy"
-            )
+        if data is None:
+            return None
+        rules = decode_stored(
+            decoder, data, lambda error: f"{place} holds no rules ({error}): restore it from a copy"
         )
+        if digest_of(rules) != digest:
+            raise SluiceError(f"{place} holds other rules than its name says: restore it from a copy")
+        return rules
 
 
 def _key(digest: str) -> str:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sluice.errors import RuleGone
+from sluice.errors import RuleGone, SluiceError
 from sluice.flow.rule_differences import rules_now
 from sluice.manifest import decode, encode
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.manifests import read_manifests
-from sluice.state.rules import LandingRules, RulesReader, digest_of
+from sluice.state.rules import LandingRules, RulesReader, TableRules, digest_of, write_rules
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
 from tests.support.landing_world import START, World, event, hours, pipeline
@@ -144,3 +144,22 @@ def test_hours_of_several_rules_are_landed_again_in_one_run():
     assert contents(lake, units(spec())) == first
     manifests = read_manifests(lake, units(spec())).values()
     assert {(manifest.generation, len(manifest.amends)) for manifest in manifests} == {(2, 1)}
+
+
+def test_rules_that_were_changed_are_not_followed():
+    lake = MemoryLake()
+    wrong = write_rules(lake, TableRules("db.clicks", columns={"n": "m"}))
+    right = write_rules(lake, TableRules("db.clicks", columns={"n": "o"}))
+    assert RulesReader(lake).table(wrong) == TableRules("db.clicks", columns={"n": "m"})
+    lake.put(f"_rules/{right}.json", lake.read(f"_rules/{wrong}.json").data)
+    with pytest.raises(SluiceError, match=f"_rules/{right}.json holds other rules than its name says"):
+        RulesReader(lake).table(right)
+
+
+def test_the_manifest_of_another_hour_is_not_taken_for_this_ones():
+    _, lake = landed(spec(), worlds())
+    first, second, *_ = [unit for unit in units(spec()) if unit.cluster == "dc1"]
+    key = "_slices/{}/dc1/manifest.json"
+    lake.put(key.format(first.slice.id), lake.read(key.format(second.slice.id)).data)
+    with pytest.raises(SluiceError, match=f"is the manifest of {second.slice.id}/dc1: verify names"):
+        read_manifests(lake, [first])
