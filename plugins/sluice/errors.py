@@ -496,11 +496,8 @@ class NotResolved(Refused):
 
 @dataclass(eq=False)
 class RecordsExpired(Refused):
-    """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown.
-
-    `landed`: the lake has them, and a `reland` would have lost them there, too; `reload` and `remake` are
-    the commands that read them there.
-    """
+    """Kafka no longer has offsets that a slice needs. `exact` is False when hours are unknown. `remedy` of a
+    slice that has landed says what is left."""
 
     cluster: str
     topic: str
@@ -509,10 +506,8 @@ class RecordsExpired(Refused):
     lost_from: int
     lost_until: int
     exact: bool
-    landed: bool = False
     why: str = "retention"
-    reload: str = ""
-    remake: str = ""
+    remedy: str = "set `on_expired: land_rest` to land what is left and record the loss, or begin later"
     message = (
         "slice {slice_id}: Kafka no longer has {amount} offsets [{lost_from}, {lost_until}) of "
         "{cluster}/{topic}/{partition} ({why}): {remedy}"
@@ -521,15 +516,6 @@ class RecordsExpired(Refused):
     @property
     def amount(self) -> str:
         return f"{'' if self.exact else 'at most '}{self.lost_until - self.lost_from}"
-
-    @property
-    def remedy(self) -> str:
-        if self.landed:
-            return (
-                f"the lake has them, so it is not landed again; `{self.reload}` loads it from there, and "
-                f"`{self.remake}` parses it again"
-            )
-        return "set `on_expired: land_rest` to land what is left and record the loss, or begin later"
 
 
 @dataclass(eq=False)
@@ -596,14 +582,13 @@ class FilesForgotten(Refused):
 @dataclass(eq=False)
 class RuleGone(Refused):
     """A unit that a `reland` cannot land by its own rules: the pipeline file no longer has what a `rule` of
-    them needs."""
+    them needs, or the lake (`place`) lost them."""
 
     unit: str
     rule: str
-    message = (
-        "slice {unit} landed by {rule}, which the pipeline file no longer has, so it stays as it is: put "
-        "that back into the file until this is done"
-    )
+    place: str
+    remedy: str
+    message = "slice {unit} landed by {rule}, which the {place} no longer has, so it stays as it is: {remedy}"
 
 
 @dataclass(eq=False)

@@ -86,10 +86,9 @@ CAUGHT_UP = (
             "table e.c: shard b: no right; correct that, and load again",
         ),
         (
-            errors.RecordsExpired(*LOST, False, landed=True, reload="sluice run a", remake="sluice run b"),
+            errors.RecordsExpired(*LOST, False, remedy="it stays as it is"),
             "slice 2026-11-20T10Z: Kafka no longer has at most 42 offsets [100, 142) of dc1/clicks/3 "
-            "(retention): the lake has them, so it is not landed again; `sluice run a` loads it from there, "
-            "and `sluice run b` parses it again",
+            "(retention): it stays as it is",
         ),
         (
             errors.RecordsExpired(*LOST, True),

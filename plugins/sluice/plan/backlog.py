@@ -138,7 +138,7 @@ def _open_units(
         state = units[unit.cluster].state if unit.cluster in units else str(UnitState.MISSING)
         if state not in _DONE:
             states[unit] = UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state)
-    for unit in cluster_spans.left_from(slice_):
+    for unit in cluster_spans.no_longer_awaited(slice_):
         if unit.cluster in units and units[unit.cluster].state in _LANDED:
             states[unit] = UnitState(units[unit.cluster].state)
     return states

@@ -48,7 +48,7 @@ class UnitStatus:
     `later`: by table the columns that were added after it was loaded, and whose fields its rows may have,
     with the number of rows where the manifest has counted them. Of a unit whose files the lake has forgotten
     `uncounted` and `later` are empty: nothing brings that.
-    `derived`: tables of counts and rollups, whose rows are no events. `taken`: tables that had it when the
+    `derived`: tables of counts and rollups, whose rows are no events. `lost_in`: tables that had it when the
     lake forgot its files, and have it no more.
     """
 
@@ -64,7 +64,7 @@ class UnitStatus:
     uncounted: tuple[str, ...] = ()
     derived: frozenset[str] = frozenset()
     later: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    taken: tuple[str, ...] = ()
+    lost_in: tuple[str, ...] = ()
 
     @property
     def frozen(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class UnitStatus:
         if self.state is not UnitState.FORGOTTEN or self.manifest is None:
             return str(self.state)
         on = f"files forgotten on {self.forgotten_on[:_DAY]}"
-        return f"{on}; not in {', '.join(self.taken)} any more" if self.taken else f"complete; {on}"
+        return f"{on}; not in {', '.join(self.lost_in)} any more" if self.lost_in else f"complete; {on}"
 
     @property
     def forgotten_on(self) -> str:
@@ -210,11 +210,11 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         uncounted=uncounted(pipeline, manifest) if manifest and held and not gone else (),
         derived=seen.derived,
         later=later_by_table(seen.since, seen.targets, manifest, rows) if manifest and held else {},
-        taken=_taken(seen.targets, manifest, rows) if manifest else (),
+        lost_in=_lost_in(seen.targets, manifest, rows) if manifest else (),
     )
 
 
-def _taken(targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]) -> tuple[str, ...]:
+def _lost_in(targets: Iterable[Target], manifest: Manifest, rows: Mapping[str, LedgerRow]) -> tuple[str, ...]:
     """Returns the tables that had committed a unit when the lake forgot its files, and have no commit of it
     now on any shard. One that was added later needs none."""
     had = frozenset(manifest.forgotten.tables if manifest.forgotten_on and manifest.forgotten else ())

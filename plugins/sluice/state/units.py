@@ -36,7 +36,7 @@ class ClusterSpans:
         """Returns the units without which the slice is not complete."""
         return [Unit(slice_, cluster) for cluster in self.begins if self._awaits(slice_, cluster)]
 
-    def left_from(self, slice_: Slice) -> list[Unit]:
+    def no_longer_awaited(self, slice_: Slice) -> list[Unit]:
         """Returns the units that may have landed, and that the slice no longer waits for."""
         return [
             Unit(slice_, cluster)
@@ -85,7 +85,7 @@ def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | No
     return [
         unit
         for slice_ in slices
-        for unit in (*cluster_spans.awaited(slice_), *cluster_spans.left_from(slice_))
+        for unit in (*cluster_spans.awaited(slice_), *cluster_spans.no_longer_awaited(slice_))
     ]
 
 

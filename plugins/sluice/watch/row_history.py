@@ -125,7 +125,7 @@ def _units(
         if units and all(unit.cluster in summaries and summaries[unit.cluster].seal for unit in units):
             yield from (
                 *units,
-                *(unit for unit in cluster_spans.left_from(slice_) if unit.cluster in summaries),
+                *(unit for unit in cluster_spans.no_longer_awaited(slice_) if unit.cluster in summaries),
             )
             count += 1
         if count == _READ_AT_ONCE:
@@ -139,7 +139,7 @@ def _complete(
     for slice_ in slices:
         units = cluster_spans.awaited(slice_)
         if units and all(unit in manifests for unit in units):
-            gone = [unit for unit in cluster_spans.left_from(slice_) if unit in manifests]
+            gone = [unit for unit in cluster_spans.no_longer_awaited(slice_) if unit in manifests]
             yield slice_, rows_of(manifests[unit] for unit in (*units, *gone))
 
 

@@ -165,7 +165,7 @@ def test_a_table_that_lost_what_the_lake_has_forgotten():
         boundaries = BoundaryLog(it.lake).read()
         ledgers = {"db.clicks": {one.unit: one for one in rows}}
         [status] = statuses(spec, [unit], boundaries, {unit: manifest}, ledgers, NOW)
-        return status.taken
+        return status.lost_in
 
     assert taken(row) == ()
     assert taken() == taken(replace(row, manifest="1-other")) == ("db.clicks",)

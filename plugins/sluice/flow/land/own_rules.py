@@ -47,19 +47,29 @@ def by_own_rules(
             key = digest, tuple((spec.table, *spec.by.items(), spec.types) for spec in counts)
             if key not in groups:
                 try:
-                    groups[key] = _group(pipeline, reader, digest, counts)
-                except WrongUse as error:
-                    gone.append(RuleGone(str(read.unit), str(error)))
+                    groups[key] = _group(pipeline, reader, read.unit, digest, counts)
+                except RuleGone as error:
+                    gone.append(error)
                     continue
             groups[key].by_cluster.setdefault(cluster, []).append(read)
     return list(groups.values()), gone
 
 
-def _group(pipeline: Pipeline, reader: RulesReader, digest: str, counts: tuple[Counts, ...]) -> RulesGroup:
+def _group(
+    pipeline: Pipeline, reader: RulesReader, unit: Unit, digest: str, counts: tuple[Counts, ...]
+) -> RulesGroup:
+    """Raises RuleGone: nothing is guessed."""
+    if not digest:
+        return RulesGroup(pipeline)
     rules = reader.landing(digest)
     if rules is None:
-        return RulesGroup(pipeline)
-    own = rules.apply(pipeline).model_copy(update={"counts": counts})
+        remedy = "restore `_rules/` from a copy; or `remake` it, by the pipeline file"
+        raise RuleGone(str(unit), f"the rules {digest}", "lake", remedy)
+    try:
+        own = rules.apply(pipeline).model_copy(update={"counts": counts})
+    except WrongUse as error:
+        remedy = "put that back into the file until this is done"
+        raise RuleGone(str(unit), str(error), "pipeline file", remedy) from error
     return RulesGroup(own, rules.schema_content)
 
 

@@ -47,13 +47,27 @@ def unit_read(
     lost = (*retained(ranges, log_starts), *expired)
     held = () if old is None else _no_longer_readable(old, ranges, log_starts)
     new = lost if old is None else _newly_lost(lost, old)
-    command = partial(pipeline.command, "run", *unit.slice.words, "--mode")
     for loss in (*held, *(new if pipeline.on_expired == "fail" else ())):
-        where = (unit.cluster, loss.topic, loss.partition, unit.slice.id)
         why = "the topic is gone" if loss.topic in gone else "retention"
-        of_lake = (loss in held, why, command("reload"), command("remake"))
-        raise RecordsExpired(*where, loss.start, loss.until, loss.exact, *of_lake)
+        place = (unit.cluster, loss.topic, loss.partition, unit.slice.id, loss.start, loss.until, loss.exact)
+        if old is not None and loss in held:
+            raise RecordsExpired(*place, why, _kept(pipeline, unit, old))
+        raise RecordsExpired(*place, why)
     return UnitRead(unit, ranges, rest(ranges, log_starts), lost)
+
+
+def _kept(pipeline: Pipeline, unit: Unit, old: Manifest) -> str:
+    """Returns what is left of a unit that can't be landed again."""
+    if old.forgotten_on:
+        return (
+            f"the lake forgot its files on {old.forgotten_on}, so nothing brings them back, and it is not "
+            "landed again: the tables keep what they have"
+        )
+    command = partial(pipeline.command, "run", *unit.slice.words, "--mode")
+    return (
+        f"the lake has them, so it is not landed again; `{command('reload')}` loads it from there, and "
+        f"`{command('remake')}` parses it again"
+    )
 
 
 def _newly_lost(lost: Iterable[Loss], old: Manifest) -> list[Loss]:

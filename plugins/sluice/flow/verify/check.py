@@ -63,7 +63,7 @@ def _repairable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly) -> Anoma
     place = anomaly.slice, anomaly.cluster
     if "reland" not in anomaly.command:
         return anomaly
-    if place in facts.unasked:
+    if place in facts.no_longer_awaited:
         return replace(anomaly, command="", advice=_advice(facts))
     if (topic := facts.recreated.get(place)) is not None:
         advice = f"topic {topic} was recreated, so no `reland` reads what the hour had of it: put back a copy"
@@ -163,7 +163,7 @@ def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -
                 cluster=status.unit.cluster,
                 table=table,
             )
-        elif table in status.taken or (row is not None and row.lacking):
+        elif table in status.lost_in or (row is not None and row.lacking):
             yield Anomaly(
                 AnomalyKind.INCOMPLETE,
                 expected="complete",

@@ -151,7 +151,7 @@ class VerifyFacts:
         return {(s.unit.slice.id, s.unit.cluster): s for s in self.statuses if s.forgotten_on}
 
     @cached_property
-    def unasked(self) -> frozenset[tuple[str, str]]:
+    def no_longer_awaited(self) -> frozenset[tuple[str, str]]:
         """Returns the units that the pipeline file no longer asks their cluster for, likewise."""
         return frozenset((s.unit.slice.id, s.unit.cluster) for s in self.statuses if s.gone)
 

@@ -160,3 +160,18 @@ def test_another_schema_brings_in_what_the_wrong_one_rejected(tmp_path: Path, sp
         assert contents(lake, units) == contents(fresh, units)
     [(rows, manifest)] = contents(lake, units).values()
     assert (manifest.landed, manifest.kept, len(rows)) == (3, 3, 6)
+
+
+def test_a_reland_decodes_by_the_schema_that_the_hour_landed_by(tmp_path: Path, spec):
+    """The file has the fields in another order since: each message would be another event."""
+    lake, _ = landed(tmp_path / "relanded", spec)
+    units = [Unit(Slice(START, spec.slice), "dc1")]
+    before = contents(lake, units)
+    moved = [SCHEMA["fields"][number] for number in (0, 2, 1)]
+    spec.event.format.schema_file.write_text(json.dumps({**SCHEMA, "fields": moved}))
+    world = World({BIDS: [[(message, STAMP) for message in MESSAGES]]})
+    for now in (spec, pipeline()):
+        world.land(now, lake, hours(1), "reland", str(now.event.format.kind), accept_loss=False)
+        assert contents(lake, units) == before
+    fresh, _ = landed(tmp_path / "fresh", spec)
+    assert contents(fresh, units) != before

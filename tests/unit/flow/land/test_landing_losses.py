@@ -9,7 +9,7 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
-from sluice.errors import NotAllLanded, Relanded, WouldReject
+from sluice.errors import NotAllLanded, RecordsExpired, Relanded, WouldReject
 from sluice.flow.land import kafka_source
 from sluice.flow.land.commit import commit_again
 from sluice.flow.land.remake_forecast import forecast
@@ -222,3 +222,14 @@ def test_the_compared_manifest_is_the_one_that_is_replaced(monkeypatch: pytest.M
     with pytest.raises(WouldReject, match="would reject 2 of its 2 rows"):
         again(world, lake, NOW, "reland")
     assert (first(lake).token, first(lake).landed) == ("other", 2)
+
+
+def test_an_hour_that_neither_kafka_nor_the_lake_has_names_no_command() -> None:
+    world = World({BIDS: [ODD]})
+    lake = landed(world, pipeline())
+    forget(lake, {"lake": ON})
+    world.expire(*BIDS, 0, 2)
+    before = dict(lake.objects)
+    with pytest.raises(RecordsExpired, match=f"the lake forgot its files on {ON}, so nothing brings") as told:
+        again(world, lake, pipeline(), "reland")
+    assert "sluice run" not in str(told.value) and lake.objects == before

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sluice.errors import RuleGone, SluiceError
@@ -163,3 +166,22 @@ def test_the_manifest_of_another_hour_is_not_taken_for_this_ones():
     lake.put(key.format(first.slice.id), lake.read(key.format(second.slice.id)).data)
     with pytest.raises(SluiceError, match=f"is the manifest of {second.slice.id}/dc1: verify names"):
         read_manifests(lake, [first])
+
+
+def test_rules_that_the_lake_lost_are_not_guessed():
+    world, lake = landed(spec(), worlds())
+    lake.delete([item.key for item in lake.list("_rules/")])
+    before = dict(lake.objects)
+    with pytest.raises(RuleGone, match=r"01T00Z/dc1 landed by the rules \w+, which the lake no longer has"):
+        world.land(spec(max_types=2), lake, SLICES, "reland", "again")
+    assert lake.objects == before
+    world.land(spec(max_types=2), lake, SLICES, "remake", "by the file")
+    assert {m.generation for m in read_manifests(lake, units(spec())).values()} == {2}
+
+
+def test_rules_of_a_later_version_are_followed_as_far_as_they_are_known():
+    lake, rules = MemoryLake(), TableRules("db.clicks", columns={"n": "m"})
+    data = msgspec.json.encode({**asdict(rules), "later": 1}, order="deterministic")
+    digest = sha256(data).hexdigest()[:16]
+    lake.put(f"_rules/{digest}.json", msgspec.json.format(data, indent=1))
+    assert RulesReader(lake).table(digest) == rules

@@ -32,6 +32,10 @@ def manifest(*ranges: OffsetRange, lost: tuple[Loss, ...] = (), token: str = "")
     return Manifest("demo", UNIT.slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0, lost=lost, token=token)
 
 
+def says_lake(error: RecordsExpired) -> bool:
+    return "the lake has them" in error.remedy
+
+
 @pytest.mark.parametrize(
     ("found", "mode", "token", "needed"),
     [
@@ -96,14 +100,22 @@ def test_what_expired_is_refused_with_its_offsets(starts, expired, told):
         read(starts, expired=expired)
     error = raised.value
     assert (error.topic, error.partition, error.lost_from, error.lost_until, error.exact) == told
-    assert (error.cluster, error.slice_id, error.landed) == ("dc1", "2026-01-01T00Z", False)
+    assert (error.cluster, error.slice_id, "the lake has them" in error.remedy) == (
+        "dc1",
+        "2026-01-01T00Z",
+        False,
+    )
 
 
 @pytest.mark.parametrize("on_expired", ["fail", "land_rest"])
 def test_what_has_landed_must_be_readable_again(on_expired):
     with pytest.raises(RecordsExpired) as raised:
         read({("bids", 0): 13}, on_expired, manifest(*RANGES))
-    assert (raised.value.lost_from, raised.value.lost_until, raised.value.landed) == (10, 13, True)
+    assert (raised.value.lost_from, raised.value.lost_until, "the lake has them" in raised.value.remedy) == (
+        10,
+        13,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +155,13 @@ def test_what_is_lost_since_it_landed_is_refused(old, starts, told):
         read(starts, "fail", old)
     error = raised.value
     place = (error.topic, error.partition)
-    assert (*place, error.lost_from, error.lost_until, error.exact, error.landed) == told
+    assert (
+        *place,
+        error.lost_from,
+        error.lost_until,
+        error.exact,
+        "the lake has them" in error.remedy,
+    ) == told
 
 
 def test_an_empty_range_of_a_topic_that_was_made_again_is_no_loss():

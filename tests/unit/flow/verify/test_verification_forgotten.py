@@ -113,7 +113,7 @@ def test_a_table_that_has_lost_its_commit_is_told_and_a_later_one_is_not():
     facts = forgotten(Forgotten(ON, ON, TABLES, removed=True))
     first = facts.statuses[0]
     rows = {t: row for t, row in first.tables.items() if t != "e.clicks"}
-    without = replace(first, tables=rows, taken=("e.clicks",))
+    without = replace(first, tables=rows, lost_in=("e.clicks",))
     assert without.seen == f"files forgotten on {ON[:10]}; not in e.clicks any more"
     lost = replace(CLICKS, rows={u: r for u, r in CLICKS.rows.items() if u != TEN}, misfits={})
     lost = replace(lost, ledger={u: r for u, r in CLICKS.ledger.items() if u != TEN})
