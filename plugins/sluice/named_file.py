@@ -1,6 +1,6 @@
-"""Reads files that a pipeline file or its folder names: who writes those need not mean well.
+"""Opens files that others name or write: a pipeline file's, and the lake's.
 
-A device never ends, and a pipe may wait for its writer for ever.
+A device never ends, a pipe may wait for its writer for ever, and a link may lead anywhere.
 """
 
 from __future__ import annotations
@@ -8,37 +8,69 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MOST_BYTES = 1 << 20
 MOST_OF_SCHEMA = 16 << 20
+_CHUNK = 1 << 20
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a link",
 }
 
 
-def read_named(path: str | Path, most: int = MOST_BYTES) -> bytes:
+class NotAFile(OSError):
+    """Another thing than a regular file has the name of one. Its `strerror` says in words what it is."""
+
+    def __init__(self, mode: int, path: str | Path, wanted: str = "file") -> None:
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        super().__init__(errno.EINVAL, f"it is {kind}, not a {wanted}", str(path))
+
+
+@contextmanager
+def opened(path: str | Path, links: bool = True) -> Iterator[int]:
+    """Yields the descriptor of a regular file that is open for reading; with `links`, also behind a link.
+
+    Raises NotAFile, and OSError as `os.open`.
+    """
+    # No open waits: neither that of a pipe for its writer, nor that of a file which somebody has leased.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    try:
+        descriptor = os.open(path, flags if links else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not links:
+            raise NotAFile(stat.S_IFLNK, path) from error
+        if error.errno == errno.ENXIO:
+            raise NotAFile(os.stat(path).st_mode, path) from error
+        raise
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise NotAFile(mode, path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_named(path: str | Path, most: int = MOST_BYTES, links: bool = True) -> bytes:
     """Returns the bytes of a regular file, of which it has at most `most`.
 
     Raises OSError with a reason in words, also for what is no regular file, and for a longer one.
     """
-    # No open waits: neither that of a pipe for its writer, nor that of a file which somebody has leased.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    try:
-        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-        if kind != stat.S_IFREG:
-            raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'something else')}, not a file", str(path))
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(most + 1)
-    finally:
-        os.close(descriptor)
-    if len(content) > most:
+    parts, left = [], most + 1
+    with opened(path, links) as descriptor:
+        while left and (part := os.read(descriptor, min(left, _CHUNK))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
         raise OSError(errno.EFBIG, f"it has more than {most >> 20:,} MiB", str(path))
-    return content
+    return b"".join(parts)
 
 
 def read_named_text(path: str | Path, most: int = MOST_BYTES) -> str:

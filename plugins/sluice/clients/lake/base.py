@@ -32,6 +32,11 @@ class Item:
     modified: datetime
 
 
+MOST_READ = 256 << 20
+"""How many bytes an object has at most that is read as a whole."""
+TOO_LONG = "nothing that Sluice writes is so long: move it away"
+
+
 class Located(Protocol):
     @property
     def url(self) -> str: ...
@@ -64,7 +69,7 @@ class Objects(Located, Protocol):
     """As much of a lake as the boundary log needs."""
 
     def read(self, key: str) -> StoredObject | None:
-        """Returns the object, or None when there is none."""
+        """Returns the object, or None when there is none. Raises LakeRefused for more than MOST_READ."""
 
     def create(self, key: str, data: bytes) -> bool:
         """Writes `data` if the key is absent. False when another writer's bytes are there.

@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.clients.lake.base import TOO_LONG
 from sluice.errors import LakeRefused, LakeUnavailable
+from sluice.named_file import NotAFile, opened
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PLACING_TRIES = 100
@@ -29,7 +31,9 @@ _REMEDIES = {
     errno.ENOTDIR: "a file is where a folder has to be: move it away, or choose another root",
     errno.EISDIR: "a folder is where a file has to be: move it away, or choose another root",
     errno.EXDEV: "the lake's folders have to be on one file system",
+    errno.EFBIG: TOO_LONG,
 }
+_NOT_OURS = "a lake has files in folders, and no links, pipes or devices: move it away"
 
 
 @contextmanager
@@ -45,9 +49,33 @@ def explained(url: str) -> Iterator[None]:
     except OSError as error:
         location = f"{url} ({error.filename})" if error.filename else url
         reason = (error.strerror or str(error)).lower()
+        if isinstance(error, NotAFile):
+            raise LakeRefused(location, reason, _NOT_OURS) from error
         if error.errno in _REMEDIES:
             raise LakeRefused(location, reason, _REMEDIES[error.errno]) from error
         raise LakeUnavailable(location, reason) from error
+
+
+def real_folders(root: str, key: str) -> None:
+    """Raises NotAFile if a folder on the way from `root` to `key` is a link, which may lead out of the lake.
+
+    `root` itself may be one, or lie behind one: whoever runs Sluice has chosen it.
+    """
+    path = root
+    for name in key.split("/")[:-1]:
+        path = f"{path}/{name}"
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if stat.S_ISLNK(mode):
+            raise NotAFile(mode, path, "folder")
+
+
+def part_of(path: str, start: int, until: int) -> bytes:
+    """Returns the bytes `[start, until)` of a regular file. Raises NotAFile, and OSError as `os.open`."""
+    with opened(path, links=False) as descriptor:
+        return os.pread(descriptor, until - start, start)
 
 
 def sync(path: str | Path) -> None:
@@ -61,7 +89,9 @@ def sync(path: str | Path) -> None:
 
 def write(path: str | Path, data: bytes, synced: bool = True, mode: int = 0o600) -> None:
     """Writes a file whose mode no umask changes."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0) as file:
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb", buffering=0
+    ) as file:
         own_mode(file.fileno(), mode)
         left = memoryview(data)
         while left:
@@ -173,7 +203,12 @@ def locked(path: Path, mode: int = 0o600) -> Iterator[None]:
 
     Raises TimeoutError when another process holds it for 15 seconds: one that is stopped may still write.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, mode)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotAFile(stat.S_IFLNK, path) from error
+        raise
     try:
         own_mode(descriptor, mode)
         deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS

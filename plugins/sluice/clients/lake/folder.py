@@ -16,9 +16,22 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from sluice.clients.lake.base import Item, StoredObject
-from sluice.clients.lake.durable import Modes, Syncs, explained, locked, make_folder, place, sync, tidy, write
+from sluice.clients.lake.base import MOST_READ, Item, StoredObject
+from sluice.clients.lake.durable import (
+    Modes,
+    Syncs,
+    explained,
+    locked,
+    make_folder,
+    own_mode,
+    part_of,
+    place,
+    real_folders,
+    tidy,
+    write,
+)
 from sluice.config.command_line import command_line
+from sluice.named_file import opened, read_named
 
 _OWN = ".sluice"
 _NO_KEY = re.compile(r"(^|/)\.{0,2}(/|$)|^\.sluice(/|$)")
@@ -31,7 +44,10 @@ _CREATED_TOGETHER = 1000
 class FolderLake:
     """`root` is `<root>/<pipeline>`. Its `.sluice/` holds files being written, and lock files. `syncs`
     and `emptied`, folders that moves may have left empty: see `synced_at_end`. `config`: that of
-    `command_line`."""
+    `command_line`.
+
+    An object is a regular file in real folders. A link, pipe or device is in no listing, and where a key
+    names one, every method raises LakeRefused."""
 
     root: Path
     syncs: Syncs | None = field(default=None, compare=False, repr=False)
@@ -48,9 +64,8 @@ class FolderLake:
     def read(self, key: str) -> StoredObject | None:
         with explained(self.url):
             try:
-                with open(self._name(key), "rb", buffering=0) as file:
-                    data = file.readall()
-            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                data = read_named(self._name(key), MOST_READ, links=False)
+            except (FileNotFoundError, NotADirectoryError):
                 return None
             return StoredObject(data, _version(data))
 
@@ -108,25 +123,24 @@ class FolderLake:
             self._remove_leavings()
 
     def list(self, prefix: str) -> Iterator[Item]:
-        folder, _, start = prefix.rpartition("/")
+        folder, slash, start = prefix.rpartition("/")
         with explained(self.url):
-            if folder:
-                yield from _walk(self._name(folder), folder + "/", start)
-            else:
-                yield from _walk(str(self.root), "", start)
+            above = self._name(folder) if folder else str(self.root)
+            real_folders(str(self.root), prefix)
+            yield from _walk(above, folder + slash, start)
 
     def present(self, keys: Iterable[str]) -> Iterator[Item]:
         with explained(self.url):
             for key in sorted(set(keys)):
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    file_status = os.stat(self._name(key))
+                    file_status = os.lstat(self._name(key))
                     if stat.S_ISREG(file_status.st_mode):
                         yield _item(key, file_status)
 
     def size(self, key: str) -> int | None:
         with explained(self.url):
             try:
-                file_status = os.stat(self._name(key))
+                file_status = os.lstat(self._name(key))
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return file_status.st_size if stat.S_ISREG(file_status.st_mode) else None
@@ -139,8 +153,9 @@ class FolderLake:
     def finish(self, key: str, path: Path) -> None:
         destination, synced = self._name(key), self._synced
         with explained(self.url):
-            os.chmod(path, self._modes.file(key))
-            sync(path)
+            with opened(path, links=False) as descriptor:
+                own_mode(descriptor, self._modes.file(key))
+                os.fsync(descriptor)
             self._place(lambda: os.replace(path, destination), str(path), destination, synced)
 
     def move(self, source: str, destination: str) -> None:
@@ -169,15 +184,16 @@ class FolderLake:
             return b""
         with explained(self.url):
             try:
-                with open(self._name(key), "rb", buffering=0) as file:
-                    return os.pread(file.fileno(), until - start, start)
-            except (NotADirectoryError, IsADirectoryError) as error:
+                return part_of(self._name(key), start, until)
+            except NotADirectoryError as error:
                 raise FileNotFoundError(f"{self.url}/{key}") from error
 
     def _name(self, key: str) -> str:
         """Returns the file's, as text: a year's moves would spend half of their time in pathlib."""
         if _NO_KEY.search(key):
             raise ValueError(f"{key!r} is not a key of the lake")
+        with explained(self.url):
+            real_folders(str(self.root), key)
         return f"{self.root}/{key}"
 
     @cached_property
@@ -186,6 +202,7 @@ class FolderLake:
 
     def _own_folder(self, name: str) -> str:
         folder = f"{self.root}/{_OWN}/{name}"
+        real_folders(str(self.root), f"{_OWN}/{name}/")
         make_folder(str(self.root), self._modes.folder)
         make_folder(folder, self._modes.private)
         return folder
@@ -226,37 +243,52 @@ class FolderLake:
 
     def _remove_leavings(self) -> None:
         oldest = time.time() - _LEAVINGS_SECONDS
-        for _, entry in _entries(self.root / _OWN / "writing"):
-            with suppress(FileNotFoundError):
-                if entry.stat().st_mtime < oldest:
-                    os.unlink(entry.path)
+        real_folders(str(self.root), f"{_OWN}/writing/")
+        for item in _walk(f"{self.root}/{_OWN}/writing", "", ""):
+            if item.modified.timestamp() < oldest:
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{self.root}/{_OWN}/writing/{item.key}")
 
 
 def _version(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _entries(folder: Path | str, start: str = "") -> list[tuple[str, os.DirEntry[str]]]:
-    """Returns the folder's entries that begin with `start`, in the order of the keys below them: a folder's
-    name counts with its `/`."""
+def _walk(folder: str, above: str, start: str) -> Iterator[Item]:
+    """Yields the regular files below `folder` whose names begin with `start`, in the order of their keys."""
+    waiting = [(name, above + name, path) for name, path in _entries(folder, start)]
+    while waiting:
+        name, key, path = waiting.pop()
+        if key == f"{_OWN}/":
+            continue
+        if name.endswith("/"):
+            waiting.extend((below, key + below, inside) for below, inside in _entries(path))
+            continue
+        with suppress(FileNotFoundError, NotADirectoryError):
+            file_status = os.lstat(path)
+            if stat.S_ISREG(file_status.st_mode):
+                yield _item(key, file_status)
+
+
+def _entries(folder: str, start: str = "") -> list[tuple[str, str]]:
+    """Returns name and path of the folder's entries that begin with `start`, the last key first: the name of
+    a folder ends with `/`, and counts so. A name that is no UTF-8 is no key's."""
     try:
         with os.scandir(folder) as entries:
             return sorted(
-                (e.name + "/" if e.is_dir() else e.name, e) for e in entries if e.name.startswith(start)
+                (
+                    (e.name + "/" if e.is_dir(follow_symlinks=False) else e.name, e.path)
+                    for e in entries
+                    if e.name.startswith(start) and _is_text(e.name)
+                ),
+                reverse=True,
             )
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _walk(folder: Path | str, above: str, start: str = "") -> Iterator[Item]:
-    for name, entry in _entries(folder, start):
-        if not above and name == _OWN + "/":
-            continue
-        if name.endswith("/"):
-            yield from _walk(entry.path, above + name)
-            continue
-        with suppress(FileNotFoundError):
-            yield _item(above + name, entry.stat())
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _item(key: str, file_status: os.stat_result) -> Item:

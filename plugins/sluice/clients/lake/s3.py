@@ -17,7 +17,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from sluice.clients.lake import durable
-from sluice.clients.lake.base import Item, StoredObject
+from sluice.clients.lake.base import MOST_READ, TOO_LONG, Item, StoredObject
 from sluice.clients.lake.layout import in_xml
 from sluice.clients.lake.s3_client import S3Object, client, code, explained, refusal, status
 from sluice.clients.lake.settings import S3Settings
@@ -74,7 +74,10 @@ class S3Lake:
                 if code(error) in _ABSENT:
                     return None
                 raise
-            return StoredObject(response["Body"].read(), response["ETag"])
+            if response["ContentLength"] > MOST_READ:
+                reason = f"it has more than {MOST_READ >> 20} MiB"
+                raise LakeRefused(f"{self.url}/{key}", reason, TOO_LONG)
+            return StoredObject(response["Body"].read(MOST_READ), response["ETag"])
 
     def create(self, key: str, data: bytes) -> bool:
         return self._write_if(key, data, lambda stored: stored is None, IfNoneMatch="*")
