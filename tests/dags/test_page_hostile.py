@@ -154,7 +154,7 @@ class Slow:
     def __init__(self) -> None:
         self.app, self.go, self.now, self.most = FastAPI(), asyncio.Event(), 0, 0
         self.app.state.turns = Turns()
-        self.app.get("/slow")(self.slow)
+        self.app.get("/slow/{pipeline}")(self.slow)
         self.app.get("/static/file")(lambda: "file")
 
     async def slow(self, _: Turn) -> str:
@@ -172,7 +172,7 @@ def test_fifty_at_once_take_turns():
     async def fifty() -> tuple[int, list[int], int]:
         slow = Slow()
         async with slow.client() as client:
-            asked = [asyncio.create_task(client.get("/slow")) for _ in range(50)]
+            asked = [asyncio.create_task(client.get(f"/slow/{number % 2}")) for number in range(50)]
             while slow.now < gate.AT_ONCE:
                 await asyncio.sleep(0)
             static = (await client.get("/static/file")).status_code
@@ -182,13 +182,40 @@ def test_fifty_at_once_take_turns():
     assert asyncio.run(asyncio.wait_for(fifty(), 60)) == (gate.AT_ONCE, [200] * 50, 200)
 
 
+def test_one_pipeline_has_half_of_the_turns(monkeypatch: pytest.MonkeyPatch):
+    """Also when its own callers have waited for too long."""
+    monkeypatch.setattr(gate, "PATIENCE", 0.05)
+
+    async def of_one_and_another() -> tuple[int, int, list[int]]:
+        slow = Slow()
+        async with slow.client() as client:
+            asked = [asyncio.create_task(client.get("/slow/stuck")) for _ in range(50)]
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            while sum(one.done() for one in asked) < 50 - gate.AT_ONCE_OF_ONE:
+                await asyncio.sleep(0.01)
+            held = slow.now
+            others = [asyncio.create_task(client.get(f"/slow/{number}")) for number in range(4)]
+            while slow.now < held + len(others):
+                await asyncio.sleep(0)
+            slow.go.set()
+            return (
+                held,
+                sum(answer.status_code == 503 for answer in await asyncio.gather(*asked)),
+                [answer.status_code for answer in await asyncio.gather(*others)],
+            )
+
+    of_one = gate.AT_ONCE_OF_ONE
+    answers = asyncio.run(asyncio.wait_for(of_one_and_another(), 60))
+    assert answers == (of_one, 50 - of_one, [200] * 4)
+
+
 def test_who_waits_for_too_long_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(gate, "PATIENCE", 0.05)
 
     async def one_too_many() -> list[httpx.Response]:
         slow = Slow()
         async with slow.client() as client:
-            asked = [asyncio.create_task(client.get("/slow")) for _ in range(gate.AT_ONCE + 1)]
+            asked = [asyncio.create_task(client.get(f"/slow/{number}")) for number in range(gate.AT_ONCE + 1)]
             done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
             slow.go.set()
             late = await asyncio.gather(*asked)

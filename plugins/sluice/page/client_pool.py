@@ -1,10 +1,14 @@
-"""The clients of a process that is asked again and again."""
+"""The clients of a process that is asked again and again.
+
+A server that hangs, and doesn't refuse, would hold everybody who asks the page something for as long as they
+wait. It gets a short deadline, and after that it isn't asked again for a while.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.client import Client, Silence
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.shards import Server, Servers
 from sluice.clients.connections.connection import Connection
@@ -14,6 +18,9 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable
 from sluice.state.last_ddl import gone
 
+ANSWER_SECONDS = 10
+SILENT_SECONDS = 15.0
+
 
 class Clients:
     """One client for each ClickHouse connection, as long as the connection is the same: making one costs more
@@ -21,6 +28,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._cached: dict[str, tuple[Connection, Client]] = {}
+        self._silent: dict[str, tuple[Connection, Silence]] = {}
 
     def servers(self, pipeline: Pipeline) -> Servers:
         """Returns the server of each shard, or its error: hours of an unavailable shard wait. Raises
@@ -60,5 +68,10 @@ class Clients:
         connection = find(name)
         cached = self._cached.get(name)
         if cached is None or cached[0] != connection:
-            cached = self._cached[name] = (connection, open_client(connection))
+            silent = self._silent.get(name)
+            if silent is None or silent[0] != connection:
+                silent = self._silent[name] = (connection, Silence(SILENT_SECONDS))
+            with silent[1].kept():
+                client = open_client(connection, ANSWER_SECONDS, silent[1])
+            cached = self._cached[name] = (connection, client)
         return cached[1]

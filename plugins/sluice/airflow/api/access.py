@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Literal
+from weakref import WeakValueDictionary
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -111,8 +112,10 @@ ShownPayloads = Annotated[Payloads, Depends(payloads_of)]
 # Refuses requests that no endpoint needs, reads their bodies, and lets endpoints answer a few at a time.
 #
 # Endpoints run in the threads that Airflow's own API has, too. Those that wait here hold none of them. A turn
-# is taken last: when the body is there, and the caller has the right to what it asks for.
+# is taken last: when the body is there, and the caller has the right to what it asks for. One pipeline takes
+# half of them at most: whatever its servers do, the others answer.
 AT_ONCE = 8  # of the 40 threads
+AT_ONCE_OF_ONE = 4
 PATIENCE = 30.0  # seconds
 BODY_SECONDS = 10.0  # for all of a body
 MOST_BYTES = 64 << 10
@@ -155,26 +158,34 @@ class Turns:
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._of_one: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def take(self) -> None:
-        """Raises HTTPException when none is free for PATIENCE."""
+    @asynccontextmanager
+    async def one(self, pipeline: str) -> AsyncIterator[None]:
+        """Holds a turn while the context lasts. Raises HTTPException when none is free for PATIENCE."""
+        its_own = self._of_one.setdefault(pipeline, asyncio.Semaphore(AT_ONCE_OF_ONE))
         try:
             async with asyncio.timeout(PATIENCE):
-                await self._free.acquire()
+                await its_own.acquire()
+                try:
+                    await self._free.acquire()
+                except BaseException:
+                    its_own.release()
+                    raise
         except TimeoutError:
             raise HTTPException(503, "the page is busy: ask again in a minute") from None
-
-    def give_back(self) -> None:
-        self._free.release()
+        try:
+            yield
+        finally:
+            self._free.release()
+            its_own.release()
 
 
 async def _turn(request: Request) -> AsyncIterator[None]:
+    """What is asked of all pipelines together has a share as one of them has."""
     turns: Turns = request.app.state.turns
-    await turns.take()
-    try:
+    async with turns.one(request.path_params.get("pipeline", "")):
         yield
-    finally:
-        turns.give_back()
 
 
 # Of scope "function" it ends before the answer is sent: who reads it slowly holds none.

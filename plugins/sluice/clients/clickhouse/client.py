@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from clickhouse_connect.driver.client import Client as Driver
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
 from clickhouse_connect.driver.summary import QuerySummary
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, MaxRetryError
 
 from sluice.clients.clickhouse.errors import READONLY, ServerError, shorten
 from sluice.clients.clickhouse.settings import NEWER
@@ -22,6 +23,30 @@ Parameters = Mapping[str, Any]
 Settings = Mapping[str, Any]
 
 
+@dataclass
+class Silence:
+    """Whether a server is asked again, after it has not answered: not for the next `seconds`.
+
+    Each of many callers would otherwise wait as long as the first one did.
+    """
+
+    seconds: float = 0.0
+    error: ClickHouseUnavailable | None = None
+    until: float = 0.0
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Raises at once what was raised here before, as long as the silence lasts."""
+        if self.error is not None and time.monotonic() < self.until:
+            raise ClickHouseUnavailable(self.error.address, self.error.reason)
+        try:
+            yield
+        except ClickHouseUnavailable as error:
+            self.error, self.until = error, time.monotonic() + self.seconds
+            raise
+        self.error = None
+
+
 class Client:
     """One server. Statements may run side by side from several threads (there is no session).
 
@@ -29,14 +54,17 @@ class Client:
     answer; after that, a statement that writes may still take effect.
     """
 
-    def __init__(self, driver: Driver, address: str, reading: Settings | None = None) -> None:
+    def __init__(
+        self, driver: Driver, address: str, reading: Settings | None = None, silence: Silence | None = None
+    ) -> None:
         self._driver = driver
         self._reading = dict(reading or {})
+        self._silence = silence or Silence()
         self.address = address
 
     def reading(self, settings: Settings) -> Client:
         """Returns the same server; statements that only read carry the settings, too."""
-        return Client(self._driver, self.address, {**self._reading, **settings})
+        return Client(self._driver, self.address, {**self._reading, **settings}, self._silence)
 
     def rows(
         self, sql: str, parameters: Parameters | None = None, settings: Settings | None = None
@@ -77,12 +105,13 @@ class Client:
 
     @contextmanager
     def _explained(self, sql: str) -> Iterator[None]:
-        try:
-            yield
-        except ClickHouseError as error:
-            raise explain(error, self.address, " ".join(sql.split())[:60]) from error
-        except (HTTPError, OSError) as error:
-            raise ClickHouseUnavailable(self.address, shorten(str(error), 120)) from error
+        with self._silence.kept():
+            try:
+                yield
+            except ClickHouseError as error:
+                raise explain(error, self.address, " ".join(sql.split())[:60]) from error
+            except (HTTPError, OSError) as error:
+                raise ClickHouseUnavailable(self.address, shorten(str(error), 120)) from error
 
 
 def _whole(text: str | None) -> int:
@@ -112,7 +141,10 @@ def explain(error: ClickHouseError, address: str, step: str) -> ServerError | Cl
     """Translates an error of the driver's. Without a code of the server, its answer never came."""
     code = error.code if isinstance(error, Error) else None
     if code is None and (isinstance(error, OperationalError) or "HTTP status 5" in str(error)):
-        return ClickHouseUnavailable(address, shorten(str(error.__cause__ or error), 160))
+        cause = error.__cause__ or error
+        if isinstance(cause, MaxRetryError):  # its own text is mostly the statement's URL
+            cause = cause.reason or cause
+        return ClickHouseUnavailable(address, shorten(str(cause), 160))
     if code is None and "is readonly" in str(error):  # the driver asks the server no more
         return ServerError(address, READONLY, "READONLY", step, shorten(str(error)))
     name = error.name if isinstance(error, Error) else None

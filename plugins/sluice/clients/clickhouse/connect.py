@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from clickhouse_connect.driver.httpclient import HttpClient
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 
-from sluice.clients.clickhouse.client import Client, explain
+from sluice.clients.clickhouse.client import Client, Silence, explain
 from sluice.clients.clickhouse.errors import CONNECTING, READONLY, UNKNOWN_SETTING, ServerError, shorten
 from sluice.clients.clickhouse.settings import NEWER_READS, READS
 from sluice.clients.clickhouse.sql import render
@@ -49,8 +50,11 @@ def connect(pipeline: Pipeline) -> Iterator[Client]:
         client.close()
 
 
-def open_client(connection: Connection) -> Client:
-    """Returns a client of `connection`; `secure` in its extra makes it HTTPS.
+def open_client(
+    connection: Connection, answer_seconds: int = _ANSWER_SECONDS, silence: Silence | None = None
+) -> Client:
+    """Returns a client of `connection`; `secure` in its extra makes it HTTPS. A server that is silent for
+    `answer_seconds` counts as unavailable.
 
     Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
     `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
@@ -69,7 +73,7 @@ def open_client(connection: Connection) -> Client:
             tls_mode=connection.chosen("tls_mode", _TLS_MODES, None),
             **{name: extra[name] for name in _TLS if extra.get(name)},
             connect_timeout=_CONNECT_SECONDS,
-            send_receive_timeout=_ANSWER_SECONDS,
+            send_receive_timeout=answer_seconds,
         )
         fixed = set_back(driver)
     except ClickHouseError as error:
@@ -81,7 +85,7 @@ def open_client(connection: Connection) -> Client:
         names = ", ".join(f"`{name}`" for name in fixed)
         reason = f"the user's profile sets {names}, and nothing sets them back in a statement"
         raise ServerError(address, READONLY, "READONLY", CONNECTING, reason)
-    return Client(driver, address)
+    return Client(driver, address, silence=silence)
 
 
 def port_of(connection: Connection) -> int:
@@ -100,6 +104,8 @@ class _Bare(HttpClient):
     sent: ClassVar[Mapping[str, object]] = READS
 
     def _init_common_settings(self, tz_source: Any) -> None:
+        # The login is for the server that the connection names. urllib3 takes a number or this.
+        self.http_retries = Retry(1, redirect=0)  # type: ignore[assignment]
         self.params.update({name: str(value) for name, value in self.sent.items()})
         super()._init_common_settings(tz_source)
 

@@ -24,7 +24,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     monkeypatch.setattr(connect, "open_driver", Driver)
     monkeypatch.setattr(connect, "set_back", lambda _: ())
-    monkeypatch.setattr(connect, "Client", lambda *_: None)
+    monkeypatch.setattr(connect, "Client", lambda *_, **__: None)
     return arguments
 
 
