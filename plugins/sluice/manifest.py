@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -18,7 +18,7 @@ from sluice.manifest_parts import OffsetRange as OffsetRange
 from sluice.manifest_parts import PartitionCount as PartitionCount
 from sluice.manifest_parts import Remade as Remade
 from sluice.manifest_parts import Traffic as Traffic
-from sluice.stored_json import decode_stored
+from sluice.stored_json import Whole, decode_stored
 from sluice.type_fields import TypeFields
 
 VERSION = 1
@@ -60,23 +60,23 @@ class Manifest:
     pipeline: str
     slice: str
     cluster: str
-    generation: int
+    generation: Whole
     attempt: str
     ranges: tuple[OffsetRange, ...]
     files: tuple[LandedFile, ...]
     rejected: tuple[LandedFile, ...]
-    read: int
-    unparsed: Mapping[str, int]
-    holes: int
+    read: Whole
+    unparsed: Mapping[str, Whole]
+    holes: Whole
     lost: tuple[Loss, ...] = ()
-    late: int = 0
+    late: Whole = 0
     token: str = ""
     landed_at: str = ""
     counts: tuple[PartitionCount, ...] = ()
     traffic: tuple[Traffic, ...] = ()
-    rows: int | None = None
-    rows_unparsed: Mapping[str, int] = field(default_factory=dict)
-    empty: int = 0
+    rows: Whole | None = None
+    rows_unparsed: Mapping[str, Whole] = field(default_factory=dict)
+    empty: Whole = 0
     long_numbers: bool = True
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
@@ -85,9 +85,9 @@ class Manifest:
     retried: tuple[str, ...] = ()
     amends: tuple[str, ...] = ()
     forgotten: Forgotten | None = None
-    erased: int = 0
-    rows_erased: int = 0
-    erasures: int = 0
+    erased: Whole = 0
+    rows_erased: Whole = 0
+    erasures: Whole = 0
     masked: Masked | None = None
     without_bytes: tuple[ForgottenRecords, ...] = ()
     version: int = VERSION
@@ -256,4 +256,10 @@ def decode(encoded: bytes, place: str) -> Manifest:
     version = decode_stored(_FORMAT, encoded, damage).version
     if version > VERSION:
         raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
-    return decode_stored(_MANIFEST, encoded, damage)
+    return decode_stored(_MANIFEST, encoded, damage, _instants)
+
+
+def _instants(manifest: Manifest) -> Iterator[str]:
+    forgotten = manifest.forgotten or Forgotten()
+    landed = (manifest.landed_at, forgotten.lake, forgotten.rejected)
+    yield from filter(None, (*landed, *(records.on for records in manifest.without_bytes)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sluice.stored_json import Whole
+
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
@@ -12,9 +14,9 @@ class OffsetRange:
 
     topic: str
     uuid: str
-    partition: int
-    start: int
-    until: int
+    partition: Whole
+    start: Whole
+    until: Whole
 
     @property
     def offsets(self) -> int:
@@ -26,9 +28,9 @@ class Loss:
     """Offsets that Kafka no longer had; `exact` False: at most these, and their hours are unknown."""
 
     topic: str
-    partition: int
-    start: int
-    until: int
+    partition: Whole
+    start: Whole
+    until: Whole
     exact: bool
 
 
@@ -44,12 +46,12 @@ class LandedFile:
     attempt_key: str
     type: str | None
     hour: str
-    rows: int
-    bytes: int
+    rows: Whole
+    bytes: Whole
     sha256: str
-    rows_by_type: Mapping[str, int] = field(default_factory=dict)
+    rows_by_type: Mapping[str, Whole] = field(default_factory=dict)
 
-    def types(self) -> Mapping[str, int]:
+    def types(self) -> Mapping[str, Whole]:
         return self.rows_by_type if self.type is None else {self.type: self.rows}
 
 
@@ -60,14 +62,14 @@ class PartitionCount:
     are counted alone."""
 
     topic: str
-    partition: int
-    read: int
-    unparsed: int
-    rows: int | None = None
-    rows_unparsed: int = 0
-    erased: int = 0
-    rows_erased: int = 0
-    without_bytes: int = 0
+    partition: Whole
+    read: Whole
+    unparsed: Whole
+    rows: Whole | None = None
+    rows_unparsed: Whole = 0
+    erased: Whole = 0
+    rows_erased: Whole = 0
+    without_bytes: Whole = 0
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Traffic:
     table: str
     by: Mapping[str, str]
     types: tuple[str, ...]
-    sums: Mapping[str, int]
+    sums: Mapping[str, Whole]
     files: tuple[LandedFile, ...]
 
 
@@ -87,8 +89,8 @@ class Remade:
     """What a unit was made out of: the `manifest` before, its `rows`, and its unparsed ones by reason."""
 
     manifest: str
-    rows: int
-    unparsed: Mapping[str, int]
+    rows: Whole
+    unparsed: Mapping[str, Whole]
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class ForgottenRecords:
     """Unparsed records, by reason, of which the lake forgot the bytes `on` an instant, as `landed_at`."""
 
     on: str
-    unparsed: Mapping[str, int]
+    unparsed: Mapping[str, Whole]
 
 
 @dataclass(frozen=True)

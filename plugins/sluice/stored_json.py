@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -14,6 +14,10 @@ from sluice.errors import SluiceError
 T = TypeVar("T")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of a decoder: the bytes are not the JSON that it expects, not UTF-8, or nested too deeply."""
+
+
+Whole = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""A stored count, offset or generation. One more is a number that ClickHouse holds, too."""
 
 
 class NoInstant(ValueError):

@@ -103,7 +103,7 @@ CASES: dict[str, Callable[[Path], Hour]] = {
 def main(case: str) -> None:
     folder = Path(tempfile.mkdtemp())
     changes, log = CASES[case](folder)
-    spec, lake = pipeline(**changes), FolderLake(folder / "lake")
+    spec, lake = pipeline(**changes), FolderLake(folder / "demo")
     world = World({("dc1", "bids"): [log]})
     world.resolve(spec, lake, hours(1))
     before = memory_of_process("VmRSS")

@@ -40,6 +40,7 @@ class MemoryLake:
     `lost_answers` are done and then fail."""
 
     url: str = "memory://demo"
+    pipeline: str = "demo"
     outages: int = 0
     lost_answers: int = 0
     objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class MemoryLake:
     _lock: RLock = field(default_factory=RLock)
 
     def command(self, command: str, *words: str) -> str:
-        return command_line("demo", None, command, *words)
+        return command_line(self.pipeline, None, command, *words)
 
     def read(self, key: str) -> StoredObject | None:
         with self._reached():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pendulum
 
+from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
 from sluice.slices import Slice, Unit
@@ -35,7 +37,14 @@ def unit(hour: int, cluster: str = "dc1") -> Unit:
 
 
 def file(kind: str, hour: str, rows: int) -> LandedFile:
-    return LandedFile(f"type={kind}/{hour}.parquet", "a", kind, hour, rows, rows * 10, "0" * 64)
+    """Of a manifest that does not name it yet."""
+    return LandedFile("", "", kind, hour, rows, rows * 10, "0" * 64)
+
+
+def _named(one: LandedFile, number: int, place: Unit, generation: int) -> LandedFile:
+    folder = layout.event_folder(one.type, one.hour)
+    key = layout.data_file(folder, place.slice.id, place.cluster, generation, number)
+    return replace(one, key=key, attempt_key=f"{layout.attempt(place.slice.id, 'abc')}{number}.parquet")
 
 
 def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **more: object) -> Manifest:
@@ -49,7 +58,7 @@ def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **mo
         generation=generation,
         attempt="abc",
         ranges=(OffsetRange("t", "u", 0, 100, 100 + read),),
-        files=tuple(files),
+        files=tuple(_named(one, number, place, generation) for number, one in enumerate(files)),
         rejected=(),
         read=read,
         unparsed=unparsed,

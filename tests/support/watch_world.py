@@ -36,7 +36,7 @@ class World:
     """Kafka, ClickHouse and a lake in this process; `away`: ClickHouse does not answer."""
 
     kafka: FakeKafka
-    lake: MemoryLake = field(default_factory=MemoryLake)
+    lake: MemoryLake = field(default_factory=lambda: MemoryLake(pipeline="p"))
     settings: Mapping[str, str] = field(default_factory=dict)
     away: bool = False
     address: str = "ch:8123"

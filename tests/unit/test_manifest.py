@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import string
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from sluice.errors import SluiceError
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
 from sluice.type_fields import KINDS, FieldSeen, TypeFields
 
-counts = st.integers(0, 2**62)
+counts = st.integers(0, 2**62 - 1)
+instants = st.datetimes(datetime(2, 1, 1)).map(lambda at: at.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0"))
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 files = st.builds(
     LandedFile, names, names, st.none() | names, names, counts, counts, names, st.dictionaries(names, counts)
@@ -36,7 +38,7 @@ manifests = st.builds(
     lost=st.lists(st.builds(Loss, names, counts, counts, counts, st.booleans())).map(tuple),
     late=counts,
     token=names,
-    landed_at=names,
+    landed_at=st.just("") | instants,
     fields=st.lists(type_fields).map(tuple),
 )
 
@@ -124,6 +126,25 @@ def test_round_trip(one: Manifest) -> None:
 def test_not_a_manifest(data: bytes) -> None:
     with pytest.raises(SluiceError, match=r"^_slices/s/c/manifest\.json is not a manifest"):
         manifest.decode(data, "_slices/s/c/manifest.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"generation": 2**64 - 2},
+        {"generation": -1},
+        {"read": 2**63},
+        {"landed_at": "yesterday"},
+        {"landed_at": "2026-11-31T10:00:00Z"},
+        {"forgotten": {"lake": "never"}},
+        {"ranges": [{"topic": "a", "uuid": "u", "partition": 0, "start": -5, "until": 2}]},
+        {"unparsed": {"not JSON": -5}},
+    ],
+)
+def test_what_no_landing_writes_is_not_a_manifest(change: dict) -> None:
+    content = json.loads(manifest.encode(example())) | change
+    with pytest.raises(SluiceError, match=r"^there is not a manifest \(.*\): verify names what to do$"):
+        manifest.decode(json.dumps(content).encode(), "there")
 
 
 @given(st.integers(1, 200))

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from threading import Event, RLock
+from typing import Annotated
 
 import msgspec
 
@@ -23,8 +24,9 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake, StoredObject
 from sluice.concurrency import each_if_slow
 from sluice.errors import Busy, Fenced, Unavailable
-from sluice.stored_json import decode_stored
+from sluice.stored_json import Whole, decode_stored
 
+_LONGEST_TERM = 1e9
 _TAKEN = "another attempt has taken it over"
 
 
@@ -226,9 +228,9 @@ class LeaseState:
     """
 
     holder: str
-    generation: int
-    serial: int
-    term_seconds: float
+    generation: Whole
+    serial: Whole
+    term_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_TERM)]
     pid: int
     host: str
     released: bool = False

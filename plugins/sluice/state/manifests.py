@@ -9,7 +9,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
 from sluice.concurrency import each_if_slow
 from sluice.errors import SluiceError
-from sluice.manifest import Manifest, decode
+from sluice.manifest import LandedFile, Manifest, decode
 from sluice.safe_text import visible
 from sluice.slices import Slice, Unit
 
@@ -22,10 +22,22 @@ def read_manifest(lake: Lake, unit: Unit) -> Manifest | None:
     if stored is None:
         return None
     manifest = decode(stored.data, f"{lake.url}/{key}")
-    if (manifest.slice, manifest.cluster) != (unit.slice.id, unit.cluster):
-        other = visible(f"{manifest.slice}/{manifest.cluster}")
+    if (manifest.pipeline, manifest.slice, manifest.cluster) != (lake.pipeline, unit.slice.id, unit.cluster):
+        other = visible(f"{manifest.pipeline}: {manifest.slice}/{manifest.cluster}")
         raise SluiceError(f"{lake.url}/{key} is the manifest of {other}: verify names what to do")
+    for file in manifest.all_files:
+        if not _is_of(file, unit):
+            name = visible(file.key)
+            raise SluiceError(f"{lake.url}/{key} names {name!r}, not its own file: verify names what to do")
     return manifest
+
+
+def _is_of(file: LandedFile, unit: Unit) -> bool:
+    """Returns whether a landing of `unit` gives such names: what has them is read, moved and deleted."""
+    name = layout.parse_name(file.key)
+    if name is None or (name.slice, name.cluster) != (unit.slice.id, unit.cluster):
+        return False
+    return file.attempt_key.startswith(layout.ATTEMPTS) and layout.is_own(file.attempt_key)
 
 
 def units_in(lake: Lake, slices: Iterable[Slice]) -> list[Unit]:

@@ -34,7 +34,13 @@ def words(tmp_path: Path) -> list[str]:
     for hour, own in enumerate(names):
         kinds = {name: "string" if name in ("id", "ref") else "integer" for name in own}
         fields = {name: FieldSeen(100, {kind: 100}) for name, kind in kinds.items()}
-        one = example(slice=Slice(START.add(hours=hour)).id, fields=(TypeFields("click", 100, True, fields),))
+        one = example(
+            pipeline="p",
+            slice=Slice(START.add(hours=hour)).id,
+            files=(),
+            rejected=(),
+            fields=(TypeFields("click", 100, True, fields),),
+        )
         lake.create(layout.manifest(one.slice, one.cluster), encode(one))
     return ["status", "p", "--config", str(config), "--changes"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from sluice.clients.lake.base import StoredObject
@@ -26,6 +28,17 @@ def test_a_lease_with_replicas():
     lease = LeaseState("a1", 3, 7, 30.0, 12, "h", replica="r1")
     assert encode(lease) == TEXT % b',"replica":"r1"'
     assert decode(encode(lease), "there") == lease
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("generation", 2**64 - 2), ("generation", -1), ("serial", 2**63), ("term_seconds", 1e300)],
+)
+def test_a_number_that_no_holder_writes_is_told_with_its_place(field: str, value: float):
+    """The next generation would begin again at 0 in the ledger, below all that was loaded before."""
+    damaged = json.dumps(json.loads(TEXT % b"") | {field: value}).encode()
+    with pytest.raises(SluiceError, match="^there is not a lease (.*): remove it while no load runs$"):
+        decode(damaged, "there")
 
 
 def test_what_is_no_lease_is_told_with_its_place():

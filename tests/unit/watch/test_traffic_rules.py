@@ -139,7 +139,16 @@ def manifest(
     piece: Slice, cluster: str = "dc1", unparsed: dict[str, int] | None = None, **rows: int
 ) -> Manifest:
     files = tuple(
-        LandedFile(f"k{t}", "a", t, f"{piece.start:%Y-%m-%dT%H}", n, n, "") for t, n in rows.items()
+        LandedFile(
+            f"type={t}/date={piece.start:%Y-%m-%d}/hour={piece.start:%H}/{piece.id}-{cluster}-1-0.parquet",
+            f"_attempts/{piece.id}/a/{t}.parquet",
+            t,
+            f"{piece.start:%Y-%m-%dT%H}",
+            n,
+            n,
+            "",
+        )
+        for t, n in rows.items()
     )
     read = sum(rows.values()) + sum((unparsed or {}).values())
     ranges = (OffsetRange("bids", "u", 0, 0, read),)
@@ -168,7 +177,7 @@ def landed(unit: Unit, found: Manifest) -> UnitStatus:
 
 def test_older_slices_are_read_from_their_manifests_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """60 hours have landed; the watch sees the last 24, and reads 20 of the others at once."""
-    lake, spec = FolderLake(tmp_path), pipeline()
+    lake, spec = FolderLake(tmp_path / "p"), pipeline()
     manifests = {Unit(piece, "dc1"): manifest(piece, click=100 + n) for n, piece in enumerate(pieces(60))}
     for unit, one in manifests.items():
         assert lake.create(layout.manifest(unit.slice.id, "dc1"), encode(one))

@@ -45,6 +45,9 @@ class Located(Protocol):
 class OfPipeline(Protocol):
     """A lake knows whose it is, and so does whoever has one: errors print whole commands."""
 
+    @property
+    def pipeline(self) -> str: ...
+
     def command(self, command: str, *words: str) -> str:
         """Returns a `sluice` command on the pipeline whose lake it is, exactly as a shell takes it."""
 

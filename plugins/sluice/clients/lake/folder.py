@@ -58,8 +58,12 @@ class FolderLake:
     def url(self) -> str:
         return f"file://{self.root}"
 
+    @property
+    def pipeline(self) -> str:
+        return self.root.name
+
     def command(self, command: str, *words: str) -> str:
-        return command_line(self.root.name, self.config, command, *words)
+        return command_line(self.pipeline, self.config, command, *words)
 
     def read(self, key: str) -> StoredObject | None:
         with explained(self.url):

@@ -37,7 +37,7 @@ class DiscardingLake:
     """As much of a lake as a landing's task needs. What is written is thrown away when it is whole."""
 
     def __init__(self, lake: Lake) -> None:
-        self.url, self.command = lake.url, lake.command
+        self.url, self.pipeline, self.command = lake.url, lake.pipeline, lake.command
         self._lake = lake
 
     def local(self, key: str) -> AbstractContextManager[Path]:

@@ -63,8 +63,12 @@ class S3Lake:
     def url(self) -> str:
         return f"s3://{self.bucket}/{self.prefix.rstrip('/')}"
 
+    @property
+    def pipeline(self) -> str:
+        return self.prefix.rstrip("/").rpartition("/")[2]
+
     def command(self, command: str, *words: str) -> str:
-        return command_line(self.prefix.rstrip("/").rpartition("/")[2], self.config, command, *words)
+        return command_line(self.pipeline, self.config, command, *words)
 
     def read(self, key: str) -> StoredObject | None:
         with explained(self.url):

@@ -69,6 +69,7 @@ class BoundaryLog:
 
 # Entries and checkpoints as JSON: differences and runs, so that a year of hours is one modest object.
 VERSION = 1
+_MOST_INSTANTS = 10_000_000  # of one topic: 285 years of quarters of an hour
 Runs = list[tuple[int, int]]
 
 
@@ -236,12 +237,13 @@ def _partition(number: int, column: PartitionColumn) -> msgspec.Raw:
 
 def _column(stored: _Partition, rows: int) -> PartitionColumn:
     """Raises ValueError or OverflowError for what is no boundary for each of the topic's instants."""
-    offsets = np.cumsum(np.array(stored.offsets, np.int64))
-    floors = _values(stored.floors, np.int64)
-    codes = _values([(CODE[FoundBy(name)], count) for name, count in stored.found], np.int8)
-    starts = _values(stored.log_starts, np.int64)
-    if {len(offsets), len(floors), len(codes), len(starts)} != {rows}:
+    found = [(CODE[FoundBy(name)], count) for name, count in stored.found]
+    lengths = {len(stored.offsets), *map(_length, (stored.floors, found, stored.log_starts))}
+    if lengths != {rows}:
         raise ValueError(f"partition {stored.partition} does not have a value for each of {rows} instants")
+    offsets = np.cumsum(np.array(stored.offsets, np.int64))
+    floors, codes = _values(stored.floors, np.int64), _values(found, np.int8)
+    starts = _values(stored.log_starts, np.int64)
     floors = np.where(floors >= 0, floors, np.where(offsets < 0, np.int64(stored.first_start), offsets))
     return PartitionColumn(
         stored.first_start,
@@ -264,6 +266,14 @@ def _runs(values: Sequence[int] | np.ndarray) -> Runs:
     return list(zip(numbers[starts].tolist(), counts.tolist(), strict=True)) if len(numbers) else []
 
 
+def _length(runs: Iterable[tuple[object, int]]) -> int:
+    """Returns how many values the runs stand for. Raises ValueError for a run of less than one."""
+    counts = [count for _, count in runs]
+    if min(counts, default=1) < 1:
+        raise ValueError(f"a run has {min(counts)} values")
+    return sum(counts)
+
+
 def _values(runs: Runs, kind: type[np.integer]) -> np.ndarray:
     values, counts = zip(*runs, strict=True) if runs else ((), ())
     return np.repeat(np.array(values, kind), np.array(counts, np.int64))
@@ -280,7 +290,9 @@ def _instant_runs(instants: Sequence[int], length: int) -> list[tuple[str, int]]
     return [(pendulum.from_timestamp(run[0]).to_iso8601_string(), len(run)) for run in runs]
 
 
-def _instants(runs: Iterable[tuple[str, int]], length: int) -> Iterable[int]:
+def _instants(runs: Sequence[tuple[str, int]], length: int) -> Iterable[int]:
+    if _length(runs) > _MOST_INSTANTS:
+        raise ValueError(f"a topic has more than {_MOST_INSTANTS:,} instants")
     for first, count in runs:
         start = _seconds(first)
         yield from range(start, start + count * length, length)

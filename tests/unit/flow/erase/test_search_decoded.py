@@ -81,7 +81,10 @@ def test_a_message_of_another_schema(
     old, new = (spec(tmp_path, kind, text, f"{n}.{kind}") for n, text in enumerate((before, after)))
     texts = [("click", AT, person), ("click", AT, "bob@example.com"), ("click", "no time at all", ALICE)]
     messages = [write(one) for one in texts]
-    world, lake = World({("dc1", "bids"): [[(one, STAMP) for one in messages]]}), FolderLake(tmp_path / "x")
+    world, lake = (
+        World({("dc1", "bids"): [[(one, STAMP) for one in messages]]}),
+        FolderLake(tmp_path / "demo"),
+    )
     world.resolve(old, lake, hours(1))
     world.land(old, lake, hours(1))
     assert bytes_of(lake, manifest_of(lake)) == [*enumerate(messages)]

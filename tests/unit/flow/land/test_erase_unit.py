@@ -132,7 +132,7 @@ def test_bare_avro_whose_schema_file_has_its_fields_in_another_order_since(tmp_p
     form = {**BY_FIELD, "format": {"avro": "a.avsc"}}
     decoded = Event.model_validate(form, context={"folder": tmp_path})
     now = pipeline().model_copy(update={"event": decoded})
-    world, lake = World({BIDS: [messages]}), FolderLake(tmp_path / "lake")
+    world, lake = World({BIDS: [messages]}), FolderLake(tmp_path / "demo")
     world.resolve(now, lake, hours(1))
     world.land(now, lake, hours(1))
     [file] = read_manifests(lake, [UNIT])[UNIT].files

@@ -28,7 +28,7 @@ def test_the_pipeline_file_says_which_types_are_counted_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: dict, exact: dict[str, bool]
 ):
     monkeypatch.setattr(field_tally, "step_of", lambda *_: 4)
-    world, lake = World({("dc1", "bids"): [EVENTS]}), FolderLake(tmp_path)
+    world, lake = World({("dc1", "bids"): [EVENTS]}), FolderLake(tmp_path / "demo")
     spec = pipeline(tables=tables)
     world.resolve(spec, lake, hours(1))
     world.land(spec, lake, hours(1))

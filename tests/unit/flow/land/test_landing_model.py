@@ -143,14 +143,17 @@ def test_a_slow_copy_brings_an_older_file_back_and_loses_none():
 def drafted(lake: MemoryLake, attempt: str):
     """A draft of one unit whose one file is in the attempt."""
     unit = Unit(next(iter(hours(1))), "dc1")
-    lake.put(f"_attempts/{unit.slice.id}/{attempt}/0", attempt.encode())
+    lake.put(f"_attempts/{unit.slice.id}/{attempt}/0.parquet", attempt.encode())
 
     def draft(generation: int) -> Manifest:
         folder = layout.event_folder("a", unit.slice.start.strftime("%Y-%m-%dT%H"))
-        keys = f"{folder}{unit.slice.id}-dc1-{generation}-0.parquet", f"_attempts/{unit.slice.id}/{attempt}/0"
+        keys = (
+            f"{folder}{unit.slice.id}-dc1-{generation}-0.parquet",
+            f"_attempts/{unit.slice.id}/{attempt}/0.parquet",
+        )
         files = (LandedFile(*keys, type="a", hour="2026-01-01T00", rows=1, bytes=1, sha256=""),)
         return Manifest(
-            "p", unit.slice.id, "dc1", generation, attempt, (), files, (), 1, {}, 0, token=attempt
+            "demo", unit.slice.id, "dc1", generation, attempt, (), files, (), 1, {}, 0, token=attempt
         )
 
     return unit, draft

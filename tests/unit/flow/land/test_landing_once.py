@@ -74,13 +74,13 @@ def header(name: str) -> str:
 
 def landed(world: World, folder: Path, **changes: object) -> tuple[list[str], list[tuple[str, str]], list]:
     """What is in rows, what is rejected and why, and the manifests."""
-    lake, spec = FolderLake(folder), pipeline(**changes)
+    lake, spec = FolderLake(folder / "demo"), pipeline(**changes)
     world.resolve(spec, lake, hours(2))
     world.land(spec, lake, hours(2))
     units = [Unit(Slice(START.add(hours=n)), "dc1") for n in range(2)]
     manifests = [read_manifests(lake, units)[unit] for unit in units]
     found = [(f, manifest) for manifest in manifests for f in (*manifest.files, *manifest.rejected)]
-    rows = {f.key: pq.read_table(folder / f.key).to_pylist() for f, _ in found}
+    rows = {f.key: pq.read_table(lake.root / f.key).to_pylist() for f, _ in found}
     kept = [json.loads(row["_payload"])["shipped"] for m in manifests for f in m.files for row in rows[f.key]]
     refused = [row for m in manifests for f in m.rejected for row in rows[f.key]]
     told = [(json.loads(row["_payload"])["shipped"], row["_reason"]) for row in refused]
@@ -115,11 +115,13 @@ def file_in(places: int) -> list[list[tuple[bytes, int]]]:
 def test_a_file_in_two_topics_lands_from_both_however_tasks_are_cut(tmp_path: Path, at_once: bool):
     cluster = {"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids", "clicks"]}
     world = World({("dc1", "bids"): file_in(2), ("dc1", "clicks"): file_in(3)})
-    lake, spec = FolderLake(tmp_path), pipeline(event=ONCE, kafka=[cluster])
+    lake, spec = FolderLake(tmp_path / "demo"), pipeline(event=ONCE, kafka=[cluster])
     world.resolve(spec, lake, hours(2))
     for part in [hours(2)] if at_once else [hours(1), hours(1, 1)]:
         world.land(spec, lake, part, rows_per_read=100)
-    kept, told = contents(tmp_path, read_manifests(lake, [Unit(piece, "dc1") for piece in hours(2)]).values())
+    kept, told = contents(
+        lake.root, read_manifests(lake, [Unit(piece, "dc1") for piece in hours(2)]).values()
+    )
     every = sorted((topic, n % p, n + 1) for topic, p in (("bids", 2), ("clicks", 3)) for n in range(40))
     twice = [place for place in every if 15 <= place[2] <= 20 or place[2] >= 35]
     assert kept == every

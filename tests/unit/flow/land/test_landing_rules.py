@@ -164,7 +164,7 @@ def test_the_manifest_of_another_hour_is_not_taken_for_this_ones():
     first, second, *_ = [unit for unit in units(spec()) if unit.cluster == "dc1"]
     key = "_slices/{}/dc1/manifest.json"
     lake.put(key.format(first.slice.id), lake.read(key.format(second.slice.id)).data)
-    with pytest.raises(SluiceError, match=f"is the manifest of {second.slice.id}/dc1: verify names"):
+    with pytest.raises(SluiceError, match=f"is the manifest of demo: {second.slice.id}/dc1: verify names"):
         read_manifests(lake, [first])
 
 

@@ -93,4 +93,4 @@ def test_a_topic_is_not_accepted_from_before_a_landed_slice():
 
 
 def manifest_of(slice_id: str) -> bytes:
-    return encode(Manifest("adx", slice_id, "dc1", 1, "a", (), (), (), 0, {}, 0))
+    return encode(Manifest("demo", slice_id, "dc1", 1, "a", (), (), (), 0, {}, 0))

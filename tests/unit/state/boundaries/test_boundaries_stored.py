@@ -179,6 +179,10 @@ def test_an_instant_that_is_none_is_told_with_its_place(part, decode, instant):
         ("offsets", [5, 0, 4]),
         ("floors", [[-1, 1]]),
         ("log_starts", [[5, 5]]),
+        ("log_starts", [[5, 10**12]]),
+        ("floors", [[-1, 10**12]]),
+        ("found", [["end", 10**12]]),
+        ("log_starts", [[5, 5], [5, -1]]),
         ("found", []),
         ("found", [["guessed", 4]]),
     ],
@@ -188,6 +192,14 @@ def test_a_partition_without_a_value_for_each_instant_is_told_with_its_place(dec
     data = json.dumps(STORED_ENTRY | {"topics": [TOPIC | {"partitions": [partition]}]}).encode()
     with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
         decode(data, "there")
+
+
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+@pytest.mark.parametrize("count", [10**12, 0, -4])
+def test_a_topic_of_endless_instants_is_told_with_its_place(decode, count):
+    topic = TOPIC | {"instants": [[TOPIC["instants"][0][0], count]]}
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(json.dumps(STORED_ENTRY | {"topics": [topic]}).encode(), "there")
 
 
 @pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])

@@ -74,7 +74,9 @@ def month(make: Make, seed: int, fewest: int = 0) -> dict[Unit, Manifest]:
             events = [make(random, hour, 1000 * place // rows) for place in range(rows)]
             types += [seen(kind, events)] if events else []
         unit = Unit(Slice(START.add(hours=hour)), "dc1")
-        found[unit] = example(slice=unit.slice.id, cluster="dc1", fields=bounded(types))
+        found[unit] = example(
+            slice=unit.slice.id, cluster="dc1", files=(), rejected=(), fields=bounded(types)
+        )
     return found
 
 
@@ -86,7 +88,7 @@ def told(lake: FolderLake, manifests: dict[Unit, Manifest], first_day: int) -> l
 @pytest.mark.parametrize("seed", range(6))
 def test_a_month_in_which_a_producer_changes_nothing(tmp_path: Path, seed: int) -> None:
     """The first week shows what comes and goes."""
-    assert told(FolderLake(tmp_path), month(usual, seed), first_day=7) == []
+    assert told(FolderLake(tmp_path / "github"), month(usual, seed), first_day=7) == []
 
 
 ADDED = {f"added{day}": day * 24 + 11 for day in range(9, DAYS, 3)}
@@ -105,7 +107,7 @@ def moving(random: Random, hour: int, place: int) -> Event:
 
 @pytest.mark.parametrize("seed", per_commit(range(3)))
 def test_a_month_in_which_fields_are_added_renamed_and_retyped(tmp_path: Path, seed: int) -> None:
-    found = told(FolderLake(tmp_path), month(moving, seed, fewest=200), first_day=8)
+    found = told(FolderLake(tmp_path / "github"), month(moving, seed, fewest=200), first_day=8)
     hours = {
         (one.change.kind, one.change.field, one.change.likely): int(
             (one.unit.slice.start - START).total_seconds() // 3600
@@ -124,7 +126,7 @@ def test_a_month_in_which_fields_are_added_renamed_and_retyped(tmp_path: Path, s
 def test_one_hour_shows_what_it_shows_in_its_month_and_reads_no_more_than_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake, manifests = FolderLake(tmp_path), month(moving, 1, fewest=200)
+    lake, manifests = FolderLake(tmp_path / "github"), month(moving, 1, fewest=200)
     for unit, manifest in manifests.items():
         lake.create(layout.manifest(unit.slice.id, unit.cluster), encode(manifest))
     reads: list[Unit] = []
@@ -140,12 +142,12 @@ def test_one_hour_shows_what_it_shows_in_its_month_and_reads_no_more_than_it_nee
 
 
 def test_a_manifest_that_cannot_be_read_is_said_and_passed_over(tmp_path: Path) -> None:
-    lake = FolderLake(tmp_path)
+    lake = FolderLake(tmp_path / "github")
     units = [Unit(Slice(START.add(hours=hour)), "dc1") for hour in range(3)]
     fields = [{"id": FieldSeen(100, {"string": 100})}, {}, {"uid": FieldSeen(100, {"string": 100})}]
     for unit, own in zip(units, fields, strict=True):
         one = TypeFields("click", 100, True, own)
-        data = encode(example(slice=unit.slice.id, fields=(one,))) if own else b"{"
+        data = encode(example(slice=unit.slice.id, files=(), rejected=(), fields=(one,))) if own else b"{"
         lake.create(layout.manifest(unit.slice.id, unit.cluster), data)
     said: list[str] = []
     (change,) = changes_of(lake, units[2:], {}, said.append)
@@ -165,5 +167,5 @@ def test_a_slice_is_compared_with_a_day_or_24_slices(
         history, "read_manifest", lambda lake, unit: at.append(unit.slice) or example(fields=(one,))
     )
     piece = Slice(START, length)
-    assert changes_of(FolderLake(tmp_path), [Unit(piece, "dc1")], {}, pytest.fail) == []
+    assert changes_of(FolderLake(tmp_path / "github"), [Unit(piece, "dc1")], {}, pytest.fail) == []
     assert at == [piece, *(Slice(START - number * length, length) for number in range(1, slices + 1))]
