@@ -22,6 +22,7 @@ import pendulum
 from sluice.clients.lake.base import Lake, StoredObject
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import Fenced, SluiceError, WrongUse
+from sluice.named_file import opened
 from sluice.stored_json import decode_stored
 
 FOLDER = "_shipped"
@@ -172,7 +173,7 @@ def content_id(path: Path) -> str:
     read."""
     digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
+        with opened(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
     except OSError as error:

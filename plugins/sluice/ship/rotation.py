@@ -149,7 +149,7 @@ def recognised(rotated_file: Rotated, place: FilePosition) -> FilePosition:
 def _opened(rotated_file: Rotated) -> Iterator[BufferedIOBase]:
     """Raises Moved when another file has the name by now; once it is open, that does not matter."""
     try:
-        descriptor = os.open(rotated_file.path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(rotated_file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise Moved from None
     with os.fdopen(descriptor, "rb") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -140,6 +141,13 @@ def test_ids(tmp_path: Path):
     for wrong in ("", "a/b", "..", ".a", "a b", "x" * 128):
         with pytest.raises(WrongUse, match="--batch"):
             given_id(wrong)
+
+
+def test_a_pipe_is_no_batch(tmp_path: Path):
+    """It would be empty, or wait for ever, when it is read a second time."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WrongUse, match=r"pipe: it is a pipe, not a file$"):
+        content_id(tmp_path / "pipe")
 
 
 class Waits:

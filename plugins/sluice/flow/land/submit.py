@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -220,12 +221,14 @@ def archive(package: Path = PACKAGE) -> bytes:
 def archive_file(folder: Path | None = None) -> Path:
     """Returns the archive in a file that its content names, so that runs of one version share it.
 
-    Raises WrongUse when another user owns the folder: its owner decides what the workers run.
+    Raises WrongUse when another user owns the folder, because its owner decides what the workers run, and
+    for what is no folder.
     """
     folder = folder or Path(tempfile.gettempdir()) / f"sluice-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
     status = folder.lstat()
-    if folder.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o022:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise WrongUse(f"{folder} is not this user's alone: remove it, or set TMPDIR to another folder")
     content = archive()
     path = folder / f"sluice-{hashlib.sha256(content).hexdigest()[:16]}.zip"

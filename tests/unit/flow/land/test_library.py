@@ -90,3 +90,6 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path):
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(WrongUse, match="not this user's alone"):
         archive_file(tmp_path / "link")
+    (tmp_path / "file").touch()
+    with pytest.raises(WrongUse, match="not this user's alone"):
+        archive_file(tmp_path / "file")
