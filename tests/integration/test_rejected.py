@@ -118,7 +118,7 @@ def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: in
     done = user.type("rejected", *span, "--retry", "--yes")
     assert done.returncode == 1, done.stderr
     assert "landed by the rules that the file has now" in done.stdout
-    assert "none of 3 rows that were tried fits the table as it is" in done.stdout
+    assert "none of 3 rows that were tried would fit: give the column a type that takes it" in done.stdout
     assert (ids(user, slices), user.tables()) == before
 
     write(user, RIGHT, kafka=False)
@@ -171,8 +171,8 @@ def test_a_retry_leaves_to_a_fill_what_the_file_has_changed(user, kafka_broker):
     assert set(user.rows("SELECT n, small FROM DB.oracle")) == of_clicks
 
 
-def test_a_trial_goes_by_the_rules_of_the_retry(user, kafka_broker):
-    """`missing: reject` has left the file since: by the rules of their load these rows are rejected again."""
+def test_a_row_that_lacked_a_value_comes_in_when_the_file_no_longer_requires_it(user, kafka_broker):
+    """By their own rules in all else: what the file requires by now takes no row away."""
     sent = [
         (0, {"type": "click", "at": START.isoformat(), "small": n} | ({"n": n} if n > 2 else {}))
         for n in range(6)
@@ -185,11 +185,21 @@ def test_a_trial_goes_by_the_rules_of_the_retry(user, kafka_broker):
     user.do("run", *span)
     before = user.tables()
     assert holds(user) == {(3, 3), (4, 4), (5, 5)}
-    write(user, RIGHT, kafka=False)
+    write(user, RIGHT, kafka=False, tables={"click": clicks | {"missing": {"small": "reject"}}})
+    told = user.do("status", *span)
+    assert f"1 unit has another `missing of {user.name}.clicks` than the pipeline file" in told
+    write(user, RIGHT, kafka=False, tables={"click": clicks})
     done = user.type("rejected", *span, "--retry", "--yes")
     assert done.returncode == 1, done.stderr
-    assert "none of 3 rows that were tried fits the table as it is" in done.stdout
+    assert (
+        "none of 3 rows that were tried would fit: let `missing` of the table take a default" in done.stdout
+    )
     assert user.tables() == before
+    write(user, RIGHT, kafka=False, tables={"click": clicks | {"missing": {"small": "reject"}}})
+    user.do("rejected", *span, "--retry", "--yes")
+    assert holds(user) == {(0, 0), (0, 1), (0, 2), (3, 3), (4, 4), (5, 5)}
+    assert user.do("rejected", *span, "--retry", "--yes") == "no rejected record matches\n"
+    user.do("verify", *span, "--contents")
 
 
 def holds(user: User) -> set[tuple[int, int]]:

@@ -45,6 +45,12 @@ class Target(Section):
     counted: bool = False
     rollup: Rollup | None = None
 
+    def may_reject(self, column: str) -> bool:
+        """Returns whether a row without a value for the column may be rejected: its type decides, too, if
+        `missing` names no columns."""
+        missing = self.missing
+        return (missing if isinstance(missing, str) else missing.get(column)) == "reject"
+
     @property
     def database(self) -> str:
         return self.table.split(".")[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.task.decoding import schema_of
+from sluice.flow.load.target_checks import required
 from sluice.slices import Unit
 from sluice.state.rules import Difference, LandingRules, RulesReader, difference_lines, differs, digest_of
 from sluice.state.status import UnitStatus
@@ -21,7 +22,7 @@ def rule_differences(
     """
     now, rules = LandingRules.of(pipeline, _schema(pipeline)), RulesReader(lake)
     return {
-        status.unit: differs(pipeline, status.manifest, status.tables, now, rules)
+        status.unit: differs(pipeline, status.manifest, status.tables, now, rules, required)
         for status in statuses
         if status.manifest is not None and not status.gone and not status.forgotten_on
     }
@@ -35,9 +36,6 @@ def rule_lines(pipeline: Pipeline, lake: Lake, statuses: Iterable[UnitStatus]) -
 def _schema(pipeline: Pipeline) -> bytes | None:
     if pipeline.event.format.schema_file is None:
         return None
-    # The clients of schemas take half a second to load: only for a pipeline that has one.
-    from sluice.flow.land.task.decoding import schema_of
-
     return schema_of(pipeline.event)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import timedelta
 from hashlib import sha256
@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.event import BatchSource, Event, TimeSource, TypeSource
 from sluice.config.mask import MaskRule, with_defaults
@@ -190,11 +190,14 @@ class TableRules:
             definitions[name] = (then if types else definitions[name][0], kind, default, absent)
         return replace(self, definitions=definitions)
 
-    def apply(self, target: Target, present: Container[str]) -> Target:
+    def apply(self, target: Target, present: Container[str], types: bool = True) -> Target:
         """Returns the target with the columns of these rules, as far as they are `present` in the table, and
-        with their SELECT. What is routed to it stays what the pipeline file says now."""
+        with their SELECT. What is routed to it stays what the pipeline file says now.
+
+        Without `types`, rows that were rejected are tried again: what the file no longer requires isn't."""
         columns = {name: path for name, path in self.columns.items() if name in present}
-        missing = {name: "reject" for name in self.required if name in present}
+        needed = (name for name in self.required if types or target.may_reject(name))
+        missing = {name: "reject" for name in needed if name in present}
         return target.model_copy(
             update={"columns": columns, "missing": missing, "rollup": self.rollup(target.rollup)}
         )
@@ -215,6 +218,7 @@ def _duration(seconds: float | None) -> timedelta | None:
 
 
 Rules = TypeVar("Rules", LandingRules, TableRules)
+Required = Callable[[Iterable[Column], Target], frozenset[str]]
 _LANDING = msgspec.json.Decoder(LandingRules)
 _TABLE = msgspec.json.Decoder(TableRules)
 
@@ -311,10 +315,12 @@ def differs(
     rows: Mapping[str, LedgerRow],
     now: LandingRules,
     rules: RulesReader,
+    required: Required,
 ) -> tuple[Difference, ...]:
     """Returns the differences between a landed unit and the pipeline file, each once.
 
-    `rows` are the unit's ledger rows by table, `now` the rules by which it would land today. What a fill
+    `rows` are the unit's ledger rows by table, `now` the rules by which it would land today, `required` says
+    without which columns the file rejects a row. What a fill
     changes by itself (routes, shards, a derived table's SELECT) makes the unit stale, and is not listed. Nor
     is a topic that the unit lacks: its offsets are counted (state/status.py). Raises what the lake raises.
     """
@@ -323,7 +329,7 @@ def differs(
             (
                 *_landing(manifest, now, rules),
                 *_counts(pipeline, manifest),
-                *_columns(pipeline, rows, rules),
+                *_columns(pipeline, rows, rules, required),
             )
         )
     )
@@ -347,12 +353,21 @@ def _counts(pipeline: Pipeline, manifest: Manifest) -> Iterator[Difference]:
             yield Difference(f"counts of {spec.table}", "remake")
 
 
-def _columns(pipeline: Pipeline, rows: Mapping[str, LedgerRow], rules: RulesReader) -> Iterator[Difference]:
+def _columns(
+    pipeline: Pipeline, rows: Mapping[str, LedgerRow], rules: RulesReader, required: Required
+) -> Iterator[Difference]:
     for target in pipeline.targets:
         row = rows.get(target.table)
         loaded = rules.table(row.rules) if row is not None else None
-        if loaded is not None and dict(loaded.columns) != dict(target.columns):
+        if loaded is None:
+            continue
+        if dict(loaded.columns) != dict(target.columns):
             yield Difference(f"columns of {target.table}", "reload")
+        then = [
+            Column(name, kind, how, default) for name, (kind, how, default, _) in loaded.definitions.items()
+        ]
+        if required(then, target) & loaded.definitions.keys() != set(loaded.required):
+            yield Difference(f"missing of {target.table}", "reload")
 
 
 def difference_lines(by_unit: Mapping[Unit, Iterable[Difference]]) -> list[str]:

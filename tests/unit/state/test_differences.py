@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.config.pipeline import Pipeline
+from sluice.flow.load.target_checks import required
 from sluice.manifest import Manifest, Traffic
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
@@ -26,21 +27,32 @@ from tests.support.landing_world import hours, pipeline
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(3)]
 EVENT = {"type": {"field": "type"}, "time": {"field": "at"}}
 COUNTS = {"counts": [{"table": "db.traffic", "by": ["country"]}]}
+COLUMNS = {
+    "n": ("Int64", "", "", "Int64"),
+    "note": ("Nullable(String)", "", "", "Nullable(String)"),
+    "paid": ("Bool", "DEFAULT", "1", "Bool"),
+}
 TABLES = {"tables": {"click": {"table": "db.clicks", "columns": {"rider": "passenger"}}}}
 
 
 def found(
-    landed: Pipeline, now: Pipeline, traffic: tuple[Traffic, ...] = (), columns: dict[str, str] | None = None
+    landed: Pipeline,
+    now: Pipeline,
+    traffic: tuple[Traffic, ...] = (),
+    columns: dict[str, str] | None = None,
+    needed: tuple[str, ...] = (),
 ) -> tuple[Difference, ...]:
     lake = MemoryLake()
     digest = write_rules(lake, LandingRules.of(landed, None))
     manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
     rows: dict[str, LedgerRow] = {}
     if columns is not None:
-        table = write_rules(lake, TableRules("db.clicks", columns=columns))
+        table = write_rules(
+            lake, TableRules("db.clicks", columns=columns, required=needed, definitions=COLUMNS)
+        )
         rows["db.clicks"] = LedgerRow(UNITS[0], manifest.id, ("click",), 1, 1, 0, "", 1, rules=table)
     manifest = replace(manifest, traffic=traffic)
-    return differs(now, manifest, rows, LandingRules.of(now, None), RulesReader(lake))
+    return differs(now, manifest, rows, LandingRules.of(now, None), RulesReader(lake), required)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +93,45 @@ def test_columns_are_those_of_the_last_load():
     assert found(spec, spec, columns={"rider": "person"}) == (Difference("columns of db.clicks", "reload"),)
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "differ"),
+    [
+        ((), "default", False),
+        (("n",), "reject", False),
+        ((), "reject", True),
+        (("n",), "default", True),
+        (("note",), {"note": "reject"}, False),
+        (("n", "note"), {"note": "reject"}, True),
+        ((), {"came_later": "reject"}, False),
+        (("n",), {"n": "default"}, True),
+    ],
+)
+def test_what_a_missing_value_does_is_that_of_the_last_load(then: tuple[str, ...], now: object, differ: bool):
+    spec = pipeline(tables={"click": {"table": "db.clicks", "missing": now}})
+    wanted = (Difference("missing of db.clicks", "reload"),) if differ else ()
+    assert found(spec, spec, columns={}, needed=then) == wanted
+
+
+@pytest.mark.parametrize(
+    ("now", "left"),
+    [
+        ("default", {}),
+        ("reject", {"n": "reject"}),
+        ({"n": "default"}, {}),
+        ({"n": "reject", "b": "reject"}, {"n": "reject"}),
+    ],
+)
+def test_a_retry_requires_no_column_that_the_file_no_longer_does_and_no_other(now: object, left: dict):
+    [target] = pipeline(tables={"click": {"table": "db.clicks", "missing": now}}).targets
+    rules = TableRules("db.clicks", required=("gone", "n"))
+    assert rules.apply(target, {"n", "b"}, types=False).missing == left
+    assert rules.apply(target, {"n", "b"}).missing == {"n": "reject"}
+
+
 def test_a_unit_that_names_no_rules_has_no_difference():
     manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0)
     now = LandingRules.of(pipeline(), None)
-    assert differs(pipeline(), manifest, {}, now, RulesReader(MemoryLake())) == ()
+    assert differs(pipeline(), manifest, {}, now, RulesReader(MemoryLake()), required) == ()
 
 
 def test_units_with_the_same_difference_share_a_line():

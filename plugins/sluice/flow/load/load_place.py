@@ -75,7 +75,7 @@ class LoadPlace:
         present = set() if target_table is None else {column.name for column in target_table.columns}
         return replace(
             self,
-            target=rules.apply(self.target, present),
+            target=rules.apply(self.target, present, types),
             rules=rules,
             every_column=every_column,
             types=types,

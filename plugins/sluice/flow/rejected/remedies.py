@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sluice.flow.land import reject_reasons as why
+from sluice.flow.load.casts.judged import MISSING
 
 # Reasons that only one format gives; its decoder is not imported for them.
 OF_FORMATS = (
@@ -41,7 +42,11 @@ _REMEDIES = {
     ),
     why.SHIPPED_TWICE: "nothing: the same event is there once",
 }
-MISFIT_REMEDY = f"give the column a type that takes it, then {_RETRY}; or correct the producer"
+MISFIT_REMEDY = (
+    f"give the column a type that takes it, then {_RETRY}; if `columns` names another field than is meant, "
+    "correct it and `reload` the hours; or correct the producer"
+)
+MISSING_REMEDY = f"let `missing` of the table take a default, then {_RETRY}; or correct the producer"
 FORGOTTEN_MISFIT_REMEDY = (
     "the lake has forgotten the hour's files: give the column a type that takes it, then "
     "`reland` the hour, as long as Kafka has it; or correct the producer"
@@ -49,7 +54,9 @@ FORGOTTEN_MISFIT_REMEDY = (
 
 
 def remedy_of(reason: str, misfit: bool) -> str:
-    return MISFIT_REMEDY if misfit else _REMEDIES.get(reason, _PRODUCER)
+    if misfit:
+        return MISSING_REMEDY if reason == MISSING else MISFIT_REMEDY
+    return _REMEDIES.get(reason, _PRODUCER)
 
 
 def fix_of(reason: str, misfit: bool) -> str:

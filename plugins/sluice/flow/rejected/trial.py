@@ -18,6 +18,7 @@ from sluice.flow.load.source.select import filled
 from sluice.flow.load.work import rules_for
 from sluice.flow.rejected.read_rejections import span
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
+from sluice.flow.rejected.remedies import fix_of
 from sluice.flow.rejected.retry_plan import Cure, RetryCandidates, Statuses
 from sluice.safe_text import Say, visible
 from sluice.slices import SliceRange, Unit
@@ -90,7 +91,7 @@ class RetryTrial:
         rows, fit = (sum(column) for column in zip(*counts, strict=True))
         if fit:
             return Cure(True, f"{fit:,} of {rows:,} rows that were tried would fit")
-        return Cure(False, f"none of {rows:,} rows that were tried fits the table as it is")
+        return Cure(False, f"none of {rows:,} rows that were tried would fit: {fix_of(cause.reason, True)}")
 
     def _by_rules(
         self, server: Server, cause: RejectionCause, units: Sequence[Unit], slices: SliceRange
