@@ -65,8 +65,8 @@ def _kept(pipeline: Pipeline, unit: Unit, old: Manifest) -> str:
         )
     command = partial(pipeline.command, "run", *unit.slice.words, "--mode")
     return (
-        f"the lake has them, so it is not landed again; `{command('reload')}` loads it from there, and "
-        f"`{command('remake')}` parses it again"
+        f"it is not landed again, so that nothing of it goes; `{command('reload')}` loads it from the lake's "
+        f"files, and `{command('remake')}` parses them again"
     )
 
 

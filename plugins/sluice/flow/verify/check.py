@@ -65,8 +65,8 @@ def _repairable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly) -> Anoma
         return anomaly
     if place in facts.no_longer_awaited:
         return replace(anomaly, command="", advice=_advice(facts))
-    if (topic := facts.recreated.get(place)) is not None:
-        advice = f"topic {topic} was recreated, so no `reland` reads what the hour had of it: put back a copy"
+    if why := facts.beyond_kafka(place):
+        advice = f"{why}, so no `reland` reads what the hour had of it: put back a copy"
         return replace(anomaly, command="", advice=advice)
     return anomaly
 

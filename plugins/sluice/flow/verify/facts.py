@@ -155,12 +155,24 @@ class VerifyFacts:
         """Returns the units that the pipeline file no longer asks their cluster for, likewise."""
         return frozenset((s.unit.slice.id, s.unit.cluster) for s in self.statuses if s.gone)
 
+    def beyond_kafka(self, place: tuple[str, str]) -> str:
+        """Returns why Kafka no longer has the records of a unit, by slice id and cluster; empty if it may
+        have them."""
+        manifest = self._manifests.get(place)
+        if manifest is None:
+            return ""
+        for r in manifest.ranges:
+            if r.offsets and self.boundaries.uuid(place[1], r.topic) not in (None, r.uuid):
+                return f"topic {r.topic} was recreated"
+            lost = [
+                loss.until for loss in manifest.lost if (loss.topic, loss.partition) == (r.topic, r.partition)
+            ]
+            start = max(r.start, *lost) if lost else r.start
+            until = min(r.until, self.boundaries.log_start(place[1], r.topic, r.partition))
+            if start < until:
+                return f"Kafka no longer has the offsets [{start}, {until}) of {r.topic}/{r.partition}"
+        return ""
+
     @cached_property
-    def recreated(self) -> Mapping[tuple[str, str], str]:
-        """Returns the units that have records of a topic from before it was recreated, and that topic."""
-        return {
-            (status.unit.slice.id, status.unit.cluster): r.topic
-            for status, manifest in self.landed
-            for r in manifest.ranges
-            if r.offsets and self.boundaries.uuid(status.unit.cluster, r.topic) not in (None, r.uuid)
-        }
+    def _manifests(self) -> Mapping[tuple[str, str], Manifest]:
+        return {(status.unit.slice.id, status.unit.cluster): manifest for status, manifest in self.landed}

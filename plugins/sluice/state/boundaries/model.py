@@ -74,6 +74,13 @@ class Boundaries:
         uuid = self.uuid(cluster, topic)
         return None if uuid is None else self.blocks.get((cluster, topic, uuid))
 
+    def log_start(self, cluster: str, topic: str, partition: int) -> int:
+        """Returns the highest log start that was seen of a partition of the topic id that stands now; 0 of
+        one that no boundary has."""
+        block = self.stored(cluster, topic)
+        column = None if block is None else block.columns.get(partition)
+        return 0 if column is None else max(column.log_starts, default=0)
+
     def offsets(self, cluster: str, topic: str, instant: datetime) -> Boundary | None:
         """Returns the boundary at `instant`, where a slice that starts there begins; None when not
         resolved."""

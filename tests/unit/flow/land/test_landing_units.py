@@ -33,7 +33,7 @@ def manifest(*ranges: OffsetRange, lost: tuple[Loss, ...] = (), token: str = "")
 
 
 def says_lake(error: RecordsExpired) -> bool:
-    return "the lake has them" in error.remedy
+    return "nothing of it goes" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_expired_is_refused_with_its_offsets(starts, expired, told):
         read(starts, expired=expired)
     error = raised.value
     assert (error.topic, error.partition, error.lost_from, error.lost_until, error.exact) == told
-    assert (error.cluster, error.slice_id, "the lake has them" in error.remedy) == (
+    assert (error.cluster, error.slice_id, "nothing of it goes" in error.remedy) == (
         "dc1",
         "2026-01-01T00Z",
         False,
@@ -111,7 +111,7 @@ def test_what_expired_is_refused_with_its_offsets(starts, expired, told):
 def test_what_has_landed_must_be_readable_again(on_expired):
     with pytest.raises(RecordsExpired) as raised:
         read({("bids", 0): 13}, on_expired, manifest(*RANGES))
-    assert (raised.value.lost_from, raised.value.lost_until, "the lake has them" in raised.value.remedy) == (
+    assert (raised.value.lost_from, raised.value.lost_until, "nothing of it goes" in raised.value.remedy) == (
         10,
         13,
         True,
@@ -160,7 +160,7 @@ def test_what_is_lost_since_it_landed_is_refused(old, starts, told):
         error.lost_from,
         error.lost_until,
         error.exact,
-        "the lake has them" in error.remedy,
+        "nothing of it goes" in error.remedy,
     ) == told
 
 

@@ -12,7 +12,7 @@ from sluice.flow.verify.check_tables import check_shards
 from sluice.flow.verify.facts import LeftRows, TableFacts, ViewTableSums
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.view_sums import ViewSums
-from sluice.manifest import OffsetRange, Traffic
+from sluice.manifest import Loss, OffsetRange, Traffic
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, LAKE, LEDGERS, OTHER, TEN, pipeline
@@ -208,3 +208,25 @@ def test_what_a_recreated_topic_had_is_not_read_again(monkeypatch: pytest.Monkey
     [one] = [a for a in check(facts, REPAIRS) if a.kind is AnomalyKind.FILE_MISSING]
     advice = "topic bids was recreated, so no `reland` reads what the hour had of it: put back a copy"
     assert (one.command, one.advice) == ("", advice)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "lost", "gone"),
+    [(0, 0, ""), (1, 0, "[0, 1)"), (10**6, 0, "[0, 10)"), (4, 4, ""), (5, 4, "[4, 5)")],
+)
+def test_what_kafka_has_expired_is_not_read_again(
+    log_start: int, lost: int, gone: str, monkeypatch: pytest.MonkeyPatch
+):
+    """By the log starts that runs have seen. What the manifest names as lost was not landed before."""
+    start = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z"
+    missing = {key: size for key, size in LAKE.sizes.items() if not key.startswith(start)}
+    losses = (Loss("bids", 0, 0, lost, exact=True),) if lost else ()
+    statuses = tuple(
+        replace(one, manifest=replace(one.manifest, lost=losses)) if one.manifest else one
+        for one in FACTS.statuses
+    )
+    facts = replace(FACTS, lake=replace(LAKE, sizes=missing), statuses=statuses)
+    monkeypatch.setattr(Boundaries, "log_start", lambda *_: log_start)
+    [one] = [a for a in check(facts, REPAIRS) if a.kind is AnomalyKind.FILE_MISSING]
+    assert (one.command == "") == bool(gone)
+    assert f"Kafka no longer has the offsets {gone} of bids/0, so no `reland`" in one.advice or not gone
