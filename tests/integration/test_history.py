@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sluice.errors import NotAllLanded, WouldReject
+from sluice.errors import FilesForgotten, NotAllLanded, WouldReject
 from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import client_of
 from tests.support.history_model import HOURS, PEOPLE, TOPICS, FileNow, Model
@@ -74,8 +75,16 @@ class History(RuleBasedStateMachine):
 
     @rule(span=SPANS, mode=st.sampled_from(["fill", "fill", "reload", "repair"]))
     def run(self, span: tuple[int, int], mode: str) -> None:
+        if mode != "fill" and self.model.forgotten(range(*span)):
+            with pytest.raises(FilesForgotten):
+                self.world.run(mode, hours(span[1] - span[0], span[0]))
+            return
         self.world.run(mode, hours(span[1] - span[0], span[0]))
         getattr(self.model, mode)(range(*span))
+
+    @rule(until=st.integers(1, HOURS))
+    def forget(self, until: int) -> None:
+        assert self.world.forget(until) == self.model.forget(until)
 
     @rule(topics=st.sampled_from([TOPICS, TOPICS[:1]]))
     def choose_topics(self, topics: tuple[str, ...]) -> None:
@@ -88,13 +97,17 @@ class History(RuleBasedStateMachine):
 
     @rule(span=SPANS)
     def remake(self, span: tuple[int, int]) -> None:
-        """With a yes it takes rows out that the file can't read any more."""
-        self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=True)
+        """With a yes it takes rows out that the file can't read any more. An hour without files stays."""
+        refused = NotAllLanded if self.model.forgotten(range(*span)) else ()
+        with pytest.raises(refused) if refused else nullcontext():
+            self.world.run("remake", hours(span[1] - span[0], span[0]), accept_loss=True)
         self.model.remake(range(*span))
 
     @rule(span=SPANS, mode=st.sampled_from(["remake", "reland"]))
     def land_again_without_a_yes(self, span: tuple[int, int], mode: str) -> None:
         """An hour that would lose a row stays as it is; the others are landed again."""
+        if self.model.forgotten(range(*span)):
+            return
         losing = self.model.losing(mode, range(*span))
         if losing:
             with pytest.raises((WouldReject, NotAllLanded), match="would reject"):
@@ -117,7 +130,8 @@ class History(RuleBasedStateMachine):
         again = person in self.model.erased
         self.model.erase(person)
         receipt = self.world.erase(person)
-        assert receipt["left"] == []
+        # What tables hold of an hour without files is for their owner to search, and the receipt says so.
+        assert bool(receipt["left"]) == self.model.forgotten(range(HOURS))
         assert again or receipt["erased"]["rows"] == before - len(self.model.lake_rows())
 
     @precondition(lambda self: self.model.clicks())
@@ -132,6 +146,9 @@ class History(RuleBasedStateMachine):
         commands = {anomaly.command for anomaly in self.world.findings() if anomaly.table.endswith(".clicks")}
         assert len(commands) == 1, commands
         self.world.repair(*commands)
+        hour = offset // len(self.model.logs[topic, 0])
+        if self.model.units[hour].forgotten:
+            self.model.reland([hour])
 
     @invariant()
     def each_row_is_where_the_model_says(self) -> None:

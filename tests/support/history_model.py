@@ -144,10 +144,22 @@ class Model:
         self.fill(hours)
         for hour in hours:
             unit = self.units[hour]
+            if unit.forgotten:
+                continue
             records = unit.rows | unit.rejected
             unit.rows = {record for record in records if self.file.reads(record)}
             unit.rejected, unit.column, unit.vip = records - unit.rows, self.file.column, self.file.vip
             unit.times = [self.file.time]
+
+    def forget(self, until: int) -> set[int]:
+        """The lake's files go, and the tables keep their rows. Returns the hours of which there were any."""
+        hours = {hour for hour, unit in self.units.items() if hour < until and not unit.forgotten}
+        for hour in hours:
+            self.units[hour].forgotten = True
+        return hours
+
+    def forgotten(self, hours: Iterable[int]) -> bool:
+        return any(hour in self.units and self.units[hour].forgotten for hour in hours)
 
     def retry(self, hours: range) -> None:
         for hour in hours:

@@ -7,6 +7,7 @@ import shlex
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from sluice.cli.rejected_retry import _do, _planned
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.folder import FolderLake
+from sluice.config.keep import Keep
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotAllLanded, SluiceError, WouldReject
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.finish import finish
+from sluice.flow.forget.forget import forget_window
 from sluice.flow.land.land import land
 from sluice.flow.rejected.rejections import RejectionFilter
 from sluice.flow.steps import load_table
@@ -129,6 +132,15 @@ class HistoryWorld:
         number, erasures = eraser.ask()
         wrong = eraser.erase(number, erasures, searched)
         return finish(eraser, number, erasures, force=False, wrong=wrong)
+
+    def forget(self, until: int) -> set[int]:
+        """What `sluice forget` does when the first `until` hours are old enough. Returns which of them it
+        has forgotten."""
+        kept = self.pipeline().model_copy(update={"keep": Keep(lake=timedelta(hours=1))})
+        now = START.add(hours=until + 1)
+        forgotten = forget_window(kept, self.lake, hours(HOURS), now)
+        assert forgotten.waiting == {}
+        return {unit.slice.start.hour for unit in forgotten.units}
 
     def retry(self, slices: SliceRange) -> int:
         """What `sluice rejected --retry` does. Returns how many records came in by being parsed."""

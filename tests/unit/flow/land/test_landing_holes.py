@@ -134,7 +134,9 @@ class TestReland:
         assert log.append(state, LogEntry(spec.slice, (block,), accepted), NOW)
         world.kafka.topics[BIDS].uuid = "new"
         world.resolve(spec, lake, hours(1))
-        with pytest.raises(RecordsExpired, match=rf"{len(LOG)} offsets \[0, {len(LOG)}\).*it is not landed again"):
+        with pytest.raises(
+            RecordsExpired, match=rf"{len(LOG)} offsets \[0, {len(LOG)}\).*it is not landed again"
+        ):
             world.land(spec, lake, hours(1), "reland", "again")
         assert state_of(lake) == before
 
