@@ -15,7 +15,6 @@ from sluice.crash_points import Erase
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.places import (
     Place,
-    comment_place,
     lake_places,
     left_tables,
     left_view_tables,
@@ -86,14 +85,12 @@ def _places(
     with connect_shards(pipeline) as servers:
         left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
         views = left_view_tables(servers, pipeline, lake, eraser.request.slices, manifests.keys())
-        comments = comment_place(servers, pipeline)
     return [
         *lake_places(manifests, found),
         state_place(lake, eraser.request.wheres, found),
         table_place(pipeline, manifests, found, ledgers),
         left,
         views,
-        comments,
         *other_places(),
     ]
 
