@@ -10,7 +10,6 @@ from typing import Any
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import (
     UNKNOWN_DATABASE,
-    UNKNOWN_IDENTIFIER,
     UNKNOWN_TABLE,
     ServerError,
 )
@@ -123,7 +122,7 @@ def left_view_tables(
     lines = list[str]()
     for server in servers:
         left: dict[tuple[str, str, str], set[Unit]] = {}
-        for target, start, cluster, newest, digests in _ledger_rules(server.reached, parameters):
+        for target, start, cluster, newest, digests in _rows(server.reached, "erase/load_rules", parameters):
             unit, last = unit_of(pipeline, start, cluster), reader.table(newest)
             if unit not in units or last is None:
                 continue
@@ -149,16 +148,6 @@ def left_view_tables(
         for (target, view, name), counts in sorted(rows.items())
     ]
     return Place("tables of views that are gone", f"{len(rows):,} by the rules of the loads", tuple(lines))
-
-
-def _ledger_rules(client: Client, parameters: dict[str, Any]) -> list[Any]:
-    """Returns nothing of a ledger of an earlier version, which names no rules."""
-    try:
-        return _rows(client, "erase/load_rules", parameters)
-    except ServerError as error:
-        if error.code != UNKNOWN_IDENTIFIER:
-            raise
-        return []
 
 
 def _written(rules: TableRules | None) -> Iterator[tuple[str, str]]:
