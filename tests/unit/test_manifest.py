@@ -12,6 +12,7 @@ from sluice import manifest
 from sluice.errors import SluiceError
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
 from sluice.type_fields import KINDS, FieldSeen, TypeFields
+from tests.support.manifests import made_manifest
 
 counts = st.integers(0, 2**62)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -59,7 +60,7 @@ def example(**changes: object) -> Manifest:
         "unparsed": {"not JSON": 5, "no type": 3},
         "holes": 0,
     }
-    return Manifest(**values | changes)
+    return made_manifest(**values | changes)
 
 
 def test_counts() -> None:

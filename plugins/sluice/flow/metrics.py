@@ -217,7 +217,7 @@ def landing_shape(
         if fields:
             yield sample("fields_landed", len(fields), type=name, **labels)
     for m in manifests:
-        if m.generation == 1 and m.landed_at:
+        if m.generation == 1:
             end = Slice.from_id(m.slice, pipeline.slice).end
             delay = (utc(datetime.fromisoformat(m.landed_at)) - end).total_seconds()
             yield sample("landing_delay_seconds", max(delay, 0.0), **labels)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.config.pipeline import Pipeline
-from sluice.manifest import Manifest, Traffic
+from sluice.manifest import Traffic
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rules import (
@@ -22,6 +22,7 @@ from sluice.state.rules import (
 )
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours, pipeline
+from tests.support.manifests import made_manifest
 
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(3)]
 EVENT = {"type": {"field": "type"}, "time": {"field": "at"}}
@@ -34,7 +35,7 @@ def found(
 ) -> tuple[Difference, ...]:
     lake = MemoryLake()
     digest = write_rules(lake, LandingRules.of(landed, None))
-    manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
+    manifest = made_manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
     rows: dict[str, LedgerRow] = {}
     if columns is not None:
         table = write_rules(lake, TableRules("db.clicks", columns=columns))
@@ -82,7 +83,7 @@ def test_columns_are_those_of_the_last_load():
 
 
 def test_a_unit_that_names_no_rules_has_no_difference():
-    manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0)
+    manifest = made_manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0)
     now = LandingRules.of(pipeline(), None)
     assert differs(pipeline(), manifest, {}, now, RulesReader(MemoryLake())) == ()
 

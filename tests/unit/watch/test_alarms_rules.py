@@ -12,7 +12,7 @@ from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.alarms import Alarms, Channel
 from sluice.flow.verify.verdict import OpenAnomaly, Verdict
-from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
+from sluice.manifest import LandedFile, Loss, OffsetRange
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, SliceRange, Unit
@@ -37,6 +37,7 @@ from sluice.watch.observe import (
 from sluice.watch.problems import LogStart, ProblemKind, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.watch import Watched, problems_of
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 TEN = pendulum.datetime(2026, 11, 20, 10)
@@ -52,7 +53,9 @@ def status(
 ) -> UnitStatus:
     ranges = (OffsetRange("bids", "u", 0, start, until),)
     landed = state not in (UnitState.MISSING, UnitState.EXPIRED)
-    manifest = Manifest("p", unit(hour).slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0) if landed else None
+    manifest = (
+        made_manifest("p", unit(hour).slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0) if landed else None
+    )
     held = {name: LedgerRow(unit(hour), "1-a", (), 0, 0, 0, "", 1) for name in tables}
     return UnitStatus(unit(hour), state, ranges, losses, manifest, held, (), 1)
 

@@ -26,6 +26,7 @@ from sluice.watch.problems import Problem, ProblemKind, ProblemSource, to_judge
 from sluice.watch.row_history import RowHistory, SliceRows, keep, read_history, rows_of
 from sluice.watch.traffic_rules import rejects, too_few
 from tests.support.long_form import per_commit
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_expected import month
 
@@ -143,7 +144,7 @@ def manifest(
     )
     read = sum(rows.values()) + sum((unparsed or {}).values())
     ranges = (OffsetRange("bids", "u", 0, 0, read),)
-    return Manifest("p", piece.id, cluster, 1, "a", ranges, files, (), read, unparsed or {}, 0)
+    return made_manifest("p", piece.id, cluster, 1, "a", ranges, files, (), read, unparsed or {}, 0)
 
 
 def test_rows_of_clusters_add_up_and_the_largest_types_are_named(monkeypatch: pytest.MonkeyPatch):

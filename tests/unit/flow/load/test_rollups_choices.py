@@ -21,12 +21,12 @@ from sluice.flow.load.rollups.decide import (
     refuse_event_hours,
 )
 from sluice.flow.load.work import LoadWork
-from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow, frozen_commit, is_frozen, is_settled, made_of, manifests_in
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import SPEC, START
+from tests.support.manifests import made_manifest
 
 SELECT = "SELECT n FROM {source}"
 ROLLUP = Rollup.model_construct(source="db.click", sql="r.sql", select=SELECT)
@@ -53,7 +53,7 @@ def row(place: Unit, generation: int = 3, **more: Any) -> LedgerRow:
 
 def landed(place: Unit, rows: Mapping[str, LedgerRow]) -> UnitStatus:
     """Landed as `1-a`, without rows of any type."""
-    manifest = Manifest("demo", place.slice.id, place.cluster, 1, "a", (), (), (), 0, {}, 0)
+    manifest = made_manifest("demo", place.slice.id, place.cluster, 1, "a", (), (), (), 0, {}, 0)
     return UnitStatus(place, UnitState.LANDED, (), (), manifest, rows, (), 0)
 
 
