@@ -30,7 +30,7 @@ from sluice.flow.load.kept_rows import TakesRowsOut, refuse_later_values, with_k
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.replicas import Replicas, own_tables, write_settings
-from sluice.flow.load.rollups.decide import RollupFacts, frozen_line, refuse_event_hours
+from sluice.flow.load.rollups.decide import RollupFacts, frozen_line
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
@@ -177,7 +177,6 @@ class _Loading:
     def _todo(self, units: list[Unit], ledger: Commits) -> Choice:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         if self.target.rollup is not None:
-            refuse_event_hours(self.target, ledger)
             choice: Choice = ([], [])
             for (rules, rollup), some in self._rollups(self.target.rollup, units, ledger).items():
                 source = self._place.source(rollup)

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from sluice.config.pipeline import Pipeline
-from sluice.config.target import Rollup, Target
-from sluice.errors import TargetRefused
+from sluice.config.target import Rollup
 from sluice.flow.load.rollups.decide import (
     Input,
     RollupChoice,
     RollupFacts,
     SourceUnit,
     changed,
-    refuse_event_hours,
 )
 from sluice.flow.load.work import LoadWork
 from sluice.slices import Slice, Unit
@@ -159,13 +157,6 @@ def test_what_has_changed_since_it_was_chosen():
     gone = {place: one for place, one in SOURCE.items() if place != unit(1)}
     assert changed(ROLLUP, works, gone) == [unit(1)]
     assert changed(ROLLUP.model_copy(update={"select": "SELECT 1"}), works[:1], SOURCE) == [unit(0)]
-
-
-def test_rows_of_event_hours_are_refused():
-    target = Target(table="db.sums", rollup=ROLLUP)
-    refuse_event_hours(target, SOURCE)
-    with pytest.raises(TargetRefused, match="rows of event hours over all slices"):
-        refuse_event_hours(target, {unit(0, ""): row(unit(0, ""))})
 
 
 @pytest.mark.parametrize(
