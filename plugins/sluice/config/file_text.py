@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from sluice.config.files import defaults_file, load_defaults, merged
 from sluice.config.keys import below
 from sluice.config.pipeline import Pipeline
 from sluice.config.variables import assigns_secret, names_secret, takes_secret
-from sluice.config.yaml_text import NotYaml, load, parse
+from sluice.config.yaml_text import load
 
 HIDDEN = "(hidden)"
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
@@ -23,16 +22,6 @@ def file_text(path: Path) -> str:
     """Returns the file at `path` with what the folder's defaults add to it, as YAML of one form. Variables
     stay as they are written: `${NAME}`. Raises OSError, NotYaml."""
     return text_of(merged(load_defaults(defaults_file(path)), load(path)))
-
-
-@lru_cache(maxsize=64)
-def without_secrets(text: str) -> str:
-    """Returns a text that an older version has kept without what may be a secret; nothing of one that cannot
-    be read, as where its end is cut off. Pure."""
-    try:
-        return text_of(parse(text))
-    except NotYaml:
-        return f"{HIDDEN}\n"
 
 
 def text_of(content: Any) -> str:
