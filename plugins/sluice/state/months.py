@@ -28,8 +28,7 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `verified` is the seal under which its equations were last seen to hold, or empty. `forgotten`: which
     files the lake has forgotten and deleted, "lake" for all of them, "rejected" for those of `_rejected/`,
-    "begun" where some may be left, or empty. `topics` are those that have landed; empty: it does not say, as
-    those of older versions.
+    "begun" where some may be left, or empty. `topics` are those that have landed.
     """
 
     state: str

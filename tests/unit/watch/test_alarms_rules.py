@@ -370,6 +370,7 @@ def test_open_anomalies_of_verify_and_not_what_is_only_late():
 
     def opened(kind: str, hour: int = 10, table: str = "e.clicks") -> OpenAnomaly:
         text = {"message": "100 rows", "cluster": "dc1", "advice": "", "table": table}
+        text |= dict.fromkeys(("topic", "type", "shard", "later", "cause"), "")
         command = f"sluice run p --from 2026-11-20T{hour}:00Z --to 2026-11-20T{hour + 1}:00Z --mode reload"
         place = {"place": f"table {table}", "slices": (f"2026-11-20T{hour}Z",)}
         return OpenAnomaly(kind=kind, command=command, start="", until="", found_at="", **text, **place)

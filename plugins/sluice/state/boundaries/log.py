@@ -105,7 +105,7 @@ class _Accepted(msgspec.Struct):
     cluster: str
     topic: str
     uuid: str
-    since: str | None = None
+    since: str | None
 
 
 class _Document(msgspec.Struct):
@@ -116,9 +116,9 @@ class _Document(msgspec.Struct):
     writer: str
     written_at: str
     topics: list[_Topic]
-    accepted: list[_Accepted] = []
-    entries: int = 0
-    asked: dict[str, str] = {}
+    accepted: list[_Accepted]
+    entries: int
+    asked: dict[str, str]
 
 
 class _Format(msgspec.Struct):

@@ -25,13 +25,13 @@ class AskedValue:
     """A dotted path, and the keyed hash of one value that a record may have there.
 
     `bytes` is how long it is, and `probe` the keyed checksum of `ErasureList.probe`: by both it is found
-    anywhere in bytes that are no event. Older entries have neither.
+    anywhere in bytes that are no event.
     """
 
     path: tuple[str, ...]
     digest: str
-    bytes: int = 0
-    probe: int = 0
+    bytes: int
+    probe: int
 
 
 @dataclass(frozen=True)

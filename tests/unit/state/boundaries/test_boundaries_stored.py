@@ -114,18 +114,6 @@ def test_a_checkpoint_as_it_is_stored():
     assert decode_checkpoint(json.dumps(STORED_STATE).encode(), "there") == STATE
 
 
-def test_an_entry_of_the_first_version_says_less():
-    old = {key: value for key, value in STORED_ENTRY.items() if key not in ("accepted", "entries", "asked")}
-    assert decode_entry(json.dumps(old).encode(), "there") == LogEntry(HOUR, (BLOCK,), {}, {})
-    bare = STORED_ENTRY | {"accepted": [{"cluster": "dc1", "topic": "wins", "uuid": "id-9"}]}
-    assert decode_entry(json.dumps(bare).encode(), "there").accepted == {("dc1", "wins"): Era("id-9", None)}
-
-
-def test_a_checkpoint_that_does_not_say_how_far_it_goes_is_of_no_entry():
-    unsaid = {key: value for key, value in STORED_STATE.items() if key != "entries"}
-    assert decode_checkpoint(json.dumps(unsaid).encode(), "there").entries == 0
-
-
 def test_quarters_of_an_hour():
     quarters = block([TEN, TEN + 900, TEN + 1800, TEN + 3600], {})
     written = encode_entry(LogEntry(timedelta(minutes=15), (quarters,)), "w", NOW)
