@@ -16,7 +16,7 @@ from sluice.airflow.api.card_lag import FRESH_SECONDS, lag_now
 from sluice.clients.lake.open import open_lake
 from sluice.page.status_cache import TimedCache
 from sluice.plan.lag import Lag, PartitionLag
-from sluice.watch.store import KEY, AlarmStore
+from sluice.watch.problems import KEY, AlarmStore
 from tests.dags.page_app import login
 
 OVERVIEW = "/sluice/api/overview?from=48h"

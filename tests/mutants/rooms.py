@@ -112,6 +112,7 @@ ROOMS = dict(
             "unit/flow/verify/verification_shares",
             "unit/flow/verify/verification_repairs",
             "unit/flow/verify/verification_fed",
+            "unit/flow/verify/verification_stands",
         ),
         _room(
             "flow.verify.check_files",
@@ -119,7 +120,6 @@ ROOMS = dict(
             "unit/flow/verify/verification_manifests",
             "unit/flow/verify/verification_offsets",
         ),
-        _room("flow.verify.check_stalled", "unit/flow/verify/verification_stands"),
         _room("flow.verify.check_tables", "unit/flow/verify/verification_shares"),
         _room(
             "flow.verify.view_sums",

@@ -27,9 +27,8 @@ from sluice.state.month_store import read_summaries
 from sluice.state.months import Units, UnitSummary
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Alarm, ProblemKind
+from sluice.watch.problems import Alarm, AlarmStore, ProblemKind
 from sluice.watch.retention import FactsByTopic
-from sluice.watch.store import AlarmStore
 
 MOST_UNITS = 24
 

@@ -34,7 +34,7 @@ from sluice.state.months import Summaries
 from sluice.state.status import complete_slices
 from sluice.state.unit_state import DONE
 from sluice.watch.expected import DAYS_NEEDED, expected
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import AlarmStore
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)

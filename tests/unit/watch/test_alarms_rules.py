@@ -24,7 +24,7 @@ from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.type_fields import FieldSeen, TypeFields
-from sluice.watch import gauges, rules, transactions
+from sluice.watch import gauges, rules
 from sluice.watch.observe import (
     Disk,
     Observation,
@@ -446,9 +446,9 @@ def lag_with(log_end: int, held: int, errors: tuple[str, ...] = ()) -> Lag:
 def test_a_transaction_that_stays_open_is_told_after_settle_and_overdue():
     """Seen first at 10:00; settle is 2 minutes and `overdue` 30."""
     spec = pipeline()
-    first = transactions.seen(lag_with(500, 7), {}, TEN)
-    assert list(transactions.held_up(spec, lag_with(500, 7), first, TEN.add(minutes=31))) == []
-    (problem,) = transactions.held_up(spec, lag_with(500, 1200), first, TEN.add(minutes=32))
+    first = rules.open_transactions(lag_with(500, 7), {}, TEN)
+    assert list(rules.held_up(spec, lag_with(500, 7), first, TEN.add(minutes=31))) == []
+    (problem,) = rules.held_up(spec, lag_with(500, 1200), first, TEN.add(minutes=32))
     assert (problem.kind, problem.place) == (ProblemKind.TRANSACTION, "partition dc1/bids/3")
     assert problem.message.startswith(
         "1,200 offsets wait behind an open transaction that begins at offset 500, for 32 minutes at least"
@@ -457,12 +457,12 @@ def test_a_transaction_that_stays_open_is_told_after_settle_and_overdue():
 
 def test_transactions_that_follow_each_other_are_none():
     spec, later = pipeline(), TEN.add(hours=2)
-    first = transactions.seen(lag_with(500, 7), {}, TEN)
-    moved = transactions.seen(lag_with(600, 7), first, later)
+    first = rules.open_transactions(lag_with(500, 7), {}, TEN)
+    moved = rules.open_transactions(lag_with(600, 7), first, later)
     assert {name: (one.offset, one.at) for name, one in moved.items()} == {
         "dc1/bids/3": (600, int(later.timestamp()))
     }
-    assert list(transactions.held_up(spec, lag_with(600, 7), first, later)) == []
-    assert transactions.seen(lag_with(500, 0), first, later) == {}
-    assert transactions.seen(lag_with(500, 7, ("dc1 is silent",)), first, later) == first
-    assert list(transactions.held_up(spec, lag_with(0, 0, ("dc1 is silent",)), first, later)) == []
+    assert list(rules.held_up(spec, lag_with(600, 7), first, later)) == []
+    assert rules.open_transactions(lag_with(500, 0), first, later) == {}
+    assert rules.open_transactions(lag_with(500, 7, ("dc1 is silent",)), first, later) == first
+    assert list(rules.held_up(spec, lag_with(0, 0, ("dc1 is silent",)), first, later)) == []

@@ -59,8 +59,7 @@ from sluice.state.lag_history import read_lag
 from sluice.state.month_store import read_summaries
 from sluice.state.system_tables import read_claims
 from sluice.watch.expected import HISTORY_DAYS
-from sluice.watch.problems import watch_remedy
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import AlarmStore, watch_remedy
 
 cards = APIRouter()
 _WEEK = timedelta(days=7)

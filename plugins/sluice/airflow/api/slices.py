@@ -43,8 +43,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims
 from sluice.state.timings import Timing, of_day
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Alarm
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import Alarm, AlarmStore
 
 log = logging.getLogger(__name__)
 slices = APIRouter()
