@@ -40,8 +40,7 @@ from sluice.page.models import OverviewRow
 from sluice.page.rows import RequestedRange, rows_of
 from sluice.page.status_cache import StatusCache
 from sluice.slices import HOUR, SliceRange, Unit, floor
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from tests.support.manifests import made_manifest

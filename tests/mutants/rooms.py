@@ -45,16 +45,13 @@ ROOMS = dict(
     (
         _room("slices", "unit/slices", "unit/slices_edges"),
         _room(
-            "state.boundaries.boundary", "unit/state/boundaries/boundaries_stored", "unit/flow/resolve/clamp"
-        ),
-        _room(
             "flow.resolve.clamp",
             "unit/flow/resolve/clamp",
             "unit/flow/resolve/clamp_edges",
             "unit/flow/resolve/clamp_at_once",
         ),
         _room(
-            "state.boundaries.columns",
+            "state.boundaries.boundary",
             "unit/state/boundaries/boundaries_columns",
             "unit/flow/resolve/clamp",
             "unit/state/boundaries/boundaries_stored",

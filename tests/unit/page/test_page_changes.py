@@ -7,7 +7,7 @@ from array import array
 from sluice.page.changes import MOST, MOST_LINES, ChangeFacts, changes_of_pipeline, diff_of
 from sluice.slices import SliceRange
 from sluice.state.additions import Addition
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import UNKNOWN, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era
 from sluice.state.erasures.erasure_list import AskedValue, Erasure
 from sluice.state.file_versions import FileVersion

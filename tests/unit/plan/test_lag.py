@@ -16,7 +16,7 @@ from sluice.manifest import Manifest
 from sluice.plan.lag import PartitionLag, ask_topics, lag_of, older_unread
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.month_store import note
+from sluice.state.months import note
 from sluice.state.status import UnitStatus, statuses
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.support.manifests import made_manifest

@@ -12,8 +12,7 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, Traffic
 from sluice.slices import Slice, Unit
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus, complete_slices, statuses

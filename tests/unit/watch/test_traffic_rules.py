@@ -17,7 +17,7 @@ from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
-from sluice.state.month_store import note
+from sluice.state.months import note
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch import row_history

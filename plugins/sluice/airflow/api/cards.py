@@ -56,7 +56,7 @@ from sluice.state.departed_tables import departed_tables
 from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.lag_history import MOST as MOST_LAG
 from sluice.state.lag_history import read_lag
-from sluice.state.month_store import read_summaries
+from sluice.state.months import read_summaries
 from sluice.state.system_tables import read_claims
 from sluice.watch.expected import HISTORY_DAYS
 from sluice.watch.problems import AlarmStore, watch_remedy

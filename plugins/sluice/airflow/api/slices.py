@@ -37,7 +37,7 @@ from sluice.page.slice_models import Rejects, RunRow, SliceView
 from sluice.page.slice_view import change_rows, event_hours_of, slice_view
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
-from sluice.state.month_store import read_summaries
+from sluice.state.months import read_summaries
 from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims

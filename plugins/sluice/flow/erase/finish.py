@@ -38,8 +38,7 @@ from sluice.flow.erase.what_is_left import (
 from sluice.manifest import STAMP, Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
-from sluice.state.erasures.erasure_progress import ErasureProgress, FoundUnit, read_progress
-from sluice.state.erasures.receipt_store import write_receipt
+from sluice.state.erasures.erasure_progress import ErasureProgress, FoundUnit, read_progress, write_receipt
 
 
 def finish(

@@ -10,7 +10,7 @@ from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, UncomparedTables, Verdict, Verification
 from sluice.slices import SliceRange
-from sluice.state.month_store import merge_months
+from sluice.state.months import merge_months
 from sluice.state.status import UnitStatus
 from sluice.state.update_object import update_object
 

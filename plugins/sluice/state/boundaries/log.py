@@ -24,8 +24,7 @@ from sluice.clients.lake.base import Objects
 from sluice.crash_points import Resolve
 from sluice.errors import SluiceError
 from sluice.slices import parse_iso8601
-from sluice.state.boundaries.boundary import CODE, CODES, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, CODES, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from sluice.stored_json import UNREADABLE
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.errors import SluiceError
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, UNKNOWN, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import decode_checkpoint, decode_entry, encode_checkpoint, encode_entry
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 
