@@ -22,7 +22,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.own_folder import check_new
 from sluice.config.chosen_tables import Tables
-from sluice.config.file_text import file_text
+from sluice.config.files import file_text
 from sluice.config.pipeline import Pipeline
 from sluice.errors import EndInFuture
 from sluice.flow import metrics

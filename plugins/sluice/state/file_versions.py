@@ -29,7 +29,7 @@ MOST_TEXT = 256 << 10
 @dataclass(frozen=True)
 class FileVersion:
     """`at` is when a run saw it first (ISO 8601, UTC), `hash` that of the whole text, `text` what the file
-    says without comments and secrets (sluice.config.file_text)."""
+    says without comments and secrets (sluice.config.files)."""
 
     at: str
     hash: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.config.file_text import file_text, text_of
+from sluice.config.files import file_text, text_of
 from sluice.config.yaml_text import load, parse
 from sluice.runtime import PROJECT
 

@@ -29,7 +29,7 @@ from sluice.page.changes import ComparedFields, changes_of_pipeline, compare_fie
 from sluice.page.freshness import SPAN, Freshness, freshness_of
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
 from sluice.page.late import late_table
-from sluice.page.models import Runs
+from sluice.page.models import LagNow, Runs
 from sluice.page.overview import first_instant
 from sluice.page.pipeline_models import (
     Anomalies,
@@ -251,3 +251,30 @@ def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
         watch_dag=dag_id,
         remedy=watch_remedy(dag_id, paused is not False, last is not None),
     )
+
+
+# What the overview's cards ask for after the first paint: how far each pipeline is behind Kafka now.
+FRESH_SECONDS = 30
+lags: TimedCache[LagNow] = TimedCache(FRESH_SECONDS)
+
+
+def lag_now(lag: Lag) -> LagNow:
+    behind = [part for part in lag.partitions if part.records > 0]
+    ages = [part.seconds for part in behind if part.seconds is not None]
+    return LagNow(
+        at=lag.at,
+        records=sum(part.records for part in behind),
+        seconds=max(ages, default=None),
+        rate=round(sum(part.rate for part in lag.partitions), 3),
+        gone=sum(part.gone for part in lag.partitions),
+        lacking=sum(part.lacking for part in lag.partitions),
+        outside=sum(part.outside for part in lag.partitions),
+        errors=lag.errors,
+    )
+
+
+@cards.get("/pipelines/{pipeline}/lag-now")
+def lag_of_card(pipeline: Readable) -> LagNow:
+    """Asks Kafka at most once in FRESH_SECONDS, for all readers. Raises what the lake and ClickHouse
+    raise."""
+    return lags.get(pipeline.name, lambda: lag_now(lag(pipeline)))

@@ -21,8 +21,8 @@ from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
+from sluice.flow.load.casts.column_sql import Lack
 from sluice.flow.load.casts.columns import Filling
-from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution, check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
