@@ -209,6 +209,12 @@ class Manifest:
         return dict(sorted(rows.items()))
 
 
+def read_count(ranges: Iterable[OffsetRange], rows_per_read: int) -> int:
+    """Returns into how many reads the largest partition of a slice is divided; 0 for a slice without
+    offsets."""
+    return max((-(-r.offsets // rows_per_read) for r in ranges), default=0)
+
+
 def last_rules(manifest: Manifest) -> str:
     """Returns the digest of the rules by which it landed, or by which its last rejected records came in."""
     return (manifest.rules, *manifest.retried)[-1]

@@ -72,7 +72,7 @@ ROOMS = dict(
             "state.boundaries.retention",
             "unit/state/boundaries/boundaries_model",
             "unit/state/boundaries/boundaries_recreated",
-            "unit/clients/kafka/reads",
+            "unit/state/boundaries/boundaries_retained",
             "unit/state/boundaries/boundaries_kept",
         ),
         _room("state.unit_state", "unit/state/state", "unit/state/state_named"),

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.work import LoadResult
 from sluice.flow.verify.anomaly import Anomaly
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, read_count
 from sluice.metrics.meter import Metered
 from sluice.metrics.sink import MetricSample, sample
 from sluice.slices import Slice, utc
