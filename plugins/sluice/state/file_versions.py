@@ -14,9 +14,8 @@ from hashlib import sha256
 import msgspec
 
 from sluice import __version__
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.slices import utc
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 KEY = "_history/file.json"

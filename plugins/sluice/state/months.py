@@ -14,12 +14,11 @@ from functools import cached_property
 
 import msgspec
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.concurrency import each_if_slow
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 FOLDER = "_summary/"

@@ -13,14 +13,13 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import Servers, absent, stamp
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.concurrency import each
 from sluice.config.clickhouse import ClickHouse, Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardUnavailable, Unavailable, WrongUse
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import Ledger, LedgerQuestion, LedgerRow, ask_ledger
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 ShardLedger = Mapping[Unit, LedgerRow]

@@ -10,11 +10,10 @@ from functools import lru_cache
 
 import msgspec
 
-from sluice.clients.lake.base import Lake, Objects
+from sluice.clients.lake.base import Lake, Objects, update_object
 from sluice.errors import SluiceError
 from sluice.manifest import STAMP
 from sluice.slices import Slice
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 VERSION = 1

@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_list import FOLDER, ErasureList, read_erasures
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 
