@@ -36,8 +36,9 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.task.long_numbers import may_be_long
 from sluice.flow.load.load import load
-from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
+from sluice.manifest import LandedFile, OffsetRange, encode
 from sluice.slices import Slice, Unit
+from tests.support.manifests import made_manifest
 
 SQL = Path(__file__).parent / "sql"
 ROWS_PER_FILE = 500_000
@@ -93,7 +94,7 @@ def land(lake: FolderLake, payloads: pa.Array, times: pa.ChunkedArray, events: i
     for number, first in enumerate(range(0, events, ROWS_PER_FILE)):
         count = min(ROWS_PER_FILE, events - first)
         files.append(_write_landed(lake, number, first, payloads.slice(0, count), times.slice(0, count)))
-    manifest = Manifest(
+    manifest = made_manifest(
         pipeline="bench",
         slice=UNIT.slice.id,
         cluster=UNIT.cluster,

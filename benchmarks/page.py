@@ -40,10 +40,10 @@ from sluice.page.models import OverviewRow
 from sluice.page.rows import RequestedRange, rows_of
 from sluice.page.status_cache import StatusCache
 from sluice.slices import HOUR, SliceRange, Unit, floor
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, LogEntry
+from tests.support.manifests import made_manifest
 
 ROWS, TYPES = 5000, ("click", "bid", "view", "conversion")
 BOUND_SECONDS = 1.0
@@ -93,7 +93,7 @@ def manifest(unit: Unit, number: int, partitions: int) -> Manifest:
     files = tuple(LandedFile(k, k, kind, hour, ROWS, 100_000, "0" * 64) for kind, k in keys)
     ranges = tuple(OffsetRange("t", "u", n, start, until) for n in range(partitions))
     read = len(TYPES) * ROWS
-    return Manifest("p", unit.slice.id, "dc1", 1, "a" * 16, ranges, files, (), read, {}, 0)
+    return made_manifest("p", unit.slice.id, "dc1", 1, "a" * 16, ranges, files, (), read, {}, 0)
 
 
 def write_lake(pipeline: Pipeline, slices: SliceRange, partitions: int) -> None:

@@ -20,9 +20,9 @@ from pathlib import Path
 import pendulum
 
 from benchmarks.results import Result, store
-from sluice.clients.kafka.read_ranges import read_count
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
+from sluice.manifest import read_count
 from sluice.plan.batches import SliceWeight, cut
 from sluice.slices import HOUR, SliceRange
 from sluice.state.boundaries.boundary import FoundBy

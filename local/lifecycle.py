@@ -99,7 +99,7 @@ def one_at_a_time(home: Path) -> Iterator[None]:
     """Waits for another make up or make down. Raises CannotStart when that takes too long."""
     try:
         home.mkdir(parents=True, exist_ok=True)
-        home.chmod(0o700)  # a stack of an older version may have left more
+        home.chmod(0o700)  # somebody may have made it, and let others read it
         lock = (home / "stack.lock").open("w")
     except OSError as error:
         raise CannotStart(f"SLUICE_HOME cannot be used: {error}") from error

@@ -41,9 +41,9 @@ class Manifest:
     `token` names the `reland` or `remake` that wrote it, so that a repeated step does not land a slice again.
     `counts` has the partitions that brought records.
     `hours` that a slice brought later than `grace` after their end are counted in `late` (records).
-    `long_numbers`: an event may hold a number of more digits than a double keeps; older manifests do not say.
-    `fields`: of the types with most rows; older manifests have none.
-    `times`: how many records were stamped in each of TWELFTHS parts of the slice; older manifests have none.
+    `long_numbers`: an event may hold a number of more digits than a double keeps.
+    `fields`: of the types with most rows.
+    `times`: how many records were stamped in each of TWELFTHS parts of the slice; empty if nothing was read.
     `remade`: where it was made out of the files of the generation before, and not of Kafka.
     `rules`: the digest of the rules by which its records became rows (state/rules.py). `retried`: of those by
     which rejected records were brought in later. `amends`: the ids of the manifests that it only filters,
@@ -68,20 +68,20 @@ class Manifest:
     read: Whole
     unparsed: Mapping[str, Whole]
     holes: Whole
+    token: str
+    landed_at: str
+    counts: tuple[PartitionCount, ...]
+    times: tuple[int, ...]
+    long_numbers: bool
+    rules: str
     lost: tuple[Loss, ...] = ()
     late: Whole = 0
-    token: str = ""
-    landed_at: str = ""
-    counts: tuple[PartitionCount, ...] = ()
     traffic: tuple[Traffic, ...] = ()
     rows: Whole | None = None
     rows_unparsed: Mapping[str, Whole] = field(default_factory=dict)
     empty: Whole = 0
-    long_numbers: bool = True
     fields: tuple[TypeFields, ...] = ()
-    times: tuple[int, ...] = ()
     remade: Remade | None = None
-    rules: str = ""
     retried: tuple[str, ...] = ()
     amends: tuple[str, ...] = ()
     forgotten: Forgotten | None = None
@@ -207,6 +207,12 @@ class Manifest:
         for file in self.files:
             rows.update(file.types())
         return dict(sorted(rows.items()))
+
+
+def read_count(ranges: Iterable[OffsetRange], rows_per_read: int) -> int:
+    """Returns into how many reads the largest partition of a slice is divided; 0 for a slice without
+    offsets."""
+    return max((-(-r.offsets // rows_per_read) for r in ranges), default=0)
 
 
 def last_rules(manifest: Manifest) -> str:

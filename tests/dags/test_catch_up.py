@@ -18,13 +18,14 @@ from sluice.errors import ClusterWaits, KafkaUnavailable, SluiceError, UnknownTo
 from sluice.flow import batch_loop
 from sluice.flow import catch_up as module
 from sluice.flow.catch_up import catch_up
-from sluice.manifest import Manifest, OffsetRange
+from sluice.manifest import OffsetRange
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.dags.pipeline_texts import TWO_TABLES
+from tests.support.manifests import made_manifest
 
 DAY = pendulum.datetime(2026, 11, 20)
 RANGE = SliceRange(DAY, DAY.add(hours=3))
@@ -34,7 +35,9 @@ EVENTS = [{"table": "ads.bids", "slice": "2026-11-20T01Z", "rows": 5, "manifests
 
 def unit(hour: int, cluster: str, landed: bool) -> UnitStatus:
     of = Unit(Slice(DAY.add(hours=hour)), cluster)
-    manifest = Manifest("ads", of.slice.id, cluster, 1, "a", RANGES, (), (), 10, {}, 0) if landed else None
+    manifest = (
+        made_manifest("ads", of.slice.id, cluster, 1, "a", RANGES, (), (), 10, {}, 0) if landed else None
+    )
     return UnitStatus(
         of, UnitState.COMPLETE if landed else UnitState.MISSING, RANGES, (), manifest, {}, (), 1
     )

@@ -25,8 +25,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.freshness import FreshUnit, note_fresh
 from sluice.state.months import UnitSummary, encode, key_of, summary_of
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Alarm, Problem, ProblemKind, WatchState
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import Alarm, AlarmStore, Problem, ProblemKind, WatchState
 from tests.dags.page_app import login
 from tests.support.verified import TEN, status
 

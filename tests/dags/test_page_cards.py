@@ -20,7 +20,7 @@ from sluice.airflow.api import cards, pipelines, run_records
 from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
 from sluice.page.pipeline_models import Retention
-from sluice.state.erasures import erasure_store
+from sluice.state.erasures.erasure_list import LIST_KEY
 from sluice.state.file_versions import note_version
 from sluice.state.lag_history import KEY, LagSample, note_lag
 from sluice.state.months import UnitSummary, encode
@@ -266,7 +266,7 @@ def test_changes_of_the_file_and_fields_that_are_kept(airflow_app: TestClient, l
     at = f"{NOW.subtract(hours=3):%Y-%m-%dT%H:%M:%SZ}"
     erased.ask(lake, replace(erased.entry("user.id=7", "_key=k"), at=at, reason="ticket 4711"))
     kinds = {one["kind"]: one["what"] for one in ask(airflow_app, "changes")["changes"]}
-    lake.delete(["_history/file.json", erasure_store.KEY])
+    lake.delete(["_history/file.json", LIST_KEY])
     assert "by `_key`, `user.id`, until 9999: ticket 4711" in kinds["erasure"]
 
 

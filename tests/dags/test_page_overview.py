@@ -11,12 +11,12 @@ from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import card_lag, cards, pipelines
-from sluice.airflow.api.card_lag import FRESH_SECONDS, lag_now
+from sluice.airflow.api import cards, pipelines
+from sluice.airflow.api.cards import FRESH_SECONDS, lag_now
 from sluice.clients.lake.open import open_lake
 from sluice.page.status_cache import TimedCache
 from sluice.plan.lag import Lag, PartitionLag
-from sluice.watch.store import KEY, AlarmStore
+from sluice.watch.problems import KEY, AlarmStore
 from tests.dags.page_app import login
 
 OVERVIEW = "/sluice/api/overview?from=48h"
@@ -79,7 +79,7 @@ def test_kafka_is_asked_once_in_a_while_whoever_looks(
         return Lag("now", [replace(part(7, 100, 1.5), lacking=2, outside=5)], [])
 
     monkeypatch.setattr(cards, "lag", ask)
-    monkeypatch.setattr(card_lag, "lags", TimedCache(FRESH_SECONDS))
+    monkeypatch.setattr(cards, "lags", TimedCache(FRESH_SECONDS))
     answers = [
         airflow_app.get("/sluice/api/pipelines/ads/lag-now", headers=login(role)).json()
         for role in ("viewer", "admin")

@@ -40,7 +40,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
 from sluice.flow.step_time import rows_in, time_for
 from sluice.slices import HOUR, SliceRange
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.timings import Timing, record
 from tests.dags.pipeline_texts import TWO_TABLES

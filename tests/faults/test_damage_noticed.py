@@ -22,8 +22,8 @@ from sluice.config.alarms import Channel
 from sluice.errors import Conservation
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.cause_rows import cause_rows
+from sluice.watch.problems import AlarmStore
 from sluice.watch.row_history import RowHistory, SliceRows, keep
-from sluice.watch.store import AlarmStore
 from sluice.watch.watch import watch
 from tests.faults.topic_story import Story
 from tests.faults.topics import START, Topic, hour, hours

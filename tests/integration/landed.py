@@ -23,9 +23,10 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.load import load
 from sluice.flow.load.work import LoadResult
-from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
+from sluice.manifest import LandedFile, Manifest, OffsetRange, PartitionCount, encode
 from sluice.slices import Slice, Unit
 from tests.support.clickhouse_at import at
+from tests.support.manifests import made_manifest
 
 START = pendulum.datetime(2026, 11, 20, 10)
 
@@ -72,7 +73,7 @@ def land(
         _write(lake, place, generation, number, kind, hour, [(at[n], events[n]) for n in found], partitions)
         for number, ((kind, hour), found) in enumerate(folders.items())
     )
-    manifest = Manifest(
+    manifest = made_manifest(
         pipeline="p",
         slice=place.slice.id,
         cluster=place.cluster,
@@ -87,6 +88,10 @@ def land(
         read=len(events),
         unparsed={},
         holes=0,
+        counts=tuple(
+            PartitionCount("events", p, len(range(p, len(events), partitions)), 0) for p in range(partitions)
+        ),
+        long_numbers=True,
     )
     lake.put(layout.manifest(place.slice.id, place.cluster), encode(manifest))
     return manifest
@@ -108,8 +113,7 @@ def _write(lake, place, generation, number, kind, hour, rows, partitions) -> Lan
             "_key": pa.array([None if o % 2 else b"k%d" % o for o, _ in rows], pa.binary()),
         }
     )
-    if number % 2:  # a lake that was upgraded has files of both forms
-        table = table.append_column("_event_time", table["_timestamp"])
+    table = table.append_column("_event_time", table["_timestamp"])
     path = lake.begin(key)
     pq.write_table(table, path, compression="zstd")
     data = path.read_bytes()

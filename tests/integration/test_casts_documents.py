@@ -12,10 +12,10 @@ from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import listed, literal
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.casts import cast, misfit_of
+from sluice.flow.load.casts.column_sql import TypedPath, typed_paths
 from sluice.flow.load.casts.documents import document
 from sluice.flow.load.casts.event_paths import QUOTED
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.typed_paths import TypedPath, typed_paths
 from tests.integration import test_casts_evaluated
 from tests.integration.test_casts_evaluated import event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.errors import SourceChanged, TargetRefused
+from sluice.errors import SourceChanged
 from sluice.flow.load.rollups.source import RollupSource
 from sluice.state.ledger import committed, frozen_units
 from sluice.state.unit_state import UnitState
@@ -175,15 +175,3 @@ def test_rows_that_expire_while_they_are_read_are_noticed(summed: Summed, monkey
     assert summed.total() == (30, 435)
     summed.load(unit(0), table="sums")
     assert summed.total() == (30, 870)
-
-
-def test_rows_of_event_hours_of_an_earlier_version_are_refused(summed: Summed):
-    summed.land(unit(0), *THIRTY)
-    summed.fill(unit(0))
-    summed.world.sql(
-        "INSERT INTO sluice.ledger SELECT * REPLACE ('' AS cluster) FROM sluice.ledger "
-        f"WHERE target = '{summed.world.database}.sums'"
-    )
-    with pytest.raises(TargetRefused, match="rows of event hours over all slices"):
-        summed.load(unit(0), table="sums", mode="reload")
-    assert summed.total() == (30, 435)

@@ -16,22 +16,17 @@ from typing import Any
 import pytest
 
 from local.versions import ROOT
-from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.clickhouse.shards import Server
-from sluice.clients.connections.connection import Connection
 from sluice.crash_points import Erase, Land, TableLoad
 from sluice.errors import SluiceError
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.erase import apply_list
 from sluice.flow.erase.finish import finish
-from sluice.flow.erase.places import comment_place
 from sluice.flow.forget.forget import forget_window
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
-from sluice.state.erasures.erasure_progress import ErasureProgress
-from sluice.state.erasures.erasure_store import read_erasures
-from sluice.state.erasures.receipt_store import receipt_key
+from sluice.state.erasures.erasure_list import read_erasures
+from sluice.state.erasures.erasure_progress import ErasureProgress, receipt_key
 from sluice.state.manifests import read_manifests, units_in
 from tests.integration.landed import client_of
 from tests.support.erase_world import PERSON, SLICES, EraseWorld, in_folder
@@ -282,61 +277,6 @@ def test_tables_are_loaded_that_have_rows_of_the_files_before(world: EraseWorld)
     assert (of_person(world.misfits()), receipt["left"]) == ([], [])
     assert {m.generation for m in read_manifests(world.lake, units_in(world.lake, SLICES)).values()} == {2}
     assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
-
-
-COMMENTS = (
-    "SELECT table, name, comment FROM system.columns WHERE database = '{}' AND comment != '' ORDER BY ALL"
-)
-
-
-def comments_as_before(world: EraseWorld) -> None:
-    """As `init` wrote them until it left values out, and one of somebody's own."""
-    for table, column, comment in (
-        ("clicks", "uid", f'in all 60 events; 9 different texts; such as "{PERSON}", "user-1"'),
-        ("clicks", "n", "in all 60 events; whole numbers from 0 to 59; such as 0, 1"),
-        ("other", "uid", "of the login"),
-    ):
-        world.client.run(f"ALTER TABLE `{world.database}`.{table} COMMENT COLUMN {column} '{comment}'")
-
-
-def commented(receipt: dict[str, Any]) -> str:
-    [searched] = [p["searched"] for p in receipt["places"] if p["place"] == "comments of columns"]
-    return searched
-
-
-def test_comments_that_had_values_are_cleared_and_named(world: EraseWorld) -> None:
-    comments_as_before(world)
-    receipt = world.erase(f"uid={PERSON}")
-    db = world.database
-    assert [tuple(row) for row in world.client.rows(COMMENTS.format(db))] == [
-        ("clicks", "n", "in all 60 events"),
-        ("clicks", "uid", "in all 60 events"),
-        ("other", "uid", "of the login"),
-    ]
-    assert commented(receipt).endswith(
-        f"; 2 had values of events, and were cleared: {db}.clicks.n, {db}.clicks.uid"
-    )
-
-
-READER = """<clickhouse><profiles><default/></profiles><users>
-  <default><password/><profile>default</profile></default>
-  <reader><password/><profile>default</profile><grants><query>GRANT SELECT ON *.*</query></grants></reader>
-</users></clickhouse>"""
-
-
-def test_comments_that_may_not_be_changed_are_left(start_clickhouse_server, name: str, tmp_path) -> None:
-    server = start_clickhouse_server(users=READER)
-    world = EraseWorld.made(tmp_path, client_of(server), name)
-    comments_as_before(world)
-    login = Connection("x", host=server.host, port=server.port, login="reader")
-    pipeline = world.pipeline()
-    place = comment_place((Server(pipeline.clickhouse.parts[0], open_client(login)),), pipeline)
-    assert place.left == (
-        f"comments of columns of table {name}.clicks have values of events, and the user of the connection "
-        f"may not change them: `GRANT ALTER COMMENT COLUMN ON `{name}`.`clicks` TO `reader``, and erase "
-        "again, or do it by hand",
-    )
-    assert PERSON in str(list(world.client.rows(COMMENTS.format(name))))
 
 
 @pytest.mark.long

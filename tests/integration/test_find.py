@@ -11,7 +11,7 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.flow.find.find import RecordFinder
 from sluice.flow.find.outcome import Outcome, RecordFacts, outcome_of
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from tests.integration.landed import START, World, client_of, event, land, unit

@@ -49,15 +49,3 @@ def test_files_without_numbers_count_as_row_0(world: World, read: str):
     assert world.sql("SELECT n, _row FROM {db}.clicks ORDER BY n") == [(1, 0), (2, 7), (3, 9)]
     misfits = "SELECT offset, row FROM sluice.rejected WHERE target = '{db}.clicks' ORDER BY slice"
     assert world.sql(misfits) == [(1, 0), (1, 8)]
-
-
-def test_a_server_of_the_version_before_gets_the_column(world: World):
-    make(world)
-    pipeline = world.pipeline({"click": "clicks"})
-    land(world.lake, unit(0), [event(n=300)])
-    world.load(pipeline, unit(0))
-    world.sql("ALTER TABLE sluice.rejected DROP COLUMN row, DROP COLUMN pipeline")
-    number(world, land(world.lake, unit(1), [event(n=300)]))
-    world.load(pipeline, unit(1))
-    misfits = "SELECT row FROM sluice.rejected WHERE target = '{db}.clicks' ORDER BY slice"
-    assert world.sql(misfits) == [(0,), (7,)]

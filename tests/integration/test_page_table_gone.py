@@ -14,8 +14,7 @@ from sluice.page.rows import RequestedRange, rows_of
 from sluice.page.slice_view import unit_view
 from sluice.page.status_cache import StatusCache
 from sluice.slices import SliceRange
-from sluice.state.month_store import note
-from sluice.state.months import Summaries
+from sluice.state.months import Summaries, note
 from sluice.state.survey import survey
 from tests.integration.landed import START, World, client_of, event, land, unit
 

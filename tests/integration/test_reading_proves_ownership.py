@@ -166,20 +166,6 @@ def rejections(two: Two) -> list[tuple[str, int]]:
     return [tuple(row) for row in two.client.rows(sql, {"t": f"{two.database}.clicks"})]
 
 
-def test_rows_of_the_version_before_are_the_owners(two: Two, airflow_app: TestClient):  # noqa: F811
-    two.write("peek", "shown")
-    priv = read(two.folder / "priv.yaml")
-    two.client.run("ALTER TABLE sluice.rejected DROP COLUMN pipeline")
-    assert (rejected(airflow_app, "priv")[1], rejected(airflow_app, "peek")[1]) == (7, 0)
-    others = two.write("others", "masked", "others")
-    two.land(others, 1, "of others")
-    two.load(others)
-    assert rejections(two) == [("", 7)]
-    assert (rejected(airflow_app, "priv")[1], rejected(airflow_app, "peek")[1]) == (7, 0)
-    two.load(priv)
-    assert rejections(two) == [("priv", 7)]
-
-
 @pytest.mark.parametrize(
     ("topic", "other", "seen"),
     [("shared", "hidden", "hidden"), ("shared", "masked", "masked"), ("its_own", "hidden", "shown")],

@@ -186,21 +186,6 @@ def test_folder_markers_are_no_objects(lake: S3Lake, moto: S3Settings) -> None:
     assert keys(lake) == ["type=a/x"]
 
 
-@pytest.mark.parametrize("server", ["moto", "versitygw"])
-def test_keys_of_an_older_lake_that_xml_cannot_hold(server: str, request: pytest.FixtureRequest) -> None:
-    """They are deleted, among others, and moved away from."""
-    own = new_lake(request.getfixturevalue(server))
-    odd = ["type=a\ufffeb/x", "type=\uffff/y"]
-    for key in [*odd, "type=c/z", "type=c/w"]:
-        own.put(key, b"1")
-    own.delete([*odd, "type=c/z"])
-    own.delete([odd[0], "gone"])
-    assert keys(own) == ["type=c/w"]
-    own.put(odd[0], b"2")
-    own.move(odd[0], "moved")
-    assert own.size(odd[0]) is None and own.read("moved").data == b"2"
-
-
 def test_local_files_do_not_stay(lake: S3Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(temporary._Own, "process", 0)

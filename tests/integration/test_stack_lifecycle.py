@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.faults]
 @pytest.fixture
 def settings(tmp_path: Path):
     """A stack of its own, stopped whatever the test did."""
-    tmp_path.chmod(0o755)  # as a stack of an older version has left it
+    tmp_path.chmod(0o755)  # as somebody may have made it
     settings = Settings(tmp_path, free_port(neighbours=1), free_port(), free_port())
     yield settings
     stack(settings, "down")

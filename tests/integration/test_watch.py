@@ -32,8 +32,7 @@ from sluice.slices import Slice, SliceRange, Unit, floor, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.lag_history import read_lag
 from sluice.state.system_tables import claim, create_system_tables
-from sluice.watch.problems import ProblemKind
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import AlarmStore, ProblemKind
 from sluice.watch.watch import Watched, watch
 from tests.integration import landed
 from tests.integration.landed import client_of

@@ -45,16 +45,13 @@ ROOMS = dict(
     (
         _room("slices", "unit/slices", "unit/slices_edges"),
         _room(
-            "state.boundaries.boundary", "unit/state/boundaries/boundaries_stored", "unit/flow/resolve/clamp"
-        ),
-        _room(
             "flow.resolve.clamp",
             "unit/flow/resolve/clamp",
             "unit/flow/resolve/clamp_edges",
             "unit/flow/resolve/clamp_at_once",
         ),
         _room(
-            "state.boundaries.columns",
+            "state.boundaries.boundary",
             "unit/state/boundaries/boundaries_columns",
             "unit/flow/resolve/clamp",
             "unit/state/boundaries/boundaries_stored",
@@ -75,7 +72,7 @@ ROOMS = dict(
             "state.boundaries.retention",
             "unit/state/boundaries/boundaries_model",
             "unit/state/boundaries/boundaries_recreated",
-            "unit/clients/kafka/reads",
+            "unit/state/boundaries/boundaries_retained",
             "unit/state/boundaries/boundaries_kept",
         ),
         _room("state.unit_state", "unit/state/state", "unit/state/state_named"),
@@ -112,6 +109,7 @@ ROOMS = dict(
             "unit/flow/verify/verification_shares",
             "unit/flow/verify/verification_repairs",
             "unit/flow/verify/verification_fed",
+            "unit/flow/verify/verification_stands",
         ),
         _room(
             "flow.verify.check_files",
@@ -119,7 +117,6 @@ ROOMS = dict(
             "unit/flow/verify/verification_manifests",
             "unit/flow/verify/verification_offsets",
         ),
-        _room("flow.verify.check_stalled", "unit/flow/verify/verification_stands"),
         _room("flow.verify.check_tables", "unit/flow/verify/verification_shares"),
         _room(
             "flow.verify.view_sums",

@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 from sluice.clients.lake.base import Lake
-from sluice.state.erasures.erasure_list import Erasure, ErasureList, encode
-from sluice.state.erasures.erasure_store import KEY, read_erasures
+from sluice.state.erasures.erasure_list import LIST_KEY, Erasure, ErasureList, encode, read_erasures
 
 SALT = "5a" * 32
 
@@ -27,7 +26,7 @@ def entry(*wheres: str, kind: str = "", start: str = "", until: str = "9999") ->
 def ask(lake: Lake, *entries: Erasure) -> None:
     """Adds entries to the list."""
     before = read_erasures(lake)
-    lake.put(KEY, encode(ErasureList(SALT, (*before.entries, *entries))))
+    lake.put(LIST_KEY, encode(ErasureList(SALT, (*before.entries, *entries))))
 
 
 def value_at(event: Any, path: str) -> Any:

@@ -14,6 +14,7 @@ from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from tests.support.manifests import made_manifest
 
 START = pendulum.datetime(2026, 11, 20, 10)
 TABLE = "events.clicks"
@@ -51,7 +52,7 @@ def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **mo
     rows = sum(one.rows for one in files)
     unparsed: Mapping[str, int] = more.pop("unparsed", {})
     read = rows + sum(unparsed.values())
-    return Manifest(
+    return made_manifest(
         pipeline="p",
         slice=place.slice.id,
         cluster=place.cluster,

@@ -18,6 +18,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from tests.support.manifests import made_manifest
 
 START = pendulum.datetime(2026, 11, 20, 10)
 TEN, ELEVEN = (Unit(Slice(START.add(hours=n)), "dc1") for n in range(2))
@@ -46,7 +47,7 @@ def manifest(unit: Unit, start: int) -> Manifest:
     bad = (LandedFile(f"_rejected/{name}-0.parquet", "a", None, "", 1, 100, "x"),)
     ranges = (OffsetRange("bids", "u1", 0, start, start + 10),)
     counts = (PartitionCount("bids", 0, 10, 1),)
-    return Manifest(
+    return made_manifest(
         "ads", unit.slice.id, "dc1", 1, "a", ranges, files, bad, 10, {"not JSON": 1}, 0, counts=counts
     )
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from sluice import manifest
 from sluice.errors import SluiceError
-from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
+from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, read_count
 from sluice.type_fields import KINDS, FieldSeen, TypeFields
+from tests.support.manifests import made_manifest
 
 counts = st.integers(0, 2**62 - 1)
 instants = st.datetimes(datetime(2, 1, 1)).map(lambda at: at.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0"))
@@ -39,6 +40,7 @@ manifests = st.builds(
     late=counts,
     token=names,
     landed_at=st.just("") | instants,
+    counts=st.lists(st.builds(PartitionCount, names, counts, counts, counts)).map(tuple),
     fields=st.lists(type_fields).map(tuple),
 )
 
@@ -61,7 +63,7 @@ def example(**changes: object) -> Manifest:
         "unparsed": {"not JSON": 5, "no type": 3},
         "holes": 0,
     }
-    return Manifest(**values | changes)
+    return made_manifest(**values | changes)
 
 
 def test_counts() -> None:
@@ -163,3 +165,12 @@ def test_a_newer_format() -> None:
 def test_fields_of_a_later_release_are_passed_over() -> None:
     content = json.loads(manifest.encode(example())) | {"colour": "green"}
     assert manifest.decode(json.dumps(content).encode(), "m") == example()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows_per_read", "expected"),
+    [([], 10, 0), ([0, 0], 10, 0), ([1], 10, 1), ([10, 3], 10, 1), ([11, 3], 10, 2), ([100, 250], 100, 3)],
+)
+def test_the_largest_partition_says_how_many_reads(sizes, rows_per_read, expected):
+    ranges = [OffsetRange("bids", "id", n, 7, 7 + size) for n, size in enumerate(sizes)]
+    assert read_count(ranges, rows_per_read) == expected

@@ -61,7 +61,8 @@ def verdict_of(**changed: str) -> bytes:
     spans = {"at": AT, "start": AT, "until": AT, "found_at": AT, **changed}
     counts = {"units": 1, "records": 1, "found": 1}
     verification = {name: spans[name] for name in ("at", "start", "until")} | counts
-    texts = dict.fromkeys(("kind", "place", "message", "command", "advice", "cluster"), "")
+    names = "kind place message command advice cluster topic type table shard later cause"
+    texts = dict.fromkeys(names.split(), "")
     anomaly = {**texts, "slices": [], **{name: spans[name] for name in ("start", "until", "found_at")}}
     return json.dumps({"anomalies": [anomaly], "verifications": [verification]}).encode()
 

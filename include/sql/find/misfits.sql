@@ -5,7 +5,7 @@ SELECT DISTINCT
     reason,
     row
 FROM sluice.rejected
-WHERE target IN {targets:Array(String)} AND {own} AND slice = toDateTime({slice:UInt32}, 'UTC') AND cluster = {cluster:String}
+WHERE target IN {targets:Array(String)} AND pipeline = {pipeline:String} AND slice = toDateTime({slice:UInt32}, 'UTC') AND cluster = {cluster:String}
     AND topic = {topic:String} AND partition = {partition:Int32} AND offset = {offset:Int64}
 ORDER BY row, place, reason
 LIMIT 10000

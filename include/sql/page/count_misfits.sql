@@ -5,7 +5,7 @@ SELECT
     reason,
     count() AS records
 FROM sluice.rejected
-WHERE slice = toDateTime({slice:UInt32}, 'UTC') AND target IN {targets:Array(String)} AND {own}
+WHERE slice = toDateTime({slice:UInt32}, 'UTC') AND target IN {targets:Array(String)} AND pipeline = {pipeline:String}
 GROUP BY target, place, reason
 ORDER BY records DESC, target, place, reason
 LIMIT {most:UInt32}

@@ -8,7 +8,7 @@ SELECT
     reason,
     count()
 FROM sluice.rejected
-WHERE target IN {targets:Array(String)} AND {own}
+WHERE target IN {targets:Array(String)} AND pipeline = {pipeline:String}
     AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
     AND ({reason:String} = '' OR positionCaseInsensitiveUTF8(reason, {reason:String}) > 0)
     AND ({column:String} = '' OR place = {column:String} OR startsWith(place, concat({column:String}, '.'))

@@ -4,7 +4,7 @@ SELECT
     if({hidden:Bool}, '', substring(value, 1, 200)),
     if({hidden:Bool}, '', substring(payload, 1, 2000))
 FROM sluice.rejected
-WHERE target IN {targets:Array(String)} AND {own} AND has({slices:Array(UInt32)}, toUnixTimestamp(slice))
+WHERE target IN {targets:Array(String)} AND pipeline = {pipeline:String} AND has({slices:Array(UInt32)}, toUnixTimestamp(slice))
 ORDER BY target, column, reason, cluster, topic, partition, offset
 LIMIT {each:UInt32} BY target, replaceRegexpAll(column, '\\[([0-9]+|"([^"\\\\]|\\\\.)*")\\]', '[]'), reason
 LIMIT {most:UInt32}

@@ -14,7 +14,7 @@ FROM
         payload AS _payload,
         slice AS _slice
     FROM sluice.rejected
-    WHERE target = {target:String} AND {own} AND reason = {reason:String}
+    WHERE target = {target:String} AND pipeline = {pipeline:String} AND reason = {reason:String}
         AND replaceRegexpAll(column, '\\[([0-9]+|"([^"\\\\]|\\\\.)*")\\]', '[]') = {place:String}
         AND slice >= toDateTime({start:UInt32}, 'UTC') AND slice < toDateTime({end:UInt32}, 'UTC')
         AND (toUnixTimestamp(slice), cluster) IN (

@@ -1,5 +1,5 @@
 -- Misfits: rows that landed in the lake, but hold a value that does not fit a column of their table.
--- `pipeline`: whose load rejected them; empty in rows of versions before it was kept: they are the target's owner's.
+-- `pipeline`: whose load rejected them.
 CREATE TABLE IF NOT EXISTS sluice.rejected
 (
     target LowCardinality(String),

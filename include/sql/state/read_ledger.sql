@@ -26,8 +26,7 @@ FROM
         slice,
         cluster,
         argMax(
-            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, {sharding}, {rules}, {counted}, {defaulted},
-                {nulls}),
+            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, sharding, rules, counted, defaulted, nulls),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger

@@ -27,7 +27,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.airflow import doc_md
 from sluice.airflow.assets import emit_events, pipeline_alias
-from sluice.airflow.dag_settings import of_dag, of_step, run_timeout
 from sluice.airflow.deadlines import deadline
 from sluice.airflow.hours import announce_hours, hour_outlets
 from sluice.airflow.land_operator import LandOperator
@@ -44,7 +43,7 @@ from sluice.airflow.pipelines import (
     read_pipeline,
     watch_dag_id,
 )
-from sluice.airflow.retries import extend, final_errors_fail
+from sluice.airflow.retries import extend, final_errors_fail, retries
 from sluice.airflow.run_params import backfill_params, from_xcom, mode_of, over_elsewhere, tables_of
 from sluice.airflow.tasks import (
     load,
@@ -60,6 +59,7 @@ from sluice.airflow.tasks import (
 from sluice.config.alarms import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
+from sluice.plan.step_limits import BASE
 from sluice.safe_text import line
 from sluice.slices import SliceRange
 
@@ -372,3 +372,39 @@ def watch(name: str) -> dict[str, int]:
         log.info("notified", channel=channel, new=new, over=over)
     log.info("watched", slices=str(watched.observation.slices), problems=len(watched.problems))
     return {"problems": len(watched.problems), "notified": len(watched.sent)}
+
+
+# What the pipeline file's `airflow` block gives to DAGs and tasks, in Airflow's words. Pure.
+def of_dag(pipeline: Pipeline, *tags: str) -> dict[str, Any]:
+    """Returns the settings that all DAGs of the pipeline have."""
+    settings = pipeline.airflow
+    roles = {role: set(rights) for role, rights in settings.access_control.items()}
+    return {
+        "catchup": False,
+        "default_args": {"owner": settings.owner, **retries(settings.retries, settings.retry_delay)},
+        "tags": ["sluice", pipeline.name, *tags, *settings.tags],
+        "access_control": roles or None,
+    }
+
+
+def of_step(pipeline: Pipeline, step: str) -> dict[str, Any]:
+    """Returns the settings of each task of a step. Without a queue of its own it gets Airflow's. The step
+    itself extends the timeout that `auto` gives it (retries.py)."""
+    settings = pipeline.airflow.of(step)
+    return {
+        "pool": settings.pool,
+        "priority_weight": settings.priority,
+        "execution_timeout": _length(settings.timeout, BASE),
+        **({"queue": settings.queue} if settings.queue else {}),
+    }
+
+
+def run_timeout(pipeline: Pipeline) -> timedelta | None:
+    """Returns the timeout of the hourly DAG's runs: one that hangs does not hold up the next one for good."""
+    return _length(pipeline.airflow.run_timeout, timedelta(days=1) + pipeline.settle)
+
+
+def _length(timeout: timedelta | str | None, auto: timedelta) -> timedelta | None:
+    if isinstance(timeout, timedelta):
+        return timeout
+    return auto if timeout == "auto" else None

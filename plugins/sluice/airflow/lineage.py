@@ -53,7 +53,7 @@ def _asked_for() -> bool:
 def _destination() -> Destination | None:
     """None where the provider's policy leaves the task out. Raises what provider and client raise."""
     if not _has_provider():
-        from sluice.flow.lineage.from_environment import from_environment
+        from sluice.flow.lineage.observe import from_environment
 
         return from_environment()
     from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter

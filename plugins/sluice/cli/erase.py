@@ -214,7 +214,7 @@ def _show_receipt(eraser: Eraser, number: int, receipt: dict[str, Any], json: bo
 
 
 def _receipt_lines(eraser: Eraser, number: int, receipt: dict[str, Any]) -> list[RenderableType]:
-    from sluice.state.erasures.receipt_store import receipt_key
+    from sluice.state.erasures.erasure_progress import receipt_key
 
     done = receipt["erased"]
     lines = [

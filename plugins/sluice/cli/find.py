@@ -139,7 +139,7 @@ def _seat_lines(facts: RecordFacts) -> Iterator[str]:
     elif seat is not None and (seat.after or seat.before):
         yield f"boundaries: after {seat.after or 'none'}, before {seat.before or 'none'}"
     if manifest is not None:
-        yield f"manifest: {manifest.id}, landed at {manifest.landed_at or 'an unknown time'}"
+        yield f"manifest: {manifest.id}, landed at {manifest.landed_at}"
         if manifest.forgotten_on:
             yield f"lake: its files were forgotten on {manifest.forgotten_on}"
         for forgotten in manifest.forgotten_records:

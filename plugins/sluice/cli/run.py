@@ -111,8 +111,7 @@ def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:
 @contextmanager
 def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
     """Reports the run and its steps to OpenLineage, where that is configured."""
-    from sluice.flow.lineage.from_environment import from_environment
-    from sluice.flow.lineage.observe import command, listening
+    from sluice.flow.lineage.observe import command, from_environment, listening
 
     with listening(from_environment), command(spec, slices):
         yield
@@ -206,7 +205,7 @@ def refuse_missing(
 
     `silent` says why clusters could not be resolved; one that went away later is asked again.
     """
-    from sluice.clients.kafka.probe import probe_clusters
+    from sluice.clients.kafka.topics import probe_clusters
 
     left, unresolved = waiting(spec, statuses, mode, token), silent or {}
     causes = {

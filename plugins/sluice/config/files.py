@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from sluice.config.airflow import AirflowSettings
+from sluice.config.keys import below
 from sluice.config.mistakes import first_mistake
 from sluice.config.pipeline import Pipeline
 from sluice.config.section import Section
-from sluice.config.variables import VARIABLE, expand
+from sluice.config.variables import VARIABLE, assigns_secret, expand, names_secret, takes_secret
 from sluice.config.yaml_text import NotYaml, load, nodes
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
@@ -195,3 +198,38 @@ def _merged(common: Mapping[str, Any], own_section: Mapping[str, Any]) -> dict[s
 def _step(common_step: Any, own_step: Any) -> Any:
     both_mappings = isinstance(common_step, dict) and isinstance(own_step, dict)
     return {**common_step, **own_step} if both_mappings else common_step if own_step is None else own_step
+
+
+# What a pipeline file says, as a text that may be kept and shown: no comment, no secret, no environment.
+HIDDEN = "(hidden)"
+_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def file_text(path: Path) -> str:
+    """Returns the file at `path` with what the folder's defaults add to it, as YAML of one form. Variables
+    stay as they are written: `${NAME}`. Raises OSError, NotYaml."""
+    return text_of(merged(load_defaults(defaults_file(path)), load(path)))
+
+
+def text_of(content: Any) -> str:
+    """Returns the content as YAML without what may be a secret. Pure."""
+    text: str = yaml.safe_dump(
+        _shown(content, Pipeline), sort_keys=False, allow_unicode=True, width=100, default_flow_style=False
+    )
+    return text
+
+
+def _shown(value: Any, hint: Any, place: tuple[str, ...] = ()) -> Any:
+    """Returns the value that stands where the model has `hint`."""
+    if isinstance(value, dict):
+        return {k: _shown(v, below(hint, str(k)), (*place, str(k))) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_shown(item, below(hint, None), place) for item in value]
+    if (isinstance(value, str | bytes) and takes_secret(hint)) or _of_spark(place, value):
+        return HIDDEN
+    return _LOGIN.sub(f"{HIDDEN}@", value) if isinstance(value, str) else value
+
+
+def _of_spark(place: tuple[str, ...], value: Any) -> bool:
+    """Settings of Spark go by their names, as they do where the file is read."""
+    return place[:1] == ("spark",) and (names_secret(place[-1]) or assigns_secret(str(value)))

@@ -15,9 +15,8 @@ from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import EventSample, fields
 from sluice.field_path import FieldPath, holds, names_of, path_of
-from sluice.flow.load.casts.columns import HOLDERS
+from sluice.flow.load.casts.columns import HOLDERS, RULES
 from sluice.flow.load.casts.event_paths import RESERVED
-from sluice.flow.load.casts.fillable import RULES
 from sluice.infer.column import column
 from sluice.infer.far_times import far_times
 from sluice.safe_text import visible

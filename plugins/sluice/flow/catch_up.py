@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from sluice.clients.kafka.probe import probe_cluster
 from sluice.clients.kafka.reader import TopicsOf
-from sluice.clients.kafka.topics import open_topics
+from sluice.clients.kafka.topics import open_topics, probe_cluster
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline
 from sluice.flow import steps

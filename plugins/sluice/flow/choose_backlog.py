@@ -21,7 +21,7 @@ from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
-from sluice.state.month_store import note, read_summaries
+from sluice.state.months import note, read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
 from sluice.state.unit_state import UnitState

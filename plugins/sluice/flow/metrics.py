@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.work import LoadResult
 from sluice.flow.verify.anomaly import Anomaly
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, read_count
 from sluice.metrics.meter import Metered
 from sluice.metrics.sink import MetricSample, sample
 from sluice.slices import Slice, utc
@@ -217,7 +216,7 @@ def landing_shape(
         if fields:
             yield sample("fields_landed", len(fields), type=name, **labels)
     for m in manifests:
-        if m.generation == 1 and m.landed_at:
+        if m.generation == 1:
             end = Slice.from_id(m.slice, pipeline.slice).end
             delay = (utc(datetime.fromisoformat(m.landed_at)) - end).total_seconds()
             yield sample("landing_delay_seconds", max(delay, 0.0), **labels)

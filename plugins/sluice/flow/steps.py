@@ -22,7 +22,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.own_folder import check_new
 from sluice.config.chosen_tables import Tables
-from sluice.config.file_text import file_text
+from sluice.config.files import file_text
 from sluice.config.pipeline import Pipeline
 from sluice.errors import EndInFuture
 from sluice.flow import metrics
@@ -60,7 +60,7 @@ from sluice.state.file_moves import finish_moves
 from sluice.state.file_versions import note_version
 from sluice.state.freshness import fresh_of, note_fresh, tables_of
 from sluice.state.manifests import read_manifests
-from sluice.state.month_store import note
+from sluice.state.months import note
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey, survey_past
 from sluice.state.system_tables import check_owner, create_system_tables

@@ -17,7 +17,7 @@ from sluice.doctor.propose_table import landed_fields
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.times import READERS
-from sluice.flow.load.casts.fillable import RULES
+from sluice.flow.load.casts.columns import RULES
 from sluice.init.draft import pipeline_text, statements_text
 from sluice.init.guess import EventGuess, TimeField, events_of, fields_of, guess
 from sluice.init.messages import decoded_values, expected_messages, json_values, read_event

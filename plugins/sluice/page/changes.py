@@ -19,10 +19,9 @@ from sluice.page.status_cache import StatusCache
 from sluice.safe_text import visible
 from sluice.slices import SliceRange, from_seconds, utc
 from sluice.state.additions import Addition, read_additions
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.erasures.erasure_list import Erasure
-from sluice.state.erasures.erasure_store import read_erasures
+from sluice.state.erasures.erasure_list import Erasure, read_erasures
 from sluice.state.file_versions import FileVersion, read_versions
 from sluice.state.schema.history import COMPARED, UnitChange, changes_of
 

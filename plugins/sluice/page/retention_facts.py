@@ -23,13 +23,11 @@ from sluice.plan.due import KeepEdges, begins, due_slices, known_until
 from sluice.slices import Slice, SliceRange, floor, utc
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.file_versions import read_versions
-from sluice.state.month_store import read_summaries
-from sluice.state.months import Units, UnitSummary
+from sluice.state.months import Units, UnitSummary, read_summaries
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Alarm, ProblemKind
+from sluice.watch.problems import Alarm, AlarmStore, ProblemKind
 from sluice.watch.retention import FactsByTopic
-from sluice.watch.store import AlarmStore
 
 MOST_UNITS = 24
 

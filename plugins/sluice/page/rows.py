@@ -29,12 +29,11 @@ from sluice.page.retention_facts import ExpiredUnits, expired_units
 from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
-from sluice.state.month_store import read_summaries
-from sluice.state.months import Summaries
+from sluice.state.months import Summaries, read_summaries
 from sluice.state.status import complete_slices
 from sluice.state.unit_state import DONE
 from sluice.watch.expected import DAYS_NEEDED, expected
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import AlarmStore
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)

@@ -34,8 +34,7 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
-from sluice.state.month_store import CachedMonths
-from sluice.state.months import UnitSummary, summary_of
+from sluice.state.months import CachedMonths, UnitSummary, summary_of
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState

@@ -17,7 +17,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.plan.batches import OLDER_SLICES, SliceWeight, cut, spells
 from sluice.plan.plan import has_work, rows_of
 from sluice.slices import MOST_SLICES, Slice, SliceRange, Unit, floor
-from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.boundary import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, UnitSummary
 from sluice.state.status import UnitStatus

@@ -17,11 +17,10 @@ from sluice.infer.far_times import far_instants
 from sluice.plan.backlog import Backlog, backlog_of, unlanded
 from sluice.slices import Slice, SliceRange, Unit, floor, to_ms, utc
 from sluice.state.boundaries.accept_command import accept_command
-from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.boundary import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.lag_history import LagSample
-from sluice.state.month_store import read_summaries
-from sluice.state.months import Summaries
+from sluice.state.months import Summaries, read_summaries
 from sluice.state.status import UnitStatus
 
 # What no landed slice has of older hours, by the monthly summaries: years of hours cost a few objects.

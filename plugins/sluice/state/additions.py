@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.config.pipeline import Target
 from sluice.field_path import first_keys, path_of
 from sluice.manifest import Manifest
 from sluice.safe_text import visible
 from sluice.slices import Slice, SliceRange
 from sluice.state.ledger import LedgerRow
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 MOST = 20_000

@@ -15,14 +15,13 @@ from typing import Annotated
 import msgspec
 import pendulum
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.errors import LakeUnavailable, SluiceError
 from sluice.metrics import meter
 from sluice.metrics.meter import Metered
 from sluice.metrics.table import METRICS
 from sluice.slices import SliceRange, utc
 from sluice.state.timings import TIMINGS
-from sluice.state.update_object import update_object
 from sluice.stored_json import readable_lines
 
 

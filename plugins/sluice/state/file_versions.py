@@ -7,17 +7,15 @@ read; while nothing changes, nothing is written. It is no evidence of anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
 import msgspec
 
 from sluice import __version__
-from sluice.clients.lake.base import Lake
-from sluice.config.file_text import without_secrets
+from sluice.clients.lake.base import Lake, update_object
 from sluice.slices import utc
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 KEY = "_history/file.json"
@@ -30,14 +28,12 @@ MOST_TEXT = 256 << 10
 @dataclass(frozen=True)
 class FileVersion:
     """`at` is when a run saw it first (ISO 8601, UTC), `hash` that of the whole text, `text` what the file
-    says without comments and secrets (sluice.config.file_text). `by_model`: the model said which these are;
-    an older Sluice knew some of them only, and those of its versions are hidden when they are read."""
+    says without comments and secrets (sluice.config.files)."""
 
     at: str
     hash: str
     sluice: str
     text: str
-    by_model: bool = False
 
 
 _VERSIONS = msgspec.json.Decoder(tuple[FileVersion, ...])
@@ -45,11 +41,8 @@ _VERSIONS = msgspec.json.Decoder(tuple[FileVersion, ...])
 
 def version_of(text: str, now: datetime) -> FileVersion:
     at = utc(now).isoformat(timespec="seconds")
-    return FileVersion(at, _hash(text), __version__, text[:MOST_TEXT], by_model=True)
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode(errors="surrogatepass")).hexdigest()
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return FileVersion(at, digest, __version__, text[:MOST_TEXT])
 
 
 def read_versions(lake: Lake) -> tuple[FileVersion, ...]:
@@ -74,14 +67,6 @@ def with_version(versions: Sequence[FileVersion], new: FileVersion) -> tuple[Fil
     return tuple(kept)
 
 
-def _without_secrets(version: FileVersion) -> FileVersion:
-    """The next run keeps it so."""
-    if version.by_model:
-        return version
-    text = without_secrets(version.text)
-    return replace(version, text=text, hash=_hash(text), by_model=True)
-
-
 def _encoded(versions: Sequence[FileVersion]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(versions), indent=1)
 
@@ -90,10 +75,9 @@ def _decoded(lake: Lake, data: bytes | None) -> tuple[FileVersion, ...]:
     if data is None:
         return ()
     place = f"{lake.url}/{KEY}"
-    versions = decode_stored(
+    return decode_stored(
         _VERSIONS,
         data,
         lambda error: f"{place} holds no versions ({error}): delete it, runs begin anew",
         lambda versions: [version.at for version in versions],
     )
-    return tuple(map(_without_secrets, versions))

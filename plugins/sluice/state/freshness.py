@@ -12,12 +12,11 @@ from datetime import datetime
 
 import msgspec
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.concurrency import each_if_slow
 from sluice.slices import Slice, SliceRange
 from sluice.state.months import FOLDER, months_of
 from sluice.state.status import UnitStatus
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 

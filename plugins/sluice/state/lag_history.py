@@ -10,9 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.slices import HOUR
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 KEY = "_history/lag.json"

@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.sql import Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
@@ -28,7 +28,7 @@ _CREATE = re.compile(rf"CREATE (?:{_KINDS}) (?P<database>{_NAME})\.(?P<name>{_NA
 _TABLE = msgspec.json.Decoder(TableRules)
 _INNER = ".inner"
 """How the server calls the table of a view without TO: it makes it with the view."""
-_NO_LEDGER = (UNKNOWN_DATABASE, UNKNOWN_TABLE, UNKNOWN_IDENTIFIER)
+_NO_LEDGER = (UNKNOWN_DATABASE, UNKNOWN_TABLE)
 
 
 def creations(client: Client, pipeline: Pipeline, tables: Sequence[str]) -> dict[str, str]:

@@ -286,8 +286,7 @@ _DECODER = msgspec.json.Decoder(LeaseState)
 
 
 def encode(state: LeaseState) -> bytes:
-    fields = {name: value for name, value in vars(state).items() if name != "replica" or value}
-    return msgspec.json.encode(fields)
+    return msgspec.json.encode(state)
 
 
 def decode(data: bytes, place: str) -> LeaseState:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.sql import Sql, render
+from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.slices import Slice, SliceRange, Unit, from_seconds
@@ -135,31 +135,13 @@ def _seconds(slices: SliceRange) -> tuple[int, int]:
     return int(slices.start.timestamp()), int(slices.end.timestamp())
 
 
-# What ledgers of earlier versions lack, until the next load adds it.
-_COUNTS = {
-    "rules": "''",
-    "counted": "false",
-    "defaulted": "CAST(map(), 'Map(String, UInt64)')",
-    "nulls": "CAST(map(), 'Map(String, UInt64)')",
-}
-_LATER: Sequence[Mapping[str, str]] = (
-    {},
-    {**_COUNTS, "rules": "''"},
-    {**_COUNTS, "rules": "''", "sharding": "''"},
-)
-
-
 def _rows(client: Client, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
-    for lacking in _LATER:
-        columns = {name: Sql(lacking.get(name, name)) for name in _LATER[-1]}
-        try:
-            return client.rows(render("state/read_ledger", **columns), parameters)
-        except ServerError as error:
-            if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
-                return []
-            if error.code != UNKNOWN_IDENTIFIER or lacking is _LATER[-1]:
-                raise
-    return []
+    try:
+        return client.rows(render("state/read_ledger"), parameters)
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise
 
 
 def unit_of(pipeline: Pipeline, start: int, cluster: str) -> Unit:

@@ -1,7 +1,7 @@
 """One object per month with a line per unit: enough to show a year of hours without a listing.
 
 `_summary/2026-11.json` is a copy, never evidence: manifests and the ledger decide. The steps write it from
-what they have just read, so it is as old as the last step over the hour. Pure.
+what they have just read, so it is as old as the last step over the hour.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from functools import cached_property
 
 import msgspec
 
+from sluice.clients.lake.base import Lake, update_object
+from sluice.concurrency import each_if_slow
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -28,8 +30,7 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `verified` is the seal under which its equations were last seen to hold, or empty. `forgotten`: which
     files the lake has forgotten and deleted, "lake" for all of them, "rejected" for those of `_rejected/`,
-    "begun" where some may be left, or empty. `topics` are those that have landed; empty: it does not say, as
-    those of older versions.
+    "begun" where some may be left, or empty. `topics` are those that have landed.
     """
 
     state: str
@@ -199,3 +200,53 @@ def _kept(old: UnitSummary | None, new: UnitSummary) -> UnitSummary:
     if old is None or not new.seal or old.verified != new.seal:
         return new
     return msgspec.structs.replace(new, verified=old.verified)
+
+
+# The summaries in the lake. A write is a merge by compare-and-set, so steps that run side by side lose
+# nothing of each other's.
+CachedMonths = dict[str, StoredMonth]
+"""Months that were read before, by name."""
+
+_SEEN = 3
+
+
+def read_summaries(lake: Lake, slices: SliceRange, seen: CachedMonths | None = None) -> Summaries:
+    """Returns the summaries of every month that the range touches; a month without summaries is empty.
+
+    `seen`, of one lake, saves decoding a month again that has not changed; it keeps the last few, since a
+    year's would take its room in a server's memory for good.
+    """
+    return Summaries(each_if_slow(lambda month: _read(lake, month, seen), months_of(slices)))
+
+
+def note(lake: Lake, statuses: Iterable[UnitStatus]) -> None:
+    """Stores the summaries of units that a step has just read."""
+    merge_months(lake, statuses, None)
+
+
+def merge_months(lake: Lake, statuses: Iterable[UnitStatus], broken: Broken | None) -> None:
+    """Merges the summaries of these units into their months; `broken` are units that an anomaly names."""
+    for name, new in by_month(statuses, broken).items():
+        place = f"{lake.url}/{key_of(name)}"
+
+        def change(data: bytes | None, new: Month = new, place: str = place) -> bytes:
+            old = {} if data is None else decode(data, place)
+            return encode(merged(old, new, verified=broken is not None))
+
+        update_object(lake, key_of(name), change)
+
+
+def _read(lake: Lake, name: str, seen: CachedMonths | None) -> StoredMonth:
+    key = key_of(name)
+    stored = lake.read(key)
+    if stored is None:
+        return StoredMonth(name, "", b"{}", f"{lake.url}/{key}")
+    cached = (seen or {}).get(name)
+    if cached is not None and cached.version == stored.version:
+        return cached
+    month = StoredMonth(name, stored.version, stored.data, f"{lake.url}/{key}")
+    if seen is not None:
+        seen[name] = month
+        for old in sorted(seen)[:-_SEEN]:
+            seen.pop(old, None)
+    return month

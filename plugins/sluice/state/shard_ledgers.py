@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import Servers, absent, stamp
+from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.concurrency import each
 from sluice.config.clickhouse import ClickHouse, Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardUnavailable, Unavailable, WrongUse
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import Ledger, LedgerQuestion, LedgerRow, ask_ledger
-from sluice.state.server_identity import TableIdentity, identify_server, identify_table
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 
 ShardLedger = Mapping[Unit, LedgerRow]
@@ -215,3 +215,43 @@ def _decoded(lake: Lake, key: str, data: bytes | None) -> dict[str, tuple[str, .
             "it: `verify` does not inspect shards then that left the pipeline file before"
         ),
     )
+
+
+# Which table on which server a connection leads to, whatever the connection and its shard are called.
+@dataclass(frozen=True)
+class TableIdentity:
+    """`table`: the server's UUID, its host's name and the table's UUID, as any one of them may be the same on
+    two servers. Of a replicated table `path` in Keeper, its own `replica` name, and all `replicas` of it."""
+
+    table: tuple[str, str, str]
+    path: str = ""
+    replica: str = ""
+    replicas: frozenset[str] = frozenset()
+
+    def same_rows(self, other: TableIdentity) -> bool:
+        """Returns whether both are one table, or replicas of one."""
+        if self.table == other.table:
+            return True
+        return bool(self.path) and self.path == other.path and self.replica in other.replicas
+
+
+def identify_table(client: Client, target: Target) -> TableIdentity | None:
+    """Returns None where the server has no such table."""
+    parameters = {"database": target.database, "name": target.name}
+    found = client.rows(render("state/server_identity"), parameters)
+    if not found:
+        return None
+    [(server, host, table)] = found
+    for path, replica, replicas in client.rows(render("state/replica_identity"), parameters):
+        return TableIdentity((server, host, table), path, replica, frozenset(replicas))
+    return TableIdentity((server, host, table))
+
+
+def identify_server(client: Client) -> str:
+    [(server,)] = client.rows(render("state/server"))
+    return str(server)
+
+
+def held_elsewhere(identity: TableIdentity, live: Iterable[TableIdentity]) -> bool:
+    """Returns whether a table that is in use holds the rows of this one, because it is the same."""
+    return any(identity.same_rows(one) for one in live)

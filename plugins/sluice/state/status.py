@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluice.clients.kafka.read_ranges import read_count
 from sluice.config.pipeline import Pipeline, Target
-from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.manifest import Loss, Manifest, OffsetRange, read_count
 from sluice.slices import Slice, Unit
 from sluice.state.additions import Addition, Since, later_by_table, since
 from sluice.state.boundaries.model import Boundaries

@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import SluiceError, TargetRefused, TargetTaken
 
-# state/create_ledger.sql writes it into the table's comment. A table without one is of format 1.
+# state/create_ledger.sql writes it into the table's comment.
 LEDGER_FORMAT = 1
 _FORMAT = re.compile(r"format (\d+)")
 _TABLES = {
@@ -26,17 +26,11 @@ _TABLES = {
 }
 # The server's own macros {shard} and {replica}, as in ClickHouse's documentation of ReplicatedMergeTree.
 _REPLICATED = "ReplicatedMergeTree('/clickhouse/tables/{{shard}}/sluice/{name}', '{{replica}}')"
-_UPGRADES = {
-    "ledger": "state/upgrade_ledger",
-    "targets": "state/upgrade_targets",
-    "rejected": "state/upgrade_rejected",
-}
 
 
 class _OwnTable(NamedTuple):
     engine: str
     comment: str
-    current: bool
 
 
 def create_system_tables(client: Client, verify: str, replicated: bool = False) -> None:
@@ -55,9 +49,6 @@ def create_system_tables(client: Client, verify: str, replicated: bool = False) 
         tables = _own_tables(client)
     if replicated:
         _check_replicated(client, verify, tables)
-    for name, own_table in tables.items():
-        if not own_table.current:
-            client.run(render(_UPGRADES[name]))
 
 
 def _own_tables(client: Client) -> dict[str, _OwnTable]:
@@ -147,14 +138,7 @@ def read_misfits(
     if not own:
         return ()
     asked = {**parameters, "targets": sorted(own), "pipeline": pipeline.name}
-    return _unless_new(client, render(statement, own=own_misfits(client)), asked)
-
-
-def own_misfits(client: Client) -> Sql:
-    """Returns the condition of a pipeline's rows of sluice.rejected in its own tables, with its name as the
-    parameter `pipeline`. A table of earlier versions does not have it before the next load."""
-    kept = _own_tables(client).get("rejected")
-    return Sql("pipeline IN ('', {pipeline:String})" if kept is None or kept.current else "1")
+    return _unless_new(client, render(statement), asked)
 
 
 def lease_of(client: Client, target: Target, shard: str) -> str:

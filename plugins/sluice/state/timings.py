@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pendulum
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.slices import SliceRange, utc
 from sluice.stored_json import readable_lines
 
@@ -58,13 +58,7 @@ def record(lake: Lake, timing: Timing) -> None:
     """Appends one line to its day, by compare-and-set. Raises what the lake raises."""
     key = key_of(date.fromisoformat(timing.started[:10]))
     line = msgspec.json.encode(timing) + b"\n"
-    while True:
-        stored = lake.read(key)
-        if stored is None:
-            if lake.create(key, line):
-                return
-        elif lake.replace(key, stored.data + line, stored.version):
-            return
+    update_object(lake, key, lambda data: (data or b"") + line)
 
 
 @contextmanager

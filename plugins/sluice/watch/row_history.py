@@ -12,17 +12,15 @@ from datetime import timedelta
 
 import msgspec
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
-from sluice.state.month_store import read_summaries
-from sluice.state.months import months_of
+from sluice.state.months import months_of, read_summaries
 from sluice.state.units import ClusterSpans, spans
-from sluice.state.update_object import update_object
 from sluice.stored_json import decode_stored
 from sluice.watch.expected import HISTORY_DAYS, Counts
 

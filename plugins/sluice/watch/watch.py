@@ -19,10 +19,11 @@ from sluice.plan.due import FirstForgotten
 from sluice.slices import utc
 from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
-from sluice.watch import missing_rules, notices, rules, traffic_rules, transactions
+from sluice.watch import missing_rules, notices, rules, traffic_rules
 from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
 from sluice.watch.observe import Observation, observe, server_problems
 from sluice.watch.problems import (
+    AlarmStore,
     LogStart,
     Problem,
     ProblemKind,
@@ -33,7 +34,6 @@ from sluice.watch.problems import (
 )
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.row_history import keep
-from sluice.watch.store import AlarmStore
 
 # One watcher at a time, so that no channel is notified twice. A crashed one is waited for this long.
 _TERM = timedelta(seconds=20)
@@ -85,7 +85,7 @@ def problems_of(
     raised = {key for key, alarm in state.alarms.items() if not alarm.over}
     unlanded = (*observation.oldest, *observation.statuses)
     yield from retention(pipeline, unlanded, observation.topics, state.log_starts, now, raised)
-    yield from transactions.held_up(pipeline, observation.lag, state.open, now)
+    yield from rules.held_up(pipeline, observation.lag, state.open, now)
     yield from rules.anomalies(observation.verdict.anomalies, observation.server is not None)
     yield from rules.changed(pipeline, observation.changes)
     yield from rules.added(pipeline, observation.added)
@@ -117,7 +117,7 @@ def after(
     unseen = rules.still_open(observation.older, observation.oldest)
     alarms = decide(problems, forget(state.alarms, channels), observation.silent.keys(), at, unseen)
     starts = {f"{p.cluster}/{p.topic}/{p.partition}": p.log_start for p in observation.lag.partitions}
-    open_now = transactions.seen(observation.lag, state.open, now)
+    open_now = rules.open_transactions(observation.lag, state.open, now)
     begins = log_starts(starts, state.log_starts, now)
     judged = first_judged(observation.rows.slices, state.judged)
     return WatchState(alarms, _own(pipeline, begins), _own(pipeline, open_now), judged)

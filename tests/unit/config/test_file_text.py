@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.config.file_text import file_text, text_of, without_secrets
+from sluice.config.files import file_text, text_of
 from sluice.config.yaml_text import load, parse
 from sluice.runtime import PROJECT
 
@@ -116,10 +116,3 @@ def test_what_holds_no_secret_stays():
         "rollups": {"e.u": {"from": "e.t", "sql": "u.sql"}},
     }
     assert parse(text_of(content | forms)) == content | forms
-
-
-def test_a_kept_text_is_the_same_once_its_secrets_are_gone(tmp_path: Path):
-    (tmp_path / "p.yaml").write_text(FILE)
-    assert without_secrets(FILE) == file_text(tmp_path / "p.yaml")
-    assert without_secrets(without_secrets(FILE)) == without_secrets(FILE)
-    assert without_secrets("lake: 'hush\nmask: {a: hush") == "(hidden)\n"

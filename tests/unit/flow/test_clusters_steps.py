@@ -21,7 +21,7 @@ from sluice.flow.verify.verdict_store import note_verified
 from sluice.page.days import days_of
 from sluice.page.overview import OverviewContext
 from sluice.slices import SliceRange, Unit
-from sluice.state import month_store
+from sluice.state import months
 from sluice.state.status import UnitStatus
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours
@@ -110,7 +110,7 @@ def test_an_event_hour_does_not_wait_for_a_cluster_that_came_later():
 def test_a_year_of_days_does_not_miss_a_cluster_that_came_later_or_went():
     lake, after = MemoryLake(), START.add(hours=9)
     note_verified(lake, RANGE, [*WAITS[:2], complete(at(1, "dc2"))], [], after)
-    noted = month_store.read_summaries(lake, RANGE)
+    noted = months.read_summaries(lake, RANGE)
 
     def counts(*clusters: str, **begins: object) -> dict[str, int]:
         spec = pipeline(kafka=[{**TWO[0], "cluster": c} for c in clusters])

@@ -29,7 +29,7 @@ from sluice.mask.unit_mask import EventMask
 from sluice.runtime import deeper
 from sluice.ship.record_times import RecordKeys
 from sluice.slices import FIRST_MS, LAST_MS
-from sluice.state.erasures.erasure_list import AskedValue, Erasure, ErasureList
+from sluice.state.erasures.erasure_list import Erasure, ErasureList
 from tests.support.path_cases import (
     CASES,
     TOKENS,
@@ -83,7 +83,7 @@ def counted(path: str, texts: Sequence[bytes]) -> list[Any]:
 
 def erases(path: str, value: str, text: bytes) -> bool:
     bare = ErasureList("ab" * 32)
-    asked = AskedValue(names_of(path), bare.digest(value.encode()))
+    asked = bare.asked(names_of(path), value.encode())
     with deeper():
         return ErasedValues(bare, [Erasure((asked,), "", "", "9999", "", "asked", "", "")]).has(
             None, text, lambda _: None

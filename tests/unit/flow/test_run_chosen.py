@@ -7,16 +7,16 @@ import pytest
 from sluice.cli.chosen_run import run_units
 from sluice.errors import Conservation, NotLoaded, SluiceError
 from sluice.flow import steps
-from sluice.manifest import Manifest
 from sluice.plan.estimate import TimeEstimate
 from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import hours, pipeline
+from tests.support.manifests import made_manifest
 
 
 def status(unit: Unit, rules: str) -> UnitStatus:
-    manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=rules)
+    manifest = made_manifest("p", unit.slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=rules)
     return UnitStatus(unit, UnitState.COMPLETE, (), (), manifest, {}, (), 1)
 
 

@@ -15,10 +15,11 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from sluice.flow import metrics
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
+from sluice.manifest import LandedFile, Loss, OffsetRange
 from sluice.metrics.metric import Metric, MetricKind
 from sluice.metrics.sink import MetricSample, count, sample, taken_by, timed
 from sluice.metrics.table import METRICS
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 ROOT = Path(__file__).parents[3]
@@ -69,7 +70,7 @@ def file(kind: str | None, rows: int, hour: str = "2026-11-20T10", **by_type: in
 
 
 def test_what_a_landing_brought():
-    manifest = Manifest(
+    manifest = made_manifest(
         pipeline="p",
         slice="2026-11-20T10Z",
         cluster="dc1",
@@ -129,7 +130,9 @@ def test_types_that_the_pipeline_file_does_not_name_are_counted_together(others:
     """However many they are: an exporter keeps each value of a label."""
     many = {f"t{n}": n for n in range(1, others + 1)}
     files = (file("click", 7), file(None, 0, **many))
-    manifest = Manifest("p", "s", "dc1", 1, "a", (), files, (), sum(many.values()) + 7, {}, 0)
+    manifest = made_manifest(
+        "p", "2026-11-20T10Z", "dc1", 1, "a", (), files, (), sum(many.values()) + 7, {}, 0
+    )
     spec = pipeline(tables={"click": "e.clicks", "view": "e.clicks", "*": "e.other"})
     rows = {
         one.labels["type"]: one.value

@@ -19,13 +19,14 @@ from sluice.flow import metrics
 from sluice.flow.land.spark_stages import SparkStage, count_stages
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.metrics import landing_shape, landing_totals
-from sluice.manifest import LandedFile, Manifest, PartitionCount, Traffic
+from sluice.manifest import LandedFile, PartitionCount, Traffic
 from sluice.metrics import meter
 from sluice.metrics.meter import Metered
 from sluice.metrics.sink import MetricSample
 from sluice.metrics.table import METRICS
 from sluice.slices import Slice, Unit
 from sluice.type_fields import FieldSeen, TypeFields
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 
@@ -43,7 +44,7 @@ def file(kind: str, rows: int, size: int) -> LandedFile:
 
 def test_the_shape_of_a_landing():
     """Three partitions of 10, 20 and 60 records; a click has two fields; landed ten minutes after its end."""
-    manifest = Manifest(
+    manifest = made_manifest(
         *("p", "2026-11-20T10Z", "dc1", 1, "a", (), (file("click", 60, 3_000_000),), (), 90, {}, 0),
         landed_at="2026-11-20T11:10:00Z",
         counts=tuple(PartitionCount("bids", n, read, 0) for n, read in enumerate((10, 20, 60))),
@@ -148,7 +149,7 @@ def test_stages_of_spark():
 
 def test_bytes_that_are_written_for_each_that_is_kept():
     """900 bytes of events and 100 of rejected records stay, 250 were removed."""
-    manifest = Manifest(
+    manifest = made_manifest(
         *("p", "2026-11-20T10Z", "dc1", 1, "a", (), (file("click", 60, 900),)),
         *((file("", 2, 100),), 62, {}, 0),
     )

@@ -7,7 +7,7 @@ from array import array
 from sluice.page.changes import MOST, MOST_LINES, ChangeFacts, changes_of_pipeline, diff_of
 from sluice.slices import SliceRange
 from sluice.state.additions import Addition
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import UNKNOWN, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era
 from sluice.state.erasures.erasure_list import AskedValue, Erasure
 from sluice.state.file_versions import FileVersion
@@ -102,7 +102,7 @@ def test_columns_fields_topics_and_partitions_the_newest_first():
 def test_an_erasure_says_who_asked_for_what_and_no_value():
     """Two values of one field; the first entry was before the week."""
     digests = "5d41402abc4b2a76", "b9719d911017c592"
-    asked = tuple(AskedValue(("user", "id"), digest) for digest in digests)
+    asked = tuple(AskedValue(("user", "id"), digest, 9, 0) for digest in digests)
     early = Erasure(asked, "", "", "2026-11-01T00:00:00Z", "", "old", "2026-11-01T00:00:00Z", "ann")
     start, until = "2026-10-01T00:00:00Z", "2026-11-20T09:00:00Z"
     late = Erasure(asked, "click", start, until, "", "ticket\x1b 4711", "2026-11-20T09:30:00Z", "bob")

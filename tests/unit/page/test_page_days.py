@@ -28,9 +28,8 @@ from sluice.page.overview import OverviewContext, OverviewSnapshot, hours_of
 from sluice.page.rows import RequestedRange, rows_of
 from sluice.page.status_cache import StatusCache
 from sluice.slices import HOUR, Slice, SliceRange, Unit
-from sluice.state import month_store
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state import months
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.months import Month, StoredMonth, Summaries, UnitSummary, encode, months_of, summary_of
@@ -67,7 +66,7 @@ WORK = {4: Phase.LANDING, 5: Phase.FAILED}
 def lake() -> MemoryLake:
     """Everything was verified but hour 6, and hour 3 was found broken."""
     lake = MemoryLake()
-    month_store.note(lake, FOUND)
+    months.note(lake, FOUND)
     broken = Anomaly(AnomalyKind.ROWS_MISSING, "5", "4", slice=unit(3).slice.id)
     seen = [status for status in FOUND if status.unit != unit(6)]
     note_verified(lake, TEN, seen, [broken], NOW)
@@ -85,7 +84,7 @@ def snapshot(found: list[UnitStatus]) -> OverviewSnapshot:
 
 def test_hours(lake):
     found = [missing(unit(0)), *FOUND[1:]]
-    hours = hours_of(snapshot(found), month_store.read_summaries(lake, TEN), around(read_verdict(lake)))
+    hours = hours_of(snapshot(found), months.read_summaries(lake, TEN), around(read_verdict(lake)))
     assert [hour.cell for hour in hours] == EXPECTED
     assert [hour.slice.id for hour in hours] == list(ids_of(TEN))
     assert (hours[1].read, hours[1].rows, hours[1].rejected) == (52, 50, 2)
@@ -93,7 +92,7 @@ def test_hours(lake):
 
 
 def test_days_say_of_each_hour_what_hours_say(lake):
-    (month,) = month_store.read_summaries(lake, TEN).months
+    (month,) = months.read_summaries(lake, TEN).months
     del month.units[unit(0).slice.id]
     (day,) = days_of(TEN, Summaries([month]), around(read_verdict(lake)))
     assert day.date == "2026-11-20"
@@ -103,7 +102,7 @@ def test_days_say_of_each_hour_what_hours_say(lake):
 
 
 def test_summarised_hours_say_what_exact_ones_say(lake):
-    noted, now = month_store.read_summaries(lake, TEN), around(read_verdict(lake))
+    noted, now = months.read_summaries(lake, TEN), around(read_verdict(lake))
     del noted.months[0].units[unit(0).slice.id]
     assert hours_past(TEN, noted, now) == hours_of(snapshot([missing(unit(0)), *FOUND[1:]]), noted, now)
 
@@ -112,7 +111,7 @@ def test_summarised_hours_say_what_exact_ones_say(lake):
 def test_an_hour_that_the_watch_has_seen_to_expire_is_no_late_one(lake, summarised: bool):
     """Of four with such an alarm: late, waiting, complete, and one that is not over. A step has noted them,
     or none has."""
-    noted = month_store.read_summaries(lake, TEN)
+    noted = months.read_summaries(lake, TEN)
     (month,) = noted.months
     for hour in () if summarised else (0, 7, 8, 9):
         del month.units[unit(hour).slice.id]
@@ -136,12 +135,10 @@ def test_a_summarised_hour_names_the_cluster_that_it_lacks():
     note_verified(lake, TEN, [complete(unit(0))], [], NOW)
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     both = OverviewContext(pipeline(kafka=two), {}, Verdict(), START, NOW)
-    first, second = hours_past(
-        SliceRange(START, START.add(hours=2)), month_store.read_summaries(lake, TEN), both
-    )
+    first, second = hours_past(SliceRange(START, START.add(hours=2)), months.read_summaries(lake, TEN), both)
     assert (first.missing, second.missing) == (("dc2",), ())
     later = OverviewContext(pipeline(kafka=two), {}, Verdict(), START, NOW, {"dc2": START.add(hours=1)})
-    (alone,) = hours_past(SliceRange(START, START.add(hours=1)), month_store.read_summaries(lake, TEN), later)
+    (alone,) = hours_past(SliceRange(START, START.add(hours=1)), months.read_summaries(lake, TEN), later)
     assert (alone.cell, alone.missing) == ("verified", ())
 
 
@@ -166,7 +163,7 @@ def test_days_and_hours_agree_where_the_pipeline_begins(tmp_path):
     column = PartitionColumn(0, offsets, zeros, zeros, array("b", [CODE[FoundBy.RECORD]] * 2))
     entry = LogEntry(HOUR, (TopicBoundaries("dc1", "t", "u", at, {0: column}),))
     assert BoundaryLog(lake).append(Boundaries(), entry, NOW)
-    month_store.note(lake, [complete(unit(0))])
+    months.note(lake, [complete(unit(0))])
     memory = StatusCache()
     memory.clients = SimpleNamespace(gone=lambda _: frozenset())
     asked = RequestedRange(START.subtract(days=20).start_of("day"), START.start_of("day"), NOW)
@@ -290,7 +287,7 @@ def test_what_is_remembered_is_bounded():
 def test_an_hour_that_was_open_when_a_step_saw_it_is_missing_when_it_is_over(lake):
     later = OverviewContext(pipeline(), {}, Verdict(), START, NOW.add(hours=1))
     (day,) = days_of(
-        SliceRange(START.add(hours=9), START.add(hours=10)), month_store.read_summaries(lake, TEN), later
+        SliceRange(START.add(hours=9), START.add(hours=10)), months.read_summaries(lake, TEN), later
     )
     assert day.counts == {"waiting": 1}
 
@@ -300,7 +297,7 @@ def test_one_of_two_clusters_is_not_the_slice():
     note_verified(lake, TEN, [complete(unit(0))], [], NOW)
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     both = OverviewContext(pipeline(kafka=two), {}, Verdict(), START, NOW)
-    (day,) = days_of(SliceRange(START, START.add(hours=1)), month_store.read_summaries(lake, TEN), both)
+    (day,) = days_of(SliceRange(START, START.add(hours=1)), months.read_summaries(lake, TEN), both)
     assert day.counts == {"late": 1}
 
 

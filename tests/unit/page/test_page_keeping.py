@@ -15,8 +15,7 @@ from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_versions import note_version, read_versions
 from sluice.state.manifests import read_manifests
-from sluice.state.month_store import note
-from sluice.state.months import UnitSummary, encode, key_of
+from sluice.state.months import UnitSummary, encode, key_of, note
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake

@@ -17,9 +17,8 @@ from sluice.page.series import OTHERS, long_series_of, series_of
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.lag import LONGEST, OlderUnread, TopicNow, ask_topics, lag_of, offsets_only, older_unread
 from sluice.slices import SliceRange
-from sluice.state import month_store
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state import months
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.months import UnitSummary, encode, key_of
 from sluice.state.status import UnitStatus
@@ -49,8 +48,8 @@ def test_rows_by_hour_and_type():
 
 def test_a_long_series_is_of_the_hours_that_steps_have_seen():
     lake = MemoryLake()
-    month_store.note(lake, [complete(unit(0), rows=4), complete(unit(2), rows=6, unparsed={"no time": 1})])
-    series = long_series_of(THREE, month_store.read_summaries(lake, THREE))
+    months.note(lake, [complete(unit(0), rows=4), complete(unit(2), rows=6, unparsed={"no time": 1})])
+    series = long_series_of(THREE, months.read_summaries(lake, THREE))
     assert series.starts == [int(START.timestamp()), int(START.add(hours=2).timestamp())]
     assert (series.rows, series.read, series.unparsed) == ([4, 6], [4, 7], [0, 1])
 
@@ -59,10 +58,10 @@ def test_a_series_of_more_than_a_year_is_of_days(monkeypatch):
     """Hours 0 and 2 of the first day, and hour 25: the sums of two days, by hand."""
     monkeypatch.setattr("sluice.page.series.MOST_POINTS", 40)
     lake = MemoryLake()
-    month_store.note(lake, [complete(unit(h), rows=h + 4, unparsed={"no time": 1}) for h in (0, 2, 25)])
+    months.note(lake, [complete(unit(h), rows=h + 4, unparsed={"no time": 1}) for h in (0, 2, 25)])
     for hours, by_day in ((40, False), (41, True)):
         slices = SliceRange(START, START.add(hours=hours))
-        series = long_series_of(slices, month_store.read_summaries(lake, slices))
+        series = long_series_of(slices, months.read_summaries(lake, slices))
         assert series.by_day is by_day
         if by_day:
             assert series.starts == [int(START.add(hours=h).timestamp()) for h in (-10, 14)]
@@ -76,13 +75,13 @@ def test_the_longest_series_costs_little():
     end = START.start_of("day")
     slices = SliceRange(end - LONGEST, end)
     one = UnitSummary("complete", "a" * 12, "a" * 12, 9, 9, 1, 0, 0, 8)
-    lake, months = MemoryLake(), {}
+    lake, by_month = MemoryLake(), {}
     for name in ids_of(slices):
-        months.setdefault(name[:7], {})[name] = {"dc1": one}
-    for month, units in months.items():
+        by_month.setdefault(name[:7], {})[name] = {"dc1": one}
+    for month, units in by_month.items():
         lake.put(key_of(month), encode(units))
-    months.clear()
-    noted = month_store.read_summaries(lake, slices)
+    by_month.clear()
+    noted = months.read_summaries(lake, slices)
     tracemalloc.start()
     series = long_series_of(slices, noted)
     _, peak = tracemalloc.get_traced_memory()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
 from sluice.slices import SliceRange
-from sluice.state import month_store
+from sluice.state import months
 from sluice.state.timings import Timing
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, complete, missing, unit
@@ -16,9 +16,9 @@ HOURS = SliceRange(START.subtract(hours=WEEK), START.add(hours=3))
 def landed(rows: dict[int, int]) -> dict:
     """Summaries as steps note them, of hours after START; `rows` of 10 bytes each."""
     lake = MemoryLake()
-    month_store.note(lake, [complete(unit(hour), rows=count) for hour, count in rows.items()])
-    month_store.note(lake, [missing(unit(2))])
-    return landed_amounts(HOURS, month_store.read_summaries(lake, HOURS))
+    months.note(lake, [complete(unit(hour), rows=count) for hour, count in rows.items()])
+    months.note(lake, [missing(unit(2))])
+    return landed_amounts(HOURS, months.read_summaries(lake, HOURS))
 
 
 def batch(step: str, first: int, until: int, rows: int, seconds: float, **more: str) -> Timing:

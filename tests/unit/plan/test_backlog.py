@@ -14,7 +14,7 @@ from sluice.manifest import Loss, OffsetRange
 from sluice.plan.backlog import Backlog, backlog_of, batches_of, chosen, hours_until, stuck, windows
 from sluice.plan.batches import MAX_ROWS
 from sluice.slices import Slice, SliceRange, Unit
-from sluice.state import month_store
+from sluice.state import months
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -38,7 +38,7 @@ def resolved(spec: Pipeline, lake: MemoryLake, slices: SliceRange, silent: Seque
 def seen(spec: Pipeline, lake: MemoryLake, boundaries: Boundaries, until: int) -> dict[str, str]:
     hours = hours_until(spec, boundaries, START.add(hours=until))
     assert hours is not None
-    found = backlog_of(spec, boundaries, hours, month_store.read_summaries(lake, hours))
+    found = backlog_of(spec, boundaries, hours, months.read_summaries(lake, hours))
     return {str(unit): str(state) for unit, state in found.states.items()}
 
 
@@ -56,7 +56,7 @@ def test_hours_that_were_never_resolved_are_found_between_those_that_were():
     spec, lake = pipeline(), MemoryLake()
     resolved(spec, lake, span(0, 2))
     boundaries = resolved(spec, lake, span(5, 7))
-    month_store.note(lake, [complete(unit(0)), complete(unit(1)), missing(unit(5)), complete(unit(6))])
+    months.note(lake, [complete(unit(0)), complete(unit(1)), missing(unit(5)), complete(unit(6))])
     assert seen(spec, lake, boundaries, until=5) == {
         f"2026-11-20T{hour}Z/dc1": "missing" for hour in (12, 13, 14)
     }
@@ -67,14 +67,14 @@ def test_what_is_not_complete_stays_until_it_is():
     boundaries = resolved(spec, lake, span(0, 5))
     whole = complete(unit(0))
     found = [whole, missing(unit(1)), missing(unit(2), UnitState.EXPIRED, LOST), complete(unit(3), lost=LOST)]
-    month_store.note(lake, [*found, missing(unit(4), UnitState.LANDED)])
+    months.note(lake, [*found, missing(unit(4), UnitState.LANDED)])
     assert found[3].state is UnitState.COMPLETE_WITH_LOSS
     assert seen(spec, lake, boundaries, until=5) == {
         "2026-11-20T11Z/dc1": "missing",
         "2026-11-20T12Z/dc1": "expired",
         "2026-11-20T14Z/dc1": "landed",
     }
-    month_store.note(lake, [complete(unit(1)), complete(unit(4))])
+    months.note(lake, [complete(unit(1)), complete(unit(4))])
     assert seen(spec, lake, boundaries, until=5) == {"2026-11-20T12Z/dc1": "expired"}
 
 
@@ -93,7 +93,7 @@ def test_a_cluster_that_was_added_later_is_missed_from_its_first_hour_on():
     both, lake = pipeline(kafka=TWO), MemoryLake()
     resolved(pipeline(kafka=TWO[:1]), lake, span(0, 3))
     boundaries = resolved(both, lake, span(3, 5), silent=["dc2"])
-    month_store.note(lake, [complete(unit(hour)) for hour in range(5)])
+    months.note(lake, [complete(unit(hour)) for hour in range(5)])
     assert seen(both, lake, boundaries, until=5) == {
         "2026-11-20T13Z/dc2": "missing",
         "2026-11-20T14Z/dc2": "missing",
@@ -103,8 +103,8 @@ def test_a_cluster_that_was_added_later_is_missed_from_its_first_hour_on():
 def test_of_a_cluster_that_was_taken_away_only_what_has_landed_is_missed():
     lake = MemoryLake()
     boundaries = resolved(pipeline(kafka=TWO), lake, span(0, 3))
-    month_store.note(lake, [complete(unit(hour)) for hour in range(3)])
-    month_store.note(
+    months.note(lake, [complete(unit(hour)) for hour in range(3)])
+    months.note(
         lake, [missing(unit(0, "dc2")), missing(unit(1, "dc2"), UnitState.LANDED), complete(unit(2, "dc2"))]
     )
     assert seen(pipeline(kafka=TWO[:1]), lake, boundaries, until=3) == {"2026-11-20T11Z/dc2": "landed"}
@@ -186,11 +186,11 @@ def test_three_years_of_hours_are_known_by_their_summaries():
     spec, lake = pipeline(start=first), MemoryLake()
     hours = SliceRange(first, first.add(years=3))
     whole = complete(unit(0))
-    month_store.note(
+    months.note(
         lake,
         [UnitStatus(Unit(piece, "dc1"), UnitState.COMPLETE, whole.ranges, (), whole.manifest, {}, (), 1)
          for number, piece in enumerate(hours) if number != 5],
     )  # fmt: skip
     assert {key[:9] for key in lake.objects} == {"_summary/"}
-    found = backlog_of(spec, Boundaries(), hours, month_store.read_summaries(lake, hours))
+    found = backlog_of(spec, Boundaries(), hours, months.read_summaries(lake, hours))
     assert {str(one) for one in found.states} == {"2023-11-20T05Z/dc1"}

@@ -11,9 +11,8 @@ import pytest
 
 from sluice.plan.backlog import Backlog, backlog_of, batches_of, chosen, unlanded
 from sluice.slices import Slice, SliceRange, Unit
-from sluice.state import month_store
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state import months
+from sluice.state.boundaries.boundary import CODE, UNKNOWN, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
@@ -57,18 +56,18 @@ def test_a_range_ends_before_its_end():
 def test_what_was_not_over_when_it_was_seen_is_missing_by_now():
     spec, lake = pipeline(), MemoryLake()
     boundaries = resolved(spec, lake, span(0, 2))
-    month_store.note(lake, [missing(unit(0), UnitState.NOT_OVER), missing(unit(1), EXPIRED)])
-    found = backlog_of(spec, boundaries, span(0, 2), month_store.read_summaries(lake, span(0, 2)))
+    months.note(lake, [missing(unit(0), UnitState.NOT_OVER), missing(unit(1), EXPIRED)])
+    found = backlog_of(spec, boundaries, span(0, 2), months.read_summaries(lake, span(0, 2)))
     assert found.states == {unit(0): MISSING, unit(1): EXPIRED}
 
 
 def test_what_a_cluster_that_was_taken_away_has_landed_is_loaded():
     lake = MemoryLake()
     boundaries = resolved(pipeline(kafka=TWO), lake, span(0, 3))
-    month_store.note(lake, [complete(unit(hour)) for hour in range(3)])
+    months.note(lake, [complete(unit(hour)) for hour in range(3)])
     gone = (UnitState.LANDED, UnitState.STALE, EXPIRED)
-    month_store.note(lake, [missing(unit(hour, "dc2"), state) for hour, state in enumerate(gone)])
-    noted = month_store.read_summaries(lake, span(0, 3))
+    months.note(lake, [missing(unit(hour, "dc2"), state) for hour, state in enumerate(gone)])
+    noted = months.read_summaries(lake, span(0, 3))
     found = backlog_of(pipeline(kafka=TWO[:1]), boundaries, span(0, 3), noted)
     assert found.states == {unit(0, "dc2"): UnitState.LANDED, unit(1, "dc2"): UnitState.STALE}
 
@@ -78,10 +77,10 @@ def test_a_century_of_hours_is_found_from_both_ends():
     """490,000 slices since 1970: the oldest 50,000 that are not complete, and the newest."""
     start, end = pendulum.datetime(1970, 1, 1), pendulum.datetime(2026, 1, 1)
     spec, lake, hours = pipeline(start=start), MemoryLake(), SliceRange(start, end)
-    month_store.note(lake, [complete(Unit(Slice(start.add(hours=n)), "dc1")) for n in range(100)])
+    months.note(lake, [complete(Unit(Slice(start.add(hours=n)), "dc1")) for n in range(100)])
     last = [Unit(Slice(end.subtract(hours=n)), "dc1") for n in (1, 3)]
-    month_store.note(lake, [complete(last[0]), missing(last[1], EXPIRED)])
-    found = backlog_of(spec, Boundaries(), hours, month_store.read_summaries(lake, hours))
+    months.note(lake, [complete(last[0]), missing(last[1], EXPIRED)])
+    found = backlog_of(spec, Boundaries(), hours, months.read_summaries(lake, hours))
     pieces = found.slices
     oldest = [start.add(hours=100), start.add(hours=50_099)]
     newest = [end.subtract(hours=50_001), end.subtract(hours=2)]
@@ -98,9 +97,7 @@ def test_as_many_hours_as_a_command_takes_are_all_found(hours, whole, monkeypatc
     monkeypatch.setattr("sluice.plan.backlog.MOST_SLICES", 100)
     start = pendulum.datetime(2000, 1, 1)
     span = SliceRange(start, start.add(hours=hours))
-    found = backlog_of(
-        pipeline(start=start), Boundaries(), span, month_store.read_summaries(MemoryLake(), span)
-    )
+    found = backlog_of(pipeline(start=start), Boundaries(), span, months.read_summaries(MemoryLake(), span))
     assert (len(found.slices), found.whole) == (min(hours, 100), whole)
     assert (found.slices == list(span)) is whole
     assert str(found).startswith("at least") is not whole

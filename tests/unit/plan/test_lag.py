@@ -16,9 +16,10 @@ from sluice.manifest import Manifest
 from sluice.plan.lag import PartitionLag, ask_topics, lag_of, older_unread
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.month_store import note
+from sluice.state.months import note
 from sluice.state.status import UnitStatus, statuses
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
+from tests.support.manifests import made_manifest
 from tests.unit.flow.resolve.test_resolve_every_offset import START, at
 
 
@@ -60,7 +61,9 @@ class World:
         for slice_ in slices:
             unit = Unit(slice_, "dc1")
             ranges = found.boundaries.ranges(slice_, "dc1", self.topics) or ()
-            self.manifests.setdefault(unit, Manifest("p", slice_.id, "dc1", 1, "x", ranges, (), (), 0, {}, 0))
+            self.manifests.setdefault(
+                unit, made_manifest("p", slice_.id, "dc1", 1, "x", ranges, (), (), 0, {}, 0)
+            )
         note(self.lake, self.statuses(0))
 
     def accept(self, topic: str) -> None:

@@ -6,16 +6,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from sluice.manifest import Manifest, Masked
+from sluice.manifest import Masked
 from sluice.mask.mask_rules import mask_rules
 from sluice.plan.dry_run import mask_lines
 from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus
 from tests.support.landing_world import START, pipeline
+from tests.support.manifests import made_manifest
 
 KEY, NEW = "the first key of 2026", "the second key of 2026"
 UNIT = Unit(Slice(START), "dc1")
-BARE = Manifest("p", "2026-01-01T00Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
+BARE = made_manifest("p", "2026-01-01T00Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
 
 
 def lines(mask: dict[str, Any], *masked: Masked | None) -> list[str]:

@@ -10,13 +10,14 @@ import pytest
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.errors import FilesForgotten
-from sluice.manifest import Forgotten, LandedFile, Loss, Manifest, OffsetRange
+from sluice.manifest import Forgotten, LandedFile, Loss, OffsetRange
 from sluice.plan.dry_run import DryRun, lost, unit_json, unit_line
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import action, has_work, refuse_forgotten, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState
+from tests.support.manifests import made_manifest
 
 DAY = pendulum.datetime(2026, 11, 20)
 RANGES = (OffsetRange("bids", "id", 0, 1_000, 6_500), OffsetRange("bids", "id", 1, 7, 7))
@@ -37,10 +38,12 @@ def status(
     unit = Unit(Slice(DAY.add(hours=hour)), "dc1")
     manifest = None
     if landed if landed is not None else state in (UnitState.LANDED, UnitState.STALE, *DONE):
-        manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0)
+        manifest = made_manifest("p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0)
     if state is UnitState.FORGOTTEN:
         gone = Forgotten(lake="2026-12-24T00:00:00Z")
-        manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0, forgotten=gone)
+        manifest = made_manifest(
+            "p", unit.slice.id, "dc1", 1, "a", RANGES, (), (), read, {}, 0, forgotten=gone
+        )
     known = UnitStatus(unit, state, RANGES, (), manifest, {}, (), 3)
     return replace(known, **more)
 

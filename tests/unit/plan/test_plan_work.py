@@ -10,13 +10,14 @@ import pytest
 from sluice.cli import plan as command
 from sluice.errors import LakeUnavailable
 from sluice.flow.resolve.preview import Preview
-from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.manifest import Loss, OffsetRange
 from sluice.plan.plan import has_work, to_land, work_of
 from sluice.plan.progress import RangeProgress, RedoneProgress, progress_line
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 DAY = pendulum.datetime(2026, 11, 20)
@@ -27,7 +28,7 @@ def status(hour: int, state: UnitState, offsets: int = 10, read: int | None = No
     ranges = (OffsetRange("bids", "id", 0, 0, offsets),)
     manifest = None
     if read is not None:
-        manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", ranges, (), (), read, {}, 0)
+        manifest = made_manifest("p", unit.slice.id, "dc1", 1, "a", ranges, (), (), read, {}, 0)
     return UnitStatus(unit, state, ranges, (), manifest, {}, (), 1)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sluice.cli.lag import Behind
 from sluice.cli.status import shown
 from sluice.errors import ClusterRefused, KafkaUnavailable, UnknownTopic
-from sluice.manifest import Manifest, OffsetRange
+from sluice.manifest import OffsetRange
 from sluice.page.cells import missing_from
 from sluice.plan.backlog import Backlog
 from sluice.plan.plan import action, has_work, missing_lines, waiting, work_of
@@ -16,6 +16,7 @@ from sluice.slices import Slice, Unit
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import pipeline
+from tests.support.manifests import made_manifest
 
 DAY = pendulum.datetime(2026, 11, 20)
 CLUSTERS = [{"cluster": c, "bootstrap": "nowhere:1", "topics": ["bids"]} for c in ("dc1", "dc2")]
@@ -30,7 +31,7 @@ def status(
     ranges = (OffsetRange("bids", "id", 0, 0, 10),)
     manifest = None
     if state in (UnitState.LANDED, UnitState.STALE) or state.done:
-        manifest = Manifest("p", unit.slice.id, cluster, 1, "a", ranges, (), (), 10, {}, 0, token=token)
+        manifest = made_manifest("p", unit.slice.id, cluster, 1, "a", ranges, (), (), 10, {}, 0, token=token)
     return UnitStatus(unit, state, ranges if resolved else None, (), manifest, {}, (), 1, **more)
 
 

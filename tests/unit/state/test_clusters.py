@@ -10,7 +10,7 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.resolve.resolve import resolve
-from sluice.manifest import Forgotten, Manifest
+from sluice.manifest import Forgotten
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.ledger import LedgerRow
@@ -19,6 +19,7 @@ from sluice.state.units import spans, units_of
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
 from tests.support.landing_world import NOW, START, hours
 from tests.support.landing_world import pipeline as make
+from tests.support.manifests import made_manifest
 
 
 def pipeline(*names: str, **starts: datetime) -> Pipeline:
@@ -106,7 +107,7 @@ def test_what_has_landed_stays_when_its_cluster_begins_later_by_now():
     known = BoundaryLog(it.lake).read()
     assert [unit.cluster for unit in spans(later, known).awaited(next(iter(hours(1))))] == ["dc1"]
     first = Unit(next(iter(hours(1))), "dc2")
-    manifest = Manifest("ads", first.slice.id, "dc2", 1, "a", (), (), (), 0, {}, 0)
+    manifest = made_manifest("ads", first.slice.id, "dc2", 1, "a", (), (), (), 0, {}, 0)
     assert statuses(later, [first], known, {}, {}, NOW) == []
     [status] = statuses(later, [first], known, {first: manifest}, {}, NOW)
     assert (status.gone, status.lacking) == (True, ())
@@ -158,7 +159,7 @@ def test_a_table_that_lost_what_the_lake_has_forgotten():
     it, spec = There(), make(tables={"click": "db.clicks", "*": "db.later"})
     unit = Unit(next(iter(hours(1))), "dc1")
     gone = Forgotten(lake="2028-01-01T00:00:00Z", tables=("db.clicks", "db.departed"), removed=True)
-    manifest = Manifest("ads", unit.slice.id, "dc1", 1, "a", (), (), (), 0, {}, 0, forgotten=gone)
+    manifest = made_manifest("ads", unit.slice.id, "dc1", 1, "a", (), (), (), 0, {}, 0, forgotten=gone)
     row = LedgerRow(unit, manifest.id, ("click",), 1, 1, 0, "", 1)
 
     def taken(*rows: LedgerRow) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.target_checks import required
-from sluice.manifest import Manifest, Traffic
+from sluice.manifest import Traffic
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rules import (
@@ -23,6 +23,7 @@ from sluice.state.rules import (
 )
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours, pipeline
+from tests.support.manifests import made_manifest
 
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(3)]
 EVENT = {"type": {"field": "type"}, "time": {"field": "at"}}
@@ -44,7 +45,7 @@ def found(
 ) -> tuple[Difference, ...]:
     lake = MemoryLake()
     digest = write_rules(lake, LandingRules.of(landed, None))
-    manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
+    manifest = made_manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
     rows: dict[str, LedgerRow] = {}
     if columns is not None:
         table = write_rules(
@@ -129,7 +130,7 @@ def test_a_retry_requires_no_column_that_the_file_no_longer_does_and_no_other(no
 
 
 def test_a_unit_that_names_no_rules_has_no_difference():
-    manifest = Manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0)
+    manifest = made_manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0)
     now = LandingRules.of(pipeline(), None)
     assert differs(pipeline(), manifest, {}, now, RulesReader(MemoryLake()), required) == ()
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from sluice import __version__
 from sluice.errors import SluiceError
 from sluice.state.file_versions import (
     KEY,
@@ -21,8 +19,6 @@ from sluice.state.file_versions import (
 )
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START
-
-AT = ["2026-11-20", "2026-11-21", "2026-11-22"]
 
 
 def test_a_version_is_kept_when_the_text_changes_and_again_when_it_changes_back():
@@ -66,24 +62,6 @@ def test_versions_and_their_bytes_are_bounded():
 def test_a_longer_text_differs_by_its_end_alone():
     one, other = (version_of("x" * MOST_TEXT + end, START) for end in ("a", "b"))
     assert one.text == other.text and one.hash != other.hash
-
-
-def test_secrets_that_an_older_sluice_has_kept_are_neither_shown_nor_kept():
-    """It knew nothing of a mask's key: here it has changed, and `settle` after it."""
-    lake, kept = MemoryLake(), ("hash: first-key-of-mine", "hash: second-key-of-mine")
-    texts = [f"lake: l\nmask:\n  ip:\n    {line}\n" for line in kept]
-    old = [
-        {"at": at, "hash": f"h{at}", "sluice": __version__, "text": text}
-        for at, text in zip(AT, [*texts, texts[1] + "settle: 5m\n"], strict=True)
-    ]
-    lake.put(KEY, json.dumps(old).encode())
-    hidden = "lake: l\nmask:\n  ip:\n    hash: (hidden)\n"
-    versions = read_versions(lake)
-    assert [one.text for one in versions] == [hidden, hidden, hidden + "settle: 5m\n"]
-    assert versions[0].hash == versions[1].hash != versions[2].hash
-    note_version(lake, hidden + "settle: 5m\n", START)
-    assert b"-key-of-mine" not in lake.objects[KEY][0]
-    assert read_versions(lake) == versions
 
 
 def test_bytes_that_are_none_name_their_place():

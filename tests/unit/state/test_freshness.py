@@ -13,7 +13,6 @@ from sluice.flow import metrics
 from sluice.flow.land.manifest_draft import summed_times
 from sluice.flow.land.task.reports import SeenTimes
 from sluice.flow.land.task.task import RecordTimes
-from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.freshness import (
     Delay,
@@ -30,6 +29,7 @@ from sluice.state.freshness import (
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from tests.support.manifests import made_manifest
 
 TEN = pendulum.datetime(2026, 11, 30, 22)
 HOUR = Slice(TEN)
@@ -76,7 +76,7 @@ def test_the_metric_has_one_sample_for_each_equal_share():
 
 def status(hour: int = 0, times: tuple[int, ...] = TIMES, **held: str) -> UnitStatus:
     unit = Unit(Slice(TEN.add(hours=hour)), "dc1")
-    manifest = Manifest("p", unit.slice.id, "dc1", 1, "a", (), (), (), 0, {}, 0, times=times)
+    manifest = made_manifest("p", unit.slice.id, "dc1", 1, "a", (), (), (), 0, {}, 0, times=times)
     rows = {f"e.{table}": LedgerRow(unit, of, (), 0, 0, 0, "", 1) for table, of in held.items()}
     return UnitStatus(unit, UnitState.COMPLETE, (), (), manifest, rows, (), 1)
 

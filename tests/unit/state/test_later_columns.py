@@ -11,6 +11,7 @@ from sluice.manifest import Manifest
 from sluice.state.additions import Addition, added_after, later_by_table, maybe_lost, since
 from sluice.state.ledger import LedgerRow
 from sluice.type_fields import FieldSeen, TypeFields
+from tests.support.manifests import made_manifest
 from tests.unit.flow.load.test_load_decide import unit
 
 CLICKS = Target(table="e.clicks", columns={"city": "geo.city"})
@@ -19,7 +20,7 @@ ROW = LedgerRow(unit(), "1-a", ("click",), 3, 3, 0, "", 4)
 
 
 def manifest(*fields: TypeFields) -> Manifest:
-    return Manifest("p", unit().slice.id, "dc1", 1, "a", (), (), (), 3, {}, 0, fields=fields)
+    return made_manifest("p", unit().slice.id, "dc1", 1, "a", (), (), (), 3, {}, 0, fields=fields)
 
 
 def clicks(exact: bool = True, others: int = 0, **filled: int) -> TypeFields:

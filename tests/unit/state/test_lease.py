@@ -89,7 +89,8 @@ class TestDeciding:
     def test_encoding(self) -> None:
         assert decode(encode(state()), KEY) == state()
         assert encode(state(released=True)) == (
-            b'{"holder":"a1","generation":3,"serial":7,"term_seconds":30.0,"pid":1,"host":"h","released":true}'
+            b'{"holder":"a1","generation":3,"serial":7,"term_seconds":30.0,"pid":1,"host":"h","released":true,'
+            b'"replica":""}'
         )
         with pytest.raises(SluiceError, match=r"_leases/events\.clicks\.json is not a lease"):
             decode(b"{}", KEY)

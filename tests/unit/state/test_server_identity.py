@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.state.server_identity import TableIdentity, held_elsewhere
+from sluice.state.shard_ledgers import TableIdentity, held_elsewhere
 
 REPLICAS = frozenset({"a", "b"})
 LIVE = TableIdentity(("server-1", "host-1", "table-1"), "/clickhouse/tables/1/clicks", "a", REPLICAS)

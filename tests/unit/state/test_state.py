@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.manifest import Forgotten, Loss, Manifest
+from sluice.manifest import Forgotten, Loss
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
+from tests.support.manifests import made_manifest
 
 LOSS = Loss("bids", 0, 0, 10, exact=False)
-MANIFEST = Manifest("ads", "2026-11-20T10Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
-LOSSY = Manifest("ads", "2026-11-20T10Z", "dc1", 1, "a", (), (), (), 0, {}, 0, lost=(LOSS,))
+MANIFEST = made_manifest("ads", "2026-11-20T10Z", "dc1", 1, "a", (), (), (), 0, {}, 0)
+LOSSY = made_manifest("ads", "2026-11-20T10Z", "dc1", 1, "a", (), (), (), 0, {}, 0, lost=(LOSS,))
 GONE = replace(LOSSY, forgotten=Forgotten(lake="2026-12-01T00:00:00Z"))
 CLICKS, OTHER = Commit("1-a", ("click",)), Commit("1-a", ("view",))
 WANTED = {"e.clicks": CLICKS, "e.other": OTHER}

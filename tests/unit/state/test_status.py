@@ -12,12 +12,12 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, Traffic
 from sluice.slices import Slice, Unit
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus, complete_slices, statuses
 from sluice.state.unit_state import UnitState
+from tests.support.manifests import made_manifest
 
 HOUR = timedelta(hours=1)
 START = pendulum.datetime(2026, 11, 20, 10)
@@ -62,7 +62,7 @@ def manifest(unit: Unit, *topics: str, **changes: object) -> Manifest:
         LandedFile("c", "a", "click", "2026-11-20T10", 6, 600, "x"),
         LandedFile("v", "a", "view", "2026-11-20T10", 3, 300, "x"),
     )
-    known = Manifest("ads", unit.slice.id, unit.cluster, 1, "a", ranges, files, (), 9, {}, 0)
+    known = made_manifest("ads", unit.slice.id, unit.cluster, 1, "a", ranges, files, (), 9, {}, 0)
     return replace(known, **changes)
 
 

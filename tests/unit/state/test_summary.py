@@ -13,7 +13,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile
 from sluice.slices import HOUR, Slice, SliceRange, Unit
-from sluice.state import month_store, months
+from sluice.state import months
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, complete, missing, unit
 
@@ -27,10 +27,8 @@ def gone(hour: int, cluster: str = "dc1") -> Anomaly:
     )
 
 
-def read(
-    lake: MemoryLake, slices: SliceRange, seen: month_store.CachedMonths | None = None
-) -> list[months.Month]:
-    return [month.units for month in month_store.read_summaries(lake, slices, seen).months]
+def read(lake: MemoryLake, slices: SliceRange, seen: months.CachedMonths | None = None) -> list[months.Month]:
+    return [month.units for month in months.read_summaries(lake, slices, seen).months]
 
 
 def verified(lake: MemoryLake) -> dict[str, bool]:
@@ -41,7 +39,7 @@ def verified(lake: MemoryLake) -> dict[str, bool]:
 def test_a_unit_stays_verified_until_it_is_loaded_anew():
     lake = MemoryLake()
     note_verified(lake, DAY, [complete(unit(0)), complete(unit(1))], [], NOW)
-    month_store.note(lake, [complete(unit(0), generation=2), complete(unit(1)), missing(unit(2))])
+    months.note(lake, [complete(unit(0), generation=2), complete(unit(1)), missing(unit(2))])
     assert verified(lake) == {"10": False, "11": True, "12": False}
 
 
@@ -150,31 +148,31 @@ def test_months_are_objects_of_their_own():
     assert months.months_of(over) == ["2026-11"]
     assert months.months_of(SliceRange(over.start, over.end.add(hours=1))) == ["2026-11", "2026-12"]
     lake = MemoryLake()
-    month_store.note(lake, [missing(unit(0)), missing(unit(24 * 20))])
+    months.note(lake, [missing(unit(0)), missing(unit(24 * 20))])
     assert sorted(lake.objects) == ["_summary/2026-11.json", "_summary/2026-12.json"]
 
 
 def test_a_step_that_sees_nothing_new_writes_nothing():
     lake = MemoryLake()
-    month_store.note(lake, [complete(unit(0))])
+    months.note(lake, [complete(unit(0))])
     before = dict(lake.objects)
-    month_store.note(lake, [complete(unit(0))])
+    months.note(lake, [complete(unit(0))])
     assert lake.objects == before
 
 
 def test_two_steps_that_write_at_once_both_count():
     lake = MemoryLake()
-    month_store.note(lake, [complete(unit(0))])
+    months.note(lake, [complete(unit(0))])
     reading = lake.read
 
     def read_while_another_writes(key):
         stored = reading(key)
         lake.read = reading
-        month_store.note(lake, [complete(unit(1))])
+        months.note(lake, [complete(unit(1))])
         return stored
 
     lake.read = read_while_another_writes
-    month_store.note(lake, [complete(unit(2))])
+    months.note(lake, [complete(unit(2))])
     (month,) = read(lake, DAY)
     assert sorted(month) == ["2026-11-20T10Z", "2026-11-20T11Z", "2026-11-20T12Z"]
 
@@ -191,17 +189,17 @@ def test_a_month_is_decoded_again_when_it_has_changed(monkeypatch: pytest.Monkey
     lake, seen, decoded = MemoryLake(), {}, []
     decode = months.decode
     monkeypatch.setattr(months, "decode", lambda data, place: (decoded.append(place), decode(data, place))[1])
-    month_store.note(lake, [complete(unit(0))])
+    months.note(lake, [complete(unit(0))])
     decoded.clear()
     for _ in range(2):
         assert list(*read(lake, DAY, seen)) == [unit(0).slice.id]
     assert len(decoded) == 1
-    month_store.note(lake, [complete(unit(1))])
+    months.note(lake, [complete(unit(1))])
     assert list(*read(lake, DAY, seen)) == [unit(0).slice.id, unit(1).slice.id]
 
     year = SliceRange(DAY.start.subtract(years=1), DAY.end)
     for number in range(8):
         piece = Slice(START.subtract(months=number), HOUR)
-        month_store.note(lake, [complete(Unit(piece, "dc1"))])
+        months.note(lake, [complete(Unit(piece, "dc1"))])
     assert sum(map(bool, read(lake, year, seen))) == 8
     assert sorted(seen) == ["2026-09", "2026-10", "2026-11"]

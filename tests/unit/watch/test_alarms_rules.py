@@ -12,7 +12,7 @@ from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.alarms import Alarms, Channel
 from sluice.flow.verify.verdict import OpenAnomaly, Verdict
-from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange
+from sluice.manifest import LandedFile, Loss, OffsetRange
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, SliceRange, Unit
@@ -24,7 +24,7 @@ from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.type_fields import FieldSeen, TypeFields
-from sluice.watch import gauges, rules, transactions
+from sluice.watch import gauges, rules
 from sluice.watch.observe import (
     Disk,
     Observation,
@@ -37,6 +37,7 @@ from sluice.watch.observe import (
 from sluice.watch.problems import LogStart, ProblemKind, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.watch import Watched, problems_of
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 TEN = pendulum.datetime(2026, 11, 20, 10)
@@ -52,7 +53,9 @@ def status(
 ) -> UnitStatus:
     ranges = (OffsetRange("bids", "u", 0, start, until),)
     landed = state not in (UnitState.MISSING, UnitState.EXPIRED)
-    manifest = Manifest("p", unit(hour).slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0) if landed else None
+    manifest = (
+        made_manifest("p", unit(hour).slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0) if landed else None
+    )
     held = {name: LedgerRow(unit(hour), "1-a", (), 0, 0, 0, "", 1) for name in tables}
     return UnitStatus(unit(hour), state, ranges, losses, manifest, held, (), 1)
 
@@ -367,6 +370,7 @@ def test_open_anomalies_of_verify_and_not_what_is_only_late():
 
     def opened(kind: str, hour: int = 10, table: str = "e.clicks") -> OpenAnomaly:
         text = {"message": "100 rows", "cluster": "dc1", "advice": "", "table": table}
+        text |= dict.fromkeys(("topic", "type", "shard", "later", "cause"), "")
         command = f"sluice run p --from 2026-11-20T{hour}:00Z --to 2026-11-20T{hour + 1}:00Z --mode reload"
         place = {"place": f"table {table}", "slices": (f"2026-11-20T{hour}Z",)}
         return OpenAnomaly(kind=kind, command=command, start="", until="", found_at="", **text, **place)
@@ -442,9 +446,9 @@ def lag_with(log_end: int, held: int, errors: tuple[str, ...] = ()) -> Lag:
 def test_a_transaction_that_stays_open_is_told_after_settle_and_overdue():
     """Seen first at 10:00; settle is 2 minutes and `overdue` 30."""
     spec = pipeline()
-    first = transactions.seen(lag_with(500, 7), {}, TEN)
-    assert list(transactions.held_up(spec, lag_with(500, 7), first, TEN.add(minutes=31))) == []
-    (problem,) = transactions.held_up(spec, lag_with(500, 1200), first, TEN.add(minutes=32))
+    first = rules.open_transactions(lag_with(500, 7), {}, TEN)
+    assert list(rules.held_up(spec, lag_with(500, 7), first, TEN.add(minutes=31))) == []
+    (problem,) = rules.held_up(spec, lag_with(500, 1200), first, TEN.add(minutes=32))
     assert (problem.kind, problem.place) == (ProblemKind.TRANSACTION, "partition dc1/bids/3")
     assert problem.message.startswith(
         "1,200 offsets wait behind an open transaction that begins at offset 500, for 32 minutes at least"
@@ -453,12 +457,12 @@ def test_a_transaction_that_stays_open_is_told_after_settle_and_overdue():
 
 def test_transactions_that_follow_each_other_are_none():
     spec, later = pipeline(), TEN.add(hours=2)
-    first = transactions.seen(lag_with(500, 7), {}, TEN)
-    moved = transactions.seen(lag_with(600, 7), first, later)
+    first = rules.open_transactions(lag_with(500, 7), {}, TEN)
+    moved = rules.open_transactions(lag_with(600, 7), first, later)
     assert {name: (one.offset, one.at) for name, one in moved.items()} == {
         "dc1/bids/3": (600, int(later.timestamp()))
     }
-    assert list(transactions.held_up(spec, lag_with(600, 7), first, later)) == []
-    assert transactions.seen(lag_with(500, 0), first, later) == {}
-    assert transactions.seen(lag_with(500, 7, ("dc1 is silent",)), first, later) == first
-    assert list(transactions.held_up(spec, lag_with(0, 0, ("dc1 is silent",)), first, later)) == []
+    assert list(rules.held_up(spec, lag_with(600, 7), first, later)) == []
+    assert rules.open_transactions(lag_with(500, 0), first, later) == {}
+    assert rules.open_transactions(lag_with(500, 7, ("dc1 is silent",)), first, later) == first
+    assert list(rules.held_up(spec, lag_with(0, 0, ("dc1 is silent",)), first, later)) == []

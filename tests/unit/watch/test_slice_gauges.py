@@ -17,6 +17,7 @@ from sluice.state.unit_state import UnitState
 from sluice.watch.gauges import newest_slices
 from sluice.watch.observe import Observation, ServerFacts
 from sluice.watch.row_history import RowHistory, SliceRows
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.metrics.test_metrics_shape import values
 
@@ -33,7 +34,9 @@ def manifest(hour: int, rows: int) -> Manifest:
         LandedFile("l", "a", None, "2026-11-20T10", 10, 50, "", {"view": 10}),
     )
     read = rows + 10 + 5
-    return Manifest("p", unit(hour).slice.id, "dc1", 1, "a", (), files, (), read, {"not JSON": 5}, 0, late=20)
+    return made_manifest(
+        "p", unit(hour).slice.id, "dc1", 1, "a", (), files, (), read, {"not JSON": 5}, 0, late=20
+    )
 
 
 def observation() -> Observation:

@@ -17,7 +17,7 @@ from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow
-from sluice.state.month_store import note
+from sluice.state.months import note
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch import row_history
@@ -26,6 +26,7 @@ from sluice.watch.problems import Problem, ProblemKind, ProblemSource, to_judge
 from sluice.watch.row_history import RowHistory, SliceRows, keep, read_history, rows_of
 from sluice.watch.traffic_rules import rejects, too_few
 from tests.support.long_form import per_commit
+from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_expected import month
 
@@ -152,7 +153,7 @@ def manifest(
     )
     read = sum(rows.values()) + sum((unparsed or {}).values())
     ranges = (OffsetRange("bids", "u", 0, 0, read),)
-    return Manifest("p", piece.id, cluster, 1, "a", ranges, files, (), read, unparsed or {}, 0)
+    return made_manifest("p", piece.id, cluster, 1, "a", ranges, files, (), read, unparsed or {}, 0)
 
 
 def test_rows_of_clusters_add_up_and_the_largest_types_are_named(monkeypatch: pytest.MonkeyPatch):

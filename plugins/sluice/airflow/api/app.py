@@ -23,7 +23,6 @@ from starlette.responses import Response
 from sluice import page
 from sluice.airflow.api import pipelines as endpoints
 from sluice.airflow.api.access import Turns, gate, may_see_page, one_line
-from sluice.airflow.api.card_lag import card_lag
 from sluice.airflow.api.cards import cards
 from sluice.airflow.api.pipelines import pipelines
 from sluice.airflow.api.slices import slices
@@ -64,7 +63,6 @@ def create_app() -> FastAPI:
     app.mount(f"/static/{VERSION}", StaticFiles(directory=STATIC), name="versioned")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     html = (STATIC / "index.html").read_text(encoding="utf-8").replace('"static/', f'"static/{VERSION}/')
-    app.include_router(card_lag, prefix="/api", dependencies=[may_see_page])
     app.include_router(pipelines, prefix="/api", dependencies=[may_see_page])
     app.include_router(cards, prefix="/api", dependencies=[may_see_page])
     app.include_router(slices, prefix="/api", dependencies=[may_see_page])

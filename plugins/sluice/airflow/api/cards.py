@@ -29,7 +29,7 @@ from sluice.page.changes import ComparedFields, changes_of_pipeline, compare_fie
 from sluice.page.freshness import SPAN, Freshness, freshness_of
 from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
 from sluice.page.late import late_table
-from sluice.page.models import Runs
+from sluice.page.models import LagNow, Runs
 from sluice.page.overview import first_instant
 from sluice.page.pipeline_models import (
     Anomalies,
@@ -56,11 +56,10 @@ from sluice.state.departed_tables import departed_tables
 from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.lag_history import MOST as MOST_LAG
 from sluice.state.lag_history import read_lag
-from sluice.state.month_store import read_summaries
+from sluice.state.months import read_summaries
 from sluice.state.system_tables import read_claims
 from sluice.watch.expected import HISTORY_DAYS
-from sluice.watch.problems import watch_remedy
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import AlarmStore, watch_remedy
 
 cards = APIRouter()
 _WEEK = timedelta(days=7)
@@ -252,3 +251,30 @@ def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
         watch_dag=dag_id,
         remedy=watch_remedy(dag_id, paused is not False, last is not None),
     )
+
+
+# What the overview's cards ask for after the first paint: how far each pipeline is behind Kafka now.
+FRESH_SECONDS = 30
+lags: TimedCache[LagNow] = TimedCache(FRESH_SECONDS)
+
+
+def lag_now(lag: Lag) -> LagNow:
+    behind = [part for part in lag.partitions if part.records > 0]
+    ages = [part.seconds for part in behind if part.seconds is not None]
+    return LagNow(
+        at=lag.at,
+        records=sum(part.records for part in behind),
+        seconds=max(ages, default=None),
+        rate=round(sum(part.rate for part in lag.partitions), 3),
+        gone=sum(part.gone for part in lag.partitions),
+        lacking=sum(part.lacking for part in lag.partitions),
+        outside=sum(part.outside for part in lag.partitions),
+        errors=lag.errors,
+    )
+
+
+@cards.get("/pipelines/{pipeline}/lag-now")
+def lag_of_card(pipeline: Readable) -> LagNow:
+    """Asks Kafka at most once in FRESH_SECONDS, for all readers. Raises what the lake and ClickHouse
+    raise."""
+    return lags.get(pipeline.name, lambda: lag_now(lag(pipeline)))

@@ -37,14 +37,13 @@ from sluice.page.slice_models import Rejects, RunRow, SliceView
 from sluice.page.slice_view import change_rows, event_hours_of, slice_view
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
-from sluice.state.month_store import read_summaries
+from sluice.state.months import read_summaries
 from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims
 from sluice.state.timings import Timing, of_day
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Alarm
-from sluice.watch.store import AlarmStore
+from sluice.watch.problems import Alarm, AlarmStore
 
 log = logging.getLogger(__name__)
 slices = APIRouter()

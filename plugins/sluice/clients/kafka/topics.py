@@ -33,11 +33,13 @@ from sluice.clients.kafka.lookups import (
     look_up,
     read_stamps,
 )
+from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.clients.kafka.topic_facts import kept_ms
 from sluice.config.kafka import Cluster
-from sluice.errors import UnknownTopic
+from sluice.config.pipeline import Pipeline
+from sluice.errors import SluiceError, UnknownTopic
 
 # A look-up waits for its metadata and then for its answer; kafka-python keeps at most five requests on a
 # connection.
@@ -302,3 +304,27 @@ def _start(
         if answer is not None:
             return answer[0]
     return log_start if last is None else last[0]
+
+
+# Probes whether Kafka clusters can be read now; a run reports the errors of those that it skipped.
+def probe_cluster(cluster: Cluster, topics_of: TopicsOf = open_topics) -> SluiceError | None:
+    """Returns the error of the first topic that cannot be described; None when all of them answer."""
+    try:
+        with topics_of(cluster) as reader:
+            for topic in cluster.topics:
+                reader.describe(topic)
+    except SluiceError as error:
+        return error
+    return None
+
+
+def probe_clusters(
+    pipeline: Pipeline, clusters: Iterable[str], topics_of: TopicsOf = open_topics
+) -> dict[str, SluiceError | None]:
+    """Probes several clusters side by side. Returns each one's error, or None, by name."""
+    names = list(clusters)
+    if not names:
+        return {}
+    with ThreadPoolExecutor(len(names)) as pool:
+        errors = pool.map(lambda name: probe_cluster(pipeline.cluster(name), topics_of), names)
+        return dict(zip(names, errors, strict=True))

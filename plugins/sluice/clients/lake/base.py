@@ -7,7 +7,7 @@ leases are built on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -129,3 +129,16 @@ class Lake(Objects, Files, Parts, OfPipeline, Protocol):
 
         Raises FileNotFoundError when neither is there.
         """
+
+
+# Changes an object of the lake that several write to.
+def update_object(lake: Lake, key: str, change: Callable[[bytes | None], bytes]) -> None:
+    """Changes an object by compare-and-set; `change` gets its content, None where there is none yet."""
+    while True:
+        stored = lake.read(key)
+        data = change(None if stored is None else stored.data)
+        if stored is None:
+            if lake.create(key, data):
+                return
+        elif data == stored.data or lake.replace(key, data, stored.version):
+            return

@@ -72,11 +72,6 @@ def hive_escape(value: str) -> str:
     return escaped
 
 
-def in_xml(key: str) -> bool:
-    """Returns whether a request of many keys can name this one. Older lakes have others, too."""
-    return not set(key) & set(_NOT_IN_XML)
-
-
 def boundary_entry(number: int) -> str:
     return f"{BOUNDARIES}{number:010d}.json"
 

@@ -18,7 +18,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from sluice.clients.lake import durable
 from sluice.clients.lake.base import MOST_READ, TOO_LONG, Item, StoredObject
-from sluice.clients.lake.layout import in_xml
 from sluice.clients.lake.s3_client import S3Object, client, code, explained, refusal, status
 from sluice.clients.lake.settings import S3Settings
 from sluice.clients.lake.temporary import new_file
@@ -106,14 +105,8 @@ class S3Lake:
     def delete(self, keys: Iterable[str]) -> None:
         remaining = iter(keys)
         while page := list(islice(remaining, _DELETES_PER_REQUEST)):
-            objects: list[ObjectIdentifierTypeDef] = [
-                {"Key": self.prefix + key} for key in page if in_xml(key)
-            ]
+            objects: list[ObjectIdentifierTypeDef] = [{"Key": self.prefix + key} for key in page]
             with explained(self.url):
-                for key in (key for key in page if not in_xml(key)):
-                    self._client.delete_object(**self._at(key))
-                if not objects:
-                    continue
                 answer = self._client.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
                 )

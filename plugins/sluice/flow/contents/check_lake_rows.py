@@ -54,7 +54,7 @@ def check_unit(
 def events_of(pipeline: Pipeline, lake: Lake, manifest: Manifest) -> list[Event]:
     """Returns where type and time are in the unit's payloads: by the rules of its landing, and by those of
     each
-    retry of its rejected records. A manifest that names none is judged by the pipeline file."""
+    retry of its rejected records; where the lake has lost these, by the pipeline file."""
     reader = RulesReader(lake)
     rules = [reader.landing(digest) for digest in (manifest.rules, *manifest.retried)]
     return [known.event for known in rules if known is not None] or [pipeline.event]
@@ -243,11 +243,9 @@ class IdentityCounter:
 
     def _erased_rows(self, place: TopicPartitionKey) -> int:
         """Returns how many rows of records may be missing: others keep their numbers."""
-        counts = [c.rows_erased for c in self.manifest.counts if (c.topic, c.partition) == place]
-        return counts[0] if counts else self.manifest.rows_erased
+        return sum(c.rows_erased for c in self.manifest.counts if (c.topic, c.partition) == place)
 
     def _partitions(self) -> Iterator[Fault]:
-        """Older manifests do not count by partition."""
         for count in self.manifest.counts:
             rows = count.read - count.unparsed - count.erased if count.rows is None else count.rows
             expected, place = rows - count.rows_unparsed, (count.topic, count.partition)

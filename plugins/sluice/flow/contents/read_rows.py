@@ -26,8 +26,8 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 @dataclass(frozen=True)
 class FileColumns:
     """Some rows of a file, column by column. A file of events has no `reasons`, one of rejected records no
-    `types` and no `times`; `numbers` is None where messages are no arrays, `times` in files of older
-    versions. `stamps` and `times` are in ms since the epoch."""
+    `types` and no `times`; `numbers` is None where messages are no arrays. `stamps` and `times` are in ms
+    since the epoch."""
 
     payloads: Sequence[bytes | None]
     clusters: Sequence[str]
@@ -39,7 +39,7 @@ class FileColumns:
     reasons: Sequence[str] | None
     numbers: Sequence[int | None] | None
     headers: Sequence[list[dict[str, Any]] | None] | None
-    times: Sequence[int | None] | None = None
+    times: Sequence[int | None] | None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -78,7 +78,7 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> FileColumns:
         reasons,
         numbers,
         headers,
-        maybe(TIME, pa.int64()),
+        None if types is None else _values(batch, TIME, pa.int64()),
     )
 
 

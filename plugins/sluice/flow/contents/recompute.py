@@ -105,13 +105,13 @@ class FileJudge:
                 f"type {payload_type!r}, by its payload",
                 f"_type {row_type!r} in the folder of {folder!r}",
             )
-        hours = hours_of(times)
+        hours, event_time = hours_of(times), rows.times[number] if rows.times else None
         if self.folder.hour not in hours:
             hour = hour_name(hours[0]) if hours else "none"
             yield AnomalyKind.ROW_HOUR, f"event hour {hour}, by its payload", hour_name(self.folder.hour)
-        elif rows.times is not None and not self._is_of(times, rows.times[number]):
+        elif not self._is_of(times, event_time):
             expected = f"event time {ms_text(times[0])}, by its payload"
-            yield AnomalyKind.ROW_HOUR, expected, f"_event_time {_shown(rows.times[number])}"
+            yield AnomalyKind.ROW_HOUR, expected, f"_event_time {_shown(event_time)}"
 
     def _is_of(self, times: Sequence[int], seen: int | None) -> bool:
         """The landing counts numbers in doubles: they may be a millisecond away."""

@@ -21,16 +21,15 @@ from sluice.flow.land.task.erasing import RowErasing
 from sluice.manifest import STAMP
 from sluice.safe_text import Say
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_list import Erasure, ErasureList
+from sluice.state.erasures.erasure_list import Erasure, ErasureList, add_erasure, salted
 from sluice.state.erasures.erasure_progress import (
     ErasureProgress,
+    has_receipt,
     left_of,
     note_progress,
     read_progress,
     unerased,
 )
-from sluice.state.erasures.erasure_store import add_erasure, salted
-from sluice.state.erasures.receipt_store import has_receipt
 from sluice.state.file_moves import finish_moves
 from sluice.state.ledger import Ledger
 from sluice.state.manifests import landed_units, read_manifests

@@ -15,7 +15,6 @@ from sluice.crash_points import Erase
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.places import (
     Place,
-    comment_place,
     lake_places,
     left_tables,
     left_view_tables,
@@ -39,8 +38,7 @@ from sluice.flow.erase.what_is_left import (
 from sluice.manifest import STAMP, Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.erasures.erasure_list import Erasure, ErasureList
-from sluice.state.erasures.erasure_progress import ErasureProgress, FoundUnit, read_progress
-from sluice.state.erasures.receipt_store import write_receipt
+from sluice.state.erasures.erasure_progress import ErasureProgress, FoundUnit, read_progress, write_receipt
 
 
 def finish(
@@ -86,14 +84,12 @@ def _places(
     with connect_shards(pipeline) as servers:
         left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
         views = left_view_tables(servers, pipeline, lake, eraser.request.slices, manifests.keys())
-        comments = comment_place(servers, pipeline)
     return [
         *lake_places(manifests, found),
         state_place(lake, eraser.request.wheres, found),
         table_place(pipeline, manifests, found, ledgers),
         left,
         views,
-        comments,
         *other_places(),
     ]
 

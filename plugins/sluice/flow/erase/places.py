@@ -9,19 +9,16 @@ from typing import Any
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import (
-    ACCESS_DENIED,
     UNKNOWN_DATABASE,
-    UNKNOWN_IDENTIFIER,
     UNKNOWN_TABLE,
     ServerError,
 )
 from sluice.clients.clickhouse.shards import Servers
-from sluice.clients.clickhouse.sql import Sql, identifier, render, table
+from sluice.clients.clickhouse.sql import Sql, render, table
 from sluice.clients.clickhouse.tables import view_target
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erasure_request import Where
-from sluice.infer.comments import clear_value_comments
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.erasures.erasure_progress import FoundUnit
@@ -125,7 +122,7 @@ def left_view_tables(
     lines = list[str]()
     for server in servers:
         left: dict[tuple[str, str, str], set[Unit]] = {}
-        for target, start, cluster, newest, digests in _ledger_rules(server.reached, parameters):
+        for target, start, cluster, newest, digests in _rows(server.reached, "erase/load_rules", parameters):
             unit, last = unit_of(pipeline, start, cluster), reader.table(newest)
             if unit not in units or last is None:
                 continue
@@ -151,16 +148,6 @@ def left_view_tables(
         for (target, view, name), counts in sorted(rows.items())
     ]
     return Place("tables of views that are gone", f"{len(rows):,} by the rules of the loads", tuple(lines))
-
-
-def _ledger_rules(client: Client, parameters: dict[str, Any]) -> list[Any]:
-    """Returns nothing of a ledger of an earlier version, which names no rules."""
-    try:
-        return _rows(client, "erase/load_rules", parameters)
-    except ServerError as error:
-        if error.code != UNKNOWN_IDENTIFIER:
-            raise
-        return []
 
 
 def _written(rules: TableRules | None) -> Iterator[tuple[str, str]]:
@@ -200,33 +187,6 @@ def table_place(
     return Place(
         "tables", f"{names}: the units that held somebody are loaded again, misfits included", tuple(lines)
     )
-
-
-def comment_place(servers: Servers, pipeline: Pipeline) -> Place:
-    """Takes values of events out of the comments of the target tables' columns, into which releases before
-    wrote some. What the user of the connection may not clear is left."""
-    cleared, lines = set[str](), list[str]()
-    for server in servers:
-        for target in pipeline.targets:
-            try:
-                cleared |= set(clear_value_comments(server.reached, [target.table]))
-            except ServerError as error:
-                if error.code != ACCESS_DENIED:
-                    raise
-                where = f" on {server.shard.name}" if server.shard.name else ""
-                grant = _grant(server.reached, target.table)
-                lines.append(
-                    f"comments of columns of table {target.table}{where} have values of events, and the user "
-                    f"of the connection may not change them: `{grant}`, and erase again, or do it by hand"
-                )
-    names = f": {', '.join(sorted(cleared))}" if cleared else ""
-    what = f"those of the target tables were read; {len(cleared):,} had values of events, and were cleared"
-    return Place("comments of columns", f"{what}{names}", tuple(lines))
-
-
-def _grant(client: Client, name: str) -> str:
-    ((user,),) = client.rows(render("erase/current_user"))
-    return f"GRANT ALTER COMMENT COLUMN ON {table(name)} TO {identifier(user)}"
 
 
 def other_places() -> Iterator[Place]:

@@ -126,7 +126,7 @@ def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
         return Outcome.LOST
     if not any(r.start <= place.offset < r.until for r in ranges):
         return Outcome.LACKING
-    if manifest.forgotten_on or (manifest.forgotten_files and not manifest.counts):
+    if manifest.forgotten_on:
         return Outcome.FORGOTTEN
     if facts.unreadable:
         return Outcome.UNREADABLE
@@ -185,8 +185,8 @@ class PartitionEdges:
 class LakeRow:
     """A row of the lake: the file, which of its row groups, and which row of that, all from 0.
 
-    A row of events has a `type`, a rejected one a `reason`. `number` is its place in an array; `event_time`
-    is missing in files of older versions. `stamp` is the record's own time, in ms: any number.
+    A row of events has a `type`, a rejected one a `reason`. `number` is its place in an array; a
+    rejected one has no `event_time`. `stamp` is the record's own time, in ms: any number.
     """
 
     place: RecordPlace

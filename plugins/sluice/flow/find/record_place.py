@@ -11,7 +11,7 @@ import pendulum
 
 from sluice.errors import WrongUse
 from sluice.slices import Slice
-from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.boundary import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 
 _PLACE = re.compile(r"([A-Za-z0-9._-]{1,249}):(\d{1,10}):(\d{1,19})", re.ASCII)

@@ -100,7 +100,6 @@ def row_groups(metadata: pq.FileMetaData, place: RecordPlace) -> list[int]:
 
 
 def _may_hold(group: pq.RowGroupMetaData, name: str, value: Any) -> bool:
-    """Files of older versions have no statistics of `_topic`."""
     for number in range(group.num_columns):
         column = group.column(number)
         if column.path_in_schema == name:

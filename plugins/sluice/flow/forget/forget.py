@@ -50,8 +50,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.file_moves import move
 from sluice.state.file_versions import FileVersion, read_versions
 from sluice.state.lease import Lease, hold_all
-from sluice.state.month_store import note, read_summaries
-from sluice.state.months import seal_of
+from sluice.state.months import note, read_summaries, seal_of
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
 

@@ -61,10 +61,8 @@ def commit_again(lake: Lake, draft: Draft, refusal: Refusal | None = None) -> Ma
 
 
 def _amending(old: Manifest, draft: Draft, generation: int) -> Manifest:
-    new, rules = draft(generation), last_rules(old)
-    if not rules:
-        return new
-    if new.rules != rules:
+    new = draft(generation)
+    if new.rules != last_rules(old):
         raise Relanded(
             f"slice {old.slice}/{old.cluster} was landed by other rules while Kafka was read: those files "
             "stand, and nothing of this attempt is left; run it again"

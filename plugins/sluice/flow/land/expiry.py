@@ -120,25 +120,23 @@ def refuse_compacted(
     """
     for unit, manifest in ((u, old[u.read.unit]) for u in landed if u.read.unit in old):
         cluster = pipeline.cluster(unit.read.unit.cluster)
-        for topics, held in _held(manifest).items():
-            read = sum(part.records for part in unit.seen if part.topic in topics)
+        for topic, held in _held(manifest).items():
+            read = sum(part.records for part in unit.seen if part.topic == topic)
             if read >= held:
                 continue
             with topics_of(cluster) as reader:
-                compacted = [topic for topic in topics if reader.compacted(topic)]
+                compacted = reader.compacted(topic)
             if compacted:
                 slice_ = unit.read.unit.slice
                 reload = pipeline.command("run", *slice_.words, "--mode", "reload")
-                raise CompactedAway(cluster.cluster, ", ".join(compacted), slice_.id, held, read, reload)
+                raise CompactedAway(cluster.cluster, topic, slice_.id, held, read, reload)
 
 
-def _held(manifest: Manifest) -> Mapping[tuple[str, ...], int]:
-    """Returns the records by topic, or of all topics together where an older manifest has no counts."""
-    if not manifest.counts:
-        return {tuple(sorted(manifest.topics)): manifest.read}
-    held: Counter[tuple[str, ...]] = Counter()
+def _held(manifest: Manifest) -> Mapping[str, int]:
+    """Returns the records by topic."""
+    held: Counter[str] = Counter()
     for count in manifest.counts:
-        held[(count.topic,)] += count.read
+        held[count.topic] += count.read
     return dict(sorted(held.items()))
 
 

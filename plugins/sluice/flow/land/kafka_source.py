@@ -12,8 +12,8 @@ from typing import Protocol
 import pendulum
 
 from sluice.clients.kafka.fetch import Hole
-from sluice.clients.kafka.probe import probe_cluster
 from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topics import probe_cluster
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline

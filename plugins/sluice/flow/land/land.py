@@ -45,7 +45,7 @@ from sluice.plan.plan import waits
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.erasures.erasure_store import read_erasures
+from sluice.state.erasures.erasure_list import read_erasures
 from sluice.state.file_moves import finish_moves, move
 from sluice.state.manifests import read_manifests
 from sluice.state.schema.history import changes_of

@@ -26,10 +26,10 @@ class Landed:
     files: tuple[WrittenFile, ...]
     seen: tuple[SeenOffsets, ...]
     holes: int
+    rules: str
     counted: tuple[Counted, ...] = ()
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
-    rules: str = ""
     erasures: int = 0
     masked: Masked | None = None
 

@@ -33,8 +33,7 @@ def by_own_rules(
 ) -> tuple[list[RulesGroup], list[RuleGone]]:
     """Groups the reads by the rules of each unit's manifest, and returns an error for each that lacks some.
 
-    A unit that has not landed, or whose manifest names no rules, lands by the pipeline file. Raises what the
-    lake raises.
+    A unit that has not landed lands by the pipeline file. Raises what the lake raises.
     """
     groups: dict[object, RulesGroup] = {}
     gone: list[RuleGone] = []
@@ -43,7 +42,7 @@ def by_own_rules(
         for read in reads:
             manifest = old.get(read.unit)
             digest = last_rules(manifest) if manifest is not None else ""
-            counts = _counts(manifest) if manifest is not None and digest else pipeline.counts
+            counts = _counts(manifest) if manifest is not None else pipeline.counts
             key = digest, tuple((spec.table, *spec.by.items(), spec.types) for spec in counts)
             if key not in groups:
                 try:

@@ -39,11 +39,6 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
             f"{manifest.rejected_forgotten_on}, as `keep` in the pipeline file says, and without them an "
             f"array cannot be joined again"
         )
-    if manifest.forgotten_records and not manifest.counts:
-        return (
-            f"it forgot the bytes of {manifest.kept:,} unparsed ones on {manifest.rejected_forgotten_on}, "
-            f"and its manifest, of an older version, does not say of which partitions"
-        )
     if manifest.empty and not pipeline.event.arrays:
         return (
             f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "
@@ -146,10 +141,10 @@ def _empty(unit: Unit, old: Manifest, records: Mapping[TopicPartitionKey, int]) 
 
 
 def _compare(unit: Unit, old: Manifest, records: Mapping[TopicPartitionKey, int]) -> None:
-    """Raises Conservation where the manifest counts others. Older ones do not count by partition."""
+    """Raises Conservation where the manifest counts others."""
     counted = {(c.topic, c.partition): _in_files_of(old, c) for c in old.counts}
     expected = {key: read for key, read in counted.items() if read}
-    if old.counts and expected != dict(records):
+    if expected != dict(records):
         key = next(key for key in sorted({*expected, *records}) if expected.get(key) != records.get(key))
         raise _uneven(unit, f"of {key[0]}/{key[1]}", records.get(key, 0), expected.get(key, 0))
     if sum(records.values()) != _in_files(old):
@@ -229,7 +224,6 @@ class LakeSource:
             # The records are the same; of an empty array the lake has no time.
             masked = joined(new.masked, old.masked)
             gone = old.forgotten_records
-            times = old.times or new.times
-            return replace(new, remade=remade_of(old), times=times, masked=masked, without_bytes=gone)
+            return replace(new, remade=remade_of(old), times=old.times, masked=masked, without_bytes=gone)
 
         return or_refusal(lambda: commit_remade(self.lake, old, drafted, self.refusal))

@@ -16,8 +16,10 @@ from functools import wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from sluice.clients.openlineage.delivery import Delivery, quiet, reason
+from sluice.clients.openlineage.open_client import configured, namespace, parent
 from sluice.clients.openlineage.values import NONE, JobKind, Parent
 from sluice.config.pipeline import Pipeline
+from sluice.errors import WrongUse
 from sluice.flow.lineage.runs import Destination, LineageRun, StepRun
 from sluice.slices import SliceRange
 
@@ -104,3 +106,16 @@ def observed(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return observe
 
     return decorate
+
+
+# Where a command's events go: what the OpenLineage client's own variables and files say.
+def from_environment() -> Destination | None:
+    """None where no transport is configured. Raises what the client raises; WrongUse where it is missing."""
+    if not configured():
+        return None
+    try:
+        from sluice.clients.openlineage.open_client import open_sender
+    except ModuleNotFoundError as error:
+        raise WrongUse("openlineage-python is not installed: sluice[lineage] brings it") from error
+    sender = open_sender()
+    return None if sender is None else Destination(sender, namespace(), parent())

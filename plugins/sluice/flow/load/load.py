@@ -21,8 +21,8 @@ from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
+from sluice.flow.load.casts.column_sql import Lack
 from sluice.flow.load.casts.columns import Filling
-from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution, check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
@@ -30,7 +30,7 @@ from sluice.flow.load.kept_rows import TakesRowsOut, refuse_later_values, with_k
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.replicas import Replicas, own_tables, write_settings
-from sluice.flow.load.rollups.decide import RollupFacts, frozen_line, refuse_event_hours
+from sluice.flow.load.rollups.decide import RollupFacts, frozen_line
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
@@ -177,7 +177,6 @@ class _Loading:
     def _todo(self, units: list[Unit], ledger: Commits) -> Choice:
         how = (ledger, self.mode, self.token, self.placement.stamp)
         if self.target.rollup is not None:
-            refuse_event_hours(self.target, ledger)
             choice: Choice = ([], [])
             for (rules, rollup), some in self._rollups(self.target.rollup, units, ledger).items():
                 source = self._place.source(rollup)

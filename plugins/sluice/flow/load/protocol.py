@@ -11,7 +11,7 @@ from functools import partial
 from sluice import crash_points
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render, table
-from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.clickhouse.tables import TargetTable, view_stamps
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import TableLoad
 from sluice.errors import Conservation, SluiceError, TargetChanged
@@ -22,7 +22,6 @@ from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork, UnitLoad
 from sluice.flow.load.writer import Destination, UnitCounts, Writer, destinations
 from sluice.slices import Unit
-from sluice.state.view_stamps import view_stamps
 
 
 @dataclass(frozen=True)

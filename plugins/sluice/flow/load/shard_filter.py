@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sluice.clients.clickhouse.shards import Placement
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.clients.clickhouse.tables import TargetTable
-from sluice.flow.load.casts.lacking import Lack
+from sluice.flow.load.casts.column_sql import Lack
 from sluice.flow.load.writer import UnitCounts, Writer
 
 # Of a load that counts nothing.

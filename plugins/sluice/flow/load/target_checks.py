@@ -20,9 +20,9 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load import new_column
 from sluice.flow.load.casts.casts import UnsupportedType
+from sluice.flow.load.casts.column_sql import holds_null
 from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
-from sluice.flow.load.casts.lacking import holds_null
 from sluice.flow.load.count_targets import check_counts
 from sluice.flow.load.failing_defaults import columns_read, with_computed
 from sluice.flow.load.rollups import target as rollups

@@ -23,7 +23,6 @@ from sluice.flow.rejected.retry_plan import Cure, RetryCandidates, Statuses
 from sluice.safe_text import Say, visible
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import LedgerQuestion, ask_ledger
-from sluice.state.system_tables import own_misfits
 
 MOST, SPREAD = 3, 5
 """Units of a reason that are tried: those with most of its records, and others evenly over the range."""
@@ -115,9 +114,7 @@ class RetryTrial:
     ) -> tuple[int, int]:
         """Returns how many misfits of the cause were cast again, and how many of them fit."""
         _, filling = place.inspect()
-        source = render(
-            "rejected/some_misfits", columns=listed(map(identifier, LAKE)), own=own_misfits(place.client)
-        )
+        source = render("rejected/some_misfits", columns=listed(map(identifier, LAKE)))
         rows = filled(filling, tuple(LAKE), source, Sql("1"))
         sql = render("rejected/fitting", misfit=filling.misfit, rows=rows)
         parameters = {

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sluice.errors import PartitionMissing
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, UNKNOWN, FoundBy, PartitionColumn, TopicBoundaries
 
 _NO_CEILING = np.iinfo(np.int64).max
 

@@ -12,8 +12,7 @@ from sluice.clients.kafka.topic_facts import kept_since
 from sluice.errors import TopicRecreated
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers
 from sluice.slices import HOUR, ms_text, to_ms
-from sluice.state.boundaries.boundary import FoundBy
-from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.boundary import FoundBy, TopicBoundaries
 
 FUTURE_MS = int(HOUR.total_seconds() * 1000)
 

@@ -33,8 +33,7 @@ from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_s
 from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets, ask
 from sluice.slices import Slice, SliceRange, Unit, floor, utc
 from sluice.state.boundaries.accept_command import accept_command
-from sluice.state.boundaries.boundary import FoundBy
-from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.boundary import FoundBy, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from sluice.state.manifests import read_manifests

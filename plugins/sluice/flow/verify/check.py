@@ -14,7 +14,6 @@ from sluice.flow.verify.check_files import (
     check_lacking,
     check_neighbours,
 )
-from sluice.flow.verify.check_stalled import check_stalled
 from sluice.flow.verify.check_tables import (
     after_creation,
     check_counts,
@@ -32,6 +31,7 @@ from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs, by_hour
 from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import Loss
+from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
@@ -248,3 +248,44 @@ def _of(
 
 def _same(expected: ViewSums | None, seen: ViewSums | None) -> bool:
     return expected is seen is None or (expected is not None and seen is not None and expected.agrees(seen))
+
+
+# Partitions that stand still while their siblings move. Pure.
+_ADVICE = "inspect its leader, and what the partitioner of the producers sends there"
+
+
+def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:
+    """Finds partitions without a record over the last `stalled_after` slices of the range, each of which
+    brought records to every other partition of the topic. A partition that never had a record stands for a
+    key that is not used: it counts only once it has moved."""
+    pipeline = facts.pipeline
+    if not pipeline.stalled_after:
+        return
+    length = pipeline.slice
+    last = SliceRange(facts.slices.end - length * pipeline.stalled_after, facts.slices.end, length)
+    for cluster in pipeline.clusters:
+        for topic in pipeline.cluster(cluster).topics:
+            for partition, at in _stalled(facts, last, cluster, topic):
+                yield Anomaly(
+                    AnomalyKind.STALLED,
+                    expected="records, as in the topic's other partitions",
+                    seen=f"none since {last.start:%Y-%m-%dT%H:%MZ}, {len(last)} slices",
+                    advice=_ADVICE,
+                    cluster=cluster,
+                    topic=topic,
+                    partition=partition,
+                    offsets=(at, at),
+                )
+
+
+def _stalled(facts: VerifyFacts, last: SliceRange, cluster: str, topic: str) -> Iterator[tuple[int, int]]:
+    """Yields (partition, offset where it stands)."""
+    slice_ranges = [facts.boundaries.ranges(slice_, cluster, (topic,)) for slice_ in last]
+    if not all(slice_ranges):
+        return
+    moved = [{r.partition: r.offsets for r in ranges or ()} for ranges in slice_ranges]
+    begins = {r.partition: r.start for r in slice_ranges[0] or ()}
+    still = {p for p in begins if begins[p] and not any(slice_.get(p) for slice_ in moved)}
+    others = set().union(*moved) - still
+    if others and all(slice_.get(p) for slice_ in moved for p in others):
+        yield from sorted((p, begins[p]) for p in still)

@@ -154,13 +154,12 @@ def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
     if offsets - lost - manifest.holes != manifest.read:
         expected = f"{offsets - lost - manifest.holes:,} records of {offsets:,} offsets"
         yield AnomalyKind.READ, expected, f"{manifest.read:,} read, {manifest.holes:,} holes, {lost:,} lost"
-    if manifest.counts:
-        by_partition = sum(count.read for count in manifest.counts)
-        if by_partition != manifest.read:
-            yield AnomalyKind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"
-        erased = sum(count.erased for count in manifest.counts)
-        if erased != manifest.erased:
-            yield AnomalyKind.READ, f"{erased:,} erased, by partition", f"{manifest.erased:,} erased"
+    by_partition = sum(count.read for count in manifest.counts)
+    if by_partition != manifest.read:
+        yield AnomalyKind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"
+    erased = sum(count.erased for count in manifest.counts)
+    if erased != manifest.erased:
+        yield AnomalyKind.READ, f"{erased:,} erased, by partition", f"{manifest.erased:,} erased"
     yield from _forgotten(manifest)
     rows = sum(manifest.rows_by_type().values())
     if rows != manifest.landed:
@@ -204,7 +203,6 @@ def _rows(manifest: Manifest, rows: int) -> Iterator[tuple[AnomalyKind, str, str
 
 
 def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:
-    """Manifests of earlier versions do not count by partition."""
     counts = {(c.topic, c.partition): c for c in manifest.counts}
     for r in manifest.ranges:
         count, most = counts.get((r.topic, r.partition)), r.offsets - lost_of(manifest, r)

@@ -121,8 +121,7 @@ def _records(manifest: Manifest, identities: list[RowIdentities]) -> Iterator[tu
 def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for name, held in ((table.table, table.rows), (REJECTED, table.misfits)):
         for unit, rows in sorted(held.items(), key=lambda item: item[0]):
-            # Earlier versions made rows of event hours, over all clusters.
-            if unit in table.ledger and unit.cluster:
+            if unit in table.ledger:
                 continue
             what = "rows" if name == table.table else f"misfits of {table.table}"
             projections = table.projections and name == table.table

@@ -32,8 +32,15 @@ from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.last_ddl import check_written, creations
 from sluice.state.ledger import LedgerRow, unit_of
-from sluice.state.server_identity import TableIdentity, held_elsewhere, identify_server, identify_table
-from sluice.state.shard_ledgers import left, merge, servers_of
+from sluice.state.shard_ledgers import (
+    TableIdentity,
+    held_elsewhere,
+    identify_server,
+    identify_table,
+    left,
+    merge,
+    servers_of,
+)
 from sluice.state.system_tables import view_stands
 
 _IDENTITY = frozenset({"_topic", "_partition", "_offset"})

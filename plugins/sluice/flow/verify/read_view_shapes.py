@@ -10,12 +10,11 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.query_tree import explained, parse, pushed, types
 from sluice.clients.clickhouse.sql import Sql, render
-from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable
+from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable, view_stamps
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.view_shape import KEY, ViewShape, functions, keeps, shape_of, together
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
-from sluice.state.view_stamps import view_stamps
 
 _CHANGING = "its DEFAULT may give another value each time"
 _CUT = "its type cuts off a part of what each block adds up to"

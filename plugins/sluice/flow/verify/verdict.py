@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
@@ -37,7 +37,7 @@ class OpenAnomaly:
     """A broken equation: where and what, and the command that repairs it; where there is none, `advice`.
 
     `slices` are the ids of the hours concerned, `start` and `until` the range in which it was found. The
-    other fields are those of `Anomaly`; a verdict of an earlier version has none of them.
+    other fields are those of `Anomaly`.
     """
 
     kind: str
@@ -50,12 +50,12 @@ class OpenAnomaly:
     start: str
     until: str
     found_at: str
-    topic: str = ""
-    type: str = ""
-    table: str = ""
-    shard: str = ""
-    later: str = ""
-    cause: str = ""
+    topic: str
+    type: str
+    table: str
+    shard: str
+    later: str
+    cause: str
 
     @property
     def breaks(self) -> bool:
@@ -81,7 +81,7 @@ class Verdict:
     """`verifications` are in order, the newest last."""
 
     anomalies: tuple[OpenAnomaly, ...] = ()
-    verifications: tuple[Verification, ...] = field(default=())
+    verifications: tuple[Verification, ...] = ()
 
 
 _DECODER = msgspec.json.Decoder(Verdict)

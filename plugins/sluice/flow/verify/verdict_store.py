@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.verdict import CoveredUnits, OpenAnomaly, UncomparedTables, Verdict, Verification
 from sluice.slices import SliceRange
-from sluice.state.month_store import merge_months
+from sluice.state.months import merge_months
 from sluice.state.status import UnitStatus
-from sluice.state.update_object import update_object
 
 
 def read_verdict(lake: Lake) -> Verdict:

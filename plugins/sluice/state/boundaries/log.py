@@ -24,8 +24,7 @@ from sluice.clients.lake.base import Objects
 from sluice.crash_points import Resolve
 from sluice.errors import SluiceError
 from sluice.slices import parse_iso8601
-from sluice.state.boundaries.boundary import CODE, CODES, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, CODES, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from sluice.stored_json import UNREADABLE
 
@@ -106,7 +105,7 @@ class _Accepted(msgspec.Struct):
     cluster: str
     topic: str
     uuid: str
-    since: str | None = None
+    since: str | None
 
 
 class _Document(msgspec.Struct):
@@ -117,9 +116,9 @@ class _Document(msgspec.Struct):
     writer: str
     written_at: str
     topics: list[_Topic]
-    accepted: list[_Accepted] = []
-    entries: int = 0
-    asked: dict[str, str] = {}
+    accepted: list[_Accepted]
+    entries: int
+    asked: dict[str, str]
 
 
 class _Format(msgspec.Struct):

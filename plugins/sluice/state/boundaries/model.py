@@ -11,8 +11,7 @@ import pendulum
 from sluice.errors import SluiceError
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
-from sluice.state.boundaries.boundary import Boundary
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import UNKNOWN, Boundary, PartitionColumn, TopicBoundaries
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
-"""The erasure list of a lake, as values. It holds no value that was asked for, only its keyed hash. Pure."""
+"""The erasure list of a lake. It holds no value that was asked for, only its keyed hash."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import msgspec
 
+from sluice.clients.lake.base import Lake, Objects, update_object
 from sluice.errors import SluiceError
 from sluice.manifest import STAMP
 from sluice.slices import Slice
@@ -25,13 +27,13 @@ class AskedValue:
     """A dotted path, and the keyed hash of one value that a record may have there.
 
     `bytes` is how long it is, and `probe` the keyed checksum of `ErasureList.probe`: by both it is found
-    anywhere in bytes that are no event. Older entries have neither.
+    anywhere in bytes that are no event.
     """
 
     path: tuple[str, ...]
     digest: str
-    bytes: int = 0
-    probe: int = 0
+    bytes: int
+    probe: int
 
 
 @dataclass(frozen=True)
@@ -150,3 +152,42 @@ def decode(data: bytes, place: str) -> ErasureList:
     if version > VERSION:
         raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
     return decode_stored(_LIST, data, damage)
+
+
+# The erasure list in the lake: one object, which grows by compare-and-set.
+FOLDER = "_erasures/"
+LIST_KEY = f"{FOLDER}list.json"
+_SALT_BYTES = 32
+
+
+def read_erasures(lake: Objects) -> ErasureList:
+    """Returns what the list holds now; nothing where nobody was ever erased. Raises SluiceError."""
+    stored = lake.read(LIST_KEY)
+    return NONE if stored is None else decode(stored.data, f"{lake.url}/{LIST_KEY}")
+
+
+def salted(lake: Lake) -> ErasureList:
+    """Returns the list, and makes an empty one with a salt where there is none: values are hashed with it."""
+    lake.create(LIST_KEY, encode(ErasureList(secrets.token_hex(_SALT_BYTES))))
+    return read_erasures(lake)
+
+
+def add_erasure(lake: Lake, entry: Erasure, again: Callable[[int, Erasure], bool]) -> tuple[int, ErasureList]:
+    """Adds the entry, unless there is one of the same words and `again` says no of it: that one is meant.
+
+    Returns its number and the list that holds it.
+    """
+
+    def change(data: bytes | None) -> bytes:
+        erasures = decode(data or encode(NONE), f"{lake.url}/{LIST_KEY}")
+        number = erasures.number_of(entry)
+        if number is not None and not again(number, erasures.entries[number]):
+            return encode(erasures)
+        return encode(replace(erasures, entries=(*erasures.entries, entry)))
+
+    update_object(lake, LIST_KEY, change)
+    erasures = read_erasures(lake)
+    number = erasures.number_of(entry)
+    if number is None:
+        raise LookupError(f"{LIST_KEY} lost an entry that was just written")
+    return number, erasures

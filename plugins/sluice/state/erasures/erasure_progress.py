@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Lake, update_object
 from sluice.manifest import Manifest
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_list import ErasureList
-from sluice.state.erasures.erasure_store import FOLDER, read_erasures
-from sluice.state.update_object import update_object
+from sluice.state.erasures.erasure_list import FOLDER, ErasureList, read_erasures
 from sluice.stored_json import decode_stored
 
 
@@ -139,3 +139,18 @@ def _decoded(data: bytes, place: str) -> ErasureProgress:
         data,
         lambda error: f"{place} cannot be read ({error}): remove it, and the erasure searches again",
     )
+
+
+# The receipt of an erasure: JSON in the lake, which whoever reads it can check without Sluice.
+def receipt_key(number: int) -> str:
+    return f"{folder_of(number)}receipt.json"
+
+
+def has_receipt(lake: Lake, number: int) -> bool:
+    return lake.size(receipt_key(number)) is not None
+
+
+def write_receipt(lake: Lake, number: int, receipt: Mapping[str, Any]) -> None:
+    """Replaces an older one: a later call knows what has become of what was left then."""
+    data = json.dumps(receipt, indent=1).encode()
+    update_object(lake, receipt_key(number), lambda _: data)

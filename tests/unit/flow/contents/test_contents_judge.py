@@ -15,8 +15,7 @@ from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.contents.recompute import FileJudge, TypeFolder
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import PartitionCount
-from sluice.slices import to_ms
-from tests.support.verified import START, TEN, manifest
+from tests.support.verified import TEN, manifest
 
 MANIFEST = replace(manifest(TEN, 0), unparsed={}, rejected=(), counts=(PartitionCount("bids", 0, 10, 0),))
 EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"field": "ts"}})
@@ -31,11 +30,12 @@ def rows(count: int = 3, **columns) -> FileColumns:
         topics=["bids"] * count,
         partitions=[0] * count,
         offsets=list(range(count)),
-        stamps=[to_ms(START)] * count,
+        stamps=[TIME] * count,
         types=["click"] * count,
         reasons=None,
         numbers=None,
         headers=None,
+        times=[TIME] * count,
     )
     return replace(found, **columns)
 
@@ -50,7 +50,6 @@ def wrong(
 
 def test_good_rows():
     assert wrong(rows()) == []
-    assert wrong(rows(times=[TIME] * 3)) == []
     assert wrong(rows(), folder="type=_overflow/date=2026-11-20/hour=10/x.parquet") == []
 
 
@@ -95,7 +94,7 @@ def test_type_by_header_and_time_by_record():
     ]
     given = rows(payloads=[b"{}"] * 3, headers=headers)
     assert wrong(given, event) == [(AnomalyKind.ROW_TYPE, 1, 2)]
-    late = replace(given, headers=[headers[0]] * 3, stamps=[to_ms(START.add(hours=n)) for n in (0, 0, 1)])
+    late = replace(given, headers=[headers[0]] * 3, stamps=[TIME, TIME, TIME + 3_600_000])
     assert wrong(late, event) == [(AnomalyKind.ROW_HOUR, 2, 1)]
 
 

@@ -107,8 +107,8 @@ def test_rows_and_types_are_counted():
 def test_fields_within_fields():
     event = Event.model_validate({"type": {"field": "is.a kind"}, "time": {"field": "at.the time"}})
     payload = b'{"is": {"a kind": "click"}, "at": {"the time": "2026-11-20T%d:00:00Z"}}'
-    assert told(rows(payloads=[payload % 10] * 3), event) == []
-    late = told(rows(payloads=[payload % 10, payload % 12, payload % 12]), event)
+    assert told(rows(payloads=[payload % 10] * 3, times=[to_ms(START)] * 3), event) == []
+    late = told(rows(payloads=[payload % 10, payload % 12, payload % 12], times=[to_ms(START)] * 3), event)
     assert [(one.kind, one.offset, one.rows) for one in late] == [(AnomalyKind.ROW_HOUR, 1, 2)]
 
 
@@ -141,14 +141,15 @@ def test_records_without_headers_have_no_type(headers: list[None] | None):
 
 def test_a_record_without_a_time_of_its_own_has_no_hour():
     by_topic = Event.model_validate({"type": {"topic": True}, "time": {"record": True}})
-    given = rows(types=["bids"] * 3, stamps=[to_ms(START), None, None])
+    given = rows(types=["bids"] * 3, stamps=[TIME, None, None])
     folder = CLICKS.replace("click", "bids")
     assert told(given, by_topic, folder) == [
         WrongRows(
             AnomalyKind.ROW_HOUR, "event hour none, by its payload", "2026-11-20T10", ("bids", 0), 1, rows=2
         )
     ]
-    assert told(replace(given, stamps=[to_ms(START.add(minutes=59))] * 3), by_topic, folder) == []
+    last = [to_ms(START.add(minutes=59))] * 3
+    assert told(replace(given, stamps=last, times=last), by_topic, folder) == []
 
 
 def test_a_row_without_a_payload_is_told_as_an_empty_one():

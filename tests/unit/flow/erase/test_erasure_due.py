@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from sluice.flow.erase.unit_loads import due_units
-from sluice.manifest import Forgotten, Manifest
+from sluice.manifest import Forgotten
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import hours
+from tests.support.manifests import made_manifest
 
 TABLES = ("db.t0",)
 FIRST, SECOND = (Unit(piece, "dc1") for piece in hours(2))
@@ -20,7 +21,7 @@ FIRST, SECOND = (Unit(piece, "dc1") for piece in hours(2))
 
 def status(unit: Unit, state: UnitState, generation: int, *commits: str) -> UnitStatus:
     """`commits`: the manifest that each table has committed."""
-    manifest = Manifest("p", unit.slice.id, "dc1", generation, "a", (), (), (), 1, {}, 0)
+    manifest = made_manifest("p", unit.slice.id, "dc1", generation, "a", (), (), (), 1, {}, 0)
     rows = {f"db.t{n}": LedgerRow(unit, held, (), 1, 1, 0, "", 1) for n, held in enumerate(commits)}
     return UnitStatus(unit, state, (), (), manifest, rows, (), 1)
 

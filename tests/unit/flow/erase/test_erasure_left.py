@@ -25,12 +25,13 @@ from sluice.flow.erase.what_is_left import (
     places_of,
     remove_left,
 )
-from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, PartitionCount
+from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, PartitionCount
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
 from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline
+from tests.support.manifests import made_manifest
 
 DAY = 86_400_000
 NEWEST = 1_767_225_600_000  # 2026-01-01T00:00Z
@@ -65,7 +66,7 @@ def test_of_rejected_records_that_are_forgotten_nothing_is_searched_and_the_rece
     counts = (PartitionCount("bids", 0, 9, 5, without_bytes=3),)
     bad = LandedFile("_rejected/x", "a", None, "", 2, 1, "0")
     before = (ForgottenRecords("2026-03-01T00:00:00Z", {"no type": 3}),)
-    remade = Manifest("p", "s", "dc1", 2, "a", (), (), (bad,), 9, {"no type": 5}, 0, counts=counts)
+    remade = made_manifest("p", "s", "dc1", 2, "a", (), (), (bad,), 9, {"no type": 5}, 0, counts=counts)
     remade = replace(remade, without_bytes=before)
     assert unsearched_lines(MemoryLake(), {UNIT: remade}) == []
     [line] = forgotten_lines([remade, replace(remade, without_bytes=())])

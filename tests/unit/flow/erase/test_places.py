@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.places import state_place, table_place
-from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.erasures.erasure_progress import FoundUnit
 from sluice.state.ledger import LedgerRow
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours, pipeline
+from tests.support.manifests import made_manifest
 
 WHERE = (Where(("uid",), "person-42"), Where(("n",), "7"))
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(2)]
@@ -33,7 +33,7 @@ def test_the_value_as_a_text_in_the_lakes_own_objects_is_left_to_a_person():
 def test_a_table_that_could_not_be_loaded_again_still_has_the_person():
     """Such as a derived table whose source has expired."""
     manifests = {
-        unit: Manifest("p", unit.slice.id, "dc1", 2, "b", (), (), (), 1, {}, 0, amends=("1-a",))
+        unit: made_manifest("p", unit.slice.id, "dc1", 2, "b", (), (), (), 1, {}, 0, amends=("1-a",))
         for unit in UNITS
     }
     found = {str(UNITS[0]): FoundUnit("1-a", 1, 0, 0, 0, (), ())}

@@ -9,8 +9,9 @@ import pytest
 
 from sluice.flow.find.outcome import LakeRow, Outcome, RecordFacts, TableRecord, meaning, outcome_of
 from sluice.flow.find.record_place import RecordPlace, SeatedOffset
-from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, OffsetRange, PartitionCount
+from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, OffsetRange, PartitionCount
 from sluice.slices import Slice
+from tests.support.manifests import made_manifest
 from tests.support.verified import pipeline
 
 START = pendulum.datetime(2026, 11, 20, 10)
@@ -64,7 +65,7 @@ def test_a_record_with_rows(rows: list[LakeRow], tables: list[TableRecord], outc
 @pytest.mark.parametrize("tables", [(), (table(landed=0),), (table(rows=0, landed=0),)])
 def test_of_a_forgotten_unit_only_tables_are_known(tables: tuple[TableRecord, ...]):
     files = (LandedFile("type=click/f", "a", "click", "2026-11-20T10", 1, 1, "x"),)
-    landed = Manifest("p", "s", "dc1", 1, "a", (OffsetRange("bids", "u", 0, 0, 9),), files, (), 9, {}, 0)
+    landed = made_manifest("p", "s", "dc1", 1, "a", (OffsetRange("bids", "u", 0, 0, 9),), files, (), 9, {}, 0)
     gone = replace(landed, forgotten=Forgotten(lake="2028-01-01T00:00:00Z"))
     facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), gone, (), (), tables)
     assert outcome_of(facts) == Outcome.FORGOTTEN
@@ -94,7 +95,7 @@ def test_of_a_rejected_record_that_is_forgotten(changes: dict, outcome: Outcome)
     there = 2 if "without_bytes" in changes else 0
     counts = tuple(PartitionCount("bids", n, 9, 2 * (n == 0), without_bytes=there * (n == 0)) for n in (0, 1))
     ranges = tuple(OffsetRange("bids", "u", n, 0, 9) for n in (0, 1))
-    manifest = Manifest("p", "s", "dc1", 1, "a", ranges, (), (), 18, {"no type": 2}, 0, counts=counts)
+    manifest = made_manifest("p", "s", "dc1", 1, "a", ranges, (), (), 18, {"no type": 2}, 0, counts=counts)
     facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), replace(manifest, **changes))
     assert (PLACE.topic, PLACE.partition) == ("bids", 0)
     assert outcome_of(facts) == outcome
@@ -107,7 +108,7 @@ def test_of_a_rejected_record_that_is_forgotten(changes: dict, outcome: Outcome)
 def test_of_an_array_whose_elements_are_all_rejected_and_forgotten():
     counts = (PartitionCount("bids", 0, 9, 0, rows=9, rows_unparsed=2),)
     ranges = (OffsetRange("bids", "u", 0, 0, 9),)
-    made = Manifest("p", "s", "dc1", 1, "a", ranges, (), BAD, 9, {}, 0, counts=counts, rows=9)
+    made = made_manifest("p", "s", "dc1", 1, "a", ranges, (), BAD, 9, {}, 0, counts=counts, rows=9)
     gone = replace(made, rows_unparsed={"no type": 2}, forgotten=Forgotten(rejected=ON))
     facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), gone)
     assert outcome_of(facts) == Outcome.BYTES_FORGOTTEN

@@ -14,7 +14,7 @@ from sluice.flow.find.find import RecordFinder
 from sluice.flow.find.outcome import Outcome, outcome_of
 from sluice.flow.find.record_place import RecordPlace, read_place, seats_of
 from sluice.flow.find.search_files import row_groups
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline

@@ -21,7 +21,7 @@ from sluice.plan.due import KeepEdges, due_slices
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
-from sluice.state.month_store import read_summaries
+from sluice.state.months import read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake

@@ -1,4 +1,4 @@
-"""Files that others can prune: each event's time and the statistics, and files of before them beside."""
+"""Files that others can prune: each event's time and the statistics."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.config.pipeline import Pipeline
-from sluice.flow.contents.check_lake_rows import check_unit
-from sluice.flow.load.source.pull_or_push import bodies
-from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import World, event, hours, pipeline
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = ("dc1", "bids")
-OLD = ["_payload", "_type", "_cluster", "_topic", "_partition", "_offset", "_timestamp", "_key", "_headers"]
 STATISTICS = ["_type", "_event_time", "_timestamp", "_topic", "_partition", "_offset"]
 # Of two partitions: the type and minute of each event, so that an hour's events are not in order.
 MINUTES = [
@@ -106,57 +101,3 @@ def test_rejected_records_have_statistics_and_no_event_time(lake):
     seen = {group.column(i).path_in_schema: group.column(i).statistics for i in range(group.num_columns)}
     assert (seen["_offset"].min, seen["_offset"].max) == (0, 1)
     assert (seen["_topic"].min, seen["_partition"].max) == ("bids", 0)
-
-
-def made_old(lake: FolderLake, found: list, every: int = 1) -> None:
-    """Writes each `every`-th file as versions before `_event_time` did."""
-    for _, path in files(lake, found)[::every]:
-        rows = pq.read_table(path, columns=OLD)
-        path.chmod(0o644)
-        pq.write_table(rows, path, write_statistics=["_partition", "_offset", "_timestamp"])
-
-
-def streamed(spec: Pipeline, lake: FolderLake, found: list, columns: list[str]) -> Counter:
-    keys = [(unit, file.key) for unit, manifest in found for file in manifest.files]
-    rows: list = []
-    for body in bodies(spec, lake, keys, columns):
-        rows += pa.ipc.open_stream(body).read_all().to_pylist()
-    return Counter((row["_partition"], row["_offset"], row["_payload"]) for row in rows)
-
-
-@pytest.mark.parametrize("every", [1, 2])
-def test_files_of_before_are_read_as_they_were(lake, every):
-    spec, found = landed(lake, world())
-    made_old(lake, found, every)
-    payloads = Counter(
-        (partition, offset, event(kind, minute)[0])
-        for partition, log in enumerate(MINUTES)
-        for offset, (kind, minute) in enumerate(log)
-    )
-    assert streamed(spec, lake, found, ["_partition", "_offset", "_payload"]) == payloads
-    repairs = Repairs("demo")
-    for unit, manifest in found:
-        assert check_unit(spec, lake, unit, manifest, repairs).anomalies == []
-
-
-def test_a_reland_brings_the_time_to_files_of_before(lake):
-    kafka = world()
-    _, found = landed(lake, kafka)
-    made_old(lake, found)
-    _, again = landed(lake, kafka, "reland", "again")
-    assert [manifest.generation for _, manifest in again] == [2, 2]
-    assert times(lake, again) == expected()
-
-
-def test_a_time_that_is_not_the_events_is_an_anomaly(lake):
-    spec, found = landed(lake, world())
-    unit, path = files(lake, found)[0]
-    rows = pq.read_table(path)
-    at = rows.schema.get_field_index("_event_time")
-    stamps = rows["_event_time"].combine_chunks().view(pa.int64()).to_pylist()
-    stamps[1] += 1
-    path.chmod(0o644)
-    pq.write_table(rows.set_column(at, "_event_time", pa.array(stamps, pa.timestamp("ms", "UTC"))), path)
-    (anomaly,) = check_unit(spec, lake, unit, dict(found)[unit], Repairs("demo")).anomalies
-    assert (anomaly.kind, anomaly.file) == ("wrong event hour", str(path.relative_to(lake.root)))
-    assert anomaly.offsets == (rows["_offset"][1].as_py(), rows["_offset"][1].as_py() + 1)

@@ -16,6 +16,7 @@ from sluice.flow.land.remake_forecast import forecast
 from sluice.manifest import Forgotten, Manifest, encode
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
+from sluice.state.rules import LandingRules, write_rules
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
 from tests.support.landing_world import World, event, hours, pipeline, rows_in
@@ -164,11 +165,10 @@ def test_a_reland_keeps_the_rules_of_its_hour(gone: dict[str, str], now: Pipelin
     assert {manifest.generation for manifest in read_manifests(lake, UNITS).values()} == {2}
 
 
-def test_an_hour_that_names_no_rules_lands_by_the_file_and_needs_a_yes(world: World) -> None:
-    """As hours of older versions do."""
+def test_an_hour_whose_retry_went_by_other_rules_lands_by_those_and_needs_a_yes(world: World) -> None:
     lake = landed(world, pipeline())
-    old = first(lake)
-    lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, rules="")))
+    old, retried = first(lake), write_rules(lake, LandingRules.of(NOW, None))
+    lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, retried=(retried,))))
     with pytest.raises(WouldReject, match="would reject 20 of its 20 rows"):
         again(world, lake, NOW, "reland")
     world.land(NOW, lake, hours(1), "reland", "accepted", accept_loss=True)
@@ -207,15 +207,16 @@ def test_a_reland_takes_no_other_rules_back(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_compared_manifest_is_the_one_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another run brings in rows between the read and the commit: of an hour that names no rules."""
+    """Another run brings in rows between the read and the commit: of an hour with a retry by other rules."""
     world = World({BIDS: [[event("click", 1), event("click", 2)]]})
     lake = landed(world, NOW)
+    rules = first(lake).rules
 
     def overtaken(*arguments: Any) -> Manifest:
         monkeypatch.undo()
         world.land(pipeline(), lake, hours(1), "remake", "other")
         old = first(lake)
-        lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, rules="")))
+        lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, retried=(rules,))))
         return commit_again(*arguments)
 
     monkeypatch.setattr(kafka_source, "commit_again", overtaken)

@@ -24,6 +24,7 @@ from tests.models.landing_model import (
 from tests.support.exhaustive import Found, search
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours
+from tests.support.manifests import made_manifest
 
 FILLS, RELANDS = ("fill", "fill", "reland"), ("reland", "reland")
 THREE = ("fill", "reland", "reland")
@@ -152,7 +153,7 @@ def drafted(lake: MemoryLake, attempt: str):
             f"_attempts/{unit.slice.id}/{attempt}/0.parquet",
         )
         files = (LandedFile(*keys, type="a", hour="2026-01-01T00", rows=1, bytes=1, sha256=""),)
-        return Manifest(
+        return made_manifest(
             "demo", unit.slice.id, "dc1", generation, attempt, (), files, (), 1, {}, 0, token=attempt
         )
 

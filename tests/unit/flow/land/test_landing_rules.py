@@ -86,12 +86,6 @@ def test_a_landing_keeps_them_and_a_remake_those_of_now():
     assert second.rules != first.rules
 
 
-def test_an_older_manifest_says_none():
-    old = b"""{"pipeline": "p", "slice": "2026-01-01T00Z", "cluster": "dc1", "generation": 1, "attempt": "a",
-     "ranges": [], "files": [], "rejected": [], "read": 0, "unparsed": {}, "holes": 0, "version": 1}"""
-    assert decode(old, "here").rules == ""
-
-
 KEY = "0123456789abcdef"
 MASKED = {"mask": {"country": {"hash": KEY}, "user": "drop"}}
 FILES: dict[str, dict] = {

@@ -22,6 +22,7 @@ from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.modes import MODES, needs_landing
 from sluice.slices import Slice, Unit
 from tests.support.landing_world import START, pipeline
+from tests.support.manifests import made_manifest
 
 UNIT = Unit(Slice(START), "dc1")
 RANGES = (OffsetRange("bids", "id", 0, 10, 20), OffsetRange("wins", "w", 1, 0, 5))
@@ -29,7 +30,9 @@ STARTS = {("bids", 0): 0, ("wins", 1): 0}
 
 
 def manifest(*ranges: OffsetRange, lost: tuple[Loss, ...] = (), token: str = "") -> Manifest:
-    return Manifest("demo", UNIT.slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0, lost=lost, token=token)
+    return made_manifest(
+        "demo", UNIT.slice.id, "dc1", 1, "a", ranges, (), (), 0, {}, 0, lost=lost, token=token
+    )
 
 
 def says_lake(error: RecordsExpired) -> bool:

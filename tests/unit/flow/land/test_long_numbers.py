@@ -15,7 +15,6 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.flow.land.task.long_numbers import has_run, has_tiny, may_be_long
 from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.casts.exact_numbers import LONG
-from sluice.manifest import decode, encode
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import World, event, hours, pipeline
@@ -68,20 +67,6 @@ def test_a_manifest_says_whether_one_of_its_events_may_hold_a_long_number(tmp_pa
     manifests = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(3)])
     assert [manifest.read for manifest in manifests.values()] == [1, 3, 2]
     assert [manifest.long_numbers for manifest in manifests.values()] == [False, True, False]
-
-
-def test_of_an_older_manifest_nothing_is_known(tmp_path):
-    spec, world, lake = (
-        pipeline(),
-        World({("dc1", "bids"): [[event(minute=5)]]}),
-        FolderLake(tmp_path / "demo"),
-    )
-    world.resolve(spec, lake, hours(1))
-    world.land(spec, lake, hours(1))
-    (manifest,) = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
-    older = re.sub(rb'"long_numbers": false,\s*', b"", encode(manifest))
-    assert older != encode(manifest)
-    assert decode(older, "x").long_numbers is True
 
 
 # A number of JSON with an exponent of three digits below zero, as Python's own engine finds it.

@@ -21,6 +21,7 @@ from sluice.flow.verify.check_files import check_conservation
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, Manifest, OffsetRange, PartitionCount
 from sluice.slices import Slice, Unit
+from tests.support.manifests import made_manifest
 from tests.support.verified import FACTS, FOUND
 
 UNIT = Unit(Slice(pendulum.datetime(2026, 1, 1)), "dc1")
@@ -50,7 +51,9 @@ def remade(old: Manifest, seen: list[SeenOffsets], arrays: bool) -> Manifest:
     ]
     files = [file for file in files if file.rows]
     check_rows(UNIT, found.seen, files)
-    landed = Landed(UnitRead(UNIT, old.ranges, old.ranges, ()), "x", tuple(files), found.seen, found.holes)
+    landed = Landed(
+        UnitRead(UNIT, old.ranges, old.ranges, ()), "x", tuple(files), found.seen, found.holes, ""
+    )
     made = draft("p", landed, timedelta(), "t", pendulum.datetime(2026, 5, 1), old.generation + 1)
     return replace(made, without_bytes=old.forgotten_records)
 
@@ -68,7 +71,9 @@ def mixed() -> Manifest:
         PartitionCount("bids", 1, 20, 4, rows=15, without_bytes=3),
     )
     before = (ForgottenRecords(ON, {JSON: 2, TYPE: 6}),)
-    made = Manifest("p", UNIT.slice.id, "dc1", 2, "a", ranges(31, 20), (), (BAD,), 50, {JSON: 4, TYPE: 7}, 1)
+    made = made_manifest(
+        "p", UNIT.slice.id, "dc1", 2, "a", ranges(31, 20), (), (BAD,), 50, {JSON: 4, TYPE: 7}, 1
+    )
     gone = Forgotten(rejected=LATER)
     return replace(made, counts=counts, rows=55, empty=3, erased=4, without_bytes=before, forgotten=gone)
 
@@ -160,7 +165,7 @@ def test_the_equation_holds_of_each_partition(parts: list[Drawn], first: list[st
         )
         for n, p in enumerate(parts)
     )  # fmt: skip
-    old = Manifest(
+    old = made_manifest(
         "p", UNIT.slice.id, "dc1", 3, "a", ranges(*(c.read for c in counts)), (),
         (BAD,) if since else (), sum(c.read for c in counts), dict(Counter(before) + Counter(since)), 0,
         counts=counts, erased=sum(p.erased for p in parts),

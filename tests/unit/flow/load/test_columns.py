@@ -13,9 +13,9 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts import exact_numbers
 from sluice.flow.load.casts.casts import UnsupportedType, cast
+from sluice.flow.load.casts.column_sql import typed_paths
 from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.casts.documents import document
-from sluice.flow.load.casts.typed_paths import typed_paths
 from sluice.flow.load.source.select import filled
 
 KEYS = [Column("_slice", "DateTime('UTC')"), Column("_cluster", "LowCardinality(String)")]

@@ -11,6 +11,7 @@ from sluice.flow.load.fencing import LoadAttempt, digest
 from sluice.flow.load.work import MAX_ROWS, MAX_UNITS, LoadWork, choose, cut, differences, done, work_for
 from sluice.manifest import Forgotten, LandedFile, Manifest, Traffic
 from sluice.state.ledger import LedgerRow
+from tests.support.manifests import made_manifest
 from tests.unit.flow.load.test_load_decide import file, pipeline, unit
 
 FILES = (file("click", 3), file("view", 2), file(None, 5, {"click": 1, "odd": 4}), file("none", 0))
@@ -22,7 +23,7 @@ TRAFFIC = Traffic("db.n", {}, (), {}, COUNTS)
 
 
 def manifest(generation: int = 1, **changes: object) -> Manifest:
-    return Manifest(
+    return made_manifest(
         "p", unit().slice.id, "dc1", generation, "a", (), FILES, (), 10, {}, 0, traffic=(TRAFFIC,), **changes
     )
 
@@ -41,12 +42,12 @@ CLICKS, OTHER = SPEC.targets
     ],
 )
 def test_the_work_for_each_kind_of_target(target, work):
-    assert work_for(SPEC, target, unit(), manifest(), True, "s1 of s1") == work
+    assert work_for(SPEC, target, unit(), manifest(long_numbers=True), True, "s1 of s1") == work
 
 
 def test_what_the_manifest_says_of_long_numbers_counts_for_events():
     assert work_for(SPEC, CLICKS, unit(), manifest(long_numbers=False), False).long_numbers is False
-    assert work_for(SPEC, CLICKS, unit(), manifest(), False) == LoadWork(
+    assert work_for(SPEC, CLICKS, unit(), manifest(long_numbers=True), False) == LoadWork(
         unit(), "1-a", ("click",), (FILES[0], FILES[2]), 4, False, "", True
     )
 

@@ -23,6 +23,7 @@ from sluice.slices import Slice, Unit
 from sluice.state.additions import Addition
 from sluice.state.ledger import LedgerRow
 from sluice.type_fields import FieldSeen, TypeFields
+from tests.support.manifests import made_manifest
 
 
 def unit(hour: int = 0) -> Unit:
@@ -34,7 +35,9 @@ def file(kind: str | None, rows: int, by_type: dict[str, int] | None = None) -> 
 
 
 def manifest(*files: LandedFile, attempt: str = "a") -> Manifest:
-    return Manifest("p", unit().slice.id, "dc1", 1, attempt, (), files, (), sum(f.rows for f in files), {}, 0)
+    return made_manifest(
+        "p", unit().slice.id, "dc1", 1, attempt, (), files, (), sum(f.rows for f in files), {}, 0
+    )
 
 
 def pipeline(**tables: str) -> Pipeline:

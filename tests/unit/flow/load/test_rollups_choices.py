@@ -10,23 +10,21 @@ from typing import Any
 import pytest
 
 from sluice.config.pipeline import Pipeline
-from sluice.config.target import Rollup, Target
-from sluice.errors import TargetRefused
+from sluice.config.target import Rollup
 from sluice.flow.load.rollups.decide import (
     Input,
     RollupChoice,
     RollupFacts,
     SourceUnit,
     changed,
-    refuse_event_hours,
 )
 from sluice.flow.load.work import LoadWork
-from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow, frozen_commit, is_frozen, is_settled, made_of, manifests_in
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import SPEC, START
+from tests.support.manifests import made_manifest
 
 SELECT = "SELECT n FROM {source}"
 ROLLUP = Rollup.model_construct(source="db.click", sql="r.sql", select=SELECT)
@@ -53,7 +51,7 @@ def row(place: Unit, generation: int = 3, **more: Any) -> LedgerRow:
 
 def landed(place: Unit, rows: Mapping[str, LedgerRow]) -> UnitStatus:
     """Landed as `1-a`, without rows of any type."""
-    manifest = Manifest("demo", place.slice.id, place.cluster, 1, "a", (), (), (), 0, {}, 0)
+    manifest = made_manifest("demo", place.slice.id, place.cluster, 1, "a", (), (), (), 0, {}, 0)
     return UnitStatus(place, UnitState.LANDED, (), (), manifest, rows, (), 0)
 
 
@@ -159,13 +157,6 @@ def test_what_has_changed_since_it_was_chosen():
     gone = {place: one for place, one in SOURCE.items() if place != unit(1)}
     assert changed(ROLLUP, works, gone) == [unit(1)]
     assert changed(ROLLUP.model_copy(update={"select": "SELECT 1"}), works[:1], SOURCE) == [unit(0)]
-
-
-def test_rows_of_event_hours_are_refused():
-    target = Target(table="db.sums", rollup=ROLLUP)
-    refuse_event_hours(target, SOURCE)
-    with pytest.raises(TargetRefused, match="rows of event hours over all slices"):
-        refuse_event_hours(target, {unit(0, ""): row(unit(0, ""))})
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import hours, pipeline
+from tests.support.manifests import made_manifest
 
 TIME = RejectionCause("unparsed", "", "", "time not understood")
 TYPE = RejectionCause("unparsed", "", "", "no type")
@@ -35,7 +36,7 @@ OTHER = "another"
 
 
 def manifest(unit: Unit, **changes) -> Manifest:
-    old = Manifest("p", unit.slice.id, unit.cluster, 1, "a", (), (), (), 10, {}, 0, rules=OTHER)
+    old = made_manifest("p", unit.slice.id, unit.cluster, 1, "a", (), (), (), 10, {}, 0, rules=OTHER)
     return replace(old, **changes)
 
 

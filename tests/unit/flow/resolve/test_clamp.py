@@ -8,8 +8,7 @@ import pytest
 
 from sluice.errors import PartitionMissing
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
-from sluice.state.boundaries.boundary import FoundBy
-from sluice.state.boundaries.columns import TopicBoundaries
+from sluice.state.boundaries.boundary import FoundBy, TopicBoundaries
 
 RECORD, END = FoundBy.RECORD, FoundBy.END
 

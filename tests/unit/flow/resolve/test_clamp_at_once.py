@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.flow.resolve.clamp import PartitionAnswers, _at_once, _place
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, UNKNOWN, FoundBy, PartitionColumn, TopicBoundaries
 
 OFFSETS = st.integers(0, 60)
 

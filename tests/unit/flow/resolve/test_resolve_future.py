@@ -9,11 +9,12 @@ from sluice.clients.lake import layout
 from sluice.errors import WrongUse
 from sluice.flow.resolve.lookup import FutureStamped
 from sluice.flow.resolve.resolve import accept_topic, resolve
-from sluice.manifest import Manifest, encode
+from sluice.manifest import encode
 from sluice.slices import Slice, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.retention import last_seen
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
+from tests.support.manifests import made_manifest
 from tests.unit.flow.resolve.test_resolve_cases import pipeline_of
 
 START = pendulum.datetime(2026, 11, 20)
@@ -93,4 +94,4 @@ def test_a_topic_is_not_accepted_from_before_a_landed_slice():
 
 
 def manifest_of(slice_id: str) -> bytes:
-    return encode(Manifest("demo", slice_id, "dc1", 1, "a", (), (), (), 0, {}, 0))
+    return encode(made_manifest("demo", slice_id, "dc1", 1, "a", (), (), (), 0, {}, 0))

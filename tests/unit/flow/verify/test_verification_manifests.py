@@ -51,7 +51,8 @@ def test_records_are_offsets_without_holes_and_losses():
     assert conservation(FACTS) == []
     ranges = (r(0, 3_000), r(0, 2_000, partition=1))
     lost = (loss(0, 1_200),)
-    known = {"ranges": ranges, "lost": lost, "counts": ()}
+    counts = (PartitionCount("bids", 0, 1_000, 0), PartitionCount("bids", 1, 1_499, 1))
+    known = {"ranges": ranges, "lost": lost, "counts": counts}
     files = (LandedFile("a", "b", "click", "2026-11-20T10", 2_498, 1, "x"),)
     assert conservation(with_manifest(**known, read=2_499, holes=1_301, files=files)) == []
     assert conservation(with_manifest(**known, read=2_499, holes=1_300, files=files)) == [
@@ -109,7 +110,6 @@ def test_rows_of_arrays():
     assert conservation(with_manifest(**{**ARRAYS, "counts": fewer})) == [
         ("rows landed", "1,010 rows, by partition", "1,011")
     ]
-    # None of a partition of an earlier version counts as none.
     bare = (PartitionCount("bids", 0, 10, 1),)
     assert conservation(with_manifest(**{**ARRAYS, "counts": bare})) == [
         ("rows landed", "0 rows, by partition", "1,011")

@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import ClassVar
 
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_stalled import check_stalled
+from sluice.flow.verify.check import check_stalled
 from sluice.slices import SliceRange
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, UNKNOWN, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from tests.support.verified import FACTS, START, pipeline
 

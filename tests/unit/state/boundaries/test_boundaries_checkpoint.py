@@ -15,8 +15,7 @@ from sluice.crash_points import Resolve
 from sluice.errors import SluiceError
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from tests.support.fakes import MemoryLake

@@ -6,8 +6,14 @@ from array import array
 
 import pytest
 
-from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionBoundary
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import (
+    CODE,
+    UNKNOWN,
+    FoundBy,
+    PartitionBoundary,
+    PartitionColumn,
+    TopicBoundaries,
+)
 
 RECORD, END, NEW = FoundBy.RECORD, FoundBy.END, FoundBy.NEW
 

@@ -10,8 +10,15 @@ import pytest
 
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
-from sluice.state.boundaries.boundary import CODE, Boundary, FoundBy, PartitionBoundary
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import (
+    CODE,
+    UNKNOWN,
+    Boundary,
+    FoundBy,
+    PartitionBoundary,
+    PartitionColumn,
+    TopicBoundaries,
+)
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from sluice.state.boundaries.retention import rest, retained
 

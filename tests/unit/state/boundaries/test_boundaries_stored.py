@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.errors import SluiceError
-from sluice.state.boundaries.boundary import CODE, FoundBy
-from sluice.state.boundaries.columns import UNKNOWN, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.boundary import CODE, UNKNOWN, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import decode_checkpoint, decode_entry, encode_checkpoint, encode_entry
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 
@@ -112,18 +111,6 @@ def test_an_entry_as_it_is_stored():
 def test_a_checkpoint_as_it_is_stored():
     assert json.loads(encode_checkpoint(STATE, HOUR, "w", NOW)) == STORED_STATE
     assert decode_checkpoint(json.dumps(STORED_STATE).encode(), "there") == STATE
-
-
-def test_an_entry_of_the_first_version_says_less():
-    old = {key: value for key, value in STORED_ENTRY.items() if key not in ("accepted", "entries", "asked")}
-    assert decode_entry(json.dumps(old).encode(), "there") == LogEntry(HOUR, (BLOCK,), {}, {})
-    bare = STORED_ENTRY | {"accepted": [{"cluster": "dc1", "topic": "wins", "uuid": "id-9"}]}
-    assert decode_entry(json.dumps(bare).encode(), "there").accepted == {("dc1", "wins"): Era("id-9", None)}
-
-
-def test_a_checkpoint_that_does_not_say_how_far_it_goes_is_of_no_entry():
-    unsaid = {key: value for key, value in STORED_STATE.items() if key != "entries"}
-    assert decode_checkpoint(json.dumps(unsaid).encode(), "there").entries == 0
 
 
 def test_quarters_of_an_hour():

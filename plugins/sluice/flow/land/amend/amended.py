@@ -112,7 +112,6 @@ def _added(reasons: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int
 
 
 def _counts(old: Manifest, change: CountChange, arrays: bool) -> tuple[PartitionCount, ...]:
-    """Older manifests do not count by partition, and their next generations neither."""
     return tuple(
         _count(count, change.partitions.get((count.topic, count.partition), PartitionChange()), arrays)
         for count in old.counts

@@ -1,7 +1,6 @@
 """The lake's columns: the event as it came, and where in Kafka it was.
 
-`_event_time` is when the event happened. Files of older versions lack it; rejected records and traffic
-counts have none.
+`_event_time` is when the event happened; rejected records and traffic counts have none.
 Where messages are arrays, `_row` numbers the rows of each (null for a message that could not be opened).
 Where they are decoded, `_payload` is the event as JSON, and `_raw` keeps the message's own bytes. `_size` is
 how many bytes a rejected record has that is too large to be kept; its other contents are null then.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from sluice.clients.clickhouse.sql import Sql, both, either, listed, literal, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.field_path import FieldPath, spellings
-from sluice.flow.load.casts.casts import Cast, ParsedContainer, cast, misfit_of, parsed_cast
-from sluice.flow.load.casts.documents import document
+from sluice.flow.load.casts.casts import ParsedContainer, cast, cast_at, parsed_cast
+from sluice.flow.load.casts.containers import may_lack
+from sluice.flow.load.casts.documents import document, path_misfit, paths_of, text_at
 from sluice.flow.load.casts.event_paths import ObjectNode
 from sluice.flow.load.casts.exact_numbers import FieldText, KeyUnless
-from sluice.flow.load.casts.judged import MISSING
-from sluice.flow.load.casts.lacking import Lack, lacks
+from sluice.flow.load.casts.judged import MISSING, Cast, Field, misfit_of
 from sluice.flow.load.casts.nested import MisfitCheck, Nested
-from sluice.flow.load.casts.typed_paths import TypedPath, typed_paths
 
 
 @dataclass(frozen=True)
@@ -278,3 +277,67 @@ def _or_default(column: Column, column_cast: Cast, lacking: str) -> str:
     if column.computed or not column.default or not (column_cast.container or column.may_be_null):
         return column_cast.value
     return f"if({lacking}, CAST({column.default}, {literal(column.type)}), {column_cast.value})"
+
+
+# Typed paths of a JSON column, with names for the parts of their casts.
+@dataclass(frozen=True)
+class TypedPath:
+    """A path of a JSON that has a type of its own; `text` is what is there. `named` are (expression, name)
+    that the others use."""
+
+    name: str
+    type: str
+    text: str
+    misfit: str
+    named: tuple[tuple[str, str], ...]
+    where: str = ""
+
+
+def typed_paths(kind: Type, x: str, suffix: str, key: FieldText) -> list[TypedPath]:
+    """Returns those of the JSON type `kind`, by names that end with the suffix. Raises UnsupportedType."""
+    return [
+        _typed_path(kind, x, path, f"{suffix}_{number}", key) for number, path in enumerate(paths_of(kind))
+    ]
+
+
+def _typed_path(kind: Type, x: str, path: tuple[str, Type], suffix: str, key: FieldText) -> TypedPath:
+    (name, inner), text, value, misfit = path, f"t{suffix}", f"s{suffix}", f"b{suffix}"
+    path_cast = cast_at(Field(x, 0, key), path, text)
+    by_name = Cast(value, path_cast.misfit if path_cast.container else misfit_of(text, value))
+    parts = (
+        (text_at(x, name), text),
+        (path_cast.value, value),
+        (path_misfit(kind, x, name, text, by_name), misfit),
+    )
+    return TypedPath(name, inner.text, text, misfit, parts, path_cast.where if path_cast.container else "")
+
+
+# Which rows get no value of their event in a column: the field is missing, or null there. Pure.
+@dataclass(frozen=True)
+class Lack:
+    """`flag` is an expression, 1 in a row whose `column`, of the field `path`, has no value of the event.
+    `null`: it is NULL there; else a default, in the column or in an element of its Tuple."""
+
+    column: str
+    path: FieldPath
+    flag: Sql
+    null: bool = False
+
+
+def holds_null(column: Column) -> bool:
+    """Returns whether the type says that there is no value, and does not make one up."""
+    return column.may_be_null or may_lack(parse(column.type).stored)
+
+
+def lacks(column: Column, path: FieldPath, nothing: str, present: str) -> Iterator[Lack]:
+    """`nothing` is the condition that the field is missing or null, `present` that it is there, maybe as
+    null."""
+    if not holds_null(column):
+        yield Lack(column.name, path, Sql(nothing))
+    elif not column.default:
+        yield Lack(column.name, path, Sql(nothing), null=True)
+    elif not column.may_be_null:
+        yield Lack(column.name, path, Sql(nothing))
+    else:
+        yield Lack(column.name, path, Sql(f"if({nothing}, NOT {present}, 0)"))
+        yield Lack(column.name, path, Sql(f"if({nothing}, {present}, 0)"), null=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 from sluice.clients.clickhouse.sql import Sql, both, either, identifier, listed, summed
@@ -12,13 +12,13 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.field_path import FieldPath, path_of, spellings
 from sluice.flow.load.casts.casts import UnsupportedType, cast, misfit_of
-from sluice.flow.load.casts.column_sql import Stages, column_sql, group_sql
+from sluice.flow.load.casts.column_sql import Lack, Stages, column_sql, group_sql
 from sluice.flow.load.casts.event_paths import NESTED, QUOTED, ObjectNode, extract, nodes, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.lacking import Lack
 from sluice.flow.load.casts.nested import MisfitCheck, nested_of
 from sluice.flow.load.casts.parsed import texts_of
 from sluice.flow.load.casts.times import of_stamp
+from sluice.infer.types import Rules
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
 # Files have `_row` only where messages are arrays: elsewhere it is 0.
@@ -289,3 +289,16 @@ def whole(tree: ObjectNode) -> MisfitCheck:
     fields_present = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
     misfit = f"if(startsWith(_payload, '{{') * ({fields_present}) > 0, 0, JSONType(_payload) != 'Object')"
     return MisfitCheck("", "a JSON object that ClickHouse can parse", "_payload", misfit)
+
+
+# Which types a load fills: nothing else is proposed.
+@cache
+def fillable(kind: str) -> bool:
+    try:
+        fill((Column("x", kind),), {})
+    except UnsupportedType:
+        return False
+    return True
+
+
+RULES = Rules(fills=fillable)

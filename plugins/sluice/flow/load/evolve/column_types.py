@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from sluice.flow.load.casts.fillable import RULES
+from sluice.flow.load.casts.columns import RULES
 from sluice.flow.load.evolve.earlier import Kinds, examples
 from sluice.flow.load.evolve.lake_values import ValueSample, value
 from sluice.infer.column import InferredColumn, optional_column

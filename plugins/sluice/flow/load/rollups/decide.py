@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sluice.config.target import Rollup, Target
-from sluice.errors import TargetRefused
 from sluice.flow.load.work import LoadWork
 from sluice.plan.modes import LOADS_AGAIN, Mode
 from sluice.slices import Unit
@@ -113,18 +112,6 @@ class RollupFacts:
         manifest, rules = frozen_commit(row, self._commit(unit)), row.rules if row else ""
         rows = row.rows if row else 0
         return replace(self._work(unit), manifest=manifest, landed=rows, rules=rules, frozen=True)
-
-
-def refuse_event_hours(target: Target, ledger: LedgerRows) -> None:
-    """Raises TargetRefused for a table with rows of event hours over all slices, which an earlier version
-    made: they would stay beside those of the slices."""
-    if any(not unit.cluster for unit in ledger):
-        raise TargetRefused(
-            target.table,
-            "it has rows of event hours over all slices (their `_cluster` is empty), as an earlier version "
-            "made them, and rows of slices beside them would double all sums",
-            "name another table under `rollups`, or DROP and CREATE this one",
-        )
 
 
 def frozen_line(target: Target, works: Sequence[LoadWork]) -> str:

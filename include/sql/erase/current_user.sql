@@ -1,2 +1,0 @@
--- One row: the user of the connection.
-SELECT currentUser()
