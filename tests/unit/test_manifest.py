@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluice import manifest
 from sluice.errors import SluiceError
-from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, read_count
+from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, PartitionCount, read_count
 from sluice.type_fields import KINDS, FieldSeen, TypeFields
 from tests.support.manifests import made_manifest
 
