@@ -42,7 +42,7 @@ def test_the_model_gets_to_the_end(generation: int):
     assert search([COMMITTED], Model(RELOADS).moves, committed).trace != ()
 
 
-# The moves of the shortest way to a wrong state without the rule: docs/RELIABILITY.md has the same table.
+# The moves of the shortest way to a wrong state without the rule.
 NEEDED = [
     (Rule.REVOKE_FIRST, COMMITTED, RELOADS, 22),
     (Rule.DROP, EMPTY, FILLS, 51),

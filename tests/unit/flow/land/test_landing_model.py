@@ -105,7 +105,7 @@ def test_the_model_gets_to_a_second_generation_that_is_complete():
     assert search([start(2)], Model(("fill", "reland")).moves, complete).trace != ()
 
 
-# The moves of the shortest way to a wrong state without the rule: docs/RELIABILITY.md has the same table.
+# The moves of the shortest way to a wrong state without the rule.
 NEEDED = [
     (Rule.ASK_WHO_WON, RELANDS, lost, 3),
     (Rule.NOT_DELETE, RELANDS, lost, 7),
