@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +30,10 @@ def refused(story: Story, since: int) -> WrongUse:
     return raised.value
 
 
-def accept(story: Story, since: int) -> subprocess.CompletedProcess:
-    words = [Path(sys.executable).parent / "sluice", "accept", story.path.stem, story.topic.name]
-    words += ["--from", START.add(hours=since).isoformat(), "--config", story.path]
+def paste(printed: str) -> subprocess.CompletedProcess:
+    """Runs the `sluice accept` of a message as it stands there."""
+    [command] = re.findall(r"`sluice (accept [^`]+)`", printed)
+    words = [Path(sys.executable).parent / "sluice", *shlex.split(command)]
     return subprocess.run(words, capture_output=True, text=True, timeout=120)
 
 
@@ -46,12 +49,12 @@ def test_deleted_and_made_again(story, fault_log):
     topic.send(7, at=2.5)
     topic.send(8, at=3.5)
     with fault_log.trial("fault", "recreated before the hour is resolved", victim="topic"):
-        with pytest.raises(TopicRecreated, match="sluice accept "):
+        with pytest.raises(TopicRecreated, match="sluice accept ") as recreated:
             story.resolve(2, 3)
         story.expect({0: [1, 2], 1: [3]})
 
         assert "has landed" in str(refused(story, 1))
-        done = accept(story, 2)
+        done = paste(str(recreated.value))
         assert done.returncode == 0, done.stderr
         assert "is lost" in done.stderr + done.stdout
         assert "was not recreated" in str(refused(story, 2))
