@@ -29,7 +29,7 @@ from sluice.cli.options import (
     tables_of,
 )
 from sluice.cli.output import print_json, progress
-from sluice.cli.status import as_json, show_hours
+from sluice.cli.status import as_json, show_run
 from sluice.config.chosen_tables import Tables
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
@@ -52,6 +52,11 @@ Backfill = Annotated[
 ]
 
 
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Show each hour; without it more than 24 are shown by day.")
+]
+
+
 def run(
     pipeline: PipelineArgument,
     start: From = None,
@@ -62,6 +67,7 @@ def run(
     backfill: Backfill = False,
     yes: YesOption = False,
     wide: Wide = False,
+    verbose: Verbose = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -85,17 +91,13 @@ def run(
         if backfill:
             statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables)
-        _show(spec, slices, statuses, json, wide)
+        if json:
+            units = [as_json(spec, status) for status in statuses]
+            print_json({"pipeline": spec.name, "rejected": rejected_by_reason(statuses), "units": units})
+        else:
+            show_run(spec, statuses, f"{spec.name} {slices}", wide, verbose)
         _tell_far_times(spec, statuses)
         refuse_missing(spec, statuses, mode, token, silent)
-
-
-def _show(spec: Pipeline, slices: SliceRange, statuses: list[UnitStatus], json: bool, wide: bool) -> None:
-    if json:
-        units = [as_json(spec, s) for s in statuses]
-        print_json({"pipeline": spec.name, "rejected": rejected_by_reason(statuses), "units": units})
-    else:
-        show_hours(spec, statuses, f"{spec.name} {slices}", wide)
 
 
 def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:

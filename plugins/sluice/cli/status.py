@@ -29,6 +29,7 @@ from sluice.cli.options import (
     load_pipeline,
 )
 from sluice.cli.output import console, print_json, print_line, progress, show, table_of, text_of
+from sluice.cli.status_lines import A_SCREEN, MOST_HOURS
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
 from sluice.flow.verify.landed_without import landed_without
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 
 _MOST_TYPES = 8
+_MOST_LEFT = 10
 _OTHER_LINES, _FEWEST = 14, 6  # of a terminal: all but the hours, and the hours that are shown anyway
 WatchOption = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")]
 Every = Annotated[
@@ -120,9 +122,17 @@ def _survey(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) ->
     return survey(spec, slices), f"{spec.name} {slices}"
 
 
-def show_hours(spec: Pipeline, statuses: list[UnitStatus], title: str, wide: bool = False) -> None:
-    """Prints the hours, then rows per table and how far the pipeline is behind."""
-    show(*shown(spec, statuses, title, read_behind(spec, statuses)), wide=wide)
+def show_run(spec: Pipeline, statuses: list[UnitStatus], title: str, wide: bool, verbose: bool) -> None:
+    """Prints what a run has done on a screen: its hours if they are few or `verbose`, else days or months and
+    the hours that are not done; then rows per table and how far the pipeline is behind."""
+    most = MOST_HOURS if verbose else A_SCREEN
+    short = len(statuses) > most
+    show(*shown(spec, statuses, title, read_behind(spec, statuses), most=most), wide=wide)
+    left = [status for status in statuses if not status.state.done] if short else []
+    for status in left[:_MOST_LEFT]:
+        print_line(f"{status.unit} is {status.seen}")
+    if len(left) > _MOST_LEFT:
+        print_line(f"and {len(left) - _MOST_LEFT:,} more: --verbose shows all")
 
 
 def _departed(spec: Pipeline) -> tuple[DepartedTable, ...]:
@@ -138,16 +148,19 @@ def shown(
     title: str,
     behind: Behind,
     departed: Iterable[DepartedTable] = (),
+    most: int = MOST_HOURS,
 ) -> Iterator[RenderableType]:
-    """Yields the hours, rows by type where they are few, rows by table, and the lag."""
+    """Yields the hours, or days or months if there are more than `most`, rows by type if the types are few,
+    rows by table, and the lag."""
     statuses = without_tables(statuses, behind.gone)
-    lines = status_lines.grouped(statuses)
+    lines = status_lines.grouped(statuses, most)
+    hours = "--json" if most == MOST_HOURS else "--verbose"
     yield table_of(
-        status_lines.title(title, statuses, lines), status_lines.COLUMNS, map(status_lines.line, lines)
+        status_lines.title(title, statuses, lines, hours), status_lines.COLUMNS, map(status_lines.line, lines)
     )
     types = sorted({t for s in statuses if s.manifest for t in s.manifest.rows_by_type()})
     if types and len(types) <= _MOST_TYPES:
-        landed = status_lines.grouped([s for s in statuses if s.manifest])
+        landed = status_lines.grouped([s for s in statuses if s.manifest], most)
         rows = [status_lines.line_by_type(units, types) for units in landed]
         yield table_of("rows landed by type", ("slice", *types), rows)
     for target in spec.targets:

@@ -21,17 +21,18 @@ COLUMNS = (
     TableColumn("misfits", 3),
 )
 MOST_HOURS = 500
+A_SCREEN = 24
 _DAY, _MONTH = 10, 7  # letters of a slice's id
 Row = tuple[object, ...]
 
 
-def grouped(statuses: Sequence[UnitStatus]) -> list[list[UnitStatus]]:
-    """Divides the units into lines: one for each unit; of more than `MOST_HOURS` units one for each cluster
-    and day; of more than `MOST_HOURS` such days one for each cluster and month."""
-    if len(statuses) <= MOST_HOURS:
+def grouped(statuses: Sequence[UnitStatus], most: int = MOST_HOURS) -> list[list[UnitStatus]]:
+    """Divides the units into lines: one for each unit; of more than `most` units one for each cluster and
+    day; of more than `most` such days one for each cluster and month."""
+    if len(statuses) <= most:
         return [[status] for status in statuses]
     days = _by(statuses, _DAY)
-    return days if len(days) <= MOST_HOURS else _by(statuses, _MONTH)
+    return days if len(days) <= most else _by(statuses, _MONTH)
 
 
 def _by(statuses: Sequence[UnitStatus], letters: int) -> list[list[UnitStatus]]:
@@ -41,12 +42,14 @@ def _by(statuses: Sequence[UnitStatus], letters: int) -> list[list[UnitStatus]]:
     return list(groups.values())
 
 
-def title(name: str, statuses: Sequence[UnitStatus], lines: Sequence[Sequence[UnitStatus]]) -> str:
-    """Returns the title; it says what each line is, where that is not an hour."""
+def title(
+    name: str, statuses: Sequence[UnitStatus], lines: Sequence[Sequence[UnitStatus]], option: str = "--json"
+) -> str:
+    """Returns the title. If a line isn't an hour, it says what it is, and which option shows the hours."""
     if len(lines) == len(statuses):
         return name
     word = "day" if len(lines) == len(_by(statuses, _DAY)) else "month"
-    return f"{name}, by {word} (--json has the {len(statuses):,} hours)"
+    return f"{name}, by {word} ({option} has the {len(statuses):,} hours)"
 
 
 def line(units: Sequence[UnitStatus]) -> Row:

@@ -137,6 +137,26 @@ def test_many_hours_are_told_by_day():
     assert "by day" not in few and "2026-11-20T13Z" in few
 
 
+def test_a_run_is_told_on_a_screen(monkeypatch, capsys):
+    """Of 72 hours: three days, and each hour that is not done."""
+    spec = pipeline(tables={"click": "e.clicks"})
+    found = [counted(n, UnitState.LANDED if 20 < n < 33 else UnitState.COMPLETE) for n in range(72)]
+    monkeypatch.setattr(command, "read_behind", lambda *_: NOTHING)
+    command.show_run(spec, found, "p", wide=False, verbose=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].strip() == "p, by day (--verbose has the 72 hours)"
+    assert len(lines) < 40
+    left = [line for line in lines if line.endswith("/dc1 is landed")]
+    assert left == [f"{unit(n)} is landed" for n in range(21, 31)]
+    assert "and 2 more: --verbose shows all" in lines
+    command.show_run(spec, found, "p", wide=False, verbose=True)
+    hours = [line for line in capsys.readouterr().out.splitlines() if "T" in line and "│ dc1" in line]
+    assert len(hours) == 72
+    command.show_run(spec, found[:24], "p", wide=False, verbose=False)
+    few = capsys.readouterr().out
+    assert "by day" not in few and "is landed" not in few
+
+
 def test_many_days_are_told_by_month():
     """Two hours of each of 501 days from 20 November 2026 on: eleven are of that month."""
     many = [counted(24 * number + more, UnitState.COMPLETE) for number in range(501) for more in (0, 1)]
