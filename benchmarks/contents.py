@@ -22,8 +22,7 @@ from local import services
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.connections.connection import Connection
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.contents.compare import Auditor
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import Auditor, ContentsReport
 from sluice.flow.load.load import load
 from sluice.flow.verify.repairs import Repairs
 from sluice.state.boundaries.model import Boundaries

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from sluice.flow.land.spark_stages import SparkStage
+from sluice.metrics.meter import SparkStage
 
 MOST = 200
 """Stages that are read, the newest; each costs some ten calls of Spark's bridge."""

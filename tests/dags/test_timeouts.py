@@ -38,7 +38,7 @@ from sluice.concurrency import each
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
-from sluice.flow.step_time import rows_in, time_for
+from sluice.plan.step_limits import rows_in, time_for
 from sluice.slices import HOUR, SliceRange
 from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry

@@ -12,8 +12,7 @@ from sluice.clients.clickhouse.settings import STEADY, WRITE
 from sluice.clients.clickhouse.shards import ALONE, connect_shards
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy
-from sluice.flow.contents.compare import auditor
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import ContentsReport, auditor
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.fencing import fence_off
 from sluice.flow.load.work import work_for

@@ -7,8 +7,7 @@ import pytest
 from sluice import crash_points
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Verify
-from sluice.flow.contents.compare import auditor
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import ContentsReport, auditor
 from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import event, land, unit
 from tests.integration.test_contents import found_of

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import ContentsReport
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from tests.integration import test_contents

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.config.pipeline import Pipeline
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import ContentsReport
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.slices import SliceRange

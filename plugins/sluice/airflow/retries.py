@@ -86,8 +86,8 @@ def raise_again() -> None:
 def extend(pipeline: Pipeline, step: str, slices: SliceRange, context: Any) -> timedelta | None:
     """Sets the timer to what this try may take over `slices`, and returns that; None for a task whose timeout
     the pipeline file sets, or that has none. Raises what the lake raises."""
-    from sluice.flow.step_time import time_for
     from sluice.plan.estimate import duration_text
+    from sluice.plan.step_limits import time_for
 
     if pipeline.airflow.of(step).timeout != "auto" or not getitimer(ITIMER_REAL)[0]:
         return None

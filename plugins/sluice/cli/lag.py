@@ -58,10 +58,10 @@ class Behind:
 def read_behind(spec: Pipeline, statuses: list[UnitStatus], with_lag: bool = False) -> Behind:
     """Reads how far the pipeline is behind. `statuses` are those of some of its hours."""
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.load.missing_targets import gone_tables
     from sluice.plan.lag import recreated
     from sluice.state.boundaries.log import BoundaryLog
     from sluice.state.boundaries.outside import outside_at_most
+    from sluice.state.departed_tables import gone_tables
 
     newest, older = _newest(spec, statuses), _older(spec)
     boundaries = BoundaryLog(open_lake(spec)).read()

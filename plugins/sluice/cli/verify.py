@@ -100,8 +100,7 @@ class _Seen:
 def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: bool) -> _Seen:
     """Audits the range and compares its rows; keeps the verdict where all tables were read."""
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.contents.compare import auditor
-    from sluice.flow.contents.report import ContentsReport
+    from sluice.flow.contents.compare import ContentsReport, auditor
     from sluice.flow.rule_differences import rule_lines
     from sluice.flow.verify import audit as verification
     from sluice.flow.verify.causes import causes_of

@@ -26,8 +26,7 @@ from sluice.config.files import file_text
 from sluice.config.pipeline import Pipeline
 from sluice.errors import EndInFuture
 from sluice.flow import metrics
-from sluice.flow.contents.compare import auditor
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import ContentsReport, auditor
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
 from sluice.flow.lineage.observe import observed
 from sluice.flow.load.evolve.evolve import check_may_add

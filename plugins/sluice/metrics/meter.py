@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sluice.metrics.sink import MetricSample, sample
@@ -73,3 +73,28 @@ def drain(pipeline: str) -> Iterator[MetricSample]:
         yield sample(name, value, pipeline=pipeline, **labels)
     for name, seconds in metered.times:
         yield sample(name, seconds, pipeline=pipeline)
+
+
+# What Spark says of the stages of a landing, counted for the metrics.
+@dataclass(frozen=True)
+class SparkStage:
+    """A stage that has run: its tasks, each try of them, and those that failed; its time from submission to
+    its end, and that of all its tasks together; bytes shuffled and spilled."""
+
+    tasks: int
+    failed: int
+    seconds: float
+    task_seconds: float
+    shuffled: int
+    spilled: int
+
+
+def count_stages(stages: Iterable[SparkStage]) -> None:
+    for stage in stages:
+        add("spark_stages")
+        add("spark_tasks", stage.tasks)
+        add("spark_tasks_failed", stage.failed)
+        add("spark_shuffle_bytes", stage.shuffled)
+        add("spark_spilled_bytes", stage.spilled)
+        took("spark_stage_seconds", stage.seconds)
+        took("spark_task_seconds", stage.task_seconds / max(stage.tasks, 1))

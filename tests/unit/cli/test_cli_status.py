@@ -207,7 +207,7 @@ def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatc
     monkeypatch.setattr("sluice.state.survey.survey", survey)
     monkeypatch.setattr(lag, "known_range", lambda *_, **__: SliceRange(TEN, TEN.add(hours=6)))
     monkeypatch.setattr(lag, "_older", lambda _: Backlog())
-    monkeypatch.setattr("sluice.flow.load.missing_targets.gone_tables", lambda _: ())
+    monkeypatch.setattr("sluice.state.departed_tables.gone_tables", lambda _: ())
     monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=6, minutes=10))
     old = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
     assert text_of(*lag.lines(read_behind(spec, old))).strip() == "lag: 4,200 s"

@@ -11,7 +11,7 @@ import pytest
 
 from sluice.errors import Conservation, Refused
 from sluice.flow import steps
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import ContentsReport
 from sluice.flow.publish import publish
 from sluice.flow.publish.event_hours import publish_event_hours
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind

@@ -16,12 +16,11 @@ from sluice.clients.lake import s3_client
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import ClickHouseUnavailable
 from sluice.flow import metrics
-from sluice.flow.land.spark_stages import SparkStage, count_stages
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.metrics import landing_shape, landing_totals
 from sluice.manifest import LandedFile, PartitionCount, Traffic
 from sluice.metrics import meter
-from sluice.metrics.meter import Metered
+from sluice.metrics.meter import Metered, SparkStage, count_stages
 from sluice.metrics.sink import MetricSample
 from sluice.metrics.table import METRICS
 from sluice.slices import Slice, Unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pendulum
 import pyarrow as pa
@@ -17,7 +17,6 @@ from sluice.config.target import Rollup
 from sluice.errors import Busy, TargetRefused
 from sluice.flow.contents.check_lake_rows import check_unit, events_of, of_file, unreadable
 from sluice.flow.contents.compare_tables import Comparing, TableContents
-from sluice.flow.contents.report import ContentsReport, forgotten_lines, relanded
 from sluice.flow.contents.sampling import (
     FETCHED_BYTES,
     SAMPLED_ROWS,
@@ -41,6 +40,7 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.manifest import Manifest
 from sluice.safe_text import Say
 from sluice.slices import Unit
+from sluice.state.manifests import read_manifests
 from sluice.state.status import UnitStatus
 
 _AGAIN = 3
@@ -239,3 +239,44 @@ class Share:
                 contents.add(comparing.check([work]))
         except (Busy, TargetRefused) as error:
             contents.busy.append(str(error))
+
+
+# What a comparison of contents has found.
+@dataclass
+class ContentsReport:
+    """`rows` of the lake and of the tables were compared; `busy` says what was being loaded meanwhile.
+
+    `covered`: the units, as (slice id, cluster), that were checked for each kind of anomaly; `uncompared`
+    are the tables, as (slice id, cluster, table), whose rows of such a unit were not compared all the same.
+    """
+
+    rows: int = 0
+    anomalies: list[Anomaly] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
+    covered: dict[str, frozenset[tuple[str, str]]] = field(
+        default_factory=lambda: dict.fromkeys(map(str, ROW_KINDS), frozenset())
+    )
+    uncompared: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def add(self, table_contents: TableContents) -> None:
+        self.rows += table_contents.rows
+        self.anomalies += table_contents.anomalies
+        self.uncompared |= {(unit.slice.id, unit.cluster, name) for unit, name in table_contents.uncompared}
+        self.notes += [note for note in table_contents.notes if note not in self.notes]
+
+
+def relanded(lake: Lake, unit: Unit, manifest: Manifest) -> bool:
+    """Returns whether the unit has other files by now, or the lake has forgotten some since."""
+    now = read_manifests(lake, [unit]).get(unit)
+    return now is None or (now.id, now.forgotten) != (manifest.id, manifest.forgotten)
+
+
+def forgotten_lines(landed: Sequence[tuple[Unit, Manifest]]) -> list[str]:
+    """Returns a line on the units of which the lake has forgotten files: nothing is left to compare them
+    with."""
+    units = [unit for unit, manifest in landed if manifest.forgotten_files]
+    if not units:
+        return []
+    span = str(units[0]) if len(units) == 1 else f"{units[0]} to {units[-1]}"
+    return [f"{len(units):,} units ({span}) are not compared with files that the lake has forgotten"]

@@ -23,8 +23,8 @@ from sluice.flow.land.conservation import refuse, refuse_bare, unexplained
 from sluice.flow.land.expiry import refuse_compacted, starts_now
 from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.newly_rejected import NotReplaced, or_refusal
+from sluice.flow.land.read import Accounted, Gaps
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
-from sluice.flow.land.record_source import Accounted, Gaps
 from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest, TopicPartitionKey

@@ -12,17 +12,19 @@ from sluice import crash_points
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
+from sluice.errors import SluiceError
 from sluice.flow.land.conservation import check_rows, counted, gaps_of
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
+from sluice.flow.land.newly_rejected import NotReplaced
 from sluice.flow.land.read_plan import ReadGroup, UnitRead, runs, together
-from sluice.flow.land.record_source import RecordSource
 from sluice.flow.land.task.decoding import Decoding, decoding_of
 from sluice.flow.land.task.field_tally import keeps
-from sluice.flow.land.task.reports import SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
+from sluice.flow.land.task.reports import Gap, SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
+from sluice.manifest import Manifest, TopicPartitionKey
 from sluice.mask.mask_rules import MaskRules, keyless
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
@@ -191,3 +193,41 @@ def _thinned(type_fields: TypeFields, thinned: int) -> TypeFields:
     kept = {name: seen for name, seen in type_fields.fields.items() if keeps(thinned, type_fields.type, name)}
     left = sum(seen.rows for name, seen in type_fields.fields.items() if name not in kept)
     return replace(type_fields, fields=kept, others=type_fields.others + left) if left else type_fields
+
+
+# Where a landing's records come from, and what explains that some offsets have none.
+Gaps = Mapping[Unit, Mapping[TopicPartitionKey, Sequence[Gap]]]
+"""By unit and partition the offsets that no task brought."""
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """The records of a unit, each counted once, and how many offsets are explained to hold none."""
+
+    seen: tuple[SeenOffsets, ...]
+    holes: int
+
+
+class RecordSource(Protocol):
+    """Kafka, or the lake's own files."""
+
+    def reading(self, task: Task, run: ReadGroup) -> Task:
+        """Returns the task with what it has to know to read the run's records."""
+
+    def account(
+        self, reads: Sequence[UnitRead], gaps: Gaps, seen: Mapping[Unit, Sequence[SeenOffsets]]
+    ) -> Mapping[Unit, Accounted]:
+        """Explains the gaps of each unit. Raises Conservation, and what the source raises."""
+
+    def check(self, landed: Sequence[Landed]) -> None:
+        """Raises what forbids to commit the units, though all of their records are there."""
+
+    def answers(self, cluster: str) -> bool:
+        """Returns whether it can be asked now: where not, no unit is to blame for a failure."""
+
+    def replaced(self, reads: Sequence[UnitRead]) -> SluiceError | None:
+        """Returns the error that explains any other, where another run has replaced what is read."""
+
+    def commit(self, landed: Sequence[Landed]) -> list[Manifest | NotReplaced]:
+        """Returns for each unit the manifest that stands afterwards (this one, or that of who was first), or
+        why the old one is not replaced."""

@@ -17,8 +17,8 @@ from sluice.errors import CannotRemake, Conservation, Relanded, SluiceError
 from sluice.flow.land.commit import Refusal, commit_remade
 from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.newly_rejected import NotReplaced, or_refusal
+from sluice.flow.land.read import Accounted, Gaps
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
-from sluice.flow.land.record_source import Accounted, Gaps
 from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.reports import SeenOffsets
 from sluice.flow.land.task.task import Task

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.flow.contents.check_lake_rows import check_unit
-from sluice.flow.contents.compare import Share
-from sluice.flow.contents.report import ContentsReport
+from sluice.flow.contents.compare import ContentsReport, Share
 from sluice.flow.contents.sampling import choose, rows_in
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs

@@ -11,9 +11,9 @@ from typing import Any, cast
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow import steps
 from sluice.flow.contents import compare_tables, compare_views
+from sluice.flow.contents.compare import ContentsReport
 from sluice.flow.contents.compare_tables import Comparing, TableContents
 from sluice.flow.contents.compare_views import ViewContents
-from sluice.flow.contents.report import ContentsReport
 from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
