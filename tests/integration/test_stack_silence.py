@@ -29,7 +29,16 @@ def runner(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     port, log = free_port(2), tmp_path / "stack.log"
     broker = f"exec {sys.executable} -m local.kafka_broker --data {tmp_path / 'kafka'} --port {port}"
     (tmp_path / "Procfile").write_text(f"kafka: {broker}\n")
-    words = ["--procfile", str(tmp_path / "Procfile"), "--ports", "1", "--patience", "3", "--silent", str(SILENT)]
+    words = [
+        "--procfile",
+        str(tmp_path / "Procfile"),
+        "--ports",
+        "1",
+        "--patience",
+        "3",
+        "--silent",
+        str(SILENT),
+    ]
     with log.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "local.runner", *words],
