@@ -43,20 +43,18 @@ def _room(at: str, *judges: str, sql: bool = False) -> tuple[str, Room]:
 
 ROOMS = dict(
     (
-        _room("slices", "unit/slices", "unit/slices_edges"),
+        _room("slices", "unit/slices"),
         _room(
             "flow.resolve.clamp",
             "unit/flow/resolve/clamp",
-            "unit/flow/resolve/clamp_edges",
             "unit/flow/resolve/clamp_at_once",
         ),
         _room(
             "state.boundaries.boundary",
             "unit/state/boundaries/boundaries_columns",
             "unit/flow/resolve/clamp",
-            "unit/state/boundaries/boundaries_stored",
+            "unit/state/boundaries/boundaries_log",
         ),
-        _room("state.boundaries.log", "unit/state/boundaries/boundaries_stored"),
         _room(
             "state.boundaries.log",
             "unit/state/boundaries/boundaries_checkpoint",
@@ -65,31 +63,28 @@ ROOMS = dict(
         _room(
             "state.boundaries.model",
             "unit/state/boundaries/boundaries_model",
-            "unit/state/boundaries/boundaries_recreated",
             "unit/state/boundaries/boundaries_log",
         ),
         _room(
             "state.boundaries.retention",
             "unit/state/boundaries/boundaries_model",
-            "unit/state/boundaries/boundaries_recreated",
             "unit/state/boundaries/boundaries_retained",
             "unit/state/boundaries/boundaries_kept",
         ),
-        _room("state.unit_state", "unit/state/state", "unit/state/state_named"),
+        _room("state.unit_state", "unit/state/state"),
         _room("state.status", "unit/state/status"),
         _room("plan.plan", "unit/plan/plan_actions", "unit/plan/plan_work"),
-        _room("plan.batches", "unit/plan/batches", "unit/plan/batches_edges", "unit/plan/backlog"),
+        _room("plan.batches", "unit/plan/batches", "unit/plan/backlog"),
         _room("state.units", "unit/state/clusters"),
-        _room("plan.backlog", "unit/plan/backlog_cases", "unit/plan/backlog"),
+        _room("plan.backlog", "unit/plan/backlog"),
         _room(
             "flow.land.read_plan",
             "unit/flow/land/landing_units",
-            "unit/flow/land/landing_reads",
             "unit/flow/land/together",
         ),
         _room("flow.land.conservation", "unit/flow/land/landing_conservation", "unit/flow/land/counts_cases"),
         _room("flow.publish.event_hours", "unit/flow/publish/event_hours_cases"),
-        _room("flow.land.task.long_numbers", "unit/flow/land/long_numbers_exhaustive"),
+        _room("flow.land.task.long_numbers", "unit/flow/land/long_numbers"),
         _room("flow.load.work", "unit/flow/load/load_choices"),
         _room("flow.load.replicas", "unit/flow/load/load_quorum"),
         _room("clients.clickhouse.shards", "unit/flow/load/load_places"),
@@ -139,7 +134,6 @@ ROOMS = dict(
         ),
         _room(
             "flow.contents.compare_views",
-            "unit/flow/contents/contents_merging_parts",
             "unit/flow/contents/contents_merging",
         ),
         _room("plan.lag", "unit/page/page_series", "unit/plan/lag"),

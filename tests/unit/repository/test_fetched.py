@@ -81,15 +81,6 @@ def test_a_damaged_file_in_the_checkout_is_refused_and_not_replaced(folder: Path
     assert (folder / "two.jar").read_bytes() == SHORT
 
 
-def test_cache_and_checkout_share_no_file(folder: Path):
-    """Neither where it was just fetched, nor where it comes from the cache."""
-    cached = fetch.cache_folder() / folder.name
-    for get in (bring, nobody):
-        fetch.provide(folder, get)
-        assert not any((folder / name).samefile(cached / name) for name in ("one.jar", "two.jar"))
-        shutil.rmtree(folder)
-
-
 def test_what_changes_after_it_was_compared_is_noticed(folder: Path):
     """With the size and the time that it had; and what is unchanged is not read again."""
     bring(folder)
@@ -107,13 +98,6 @@ def test_what_changes_after_it_was_compared_is_noticed(folder: Path):
         os.utime(path, (old, before.st_mtime))
     assert (path.stat().st_size, path.stat().st_ino) == (before.st_size, before.st_ino)
     assert str(path) in refusal(lambda: fetched.require(folder))
-
-
-def test_what_was_written_a_moment_ago_is_read_again(folder: Path):
-    """Of two changes within a tick of the clock the second leaves no trace."""
-    bring(folder)
-    fetched.require(folder)
-    assert list(folder.parent.iterdir()) == [folder]
 
 
 @pytest.mark.parametrize(

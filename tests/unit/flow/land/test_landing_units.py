@@ -21,7 +21,7 @@ from sluice.flow.land.read_plan import (
 from sluice.manifest import Loss, Manifest, OffsetRange
 from sluice.plan.modes import MODES, needs_landing
 from sluice.slices import Slice, Unit
-from tests.support.landing_world import START, pipeline
+from tests.support.landing_world import START, hours, pipeline
 from tests.support.manifests import made_manifest
 
 UNIT = Unit(Slice(START), "dc1")
@@ -283,3 +283,38 @@ def test_a_task_takes_two_hundred_thousand_rows_and_a_partition_is_worth_two_hun
     assert [len(r.units) for r in together(run_of([1] * 501))] == [500, 1]
     few = ReadGroup("dc1", tuple(unit(n, *[(n, n + 1)] * 3) for n in range(1_000)))
     assert [len(r.units) for r in together(few)] == [500, 500]
+
+
+# ---- What the landing's log says before it reads.
+
+
+def unit_reads(*edges: tuple[int, ...], skip: int | None = None) -> list[UnitRead]:
+    """A unit per hour between the edges of each partition; `skip` leaves one hour out."""
+    found = []
+    for number, piece in enumerate(hours(len(edges[0]) - 1)):
+        ranges = tuple(OffsetRange("bids", "id", p, e[number], e[number + 1]) for p, e in enumerate(edges))
+        if number != skip:
+            found.append(UnitRead(Unit(piece, "dc1"), ranges, ranges, ()))
+    return found
+
+
+def test_consecutive_hours_are_one_line_a_partition():
+    assert described(unit_reads((0, 5, 9), (7, 7, 8), (3, 3, 3))) == [
+        "dc1/bids/0: offsets [0, 9) of 2026-01-01T00Z … 2026-01-01T01Z",
+        "dc1/bids/1: offsets [7, 8) of 2026-01-01T00Z … 2026-01-01T01Z",
+    ]
+
+
+def test_an_hour_that_has_landed_divides_them():
+    assert described(unit_reads((0, 5, 9, 12), skip=1)) == [
+        "dc1/bids/0: offsets [0, 5) of 2026-01-01T00Z",
+        "dc1/bids/0: offsets [9, 12) of 2026-01-01T02Z",
+    ]
+
+
+def test_of_many_only_the_number_is_said():
+    edges = [(0, 1)] * 70
+    assert described(unit_reads(*edges), most=64)[63:] == [
+        "dc1/bids/63: offsets [0, 1) of 2026-01-01T00Z",
+        "and 6 more partitions",
+    ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land.task.long_numbers import has_run, has_tiny, may_be_long
+from sluice.flow.land.task.long_numbers import RUN, has_run, has_tiny, may_be_long
 from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.casts.exact_numbers import LONG
 from sluice.slices import Unit
@@ -21,31 +21,6 @@ from tests.support.landing_world import World, event, hours, pipeline
 
 # What the load looks for (exact_numbers.py), as Python's own engine finds it; a slash is one too many.
 SIXTEEN = re.compile(rb"[0-9./]{16}")
-
-
-def run_of(text: bytes) -> bool:
-    return has_run(np.frombuffer(text, np.uint8))
-
-
-@given(st.lists(st.sampled_from([b"1", b"9.", b"20260101", b"a", b"/", b"0123456789.", b'"']), max_size=30))
-@example([b"0123456789.", b"1", b"1", b"1", b"1"])
-@example([b"0123456789.", b"1", b"1", b"1", b"1", b"1"])
-def test_a_run_is_found_wherever_it_lies(parts):
-    text = b"".join(parts)
-    assert run_of(text) == bool(SIXTEEN.search(text))
-
-
-@pytest.mark.parametrize("before", range(9))
-@pytest.mark.parametrize(("digits", "long"), [(15, False), (16, True), (40, True)])
-def test_at_every_distance_from_a_word(before, digits, long):
-    assert run_of(b"x" * before + b"7" * digits + b"x") is long
-
-
-def test_slices_of_arrays_and_empty_ones():
-    texts = pa.chunked_array([[b"1" * 20, b"a", b"b"], [], [b"c"]], pa.binary())
-    assert may_be_long(texts)
-    assert not may_be_long(texts.slice(1))
-    assert not may_be_long(pa.chunked_array([], pa.binary()))
 
 
 def test_the_load_looks_at_events_only_where_the_manifest_tells_it_to():
@@ -121,3 +96,65 @@ def test_one_is_found_at_every_place_of_a_large_text():
 def test_what_is_no_such_number_is_not_one(text):
     assert not tiny(text.encode())
     assert not may_be_long(pa.chunked_array([[text]], pa.string()))
+
+
+# ---- A run of sixteen digits or points is found wherever it begins and ends, and no shorter one is.
+
+# The bytes next to those that count, and the ends of their range.
+INSIDE, OUTSIDE = b"./0123456789", b'-:,+ \x00\xffeE"x}'
+
+
+def found(text: bytes) -> bool:
+    return has_run(np.frombuffer(text, np.uint8))
+
+
+@pytest.mark.parametrize("length", range(41))
+def test_runs_of_each_length_at_each_place(length):
+    for before in range(9):
+        for after in range(9):
+            text = b"x" * before + b"7" * length + b"x" * after
+            assert found(text) is (length >= 16), (before, after)
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+def test_every_byte_that_counts(inside):
+    for before in range(4):
+        assert found(b"-" * before + bytes([inside]) * 16)
+        assert not found(b"-" * before + bytes([inside]) * 15)
+
+
+@pytest.mark.parametrize("outside", OUTSIDE)
+def test_every_byte_that_does_not(outside):
+    for place in range(31):
+        text = bytearray(b"5" * 31)
+        text[place] = outside
+        assert found(bytes(text)) is (place < 15 or place > 15), place
+
+
+def test_runs_that_do_not_touch_do_not_add_up():
+    for first in range(16):
+        for second in range(16):
+            assert not found(b"1" * first + b"," + b"2" * second)
+            assert found(b"1" * first + b"," + b"2" * second + b"," + b"3" * 16)
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_many_runs_that_are_too_short_do_not_add_up(before):
+    assert not found(b"-" * before + b",".join([b"1" * 15] * 40))
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.string()])
+def test_texts_of_either_type(kind):
+    long = ["a", "1" * 15, "b1234567890123456", None, ""]
+    assert may_be_long(pa.chunked_array([long], kind))
+    assert not may_be_long(pa.chunked_array([long[:2], long[3:]], kind))
+    assert may_be_long(pa.chunked_array([["a"], [], long[2:3], ["b"]], kind))
+
+
+def test_a_part_of_an_array_is_looked_at_alone():
+    texts = pa.chunked_array([["x" * 7, "1" * 16, "y", "2" * 16, "z"]], pa.string())
+    assert [may_be_long(texts.slice(n, 1)) for n in range(5)] == [False, True, False, True, False]
+    assert not may_be_long(texts.slice(0, 0))
+    bare = pa.StringArray.from_buffers(0, None, pa.py_buffer(b""))  # it need not have offsets
+    assert not may_be_long(pa.chunked_array([pa.nulls(3, pa.string()), pa.nulls(0, pa.string()), bare]))
+    assert RUN == 16

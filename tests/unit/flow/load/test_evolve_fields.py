@@ -26,6 +26,7 @@ from sluice.flow.load.evolve.fields import (
     taken_names,
 )
 from sluice.flow.load.evolve.lake_values import ValueSample
+from sluice.flow.load.new_column import remedy
 
 NONE = TakenNames(frozenset(), frozenset())
 
@@ -191,3 +192,17 @@ def test_a_sample_meets_all_values_of_a_producer_that_takes_turns():
 )
 def test_a_select_that_names_its_columns_is_told_from_one_that_takes_all(tree: list[str], all_: bool):
     assert takes_all(tree) is all_
+
+
+# ---- A statement that adds a column is printed only where a column can have the name.
+
+
+@pytest.mark.parametrize("name", ["", "_fence", "_slice", "n", "a.b", "x" * 101, "a\nb"])
+def test_no_statement_for_a_name_that_no_column_can_have(name: str):
+    said = remedy("e.clicks", name, "String", {"n", "a"}, "take it out of `columns`")
+    assert said.startswith("take it out of `columns`: ") and "ALTER" not in said
+
+
+def test_the_statement():
+    said = remedy("e.clicks", "price", "Float64", {"n", "prices"}, "take it out")
+    assert said == "ALTER TABLE `e`.`clicks` ADD COLUMN `price` Float64"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-import pendulum
 import pytest
 
 from sluice.clients.lake import layout
-from sluice.flow.publish.event_hours import EventWindow, complete, publish_event_hours
+from sluice.flow.publish.event_hours import publish_event_hours
 from sluice.manifest import Forgotten, encode
-from sluice.slices import Slice, SliceRange, Unit, last_late
+from sluice.slices import Slice, Unit, last_late
 from sluice.state.manifests import read_manifest
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline
@@ -20,47 +19,9 @@ HOUR = timedelta(hours=1)
 BIDS = ("dc1", "bids")
 
 
-@pytest.mark.parametrize(
-    ("slice_hour", "length", "grace", "late"),
-    [
-        (10, 1, 1, False),
-        (11, 1, 1, False),
-        (12, 1, 1, True),
-        (9, 1, 1, False),
-        (11, 1, 0, True),
-        (12, 12, 12, False),
-    ],
-)
-def test_events_of_hour_ten_are_late_after_its_grace(slice_hour, length, grace, late):
-    piece = Slice(pendulum.datetime(2026, 1, 1, slice_hour), timedelta(hours=length))
-    assert (last_late(piece, timedelta(hours=grace)) >= "2026-01-01T10") is late
-
-
 @pytest.mark.parametrize("hour", ["0001-01-01T00", "9999-12-31T23"])
 def test_hours_at_the_ends_of_time_can_be_asked_about(hour):
     assert (hour <= last_late(Slice(START), HOUR)) is (hour < "2026")
-
-
-def test_an_hour_waits_for_the_slices_around_it():
-    window = EventWindow(HOUR, HOUR, HOUR, START)
-    assert str(window.of(START.add(hours=5))) == "[2026-01-01T04:00Z, 2026-01-01T07:00Z)"
-    assert str(window.of(START)) == "[2026-01-01T00:00Z, 2026-01-01T02:00Z)"
-    open_window = EventWindow(HOUR, HOUR, None, START)
-    assert str(open_window.of(START.add(hours=5))) == "[2026-01-01T00:00Z, 2026-01-01T07:00Z)"
-
-
-def test_a_missing_slice_holds_back_the_hours_that_wait_for_it():
-    window = EventWindow(HOUR, HOUR, HOUR, START)
-    all_hours = [START.add(hours=h) for h in range(8)]
-    found = complete(all_hours, window, [START.add(hours=4)])
-    assert [hour.hour for hour in found] == [0, 1, 2, 6, 7]
-
-
-def test_only_hours_that_a_range_can_have_completed_are_looked_at():
-    window = EventWindow(HOUR, HOUR, HOUR, START)
-    slices = SliceRange(START.add(hours=4), START.add(hours=5))
-    assert [h.hour for h in window.touched(slices, START.add(hours=20))] == [3, 4, 5]
-    assert [h.hour for h in window.touched(slices, START.add(hours=5))] == [3]
 
 
 def marks(lake: MemoryLake) -> list[str]:

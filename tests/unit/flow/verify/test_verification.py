@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sluice.clients.lake.layout import parse_name
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.facts import RowIdentities, ViewTableSums
 from sluice.flow.verify.repairs import Repairs, commands
 from sluice.flow.verify.view_sums import ViewSums
-from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice, Unit
 from sluice.state.unit_state import UnitState
 from tests.support.verified import (
@@ -26,8 +23,6 @@ from tests.support.verified import (
     START,
     TEN,
     found,
-    pipeline,
-    with_manifest,
 )
 
 RELAND_TEN = "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reland"
@@ -104,71 +99,6 @@ def test_a_view_is_not_blamed_for_its_source():
     assert found(with_clicks(view_tables=(older,))) == []
 
 
-def test_a_record_that_a_manifest_lost():
-    assert told(with_manifest(read=9)) == [
-        "records read: slice 2026-11-20T10Z/dc1: expected 10 records of 10 offsets, "
-        "seen 9 read, 0 holes, 0 lost",
-        "records read: slice 2026-11-20T10Z/dc1: expected 10 records, by partition, seen 9 read",
-        "rows landed: slice 2026-11-20T10Z/dc1: expected 8 rows of as many records parsed, "
-        "seen 9 in its files",
-    ]
-    assert {a.command for a in found(with_manifest(read=9))} == {RELAND_TEN}
-
-
-@pytest.mark.parametrize(("until", "kind"), [(9, AnomalyKind.GAP), (11, AnomalyKind.OVERLAP)])
-def test_neighbours_that_do_not_share_their_boundary(until: int, kind: AnomalyKind):
-    ranges = (OffsetRange("bids", "u1", 0, 0, until),)
-    [one] = [a for a in found(with_manifest(ranges=ranges)) if a.kind is kind]
-    assert one.offsets == (min(until, 10), max(until, 10))
-    assert one.command.endswith("--from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reland")
-
-
-def test_a_slice_between_two_that_is_missing_hides_no_overlap():
-    later = replace(FOUND[1].unit, slice=Slice(START.add(hours=5)))
-    facts = replace(FACTS, statuses=(FOUND[0], replace(FOUND[1], unit=later)))
-    assert [a.kind for a in found(facts) if a.kind is AnomalyKind.GAP] == []
-    ranges = (OffsetRange("bids", "u1", 0, 0, 12),)
-    first = replace(FOUND[0], ranges=ranges, manifest=replace(FOUND[0].manifest, ranges=ranges))
-    overlapping = replace(facts, statuses=(first, facts.statuses[1]))
-    assert AnomalyKind.OVERLAP in [a.kind for a in found(overlapping)]
-
-
-def test_an_hour_that_is_missing_and_one_that_expired():
-    missing = replace(FOUND[0], state=UnitState.MISSING, manifest=None)
-    expired = replace(
-        FOUND[1], state=UnitState.EXPIRED, manifest=None, losses=(Loss("bids", 0, 0, 7, False),)
-    )
-    facts = replace(FACTS, statuses=(missing, expired), lake=replace(LAKE, sizes={}))
-    facts = replace(facts, tables=())
-    assert told(facts) == [
-        "incomplete: slice 2026-11-20T10Z/dc1: expected complete, seen missing",
-        "loss: slice 2026-11-20T11Z/dc1, bids/0, offsets [0, 7): expected all offsets in Kafka, "
-        "seen up to 7 expired",
-    ]
-
-
-def test_a_recorded_loss_breaks_the_equation_unless_it_is_accepted():
-    lost = (Loss("bids", 0, 0, 4, True),)
-    facts = with_manifest(lost=lost, read=6)
-    done = replace(facts.statuses[0], state=UnitState.COMPLETE_WITH_LOSS)
-    facts = replace(facts, statuses=(done, facts.statuses[1]))
-    assert [(a.partition, a.offsets) for a in found(facts) if a.kind is AnomalyKind.LOSS] == [(0, (0, 4))]
-    accepted = replace(facts, pipeline=pipeline(on_expired="land_rest"))
-    assert [a for a in found(accepted) if a.kind is AnomalyKind.LOSS] == []
-
-
-def test_files_of_an_older_generation_are_dead_and_no_anomaly():
-    old = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-0-0.parquet"
-    facts = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, old: 5}))
-    assert (dead(facts), found(facts)) == ([old], [])
-
-
-def test_files_of_a_newer_generation_are_unknown():
-    new = "type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-2-0.parquet"
-    facts = replace(FACTS, lake=replace(LAKE, sizes={**LAKE.sizes, new: 5}))
-    assert (dead(facts), [(a.kind, a.file) for a in found(facts)]) == ([], [(AnomalyKind.FILE_UNKNOWN, new)])
-
-
 def test_files_without_a_readable_manifest_are_left_alone():
     broken = replace(FOUND[0], state=UnitState.MISSING, manifest=None)
     named = {key: value for key, value in LAKE.named.items() if key[0] != TEN.slice.id}
@@ -181,19 +111,6 @@ def test_files_without_a_readable_manifest_are_left_alone():
         (AnomalyKind.INCOMPLETE, "fill"),
         (AnomalyKind.FILE_UNKNOWN, "fill"),
     }
-
-
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [("type=a/date=2026-11-20/hour=10/2026-11-20T10Z-dc.1_x-2-33.parquet", ("2026-11-20T10Z", "dc.1_x", 2)),
-     ("_rejected/2026-11-20T1015Z-dc1-1-0.parquet", ("2026-11-20T1015Z", "dc1", 1)),
-     ("type=a/date=2026-11-20/hour=10/part-0.parquet", None),
-     ("type=a/B/type=c/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-2-0.parquet", None),
-     ("type=a/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-2.parquet", None)],
-)  # fmt: skip
-def test_names_of_files(key: str, name: tuple[str, str, int] | None):
-    parsed = parse_name(key)
-    assert (parsed and (parsed.slice, parsed.cluster, parsed.generation)) == name
 
 
 def test_commands_are_told_once_and_in_an_order_that_works():

@@ -6,13 +6,23 @@ from datetime import timedelta
 
 import pendulum
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sluice.errors import SluiceError
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
-from sluice.state.boundaries.boundary import FoundBy
-from sluice.state.boundaries.log import CHECKPOINT, CHECKPOINT_EVERY, BoundaryLog
+from sluice.state.boundaries.boundary import CODE, UNKNOWN, FoundBy, PartitionColumn, TopicBoundaries
+from sluice.state.boundaries.log import (
+    CHECKPOINT,
+    CHECKPOINT_EVERY,
+    BoundaryLog,
+    decode_checkpoint,
+    decode_entry,
+    encode_checkpoint,
+    encode_entry,
+)
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
 from tests.support.fakes import MemoryLake
 
@@ -196,3 +206,209 @@ def test_the_instants_of_an_entry_may_have_gaps():
     found = BoundaryLog(lake).read().stored("dc1", "bids")
     assert found is not None
     assert found.instants == array("q", [at(0), at(1), at(9)])
+
+
+# ---- The boundary log's objects as they lie in the lake: byte for byte what earlier and later versions
+# read.
+
+TEN = 1_795_168_800  # 2026-11-20T10:00:00Z
+
+
+def column(
+    first: int, offsets: list[int], floors: list[int], starts: list[int], found: list[FoundBy]
+) -> PartitionColumn:
+    codes = array("b", [CODE[one] for one in found])
+    return PartitionColumn(first, array("q", offsets), array("q", floors), array("q", starts), codes)
+
+
+def block(instants: list[int], columns: dict[int, PartitionColumn], uuid: str = "id-1") -> TopicBoundaries:
+    return TopicBoundaries("dc1", "bids", uuid, array("q", instants), columns)
+
+
+EXPIRED = column(
+    5,
+    [5, 5, 9, 20],
+    [0, 5, 9, 20],
+    [5, 5, 5, 7],
+    [FoundBy.LOG_START, FoundBy.CLAMPED, FoundBy.RECORD, FoundBy.END],
+)
+LATER = column(
+    3,
+    [UNKNOWN, UNKNOWN, 3, 4],
+    [3, 3, 3, 4],
+    [3, 3, 3, 3],
+    [FoundBy.NEW, FoundBy.NEW, FoundBy.SCAN, FoundBy.SCAN],
+)
+BLOCK = block([TEN, TEN + 3600, TEN + 7200, TEN + 5 * 3600], {0: EXPIRED, 7: LATER})
+TOPIC = {
+    "cluster": "dc1",
+    "topic": "bids",
+    "uuid": "id-1",
+    "instants": [["2026-11-20T10:00:00Z", 3], ["2026-11-20T15:00:00Z", 1]],
+    "partitions": [
+        {
+            "partition": 0,
+            "first_start": 5,
+            "offsets": [5, 0, 4, 11],
+            "floors": [[0, 1], [-1, 3]],
+            "log_starts": [[5, 3], [7, 1]],
+            "found": [["log_start", 1], ["clamped", 1], ["record", 1], ["end", 1]],
+        },
+        {
+            "partition": 7,
+            "first_start": 3,
+            "offsets": [-1, 0, 4, 1],
+            "floors": [[-1, 4]],
+            "log_starts": [[3, 4]],
+            "found": [["new", 2], ["scan", 2]],
+        },
+    ],
+}
+ENTRY = LogEntry(
+    HOUR,
+    (BLOCK,),
+    {("dc1", "bids"): Era("id-2", TEN + 3600), ("dc1", "wins"): Era("id-9")},
+    {"dc2": TEN - 3600},
+)
+STORED_ENTRY = {
+    "version": 1,
+    "length": 3600,
+    "writer": "w",
+    "written_at": "2026-11-21T00:00:00Z",
+    "topics": [TOPIC],
+    "accepted": [
+        {"cluster": "dc1", "topic": "bids", "uuid": "id-2", "since": "2026-11-20T11:00:00Z"},
+        {"cluster": "dc1", "topic": "wins", "uuid": "id-9", "since": None},
+    ],
+    "entries": 0,
+    "asked": {"dc2": "2026-11-20T09:00:00Z"},
+}
+ERAS = {("dc1", "bids"): (Era("id-1"), Era("id-2", TEN + 3600)), ("dc2", "bids"): (Era("id-3"),)}
+STATE = Boundaries(32, HOUR, {BLOCK.key: BLOCK}, ERAS, {"dc2": TEN})
+STORED_STATE = STORED_ENTRY | {
+    "accepted": [
+        {"cluster": "dc1", "topic": "bids", "uuid": "id-1", "since": None},
+        {"cluster": "dc1", "topic": "bids", "uuid": "id-2", "since": "2026-11-20T11:00:00Z"},
+        {"cluster": "dc2", "topic": "bids", "uuid": "id-3", "since": None},
+    ],
+    "entries": 32,
+    "asked": {"dc2": "2026-11-20T10:00:00Z"},
+}
+
+
+def test_an_entry_as_it_is_stored():
+    assert json.loads(encode_entry(ENTRY, "w", NOW)) == STORED_ENTRY
+    assert decode_entry(json.dumps(STORED_ENTRY).encode(), "there") == ENTRY
+
+
+def test_a_checkpoint_as_it_is_stored():
+    assert json.loads(encode_checkpoint(STATE, HOUR, "w", NOW)) == STORED_STATE
+    assert decode_checkpoint(json.dumps(STORED_STATE).encode(), "there") == STATE
+
+
+def test_quarters_of_an_hour():
+    quarters = block([TEN, TEN + 900, TEN + 1800, TEN + 3600], {})
+    written = encode_entry(LogEntry(timedelta(minutes=15), (quarters,)), "w", NOW)
+    assert json.loads(written)["length"] == 900
+    assert json.loads(written)["topics"][0]["instants"] == [
+        ["2026-11-20T10:00:00Z", 3],
+        ["2026-11-20T11:00:00Z", 1],
+    ]
+    assert decode_entry(written, "there").blocks == (quarters,)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"version": 7, "topics": 3}', "^there has format 7, newer than this Sluice's 1: upgrade$"),
+        (b"{", "^there is not an entry of the boundary log (.*): restore it from a copy$"),
+        (b"{}", "^there is not an entry of the boundary log (.*): restore it from a copy$"),
+    ],
+)
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+def test_what_cannot_be_read_is_told_with_its_place(decode, data, message):
+    with pytest.raises(SluiceError, match=message):
+        decode(data, "there")
+
+
+@pytest.mark.parametrize("instant", ["soon", "P1D", "2026-11-20/2026-11-21", "P1D/T21"])
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+@pytest.mark.parametrize(
+    "part", ["asked", "accepted", "topics"], ids=["of a cluster", "of a topic id", "of boundaries"]
+)
+def test_an_instant_that_is_none_is_told_with_its_place(part, decode, instant):
+    said = {
+        "asked": {"dc1": instant},
+        "accepted": [{"cluster": "dc1", "topic": "wins", "uuid": "id-9", "since": instant}],
+        "topics": [STORED_ENTRY["topics"][0] | {"instants": [[instant, 1]]}],
+    }
+    data = json.dumps(STORED_ENTRY | {part: said[part]}).encode()
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(data, "there")
+
+
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("first_start", 2**63),
+        ("offsets", [5, 2**63, 4, 11]),
+        ("floors", [[-(2**64), 4]]),
+        ("log_starts", [[2**64, 4]]),
+        ("log_starts", [[5, 2**64]]),
+        ("offsets", [5, 0, 4]),
+        ("floors", [[-1, 1]]),
+        ("log_starts", [[5, 5]]),
+        ("log_starts", [[5, 10**12]]),
+        ("floors", [[-1, 10**12]]),
+        ("found", [["end", 10**12]]),
+        ("log_starts", [[5, 5], [5, -1]]),
+        ("found", []),
+        ("found", [["guessed", 4]]),
+    ],
+)
+def test_a_partition_without_a_value_for_each_instant_is_told_with_its_place(decode, part, values):
+    partition = TOPIC["partitions"][0] | {part: values}
+    data = json.dumps(STORED_ENTRY | {"topics": [TOPIC | {"partitions": [partition]}]}).encode()
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(data, "there")
+
+
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+@pytest.mark.parametrize("count", [10**12, 0, -4])
+def test_a_topic_of_endless_instants_is_told_with_its_place(decode, count):
+    topic = TOPIC | {"instants": [[TOPIC["instants"][0][0], count]]}
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(json.dumps(STORED_ENTRY | {"topics": [topic]}).encode(), "there")
+
+
+@pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
+def test_a_length_that_no_clock_has_is_told_with_its_place(decode):
+    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
+        decode(json.dumps(STORED_ENTRY | {"length": 2**64}).encode(), "there")
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> TopicBoundaries:
+    instants = sorted(draw(st.sets(st.integers(-50, 50).map(lambda n: TEN + 3600 * n), max_size=9)))
+    rows = len(instants)
+    columns = {}
+    for partition in draw(st.sets(st.integers(0, 3))):
+        first = draw(st.integers(0, 9))
+        offsets = [draw(st.just(UNKNOWN) | st.integers(0, 2**62)) for _ in range(rows)]
+        known = [first if offset == UNKNOWN else offset for offset in offsets]
+        floors = [
+            o if offset == UNKNOWN else draw(st.integers(0, o))
+            for o, offset in zip(known, offsets, strict=True)
+        ]
+        starts = draw(st.lists(st.integers(0, 2**62), min_size=rows, max_size=rows))
+        found = draw(st.lists(st.sampled_from(list(FoundBy)), min_size=rows, max_size=rows))
+        columns[partition] = column(first, offsets, floors, starts, found)
+    return block(instants, columns)
+
+
+@given(st.lists(blocks(), max_size=2))
+@settings(deadline=None)
+def test_whatever_is_written_is_read(found):
+    entry = LogEntry(HOUR, tuple(found))
+    assert decode_entry(encode_entry(entry, "w", NOW), "there") == entry

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pendulum
 import pytest
 
+from sluice.errors import SluiceError
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
 from sluice.state.boundaries.boundary import (
@@ -20,7 +21,7 @@ from sluice.state.boundaries.boundary import (
     TopicBoundaries,
 )
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
-from sluice.state.boundaries.retention import rest, retained
+from sluice.state.boundaries.retention import last_seen, rest, retained
 
 HOUR = timedelta(hours=1)
 START = pendulum.datetime(2026, 11, 20)
@@ -209,3 +210,75 @@ def test_each_partition_loses_by_its_own_log_start(start, losses, left):
     starts = {("bids", 0): 0, ("bids", 1): start, ("wins", 1): 99}
     assert retained(ranges, starts) == losses
     assert rest(ranges, starts) == (ranges[0], OffsetRange("bids", "id", 1, *left), ranges[2])
+
+
+# ---- Topics that are recreated, or gone: which topic's offsets each slice has.
+
+NEW = block([2, 3], column([0, 6]), uuid="new")
+RECREATED = log(LogEntry(HOUR, (BIDS,)), LogEntry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))}))
+
+
+def test_a_topic_that_was_made_again_counts_from_its_instant_on():
+    assert RECREATED.uuid("dc1", "bids") == "new"
+    assert RECREATED.stored("dc1", "bids") == NEW
+    assert RECREATED.ranges(piece(1), "dc1", ["bids"]) == (
+        OffsetRange("bids", "id", 0, 8, 8),
+        OffsetRange("bids", "id", 1, 4, 9),
+    )
+    assert RECREATED.ranges(piece(2), "dc1", ["bids"]) == (OffsetRange("bids", "new", 0, 0, 6),)
+    assert RECREATED.ranges(piece(3), "dc1", ["bids"]) is None
+
+
+def test_one_that_is_gone_stands_still_where_it_was_last_seen():
+    cut = log(
+        LogEntry(HOUR, (block([0, 1], column([5, 8])),)),
+        LogEntry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))}),
+    )
+    assert cut.ranges(piece(1), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 8, 8),)
+    assert cut.ranges(piece(-3), "dc1", ["bids"]) == (OffsetRange("bids", "id", 0, 5, 5),)
+    assert cut.missing([piece(-3), piece(1), piece(3)], "dc1", "bids") == [at(4)]
+
+
+def test_a_boundary_of_one_that_is_gone_is_the_last_known():
+    before = START.subtract(hours=3)
+    found, first = RECREATED.offsets("dc1", "bids", before), RECREATED.offsets("dc1", "bids", START)
+    assert found is not None and first is not None
+    assert (found.uuid, found.instant, found.partitions) == ("id", before, first.partitions)
+    assert RECREATED.offsets("dc1", "bids", START.add(hours=4)) is None
+
+
+def test_a_topic_that_was_made_again_twice():
+    newest = block([4], column([0]), uuid="newest")
+    state = RECREATED.with_entry(LogEntry(HOUR, (newest,), {("dc1", "bids"): Era("newest", at(4))}))
+    assert [era.uuid for era in state.eras["dc1", "bids"]] == ["id", "new", "newest"]
+    assert [found.uuid for h in (1, 2, 4) if (found := state.offsets("dc1", "bids", START.add(hours=h)))] == [
+        "id",
+        "new",
+        "newest",
+    ]
+    assert state.ranges(piece(3), "dc1", ["bids"]) == (OffsetRange("bids", "new", 0, 6, 6),)
+    assert last_seen(state, "dc1", "bids") == START.add(hours=3)
+
+
+def test_until_when_the_topic_before_is_known():
+    assert last_seen(RECREATED, "dc1", "bids") == START.add(hours=2)
+    assert last_seen(BOTH, "dc1", "bids") is None
+    assert last_seen(BOTH, "dc2", "bids") is None
+    empty = log(
+        LogEntry(HOUR, (block([], column([])),)), LogEntry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(2))})
+    )
+    assert last_seen(empty, "dc1", "bids") is None
+
+
+def test_a_topic_may_be_accepted_before_it_has_a_boundary():
+    state = log(LogEntry(HOUR, (), {("dc1", "bids"): Era("id", at(1))}), LogEntry(HOUR, (BIDS,)))
+    assert state.eras == {("dc1", "bids"): (Era("id", at(1)),)}
+    assert state.ranges(piece(0), "dc1", ["bids"]) is None
+    assert state.ranges(piece(1), "dc1", ["bids"]) is not None
+
+
+def test_what_nobody_accepted_is_told_with_its_entry():
+    with pytest.raises(
+        SluiceError, match="^boundary log, entry 1: topic dc1/bids has the id new, which was never accepted"
+    ):
+        BOTH.with_entry(LogEntry(HOUR, (NEW,)))
