@@ -131,6 +131,35 @@ def test_an_object_of_many_keys(
         decode(damaged(text)[damage], "there")
 
 
+NUMBERS: list[tuple[Callable[[bytes, str], object], object]] = [
+    (freshness.decode, {"s": {"c": [[10**400], {}]}}),
+    (freshness.decode, {"s": {"c": [[0], {"t": 2**64}]}}),
+    (freshness.decode, {"s": {"c": [[0], {"t": -1}]}}),
+    (months.decode, {"s": {"c": ["", "seal"]}}),
+    (months.decode, {"s": {"c": ["complete", "seal", "", 2**63]}}),
+    (months.decode, {"s": {"c": ["complete", "seal", "", -1]}}),
+    (row_history.decode, {"s": [-1, {}]}),
+    (row_history.decode, {"s": [1, {"t": 10**400}]}),
+]
+
+
+@pytest.mark.parametrize(("decode", "stored"), NUMBERS, ids=range(len(NUMBERS)))
+def test_numbers_and_states_that_nobody_writes(decode: Callable[[bytes, str], object], stored: object):
+    with pytest.raises(SluiceError, match="^there .*delete it"):
+        decode(json.dumps(stored).encode(), "there")
+
+
+def test_a_sample_of_the_lag_and_a_timing_that_nobody_writes():
+    lake = MemoryLake()
+    lake.put(lag_history.KEY, json.dumps([[2**64, 0, 0, None]]).encode())
+    with pytest.raises(SluiceError, match="delete it"):
+        lag_history.read_lag(lake)
+    timing = {"step": "land", "start": AT, "until": AT, "started": AT, "seconds": 1, "units": 1, "rows": 1}
+    wrong = [{"rows": 10**400}, {"seconds": -1}, {"seconds": 1e300}, {"bytes": 2**63}, {}]
+    lake.put("_timings/2026-11-20.ndjson", b"\n".join(json.dumps(timing | one).encode() for one in wrong))
+    assert len(timings.of_day(lake, date(2026, 11, 20))) == 1
+
+
 def test_lines_that_cannot_be_read_are_left_out():
     decoder = msgspec.json.Decoder(dict[str, int])
     lines = [b'{"a": 1}', b"{", b'{"\xff": 1}', DEEP, b"[]", b"", b'{"b": 2}']

@@ -155,14 +155,14 @@ def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) ->
 def _missing(past: PastHour, clusters: Sequence[str]) -> tuple[str, ...]:
     if past.cell is Cell.BEFORE:
         return ()
-    states = {cluster: UnitState(unit.state) for cluster, unit in past.units.items()}
+    states = {cluster: unit.state for cluster, unit in past.units.items()}
     return missing_from((cluster, states.get(cluster, UnitState.MISSING)) for cluster in clusters)
 
 
 class _SliceFacts(NamedTuple):
     """What of a slice decides its cell; `states` are those of its units."""
 
-    states: tuple[str, ...]
+    states: tuple[UnitState, ...]
     over: bool = True
     verified: bool = False
     overdue: bool = False
@@ -191,9 +191,7 @@ def _facts_of(name: str, units: Units, edges: _Edges) -> _SliceFacts:
 
 def _cell(facts: _SliceFacts, work: SliceActivity | None, anomalies: int, gone: bool) -> Cell:
     """Returns the cell. An hour that was not over when a step noted it counts as missing now."""
-    states = [
-        UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state) for state in facts.states
-    ]
+    states = [UnitState.MISSING if state == UnitState.NOT_OVER else state for state in facts.states]
     states_now = tuple(states) if facts.over else (UnitState.NOT_OVER,)
     return cell_of(
         CellFacts(states_now, facts.verified, anomalies, work, facts.overdue, facts.expected, gone)

@@ -106,7 +106,7 @@ def units_with_expired(units: Units, clusters: Iterable[str]) -> Units:
     """Returns a slice's summaries, with the unlanded units of `clusters` as expired ones. A unit that no step
     has read has no summary before."""
     unlanded = [c for c in clusters if c not in units or units[c].state in _UNLANDED]
-    return {**units, **{cluster: UnitSummary(str(UnitState.EXPIRED)) for cluster in unlanded}}
+    return {**units, **{cluster: UnitSummary(UnitState.EXPIRED) for cluster in unlanded}}
 
 
 # What the lake forgets next, for retention's card: by the months' summaries.

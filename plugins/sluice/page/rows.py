@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pendulum
 
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable, WrongUse
 from sluice.flow.verify.causes import causes_of
@@ -121,7 +121,7 @@ def _row(
     ledgers: PendingLedgers,
 ) -> OverviewRow:
     slices, cache = requested.slices(pipeline.slice), memory.of(pipeline)
-    lake = open_lake(pipeline)
+    lake = brief_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
     broken = sum(cause.breaks for cause in causes_of(verdict.anomalies))
     hourly = requested.zoom == "hours"

@@ -21,7 +21,7 @@ import pendulum
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.manifest import Manifest
@@ -165,7 +165,7 @@ class PipelineCache:
                     yield replace(cached, status=replace(cached.status, manifest=manifests.get(unit)))
 
     def facts(self, slices: SliceRange, ledgers: PendingLedgers, now: datetime | None = None) -> RangeFacts:
-        lake = open_lake(self.pipeline)
+        lake = brief_lake(self.pipeline)
         boundaries = self.boundaries(lake)
         units = units_of(self.pipeline, slices, boundaries)
         keys = {layout.manifest(unit.slice.id, unit.cluster): unit for unit in units}
@@ -264,7 +264,7 @@ class StatusCache:
         return (one.status for one in self.of(pipeline).walk(self._facts(pipeline, slices)))
 
     def _facts(self, pipeline: Pipeline, slices: SliceRange) -> RangeFacts:
-        servers, url = self.clients.servers(pipeline), open_lake(pipeline).url
+        servers, url = self.clients.servers(pipeline), brief_lake(pipeline).url
         return self.of(pipeline).facts(slices, lambda: ledgers_of(servers, pipeline, url, slices))
 
 

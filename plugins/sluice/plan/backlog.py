@@ -135,12 +135,12 @@ def _open_units(
 ) -> dict[Unit, UnitState]:
     states: dict[Unit, UnitState] = {}
     for unit in cluster_spans.awaited(slice_):
-        state = units[unit.cluster].state if unit.cluster in units else str(UnitState.MISSING)
+        state = units[unit.cluster].state if unit.cluster in units else UnitState.MISSING
         if state not in _DONE:
-            states[unit] = UnitState.MISSING if state == UnitState.NOT_OVER else UnitState(state)
+            states[unit] = UnitState.MISSING if state == UnitState.NOT_OVER else state
     for unit in cluster_spans.no_longer_awaited(slice_):
         if unit.cluster in units and units[unit.cluster].state in _LANDED:
-            states[unit] = UnitState(units[unit.cluster].state)
+            states[unit] = units[unit.cluster].state
     return states
 
 

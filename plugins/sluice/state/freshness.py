@@ -17,14 +17,14 @@ from sluice.concurrency import each_if_slow
 from sluice.slices import Slice, SliceRange
 from sluice.state.months import FOLDER, months_of
 from sluice.state.status import UnitStatus
-from sluice.stored_json import decode_stored
+from sluice.stored_json import Second, Whole, decode_stored
 
 
 class FreshUnit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`times` are the manifest's; `verified` by table, in seconds since the epoch."""
 
-    times: tuple[int, ...]
-    verified: dict[str, int]
+    times: tuple[Whole, ...]
+    verified: dict[str, Second]
 
 
 FreshMonth = dict[str, dict[str, FreshUnit]]

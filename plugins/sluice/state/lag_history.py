@@ -12,7 +12,7 @@ import msgspec
 
 from sluice.clients.lake.base import Lake, update_object
 from sluice.slices import HOUR
-from sluice.stored_json import decode_stored
+from sluice.stored_json import Second, Whole, decode_stored
 
 KEY = "_history/lag.json"
 MOST = 93 * 24
@@ -25,10 +25,10 @@ class LagSample(msgspec.Struct, frozen=True, array_like=True, gc=False):
     behind open transactions. `seconds` since the end of the newest landed slice, of the partition that is
     furthest behind; None where nothing has landed, or nothing is behind."""
 
-    at: int
-    records: int
-    held: int
-    seconds: int | None
+    at: Second
+    records: Whole
+    held: Whole
+    seconds: Whole | None
 
     @property
     def hour(self) -> int:

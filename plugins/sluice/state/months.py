@@ -19,7 +19,8 @@ from sluice.concurrency import each_if_slow
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
-from sluice.stored_json import decode_stored
+from sluice.state.unit_state import UnitState
+from sluice.stored_json import Whole, decode_stored
 
 FOLDER = "_summary/"
 BEGUN = "begun"
@@ -33,18 +34,18 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     "begun" where some may be left, or empty. `topics` are those that have landed.
     """
 
-    state: str
+    state: UnitState
     seal: str = ""
     verified: str = ""
-    offsets: int = 0
-    read: int = 0
-    unparsed: int = 0
-    late: int = 0
-    lost: int = 0
-    rows: int = 0
-    misfits: int = 0
-    files: int = 0
-    bytes: int = 0
+    offsets: Whole = 0
+    read: Whole = 0
+    unparsed: Whole = 0
+    late: Whole = 0
+    lost: Whole = 0
+    rows: Whole = 0
+    misfits: Whole = 0
+    files: Whole = 0
+    bytes: Whole = 0
     forgotten: str = ""
     topics: tuple[str, ...] = ()
 
@@ -150,10 +151,10 @@ def by_month(statuses: Iterable[UnitStatus], broken: Broken | None) -> dict[str,
 def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
     manifest, seal = status.manifest, seal_of(status)
     if manifest is None:
-        return UnitSummary(str(status.state), offsets=status.offsets)
+        return UnitSummary(status.state, offsets=status.offsets)
     files = manifest.held_files
     return UnitSummary(
-        state=str(status.state),
+        state=status.state,
         seal=seal,
         verified=seal if verified and status.state.done else "",
         offsets=status.offsets,

@@ -18,7 +18,7 @@ import pendulum
 
 from sluice.clients.lake.base import Lake, update_object
 from sluice.slices import SliceRange, utc
-from sluice.stored_json import readable_lines
+from sluice.stored_json import Seconds, Whole, readable_lines
 
 TIMINGS = "_timings/"
 
@@ -36,15 +36,15 @@ class Timing:
     start: str
     until: str
     started: str
-    seconds: float
-    units: int
-    rows: int
-    bytes: int = 0
+    seconds: Seconds
+    units: Whole
+    rows: Whole
+    bytes: Whole = 0
     table: str = ""
     mode: str = ""
     run: str = ""
-    before: float = 0.0
-    starting: float = 0.0
+    before: Seconds = 0.0
+    starting: Seconds = 0.0
 
 
 _DECODER = msgspec.json.Decoder(Timing)

@@ -21,7 +21,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
 from sluice.state.months import months_of, read_summaries
 from sluice.state.units import ClusterSpans, spans
-from sluice.stored_json import decode_stored
+from sluice.stored_json import Whole, decode_stored
 from sluice.watch.expected import HISTORY_DAYS, Counts
 
 MOST_TYPES, TYPE_CHARACTERS = 100, 200
@@ -33,8 +33,8 @@ _PREFIX = "_alarms/rows-"
 class SliceRows(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Rows that one slice landed, of all clusters, and those of its largest types."""
 
-    rows: int
-    types: dict[str, int]
+    rows: Whole
+    types: dict[str, Whole]
 
     @property
     def has_all(self) -> bool:

@@ -21,7 +21,7 @@ from sluice.airflow.api.pipelines import EndQuery, Start, memory
 from sluice.airflow.api.run_records import kept_timings, past_backfills, runs_in
 from sluice.airflow.api.task_history import text_of
 from sluice.airflow.pipelines import watch_dag_id
-from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.cause_rows import cause_rows
@@ -76,7 +76,7 @@ def lag(pipeline: Readable) -> Lag:
     now = pendulum.now("UTC")
     topics, errors = ask_topics(pipeline)
     slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
-    lake, statuses = open_lake(pipeline), [offsets_only(status) for status in memory.walk(pipeline, slices)]
+    lake, statuses = brief_lake(pipeline), [offsets_only(status) for status in memory.walk(pipeline, slices)]
     boundaries = memory.of(pipeline).boundaries(lake)
     older = older_unread(pipeline, lake, slices.start, boundaries)
     return lag_of(statuses, topics, errors, now, boundaries, older)
@@ -87,7 +87,7 @@ def series(pipeline: Readable, start: Start, end: EndQuery = "now") -> Series:
     slices = _complete_range(pipeline, start, end)
     if slices.end - slices.start <= HOURLY:
         return series_of(memory.walk(pipeline, slices))
-    return long_series_of(slices, read_summaries(open_lake(pipeline), slices))
+    return long_series_of(slices, read_summaries(brief_lake(pipeline), slices))
 
 
 @cards.get("/pipelines/{pipeline}/late")
@@ -100,7 +100,7 @@ def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> LateTable:
 
 @cards.get("/pipelines/{pipeline}/anomalies")
 def anomalies(pipeline: Readable) -> Anomalies:
-    verdict = read_verdict(open_lake(pipeline))
+    verdict = read_verdict(brief_lake(pipeline))
     return Anomalies(
         causes=cause_rows(verdict.anomalies, verdict.verifications),
         verifications=[
@@ -114,7 +114,7 @@ def anomalies(pipeline: Readable) -> Anomalies:
 def freshness(pipeline: Readable) -> Freshness:
     now = pendulum.now("UTC")
     slices = SliceRange.widen(now - SPAN, now, pipeline.slice)
-    fresh_tables = tables_of(slices, read_fresh(open_lake(pipeline), slices))
+    fresh_tables = tables_of(slices, read_fresh(brief_lake(pipeline), slices))
     return freshness_of([target.table for target in pipeline.targets], fresh_tables, now)
 
 
@@ -131,7 +131,7 @@ def tables(pipeline: Readable, start: Start, end: EndQuery = "now") -> Tables:
 
 
 def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
-    servers, lake = memory.clients.servers(pipeline), open_lake(pipeline)
+    servers, lake = memory.clients.servers(pipeline), brief_lake(pipeline)
     first = first_instant(pipeline, memory.of(pipeline).boundaries(lake))
     progress = progress_of_tables(pipeline, memory.walk(pipeline, slices), first)
     clients, names = (
@@ -154,7 +154,7 @@ def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
 def lag_trend(pipeline: Readable, start: Start, end: EndQuery = "now") -> LagTrend:
     """Answers the lag of past hours, as many as the lake keeps."""
     slices = _newest(_range(pipeline, start, end), timedelta(hours=MOST_LAG))
-    return trend_of(read_lag(open_lake(pipeline)), slices)
+    return trend_of(read_lag(brief_lake(pipeline)), slices)
 
 
 @cards.get("/pipelines/{pipeline}/changes")
@@ -163,7 +163,7 @@ def changes(pipeline: Readable) -> Changes:
     says when."""
     end = floor(pendulum.now("UTC"), pipeline.slice) + pipeline.slice
     slices = SliceRange(floor(end - _WEEK, pipeline.slice), end, pipeline.slice)
-    lake = open_lake(pipeline)
+    lake = brief_lake(pipeline)
     key = (pipeline.name, slices)
 
     def ask() -> Changes:
@@ -178,7 +178,7 @@ def retention(pipeline: Readable) -> Retention:
     """Asks Kafka, at most once a minute."""
 
     def ask() -> Retention:
-        now, lake = pendulum.now("UTC"), open_lake(pipeline)
+        now, lake = pendulum.now("UTC"), brief_lake(pipeline)
         boundaries = memory.of(pipeline).boundaries(lake)
         clock = retention_of(read_retention(pipeline, lake, boundaries, now), now)
         return clock.model_copy(update={"keep": read_keeping(pipeline, lake, boundaries, now)})
@@ -194,7 +194,7 @@ def sizes(pipeline: Readable) -> Sizes:
 
 
 def _read_sizes(pipeline: Pipeline, end: pendulum.DateTime) -> Sizes:
-    lake = open_lake(pipeline)
+    lake = brief_lake(pipeline)
     newest = SliceRange(end - MOST_HOURS * pipeline.slice, end, pipeline.slice)
     learned = SliceRange.widen(newest.start - timedelta(days=HISTORY_DAYS), end, pipeline.slice)
     noted = read_summaries(lake, learned, memory.of(pipeline).months)
@@ -236,7 +236,7 @@ def _newest(slices: SliceRange, most: timedelta) -> SliceRange:
 def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
     """Returns the open problems, the oldest first."""
     dag_id = watch_dag_id(pipeline.name)
-    alarms = AlarmStore(open_lake(pipeline)).read().alarms.values()
+    alarms = AlarmStore(brief_lake(pipeline)).read().alarms.values()
     rows = [
         ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
         for a in alarms

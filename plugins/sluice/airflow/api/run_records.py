@@ -20,7 +20,7 @@ from sluice.airflow.api.task_history import text_of
 from sluice.airflow.pipelines import backfill_dag_id, load_task_id
 from sluice.airflow.run_params import DEFAULT_MODE
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.page.airflow_runs import progress
 from sluice.page.models import ProgressView, RunRecord, Runs, StepAmount, StepProgress, Throughput
@@ -52,7 +52,7 @@ def runs_in(session: Session, pipeline: Pipeline, slices: SliceRange) -> Runs:
     where = (DagRun.dag_id.in_(dags), DagRun.start_date < slices.end, recent)
     dag_runs = session.scalars(select(DagRun).where(*where).order_by(DagRun.id.desc()).limit(MOST_RUNS)).all()
     count = session.scalar(select(func.count()).select_from(DagRun).where(*where)) or 0
-    timings = kept_timings(open_lake(pipeline), _days([(slices.start, slices.end)]))
+    timings = kept_timings(brief_lake(pipeline), _days([(slices.start, slices.end)]))
     records = records_of_runs(_airflow_runs(session, dag_runs, pipeline), timings, slices)
     commands = sum(not record.dag_id for record in records)
     throughput = throughput_of(timings, slices.start, slices.end)
@@ -67,7 +67,7 @@ def past_backfills(session: Session, pipeline: Pipeline) -> Runs:
     now = datetime.now(UTC)
     spans = [(run.started, run.ended or now) for run in runs if run.started is not None]
     run_ids = {run.run_id for run in runs}
-    timings = [timing for timing in kept_timings(open_lake(pipeline), _days(spans)) if timing.run in run_ids]
+    timings = [timing for timing in kept_timings(brief_lake(pipeline), _days(spans)) if timing.run in run_ids]
     count = session.scalar(select(func.count()).select_from(DagRun).where(where)) or 0
     nothing = Throughput(starts=[], land=[], load=[])
     return Runs(runs=records_of_runs(runs, timings), count=count, throughput=nothing)
@@ -143,7 +143,9 @@ def _record(pipeline: Pipeline, run: AirflowRun) -> RunRecord | None:
         return None
     days = _days([(run.started, run.ended or datetime.now(UTC))])
     timings = [
-        timing for timing in _timings(open_lake(pipeline), days) if not timing.run or timing.run == run.run_id
+        timing
+        for timing in _timings(brief_lake(pipeline), days)
+        if not timing.run or timing.run == run.run_id
     ]
     return records_of_runs([run], timings)[0]
 

@@ -19,7 +19,7 @@ from sluice.airflow.api.task_history import run_rows
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.open import open_lake
+from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.rule_differences import rule_differences
 from sluice.flow.verify.verdict import within
@@ -57,7 +57,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     """Answers the state of one slice and what is wrong; then counts, offsets, tables, files, timings and
     runs."""
     slice_, now = _slice_of(pipeline, slice_id), pendulum.now("UTC")
-    only, lake = _only(slice_), open_lake(pipeline)
+    only, lake = _only(slice_), brief_lake(pipeline)
     snapshot, noted = memory.snapshot(pipeline, only), read_summaries(lake, only)
     verdict = within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, slice_.start)
@@ -133,7 +133,7 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
     statuses = memory.snapshot(pipeline, _only(slice_)).statuses
     manifests = [status.manifest for status in statuses if status.manifest]
     misfits, counts = [], []
-    lake, tables = open_lake(pipeline), [target.table for target in pipeline.targets]
+    lake, tables = brief_lake(pipeline), [target.table for target in pipeline.targets]
     with connect_shards(pipeline) as servers:
         for client in [server.client for server in servers if server.client]:
             own = read_claims(client, pipeline, lake.url, tables).own
@@ -150,7 +150,7 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
 def manifest(pipeline: Readable, slice_id: SliceIdPath, cluster: NameQuery) -> Response:
     """Answers the manifest as it is in the lake. 404 where the unit has not landed, 409 for one that is too
     large."""
-    lake, key = open_lake(pipeline), layout.manifest(_slice_of(pipeline, slice_id).id, cluster)
+    lake, key = brief_lake(pipeline), layout.manifest(_slice_of(pipeline, slice_id).id, cluster)
     size = lake.size(key) if cluster in _clusters(pipeline, lake) else None
     if size is not None and size > MOST_BYTES:
         raise HTTPException(409, f"the manifest has {size:,} bytes: it is {lake.url}/{key}")

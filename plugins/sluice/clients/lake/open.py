@@ -20,8 +20,18 @@ def open_lake(pipeline: Pipeline) -> Lake:
     return open_lake_at(pipeline.lake, pipeline.name, settings_for(pipeline), pipeline.config)
 
 
+def brief_lake(pipeline: Pipeline) -> Lake:
+    """Returns the pipeline's lake for somebody who waits at a screen: a store that hangs is given up after
+    ten seconds. Raises as `open_lake`."""
+    return open_lake_at(pipeline.lake, pipeline.name, settings_for(pipeline), pipeline.config, brief=True)
+
+
 def open_lake_at(
-    url: str, pipeline_name: str, settings: S3Settings | None = None, config: Path | None = None
+    url: str,
+    pipeline_name: str,
+    settings: S3Settings | None = None,
+    config: Path | None = None,
+    brief: bool = False,
 ) -> Lake:
     """`file://PATH` (a relative one counts from the project's folder) or `s3://bucket[/prefix]`.
 
@@ -37,5 +47,6 @@ def open_lake_at(
         )
 
         parts = [part for part in prefix.split("/") if part] + [pipeline_name]
-        return S3Lake(bucket, "/".join(parts) + "/", settings or S3Settings.from_environment(), config)
+        reached = settings or S3Settings.from_environment()
+        return S3Lake(bucket, "/".join(parts) + "/", reached.brief() if brief else reached, config)
     raise WrongUse(f"{url!r} names no lake: expected file://PATH or s3://bucket/prefix")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ _UNDERSTOOD = {
 _INNER = ("config_kwargs", "session_kwargs", "service_config")
 # Airflow reads these only where there is a role_arn.
 _OF_A_ROLE = ("assume_role_method", "assume_role_kwargs")
+_BRIEF = {"read_timeout": 5, "connect_timeout": 3, "retries": {"mode": "standard", "total_max_attempts": 2}}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class S3Settings:
     addressing: str | None = None  # path or virtual; None: path where the endpoint is given
     verify: bool | str | None = None  # of the store's certificate: whether, or with which CA file
     config: str = field(default="", repr=False)  # more of botocore's Config, as JSON; a proxy has a login
+
+    def brief(self) -> S3Settings:
+        """Returns the settings with two tries of five seconds, whatever the connection says of waiting."""
+        more = json.loads(self.config or "{}") | _BRIEF
+        return replace(self, config=json.dumps(more))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> S3Settings:

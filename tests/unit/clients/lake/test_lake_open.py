@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sluice.clients.lake import s3_client
 from sluice.clients.lake.folder import FolderLake
-from sluice.clients.lake.open import open_lake, open_lake_at
+from sluice.clients.lake.open import brief_lake, open_lake, open_lake_at
 from sluice.clients.lake.s3 import S3Lake
 from sluice.clients.lake.settings import S3Settings, settings_for
 from sluice.config import files
@@ -188,3 +190,22 @@ def test_the_certificate_is_verified_as_the_connection_says(given: object, verif
 def test_mistakes_in_a_connection_are_told(extra: dict, told: str) -> None:
     with pytest.raises(WrongUse, match=told):
         S3Settings.from_connection("k", "s", extra)
+
+
+def test_who_waits_at_a_screen_waits_for_a_hanging_store_for_ten_seconds(monkeypatch: pytest.MonkeyPatch):
+    """Twice five, also where the connection says that others wait longer; what else it says stays."""
+    given = json.dumps({"read_timeout": 900, "retries": {"total_max_attempts": 9}, "max_pool_connections": 3})
+    brief = S3Settings(key="k", config=given).brief()
+    assert (brief.key, json.loads(brief.config)) == (
+        "k",
+        {
+            "read_timeout": 5,
+            "connect_timeout": 3,
+            "retries": {"mode": "standard", "total_max_attempts": 2},
+            "max_pool_connections": 3,
+        },
+    )
+    spec = pipeline(lake="s3://bucket/lake")
+    assert brief_lake(spec) == replace(open_lake(spec), settings=open_lake(spec).settings.brief())
+    folder = pipeline(lake="file:///lake")
+    assert brief_lake(folder) == open_lake(folder)
