@@ -134,6 +134,7 @@ def test_the_commands(two: Two):
         reader.read(RecordPlace("dc1", "events", 0, 0), {"click": 1}, ["click"])
 
 
+@pytest.mark.long
 def test_the_watch(two: Two):
     tables = [f"{two.database}.clicks"]
     assert parts(two, read(two.folder / "priv.yaml")) == tables
@@ -166,6 +167,7 @@ def rejections(two: Two) -> list[tuple[str, int]]:
     return [tuple(row) for row in two.client.rows(sql, {"t": f"{two.database}.clicks"})]
 
 
+@pytest.mark.long
 def test_rows_of_the_version_before_are_the_owners(two: Two, airflow_app: TestClient):  # noqa: F811
     two.write("peek", "shown")
     priv = read(two.folder / "priv.yaml")
