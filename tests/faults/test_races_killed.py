@@ -21,7 +21,6 @@ from tests.faults.test_races import clickhouse_at
 from tests.faults.traps import LAKE, Trap
 from tests.integration.landed import client_of
 from tests.support.landing_world import hours
-from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -101,7 +100,8 @@ def make_slow(scene: Scene) -> None:
         )
 
 
-@pytest.mark.parametrize("ending", per_commit([SIGKILL, Signals.SIGSTOP]), ids=["dead", "asleep"])
+@pytest.mark.parametrize("ending", [SIGKILL, Signals.SIGSTOP], ids=["dead", "asleep"])
+@pytest.mark.long
 def test_a_statement_that_goes_on_without_its_client(make_scene, fault_log, ending: Signals):
     scene = make_scene(ending.name.lower())
     make_slow(scene)
