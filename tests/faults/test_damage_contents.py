@@ -60,6 +60,7 @@ def change(damaged: Damaged, what: str) -> None:
     damaged.sql(f"ALTER TABLE {what} SETTINGS mutations_sync = 2")
 
 
+@pytest.mark.long
 def test_what_is_whole_has_no_anomaly(damaged: Damaged):
     assert damaged.verify("--contents") == []
     code, out = damaged.command(f"sluice verify ads --config {damaged.config} --contents")

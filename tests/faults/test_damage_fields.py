@@ -52,6 +52,7 @@ def problems(renamed: Damaged) -> list[str]:
     return [problem.message for problem in found]
 
 
+@pytest.mark.long
 def test_a_run_goes_on_and_the_watch_names_the_column_and_the_hour(renamed: Damaged):
     assert [run(renamed, hour, 1) for hour in range(4)] == [0, 0, 0, 0]
     [(zeros,)] = renamed.sql("SELECT count() FROM {db}.clicks WHERE total = 0")

@@ -118,6 +118,7 @@ def test_what_sluice_did_not_write_stays(damaged: Damaged):
 
 
 @pytest.mark.parametrize("length", per_commit(["30m", "2h", "6h"]))
+@pytest.mark.long
 def test_with_another_slice_length_nothing_is_judged_and_nothing_removed(damaged: Damaged, length: str):
     """Its hours would be other ones, and every file a file of none of them."""
     before = {path: path.read_bytes() for path in damaged.root.rglob("*.parquet")}

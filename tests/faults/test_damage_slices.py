@@ -50,6 +50,7 @@ def silent_after(hours: int, silent: int) -> World:
 
 
 @pytest.mark.parametrize(("silent", "stalled"), per_commit([(1, True), (2, False)]))
+@pytest.mark.long
 def test_a_partition_that_falls_silent(damaged: Damaged, silent: int, stalled: bool):
     """Over exactly `stalled_after` slices, and over one less."""
     damaged.world = silent_after(hours=4, silent=silent)

@@ -46,6 +46,7 @@ def repaired(damaged: Damaged, anomalies: list[dict], mode: str) -> None:
     assert damaged.verify() == []
 
 
+@pytest.mark.long
 def test_what_is_whole_has_no_anomaly(damaged: Damaged):
     assert damaged.verify("--checksums") == []
     assert damaged.sql("SELECT count() FROM {db}.clicks") == [(35,)]
@@ -183,6 +184,7 @@ def test_a_ledger_row_that_is_revoked(damaged: Damaged):
     ("when", "cluster"),
     [("2031-01-01 00:00:00", "dc1"), ("2026-01-01 01:00:00", "dc9"), ("2026-01-01 00:20:00", "dc1")],
 )
+@pytest.mark.long
 def test_rows_of_no_slice_are_for_a_person_to_judge(damaged: Damaged, when: str, cluster: str):
     damaged.sql(
         f"INSERT INTO {{db}}.other SELECT 'view', '', toDateTime('{when}', 'UTC'), '{cluster}' "

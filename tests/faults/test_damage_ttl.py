@@ -35,6 +35,7 @@ def at(hour: int) -> str:
         ]
     ),
 )
+@pytest.mark.long
 def test_rows_that_no_ttl_can_have_deleted(damaged: Damaged, ttl: str):
     """By their age the rows are moved or compressed anew, but none is deleted."""
     damaged.make()

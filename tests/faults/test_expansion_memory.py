@@ -23,7 +23,7 @@ pytestmark = pytest.mark.faults
 
 _RATIO = 1.5
 _MOST_MB = 600  # more than an ordinary hour's, 400
-_FEW = ("json of empty arrays", "avro of more nulls", "avro of one wide letter", "protobuf of sub-messages")
+_FEW = ("avro of more nulls", "protobuf of sub-messages")
 
 
 def landed(case: str) -> dict[str, int]:
@@ -115,7 +115,7 @@ _FORMATS = {"avro": of_avro, "protobuf": of_protobuf}
 
 
 @pytest.mark.parametrize(
-    ("name", "rounds"), per_commit([("avro", 12), ("protobuf", 8), ("avro", 300), ("protobuf", 200)], 2)
+    ("name", "rounds"), per_commit([("avro", 12), ("protobuf", 8), ("avro", 300), ("protobuf", 200)])
 )
 def test_a_search_for_the_largest_expansion_finds_none_above_the_bound(
     tmp_path: Path, name: str, rounds: int, seed: int

@@ -26,7 +26,7 @@ AT_SERVER = [
     name for name in NAMES if name.partition(".")[0] in (Load.__name__, TableLoad.__name__, Publish.__name__)
 ]
 # The short form: where most is half done.
-SHORT = [Land.COMMITTED, Land.OLD_COPIED, Load.ANNOUNCED, TableLoad.DELETED, TableLoad.MOVED]
+SHORT = [Land.OLD_COPIED, TableLoad.DELETED, TableLoad.MOVED]
 SHORT_AT_SERVER = [TableLoad.MOVED]
 # What only a run over finished hours reaches, or does something at.
 AGAIN = ("Land.OLD_", "TableLoad.REVOKED", "TableLoad.DELETED")

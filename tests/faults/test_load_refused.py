@@ -205,7 +205,7 @@ def scene(server, tmp_path: Path) -> Iterator[Scene]:
     return made
 
 
-@pytest.mark.parametrize("cause", per_commit(CAUSES, 7))
+@pytest.mark.parametrize("cause", per_commit(CAUSES, 2))
 def test_a_load_that_cannot_succeed_changes_nothing(scene: Scene, cause: str, fault_log):
     statements, words = CAUSES[cause]
     for statement in statements:

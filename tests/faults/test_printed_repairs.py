@@ -97,8 +97,7 @@ def commits(state: Damaged, table: str) -> list[tuple]:
             (["DELETE FROM {db}.clicks", "DELETE FROM {db}.other"], "", "", ""),
             (["DELETE FROM {db}.{sums}"], "", "other", " --table {db}.clicks"),
             (["ALTER TABLE {db}.other UPDATE _payload = ''"], " --contents", "clicks", " --table {db}.other"),
-        ],
-        2,
+        ]
     ),
 )
 def test_a_repair_touches_the_tables_that_are_wrong(
@@ -344,7 +343,7 @@ class Printed:
 
 RECORD = "bids:1:11"
 """The second click of the third hour, in partition 1."""
-EACH_COMMIT = 8
+EACH_COMMIT = 3
 PRINTED = {
     "page": Printed(without_a_row, of_page, f"run {{ads}} {edges(2, 2)} --mode repair --table {{db}}.clicks"),
     "run, a file is gone before its move": Printed(

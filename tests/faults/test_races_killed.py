@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import subprocess
+import time
 from collections.abc import Callable
-from signal import SIGCONT, SIGKILL, Signals
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP, Signals
 
 import pytest
 
@@ -13,12 +17,10 @@ from sluice.crash_points import TableLoad
 from sluice.flow.load.fencing import digest
 from tests.faults.race_world import Scene
 from tests.faults.racers import DEADLINE_SECONDS, Racer, race
-from tests.faults.test_load_kills import stop_outside_locks
 from tests.faults.test_races import clickhouse_at
 from tests.faults.traps import LAKE, Trap
 from tests.integration.landed import client_of
 from tests.support.landing_world import hours
-from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -98,7 +100,8 @@ def make_slow(scene: Scene) -> None:
         )
 
 
-@pytest.mark.parametrize("ending", per_commit([SIGKILL, Signals.SIGSTOP]), ids=["dead", "asleep"])
+@pytest.mark.parametrize("ending", [SIGKILL, Signals.SIGSTOP], ids=["dead", "asleep"])
+@pytest.mark.long
 def test_a_statement_that_goes_on_without_its_client(make_scene, fault_log, ending: Signals):
     scene = make_scene(ending.name.lower())
     make_slow(scene)
@@ -124,3 +127,23 @@ def test_a_statement_that_goes_on_without_its_client(make_scene, fault_log, endi
         for name in ("slow", "slower"):
             twice = f"SELECT n FROM {scene.database}.{name} GROUP BY n HAVING count() > 1"
             assert scene.sql(twice) == []
+
+
+def stop_outside_locks(process: subprocess.Popen, root: Path) -> None:
+    """Stops it while its renewals hold no lock of the lake folder: nobody can break a stopped one's lock."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        process.send_signal(SIGSTOP)
+        if not any(held(lock) for lock in root.glob(".sluice/locks/*")):
+            return
+        process.send_signal(SIGCONT)
+    raise AssertionError("the loader never let go of its locks")
+
+
+def held(lock: Path) -> bool:
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

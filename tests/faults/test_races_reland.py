@@ -8,12 +8,12 @@ from sluice import crash_points
 from sluice.crash_points import TableLoad
 from sluice.errors import Relanded
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
-@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize(("read", "others"), per_commit([("pull", 1), ("push", 0), ("pull", 0), ("push", 1)]))
 def test_files_removed_by_a_reland_are_no_loss(
     clickhouse_server, tmp_path, name: str, monkeypatch, read: str, others: int, fault_log
 ):

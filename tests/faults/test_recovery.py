@@ -68,6 +68,7 @@ def test_clickhouse_is_lost(damaged: Damaged, mode: str):
 
 
 @pytest.mark.parametrize("lost", per_commit(["type=click/date=2026-01-01/hour=01", "_rejected"]))
+@pytest.mark.long
 def test_a_folder_of_the_lake_is_lost(damaged: Damaged, lost: str):
     """verify names each file that was in it and the command; the tables stay right all the while."""
     before = content(damaged)

@@ -73,7 +73,7 @@ def test_between_two_hours(story, fault_log):
         story.expect({0: [0, 1, 2], 2: [7, 8], 3: [9, 10, 11]})
 
 
-@pytest.mark.parametrize("policy", ["fail", "land_rest"])
+@pytest.mark.parametrize("policy", per_commit(["land_rest", "fail"]))
 def test_between_resolve_and_land(story, fault_log, policy):
     story.write(on_expired=policy)
     story.resolve(0, 3)
@@ -92,6 +92,7 @@ def test_between_resolve_and_land(story, fault_log, policy):
         story.expect({1: [5], **rest})
 
 
+@pytest.mark.long
 def test_an_hour_of_which_nothing_is_left(story, fault_log):
     """The whole log has expired: an hour without records is not called complete, nor empty."""
     story.run(0, 1)

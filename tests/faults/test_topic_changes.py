@@ -70,6 +70,7 @@ def test_deleted_and_made_again(story, fault_log):
         story.expect(everything)
 
 
+@pytest.mark.long
 def test_made_again_between_resolve_and_land(story, fault_log):
     """The new topic has records at the very offsets that the hour was resolved to."""
     story.topic.send(1, 2, 3, at=0.5)
@@ -152,6 +153,7 @@ def test_a_partition_appears_after_its_boundary_with_old_records(story, fault_lo
         story.expect({0: [], 1: [1], 2: [2], 3: [3, 4, 5, 6], 4: [7]})
 
 
+@pytest.mark.long
 def test_a_new_partition_that_has_lost_records_already(story, fault_log):
     story.topic.send(1, at=0.2)
     story.run(0, 0)

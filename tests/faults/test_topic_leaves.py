@@ -97,6 +97,7 @@ def test_what_has_landed_of_a_topic_that_left_stays(story: TwoTopics, fault_log)
         assert story.anomalies() == []
 
 
+@pytest.mark.long
 def test_a_topic_that_comes_back_is_missed_until_it_is_brought(story: TwoTopics, fault_log):
     story.read(story.topic)
     story.topic.send(7, at=2.5)
@@ -119,6 +120,7 @@ def test_a_topic_that_comes_back_is_missed_until_it_is_brought(story: TwoTopics,
         assert story.anomalies() == []
 
 
+@pytest.mark.long
 def test_a_topic_of_the_same_name_is_not_the_one_that_left(story: TwoTopics, fault_log):
     story.read(story.topic)
     with fault_log.trial("fault", "a topic leaves the file, and is recreated", victim="topic"):

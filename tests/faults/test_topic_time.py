@@ -10,6 +10,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.flow.resolve.resolve import resolve
 from tests.faults.topic_story import Story
 from tests.faults.topics import HOURS, START, Topic, hour
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 ANY_TIME = 10**15
@@ -36,6 +37,7 @@ def test_a_record_from_the_future_does_not_empty_the_hours_after_it(story, fault
         assert story.states(0, 3) == ["complete"] * 4
 
 
+@pytest.mark.long
 def test_when_the_future_comes(story, fault_log):
     """A record is stamped three hours ahead. Hour by hour is resolved as its time comes near: no hour is
     emptied, and the one of its stamp is not either."""
@@ -53,7 +55,9 @@ def test_when_the_future_comes(story, fault_log):
         story.expect({**own, 0: [1, 2, *own[0]]})
 
 
-@pytest.mark.parametrize("order", ["resolved one by one", "resolved at once", "resolved backwards"])
+@pytest.mark.parametrize(
+    "order", per_commit(["resolved backwards", "resolved one by one", "resolved at once"])
+)
 def test_records_out_of_order_by_hours(story, fault_log, order):
     """By the contract: a boundary is the first record stamped at or after it, and a late one is in a
     later slice. Whatever the order, every record is in exactly one hour."""

@@ -28,6 +28,7 @@ def store(spark_world: SparkWorld, topic: str, minute: float, *records: bytes, c
 
 
 @pytest.mark.parametrize("alone", per_commit([False, True]), ids=["after other hours", "as the log's first"])
+@pytest.mark.long
 def test_its_hour_resolves_lands_loads_and_verifies(spark_world, alone):
     topic = spark_world.topic("t")
     before = [] if alone else [event(minute, n=n) for n, minute in enumerate((1, 2, 59))]

@@ -122,7 +122,7 @@ def test_a_value_of_every_type(world: World, read: str):
     assert told(compared(world, pipeline)) == []
 
 
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("whole", per_commit([True, False]))
 def test_a_number_that_clickhouse_itself_reads_otherwise(world: World, monkeypatch, whole: bool):
     """Its other parser of JSON is a digit off in one double of ten, in the table and in what is staged."""
     columns = f"f Float64, k Float32, j JSON, {KEYS}"
@@ -182,6 +182,7 @@ def test_columns_that_cannot_be_compared_are_said(world: World):
 
 
 @pytest.mark.parametrize(("kind", "year"), [("DateTime('UTC')", 2090), ("DateTime64(3, 'UTC')", 2250)])
+@pytest.mark.long
 def test_rows_that_have_expired_are_not_missed_and_others_are(world: World, kind: str, year: int):
     world.sql(
         f"CREATE TABLE {{db}}.clicks (n UInt16, at {kind}, {KEYS}) ENGINE = MergeTree "
@@ -279,6 +280,7 @@ def test_a_rollup_whose_input_is_gone_is_not_compared(world: World):
     ) in found.notes
 
 
+@pytest.mark.long
 def test_a_load_that_begins_meanwhile_takes_the_tables_away(world: World):
     world.sql(f"CREATE TABLE {{db}}.clicks (n UInt16, {KEYS}) ENGINE = MergeTree ORDER BY n")
     manifest = land(world.lake, unit(), [event(n=n) for n in range(5)])

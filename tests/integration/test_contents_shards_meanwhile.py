@@ -38,6 +38,7 @@ def contents(two: Shards, pipeline: Pipeline) -> ContentsReport:
 @pytest.mark.parametrize(
     ("point", "times"), per_commit([(Verify.LISTED, 1), (Verify.STAGED, 9), (Verify.REVIEWED, 1)])
 )
+@pytest.mark.long
 def test_a_load_meanwhile_is_no_anomaly(two: Shards, monkeypatch, point: Verify, times: int):
     """Once, the table is compared again; over and over, it is busy. What is wrong is told on either shard."""
     pipeline = two.world.pipeline({"click": "clicks"}, clickhouse=shards("s1", "s2", lease="1s"))

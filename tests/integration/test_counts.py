@@ -211,6 +211,7 @@ DAYS = {10: range(1, 8), 24: (7, 14, 21)}
 
 
 @pytest.mark.parametrize("days", DAYS)
+@pytest.mark.long
 def test_expected_is_the_mean_of_the_same_hour_of_earlier_days(place: Place, days):
     """Slices of a day. With three or four weeks of the weekday these are taken, else the last seven days."""
     made: dict[tuple[int, int, str], int] = {}
@@ -255,6 +256,7 @@ def days_of(count: int) -> SliceRange:
     return SliceRange(START, START.add(days=count), length)
 
 
+@pytest.mark.long
 def test_the_first_day_is_what_the_second_is_expected_to_be(place: Place):
     spec = place.pipeline()
     place.land(spec, World({BIDS: [events(40)]}), hours(3))

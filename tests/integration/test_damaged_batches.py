@@ -64,6 +64,7 @@ def payloads(world: SparkWorld, pipeline: Pipeline) -> list[str]:
 
 
 @pytest.mark.parametrize("together", per_commit([True, False]), ids=["by tasks", "by Spark's source"])
+@pytest.mark.long
 def test_its_hour_does_not_land_and_the_others_do(
     kafka_service, name, tmp_path, engine, monkeypatch, together
 ):

@@ -10,6 +10,7 @@ from sluice.state.ledger import committed, frozen_units
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import World, client_of, unit
 from tests.integration.summed import Summed
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -87,6 +88,7 @@ def test_a_late_event_into_an_old_hour_is_added(summed: Summed):
     assert summed.total() == (31, 1435)
 
 
+@pytest.mark.long
 def test_one_cluster_without_a_record_leaves_the_other_as_it_is(summed: Summed):
     summed.land(unit(0), *THIRTY)
     summed.land(unit(0, "dc2"), *range(10))
@@ -99,6 +101,7 @@ def test_one_cluster_without_a_record_leaves_the_other_as_it_is(summed: Summed):
     assert summed.total() == (39, 435 + 36)
 
 
+@pytest.mark.long
 def test_another_source_makes_a_rollup_stale(summed: Summed):
     summed.land(unit(0), *THIRTY)
     summed.fill(unit(0))
@@ -108,6 +111,7 @@ def test_another_source_makes_a_rollup_stale(summed: Summed):
     assert summed.total() == (30, 30435)
 
 
+@pytest.mark.long
 def test_a_new_rollup_over_expired_hours_says_that_it_has_no_rows(summed: Summed):
     summed.land(unit(0), *THIRTY)
     for table in ("clicks", "views"):
@@ -126,10 +130,12 @@ def test_a_new_rollup_over_expired_hours_says_that_it_has_no_rows(summed: Summed
 
 @pytest.mark.parametrize(
     ("ttl", "numbers", "total"),
-    [
-        ("MODIFY COLUMN x UInt64 TTL _slice + INTERVAL 1 DAY", THIRTY, (30, 870)),
-        ("MODIFY TTL _slice + INTERVAL 1 DAY GROUP BY _slice SET x = count()", [7], (1, 14)),
-    ],
+    per_commit(
+        [
+            ("MODIFY COLUMN x UInt64 TTL _slice + INTERVAL 1 DAY", THIRTY, (30, 870)),
+            ("MODIFY TTL _slice + INTERVAL 1 DAY GROUP BY _slice SET x = count()", [7], (1, 14)),
+        ]
+    ),
 )
 def test_values_that_a_ttl_takes_away_come_from_the_lake(summed: Summed, ttl: str, numbers, total):
     """As many rows are there, and their values are not."""
@@ -144,6 +150,7 @@ def test_values_that_a_ttl_takes_away_come_from_the_lake(summed: Summed, ttl: st
     assert summed.total() == total
 
 
+@pytest.mark.long
 def test_a_source_that_is_to_be_loaded_first_is_waited_for(summed: Summed):
     """Only the rollup is asked for, rows have expired, and the lake has another generation of the hour."""
     summed.land(unit(0), *THIRTY)

@@ -122,6 +122,7 @@ def test_each_remedy_for_the_columns_works(examined: Examined):
     assert [line for line in lines(checks, "warn") if "has no column" in line] == []
 
 
+@pytest.mark.long
 def test_a_table_proposed_for_a_type_takes_every_event(examined: Examined, tmp_path: Path):
     """The printed statement and the printed line of the pipeline file, then the product's own load."""
     from sluice.clients.lake.folder import FolderLake
@@ -177,6 +178,7 @@ def test_the_command_for_a_missing_table_makes_one_that_takes_every_event(examin
     assert {"id", "amount", "price", "name", "never", "ok"} <= {name for (name,) in columns}
 
 
+@pytest.mark.long
 def test_a_missing_table_of_which_no_event_is_known_has_a_statement_to_begin_with(examined: Examined):
     examined.publish([b'{"type": "order"}'])
     code, checks = examined.said()
@@ -243,6 +245,7 @@ def test_a_user_who_may_only_read(examined: Examined, start_clickhouse_server, m
         ),
     ],
 )
+@pytest.mark.long
 def test_a_profile_that_holds_back_what_a_load_sets(
     examined: Examined, start_clickhouse_server, monkeypatch, profile: str, said: str, places: list[str]
 ):
@@ -282,6 +285,7 @@ def test_what_is_unavailable_does_not_hide_the_rest(examined: Examined, monkeypa
     assert out.splitlines()[-1].endswith("fail") and "out" not in out.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_what_a_run_would_refuse_or_leave_out_of_a_topic(examined: Examined):
     """The first boundary is that of an hour without its 30 records. Then the topic is made again."""
     examined.publish([json.dumps(event).encode() for event in CLICKS])

@@ -71,7 +71,7 @@ def counted(world: World, place, manifest: Manifest, events: list[Event]) -> Man
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_a_field_gets_its_column_in_the_load_that_first_has_it(world: World, read: str, exact: bool):
     make(world)
     pipeline = evolving(world, rows=2, clickhouse={"read": read})
@@ -89,6 +89,7 @@ def test_a_field_gets_its_column_in_the_load_that_first_has_it(world: World, rea
     assert any("column coupon Nullable(String) was added: in 3 of 6 rows" in line for line in said)
 
 
+@pytest.mark.long
 def test_the_addition_is_remembered_for_good(world: World):
     make(world)
     land(world.lake, unit(), [event(n=1, price=1.5), event(n=2, price=20)])
@@ -134,7 +135,7 @@ KINDS: list[tuple[list[Any], str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "kind", "held"), KINDS, ids=[kind for _, kind, _ in KINDS])
+@pytest.mark.parametrize(("values", "kind", "held"), per_commit(KINDS, 2), ids=[kind for _, kind, _ in KINDS])
 def test_types_and_rows_that_lack_the_field(world: World, values: list[Any], kind: str, held: list[Any]):
     make(world)
     events = [event(n=n, x=value) for n, value in enumerate(values)] + [event(n=9)]
@@ -194,6 +195,7 @@ def test_fields_that_can_be_no_column_are_told_and_stop_nothing(world: World):
         assert any(why in line for line in told), why
 
 
+@pytest.mark.long
 def test_ten_thousand_fields_do_not_make_as_many_columns(world: World):
     make(world)
     often = {f"often{k}": k for k in range(5)}
@@ -208,6 +210,7 @@ def test_ten_thousand_fields_do_not_make_as_many_columns(world: World):
 
 
 @pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.long
 def test_fields_beyond_those_that_are_counted_are_told_by_their_values(
     world: World, monkeypatch, exact: bool
 ):
@@ -230,7 +233,8 @@ def test_fields_beyond_those_that_are_counted_are_told_by_their_values(
 
 
 @pytest.mark.parametrize(
-    "star", ["*", "t.*", "COLUMNS('n|_.*')", "n, _slice, _cluster, _offset, toString(tuple(*)) AS x"]
+    "star",
+    per_commit(["*", "t.*", "COLUMNS('n|_.*')", "n, _slice, _cluster, _offset, toString(tuple(*)) AS x"]),
 )
 def test_a_view_that_selects_all_columns_is_named_before_any_is_added(world: World, star: str):
     make(world)
@@ -244,6 +248,7 @@ def test_a_view_that_selects_all_columns_is_named_before_any_is_added(world: Wor
     assert columns(world) == {} and read_additions(world.lake) == ()
 
 
+@pytest.mark.long
 def test_a_view_that_names_its_columns_stays_as_it_is(world: World):
     make(world)
     fed = "_slice DateTime('UTC'), _cluster String, n UInt64"
@@ -292,6 +297,7 @@ def test_a_load_that_dies_anywhere_is_done_by_the_next(world: World, point, monk
     assert one.shards[""] <= generation
 
 
+@pytest.mark.long
 def test_a_type_that_was_announced_only_makes_room(world: World, monkeypatch):
     """The attempt that would have added it died, and its slice was landed again with other values."""
     make(world)
@@ -328,6 +334,7 @@ def test_a_column_that_a_person_adds_meanwhile_stays_his(world: World, monkeypat
     assert world.sql("SELECT code FROM {db}.clicks") == [(1,)]
 
 
+@pytest.mark.long
 def test_an_event_is_an_element_of_an_array(world: World):
     """The lake has a row for each; its manifest counts rows."""
     make(world)
@@ -339,6 +346,7 @@ def test_an_event_is_an_element_of_an_array(world: World):
     assert world.sql("SELECT n, tag FROM {db}.clicks ORDER BY n") == [(n, "t") for n in range(4)]
 
 
+@pytest.mark.long
 def test_types_in_one_file_are_told_apart(world: World):
     """Of the folder of many types only the table's own rows are looked at."""
     make(world)
@@ -354,6 +362,7 @@ def test_types_in_one_file_are_told_apart(world: World):
     assert world.sql("SELECT mine FROM {db}.clicks ORDER BY n") == [(0,), (1,)]
 
 
+@pytest.mark.long
 def test_two_clusters_of_one_slice_count_together(world: World):
     make(world)
     both = [{"cluster": c, "bootstrap": "x:1", "topics": ["events"]} for c in ("dc1", "dc2")]
@@ -404,6 +413,7 @@ def planned(world: World, pipeline: Pipeline, hours: int, mode: str = "fill") ->
     return list(forecast(Server(shard, world.client), pipeline, world.lake, told, mode))
 
 
+@pytest.mark.long
 def test_a_plan_says_what_would_be_added_and_changes_nothing(world: World):
     make(world)
     pipeline = evolving(world, rows=2)
@@ -458,6 +468,7 @@ def like(random: Random, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", per_commit(range(3)))
+@pytest.mark.long
 def test_no_row_is_a_misfit_by_a_column_that_its_own_load_adds(world: World, seed: int):
     """Each field has a few shapes; the load judges every value by itself, whatever the inference thought."""
     make(world)

@@ -56,6 +56,7 @@ def test_what_came_before_the_column_is_no_finding_and_is_told(world: World):
     assert (found.anomalies, found.rows, found.notes) == ([], 3, [])
 
 
+@pytest.mark.long
 def test_values_of_other_columns_are_compared_all_the_same(world: World):
     make(world)
     pipeline = evolving(world, rows=2)
@@ -69,6 +70,7 @@ def test_values_of_other_columns_are_compared_all_the_same(world: World):
     assert "other values in n" in anomaly.seen
 
 
+@pytest.mark.long
 def test_a_later_column_that_somebody_fills_by_hand_is_not_compared(world: World):
     """No load has given its values: it may as well have been renamed."""
     make(world)
@@ -84,6 +86,7 @@ def test_a_later_column_that_somebody_fills_by_hand_is_not_compared(world: World
     assert (anomaly.kind, anomaly.slice) == (AnomalyKind.VALUES, unit(1).slice.id)
 
 
+@pytest.mark.long
 def test_a_manifest_that_counted_all_and_found_none_gives_no_note(world: World):
     make(world)
     pipeline = evolving(world, rows=2)

@@ -53,6 +53,7 @@ def world(clickhouse_server, tmp_path, name) -> Iterator[World]:
     made.sql("DROP DATABASE {db} SYNC")
 
 
+@pytest.mark.long
 def test_every_value_that_ever_came_is_in_its_column(world: World):
     world.sql(f"CREATE TABLE {{db}}.clicks (n UInt64, {KEYS}) ENGINE = MergeTree ORDER BY n")
     target = {"table": "clicks", "evolve": "add", "evolve_rows": AT_LEAST}

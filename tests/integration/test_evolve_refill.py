@@ -76,6 +76,7 @@ def test_a_refill_takes_no_row_out(world: World, read: str):
 
 
 @pytest.mark.parametrize("read", per_commit(["push", "pull"]))
+@pytest.mark.long
 def test_the_other_slices_of_the_load_are_filled(world: World, read: str):
     make(world)
     pipeline = evolving(world, rows=5, clickhouse={"read": read})
@@ -112,6 +113,7 @@ def test_either_remedy_that_the_message_names_ends_it(world: World):
     ]
 
 
+@pytest.mark.long
 def test_the_wider_column_takes_the_refill(world: World):
     make(world)
     pipeline = evolving(world, rows=5)
@@ -122,6 +124,7 @@ def test_the_wider_column_takes_the_refill(world: World):
     assert len(rows(world)) == 60 and rejected(world) == []
 
 
+@pytest.mark.long
 def test_a_row_that_comes_back_does_not_pay_for_one_that_would_go(world: World):
     """As many misfits as before, and others: a person has widened `n` since."""
     make(world, "n UInt8")
@@ -137,6 +140,7 @@ def test_a_row_that_comes_back_does_not_pay_for_one_that_would_go(world: World):
 
 
 @pytest.mark.parametrize("emptied", per_commit([True, False]))
+@pytest.mark.long
 def test_misfits_of_before_are_no_reason(world: World, emptied: bool):
     """Also where somebody has emptied sluice.rejected."""
     make(world)

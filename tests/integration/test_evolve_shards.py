@@ -14,6 +14,7 @@ from sluice.crash_points import Load
 from sluice.errors import ShardsRefused, ShardsWait
 from sluice.state.additions import read_additions
 from tests.integration.landed import event, land, unit
+from tests.support.long_form import per_commit
 from tests.support.shards_world import Shards, made, point_at, shards
 
 pytestmark = pytest.mark.integration
@@ -77,6 +78,7 @@ def test_a_shard_that_was_away_gets_the_type_of_the_other(two: Shards, monkeypat
     assert two.everywhere(ROWS) == [[(0, 0), (2, 2), (10, 7)], [(1, 1), (3, 3)]]
 
 
+@pytest.mark.long
 def test_a_column_of_the_other_shard_comes_with_the_next_load(two: Shards, monkeypatch):
     """Its own load has no row with the field: readers of both expect the column all the same."""
     land(two.world.lake, unit(), [event(n=n) for n in range(2)], partitions=2)
@@ -94,7 +96,9 @@ def test_a_column_of_the_other_shard_comes_with_the_next_load(two: Shards, monke
     assert two.everywhere(ROWS) == [[(0, None), (2, 2), (4, None)], [(1, None), (5, None)]]
 
 
-@pytest.mark.parametrize("point", [Load.ANNOUNCED, Load.STATEMENT, Load.ALTERED, Load.EVOLVED], ids=str)
+@pytest.mark.parametrize(
+    "point", per_commit([Load.ANNOUNCED, Load.STATEMENT, Load.ALTERED, Load.EVOLVED]), ids=str
+)
 def test_both_die_and_are_done_by_the_next(two: Shards, point, monkeypatch):
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
 
@@ -107,6 +111,7 @@ def test_both_die_and_are_done_by_the_next(two: Shards, point, monkeypatch):
     assert set(one.shards) == {"s1", "s2"}
 
 
+@pytest.mark.long
 def test_a_column_that_somebody_has_dropped_gets_the_type_of_the_next_values(two: Shards):
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
     two.load(evolving(two), unit(), token="one")
@@ -117,6 +122,7 @@ def test_a_column_that_somebody_has_dropped_gets_the_type_of_the_next_values(two
     assert two.everywhere(ROWS) == [[(0, None), (2, None), (10, "x0")], [(1, None), (3, None), (11, "x1")]]
 
 
+@pytest.mark.long
 def test_an_announcement_of_a_run_that_died_binds_no_other(two: Shards, monkeypatch):
     """The run that died before its ALTER saw numbers only, and the next one sees a text, too."""
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
@@ -129,6 +135,7 @@ def test_an_announcement_of_a_run_that_died_binds_no_other(two: Shards, monkeypa
     assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
 
 
+@pytest.mark.long
 def test_a_column_that_a_run_added_before_it_died_decides_for_the_other_shard(two: Shards, monkeypatch):
     """The first shard has the column, and nobody has noted it; the other alone would choose another type."""
     land(two.world.lake, unit(), [event(n=n, code=n) for n in range(4)], partitions=2)
@@ -170,7 +177,7 @@ def test_two_runs_at_once_add_one_type(two: Shards, monkeypatch):
     assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
 
 
-@pytest.mark.parametrize("by", ["partition", "n"])
+@pytest.mark.parametrize("by", per_commit(["partition", "n"]))
 def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
     """By `n` the misfit would be rejected by another shard than the one whose row it is."""
     pipeline = two.world.pipeline(

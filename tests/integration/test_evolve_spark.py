@@ -12,6 +12,7 @@ from tests.support.spark_world import SparkWorld, event, hours
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.long
 def test_a_run_adds_the_column_and_a_refill_fills_the_hour_before(spark_world: SparkWorld):
     world = spark_world
     topic, table = world.topic("events"), world.table("clicks", "n UInt16, at DateTime64(3, 'UTC')")

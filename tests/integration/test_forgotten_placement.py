@@ -112,6 +112,7 @@ def test_forgotten_hours_of_one_server_stay_there_when_a_shard_comes(place: Plac
     }
 
 
+@pytest.mark.long
 def test_what_can_be_moved_is_placed_anew(place: Place):
     place.forgotten(ALONE)
     place.run(place.pipeline(ALONE), ALL)

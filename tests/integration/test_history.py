@@ -195,7 +195,7 @@ def tried(machine: type[History], examples: int) -> None:
 
 
 def test_some_histories(machine: type[History]):
-    tried(machine, int(os.environ.get("SLUICE_HISTORIES", "20")))
+    tried(machine, int(os.environ.get("SLUICE_HISTORIES", "8")))
 
 
 @pytest.mark.long

@@ -20,6 +20,7 @@ from sluice.infer.types import Rules
 from sluice.infer.values import loads
 from tests.integration.landed import Event, client_of, land, unit
 from tests.support.hostile_texts import TEXTS
+from tests.support.long_form import per_commit
 from tests.support.public_events import SHAPES, make
 
 pytestmark = pytest.mark.integration
@@ -51,7 +52,7 @@ def types_of(client, table: str) -> dict[str, str]:
     return dict(client.rows(sql, place))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", per_commit(SHAPES))
 def test_every_type_is_one_of_the_servers(shape: str, name: str, client):
     """Also those that no load fills yet: the server makes the columns as they were written."""
     events = [loads(json.dumps(event)) for _, event in make(shape, AT, 3, 1_500, seed=3)]

@@ -17,6 +17,7 @@ from sluice.flow.verify.audit import AuditScope, audit
 from sluice.slices import to_ms
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, World, hours
+from tests.support.long_form import per_commit
 from tests.support.public_events import SHAPES, make
 
 pytestmark = pytest.mark.integration
@@ -67,7 +68,7 @@ def world_of(events: list[tuple], topic: str) -> World:
     return World({("local", topic): logs})
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", per_commit(SHAPES))
 def test_the_other_half_loads_without_a_misfit(
     shape: str, made, name: str, tmp_path: Path, clickhouse_server
 ):
@@ -99,6 +100,7 @@ def test_the_other_half_loads_without_a_misfit(
     assert [*counted, *auditor(pipeline, known=counted).whole(units).anomalies] == []
 
 
+@pytest.mark.long
 def test_messages_that_are_arrays(made, name: str, tmp_path: Path, clickhouse_server):
     """A sample of arrays makes a pipeline of arrays, and each element is a row."""
     events = [

@@ -26,6 +26,7 @@ from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.load.load import load
 from sluice.slices import to_ms
 from tests.integration.landed import START, Event, client_of, land, unit
+from tests.support.long_form import per_commit
 from tests.support.registry_server import serve
 
 pytestmark = pytest.mark.integration
@@ -132,7 +133,7 @@ def rows_of(name: str, folder: Path, messages: list[bytes], client) -> dict[str,
 COLUMNS = "id, price, tags, note, toUnixTimestamp64Milli(at)"
 
 
-@pytest.mark.parametrize("by", ["file", "registry"])
+@pytest.mark.parametrize("by", per_commit(["file", "registry"]))
 def test_a_topic_of_avro(by: str, topic, name: str, kafka_broker: str, tmp_path: Path, client, monkeypatch):
     messages = [avro(event, b"" if by == "file" else b"\0" + struct.pack(">I", 3)) for event in orders()]
     topic(messages)
@@ -182,6 +183,7 @@ def test_a_topic_of_protobuf(
         assert client.rows(sql) == wanted
 
 
+@pytest.mark.long
 def test_framed_messages_without_a_format_are_said(topic, name: str, kafka_broker: str, tmp_path: Path):
     topic([avro(event, b"\0" + struct.pack(">I", 3)) for event in orders()])
     with pytest.raises(

@@ -100,6 +100,7 @@ def events(lake: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("victims", per_commit(["all", "java"]))
+@pytest.mark.long
 def test_spark_that_stands_still_is_ended_and_the_retry_lands_each_record_once(
     name, lake: Path, victims: str
 ):

@@ -185,6 +185,7 @@ def test_a_run_that_fails_says_its_line_and_no_secret(user, server):
         assert (message["message"], "stackTrace" in message) == (said, False)
 
 
+@pytest.mark.long
 def test_a_server_that_never_answers_costs_five_seconds_and_one_line(user):
     """At the end of the command, whatever it did."""
     user.write()

@@ -21,6 +21,7 @@ from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.ledger import committed
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -166,7 +167,7 @@ def test_pulled_and_pushed_rows_are_the_same(world: World, read: str):
     assert sum(len(m.files) for m in manifests) == 6
 
 
-@pytest.mark.parametrize("minutes", [15, 30, 60, 90, 120, 1440])
+@pytest.mark.parametrize("minutes", per_commit([15, 30, 60, 90, 120, 1440], 2))
 def test_two_slices_of_any_length_in_one_load(world: World, minutes: int):
     """The server takes each row's slice from its file's name."""
     make(world)
@@ -182,7 +183,7 @@ def test_two_slices_of_any_length_in_one_load(world: World, minutes: int):
     assert found == [(starts[0], 0), (starts[0], 1), (starts[1], 10), (starts[1], 11)]
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_a_file_that_is_missing_or_short_is_noticed(world: World, read: str):
     make(world)
     pipeline = world.pipeline({"click": "clicks", "view": "clicks"}, clickhouse={"read": read})
@@ -216,7 +217,7 @@ def test_views_and_chains_of_views_are_emptied_with_their_target(world: World):
     assert world.sql(totals % "inner_one") == [(0, 5), (1, 5)]
 
 
-@pytest.mark.parametrize(("limit", "view"), [(3, True), (3, False), (100, True)])
+@pytest.mark.parametrize(("limit", "view"), per_commit([(3, True), (3, False), (100, True)]))
 def test_more_partitions_than_one_insert_may_touch(clickhouse_server, world: World, limit: int, view: bool):
     make(world, more="PARTITION BY n ORDER BY n")
     if view:
@@ -271,7 +272,7 @@ def test_projections_and_ttl(world: World):
 
 @pytest.mark.parametrize(
     ("definition", "words"),
-    [
+    per_commit([
         ("(n UInt8) ENGINE = MergeTree ORDER BY n", ["_slice and _cluster", "ALTER TABLE"]),
         (f"(n UInt8, {KEYS}) ENGINE = ReplacingMergeTree ORDER BY n", ["ReplacingMergeTree"]),
         (f"(n UInt8, {KEYS}) ENGINE = Log", ["engine is Log"]),
@@ -286,7 +287,7 @@ def test_projections_and_ttl(world: World):
                 ["DEFAULT of"],
             ),
         ("", ["no such table", "`sluice doctor p --ddl click` prints a CREATE TABLE"]),
-    ],
+    ], 3),
 )  # fmt: skip
 def test_tables_that_cannot_be_loaded_are_refused(world: World, definition: str, words: list[str]):
     if definition:
@@ -316,12 +317,23 @@ def test_the_remedies_can_be_pasted(world: World):
 
 @pytest.mark.parametrize(
     ("table", "select", "words"),
-    [
-        ("(n UInt8) ENGINE = MergeTree ORDER BY n", "n", ["no column _slice and _cluster", "ALTER TABLE"]),
-        (f"(n UInt8, {KEYS}) ENGINE = MergeTree ORDER BY n", "n", ["does not select _slice and _cluster"]),
-        (f"(n UInt8, {KEYS}) ENGINE = SummingMergeTree ORDER BY n", "n, _slice, _cluster", ["ORDER BY"]),
-        (f"(n UInt8, {KEYS}) ENGINE = Log", "n, _slice, _cluster", ["engine is Log"]),
-    ],
+    per_commit(
+        [
+            (
+                "(n UInt8) ENGINE = MergeTree ORDER BY n",
+                "n",
+                ["no column _slice and _cluster", "ALTER TABLE"],
+            ),
+            (
+                f"(n UInt8, {KEYS}) ENGINE = MergeTree ORDER BY n",
+                "n",
+                ["does not select _slice and _cluster"],
+            ),
+            (f"(n UInt8, {KEYS}) ENGINE = SummingMergeTree ORDER BY n", "n, _slice, _cluster", ["ORDER BY"]),
+            (f"(n UInt8, {KEYS}) ENGINE = Log", "n, _slice, _cluster", ["engine is Log"]),
+        ],
+        2,
+    ),
 )
 def test_views_whose_tables_cannot_be_emptied_are_refused(
     world: World, table: str, select: str, words: list[str]

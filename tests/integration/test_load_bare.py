@@ -11,6 +11,7 @@ import pytest
 from sluice.errors import Conservation
 from sluice.manifest import Manifest
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -51,7 +52,7 @@ def state(world: World) -> tuple[list, list, list]:
     )
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 @pytest.mark.parametrize("loaded", [False, True], ids=["first load", "reload"])
 def test_a_row_of_another_cluster_stops_the_load_and_changes_nothing(world: World, read: str, loaded: bool):
     pipeline = world.pipeline({"click": "bare"}, clickhouse={"read": read})

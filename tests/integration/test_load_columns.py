@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from decimal import Decimal
@@ -368,11 +367,6 @@ def test_a_number_of_up_to_fifteen_digits_keeps_its_value(world: World, looked_a
     world.load(world.pipeline({"click": name}), place)
     found = world.sql(f"SELECT price FROM {{db}}.{name} ORDER BY _offset")
     assert [row[0] for row in found] == [Decimal(number) for number in numbers]
-
-
-def test_there_are_many_cases():
-    assert len(CASES) >= 135
-    assert len({json.dumps(case[:2]) for case in CASES}) == len(CASES)
 
 
 def test_sixty_columns_and_nested_paths(world: World):

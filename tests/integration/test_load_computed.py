@@ -12,6 +12,7 @@ from sluice.errors import TargetRefused
 from tests.integration.landed import Event, World, land, unit
 from tests.integration.test_contents import compared, told
 from tests.integration.test_load_ephemeral import world
+from tests.support.long_form import per_commit
 from tests.support.shards_world import made, shards
 
 pytestmark = pytest.mark.integration
@@ -71,7 +72,7 @@ def rows(found: list[tuple]) -> dict[int, tuple]:
     return {one[0]: tuple(one[1:]) for one in found}
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_a_missing_field_takes_what_the_server_computes(world: World, read: str):
     world.sql(f"CREATE TABLE {{db}}.t ({COLUMNS}, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
     world.sql(
@@ -96,6 +97,7 @@ def test_a_missing_field_takes_what_the_server_computes(world: World, read: str)
 
 
 @pytest.mark.parametrize("by", ["partition", "length(list)"])
+@pytest.mark.long
 def test_each_shard_computes_the_same(clickhouse_servers, tmp_path, name: str, monkeypatch, by: str):
     two = made(tmp_path, name, clickhouse_servers, monkeypatch)
     two.everywhere(f"CREATE TABLE {{db}}.t ({COLUMNS}, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
@@ -139,6 +141,7 @@ CHAINS: dict[str, tuple[str, list[tuple[dict[str, Any], Any]]]] = {
 
 
 @pytest.mark.parametrize("case", CHAINS)
+@pytest.mark.long
 def test_a_default_that_fails_for_a_blank_value_of_another(world: World, case: str):
     columns, events = CHAINS[case]
     world.sql(

@@ -8,6 +8,7 @@ from sluice.clients.clickhouse.errors import ServerError
 from sluice.errors import Conservation
 from tests.integration.landed import World, event, land, unit
 from tests.integration.test_contents import KEYS, compared, world  # noqa: F401 - a fixture
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -18,7 +19,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_a_damaged_file(world: World, read: str):  # noqa: F811
     world.sql(
         f"CREATE TABLE {{db}}.clicks (n UInt16 DEFAULT 5, s String, {KEYS}) ENGINE = MergeTree ORDER BY n"

@@ -83,6 +83,7 @@ def test_defaults_read_the_events_values(world: World, read: str):
     assert seen == "4 rows, other values in length"
 
 
+@pytest.mark.long
 def test_a_path_leads_to_one(world: World):
     create(world, "raw String EPHEMERAL, length UInt64 DEFAULT length(raw)")
     land(world.lake, unit(), [Event("click", '{"raw": "no", "a": {"b": "three"}}')])
@@ -90,6 +91,7 @@ def test_a_path_leads_to_one(world: World):
     assert world.sql("SELECT length FROM {db}.t") == [(5,)]
 
 
+@pytest.mark.long
 def test_a_default_of_one_may_use_other_columns(world: World):
     pipeline = create(world, "n UInt8, raw String EPHEMERAL toString(n), length UInt64 DEFAULT length(raw)")
     texts = ['{"n": 100}', '{"n": 1, "raw": "four"}', '{"n": 10, "raw": null}']
@@ -113,6 +115,7 @@ def test_a_materialized_column_may_not_read_one(world: World):
 
 
 @pytest.mark.parametrize("by", ["partition", "length"])
+@pytest.mark.long
 def test_each_shard_computes_the_same(clickhouse_servers, tmp_path, name: str, monkeypatch, by: str):
     two = made(tmp_path, name, clickhouse_servers, monkeypatch)
     two.everywhere(f"CREATE TABLE {{db}}.t ({COLUMNS}, {KEYS}) ENGINE = MergeTree ORDER BY _offset")

@@ -190,6 +190,7 @@ def test_whatever_it_reads_and_whatever_it_gives(world: World, read: str):
 
 
 @pytest.mark.parametrize("by", ["partition", "b"])
+@pytest.mark.long
 def test_each_shard_evaluates_where_the_field_is_missing(
     clickhouse_servers, tmp_path, name: str, monkeypatch, by: str
 ):

@@ -248,6 +248,7 @@ def test_a_nested_that_is_one_column(world: World):
     assert misfits == {1: ["n[0].b[0].c", "missing", ""]}
 
 
+@pytest.mark.long
 def test_an_ephemeral_tuple_is_read_by_defaults(world: World):
     make(world, "e Tuple(a UInt8, b String) EPHEMERAL (1, 'none'), a UInt8 DEFAULT e.a, b String DEFAULT e.b")
     payloads = ['{"e": {"a": 5, "b": "x"}}', "{}", '{"e": {"a": 6}}', '{"e": {"a": 600}}']
@@ -256,6 +257,7 @@ def test_an_ephemeral_tuple_is_read_by_defaults(world: World):
     assert misfits == {3: ["e.a", "does not fit UInt8", "600"]}
 
 
+@pytest.mark.long
 def test_many_columns_of_objects(world: World):
     """Four deep. In a table that is wide only the first columns' misfits have places: a statement with all of
     them would keep the server busy for minutes."""
@@ -270,6 +272,7 @@ def test_many_columns_of_objects(world: World):
     assert misfits[2] == ["c59", f"does not fit {kind}", '[{"a":1,"b":{"x":[1,256]}}]']
 
 
+@pytest.mark.long
 def test_a_variant_of_similar_types_loads(world: World):
     """ClickHouse calls such alternatives suspicious; who makes the table has set that they are allowed."""
     columns = f"v Variant(UInt8, Int64, Array(Variant(UInt8, Float64))), {KEYS}"

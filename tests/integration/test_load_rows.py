@@ -10,6 +10,7 @@ import pytest
 
 from sluice.manifest import Manifest
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -40,7 +41,7 @@ def make(world: World) -> None:
     )
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_files_without_numbers_count_as_row_0(world: World, read: str):
     make(world)
     land(world.lake, unit(0), [event(n=1), event(n=300)])

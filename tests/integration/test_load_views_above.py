@@ -8,6 +8,7 @@ from local import services
 from sluice.clients.clickhouse.passing import read_passing
 from sluice.errors import TargetRefused
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +94,7 @@ def refused(world: World, *words: str) -> None:
     assert world.sql("SELECT count() FROM {db}.clicks") == [(0,)]
 
 
-@pytest.mark.parametrize("case", ABOVE)
+@pytest.mark.parametrize("case", per_commit(ABOVE, 2))
 def test_a_view_that_reads_the_target_through_another_table(world: World, server, case: str):
     make(world, server, ABOVE[case])
     world.load(world.pipeline({"click": "clicks"}), unit())  # nobody waits for rows there
@@ -124,6 +125,7 @@ def test_a_view_that_writes_through_another_table(world: World, written: str):
     refused(world, f"table {{db}}.{written}: ", "{db}.w")
 
 
+@pytest.mark.long
 def test_views_of_other_tables_and_what_refreshes_by_itself(world: World, server):
     make(world, server, BESIDE)
     world.sql("CREATE TABLE {db}.above AS {db}.clicks ENGINE = Distributed(one, {db}, clicks)")
@@ -136,6 +138,7 @@ def test_views_of_other_tables_and_what_refreshes_by_itself(world: World, server
     assert world.sql("SELECT count() FROM {db}.fed") == [(0,)]
 
 
+@pytest.mark.long
 def test_names_that_need_quotes(world: World):
     """Of the tables, and of what stands over them."""
     name = "cl`i'c\\\\ks.x"  # as it is written in SQL

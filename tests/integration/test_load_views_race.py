@@ -103,6 +103,7 @@ def test_a_view_that_is_made_before_anything_is_removed(world: World, at_point):
     ("point", "statement"),
     [(TableLoad.STAGED, CHANGE), (TableLoad.MOVED, CHANGE), (TableLoad.MOVED, "DROP VIEW {db}.v")],
 )
+@pytest.mark.long
 def test_a_view_that_changes_while_a_load_runs(world: World, at_point, point: TableLoad, statement: str):
     pipeline = world.pipeline({"click": "clicks"})
     world.sql(CREATE)
@@ -139,6 +140,7 @@ def test_a_view_that_is_made_in_the_moment_of_the_commit(world: World, monkeypat
     assert compared(world) == {unit(): True}
 
 
+@pytest.mark.long
 def test_a_view_that_is_made_in_the_second_after_a_load(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     world.load(pipeline, unit())
@@ -146,6 +148,7 @@ def test_a_view_that_is_made_in_the_second_after_a_load(world: World):
     assert compared(world) == {}
 
 
+@pytest.mark.long
 def test_one_views_table_does_not_change_what_is_known_of_another(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     world.sql(CREATE)

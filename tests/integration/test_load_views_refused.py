@@ -9,6 +9,7 @@ from sluice.clients.connections.connection import Connection
 from sluice.errors import TargetRefused
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.integration.test_rights import EXACT, PLAIN, user
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -39,30 +40,36 @@ def refused(world: World, *words: str, tables: dict[str, str] | None = None) -> 
 
 @pytest.mark.parametrize(
     ("select", "words"),
-    [
-        ("n, toStartOfDay(_slice) AS _slice, _cluster FROM {db}.clicks", ["_slice of {db}.clicks as it is"]),
-        ("n, _slice, 'all' AS _cluster FROM {db}.clicks", ["_cluster of {db}.clicks as it is"]),
-        ("n, max(_slice) AS _slice, _cluster FROM {db}.clicks GROUP BY n, _cluster", ["_slice of"]),
-        (
-            "* FROM (SELECT n, _slice + 3600 AS _slice, _cluster FROM {db}.clicks)",
-            ["_slice of", "MODIFY QUERY"],
-        ),
-        (
-            "* FROM (SELECT n, _slice, _cluster FROM {db}.clicks UNION ALL "
-            "SELECT n, _slice + 1, _cluster FROM {db}.clicks)",
-            ["_slice of"],
-        ),
-        (
-            "c.n, d._slice AS _slice, c._cluster FROM {db}.clicks AS c JOIN {db}.dim AS d USING (n)",
-            ["_slice of"],
-        ),
-        (
-            "a.n, a._slice, a._cluster FROM {db}.clicks AS a JOIN {db}.clicks AS b ON a.n = b.n + 1",
-            ["in more than one place"],
-        ),
-        ("n, _slice, _cluster FROM {db}.clicks WHERE n IN (SELECT n FROM {db}.clicks)", ["one place"]),
-        ("n + (SELECT count() FROM {db}.clicks) AS n, _slice, _cluster FROM {db}.clicks", ["one place"]),
-    ],
+    per_commit(
+        [
+            (
+                "n, toStartOfDay(_slice) AS _slice, _cluster FROM {db}.clicks",
+                ["_slice of {db}.clicks as it is"],
+            ),
+            ("n, _slice, 'all' AS _cluster FROM {db}.clicks", ["_cluster of {db}.clicks as it is"]),
+            ("n, max(_slice) AS _slice, _cluster FROM {db}.clicks GROUP BY n, _cluster", ["_slice of"]),
+            (
+                "* FROM (SELECT n, _slice + 3600 AS _slice, _cluster FROM {db}.clicks)",
+                ["_slice of", "MODIFY QUERY"],
+            ),
+            (
+                "* FROM (SELECT n, _slice, _cluster FROM {db}.clicks UNION ALL "
+                "SELECT n, _slice + 1, _cluster FROM {db}.clicks)",
+                ["_slice of"],
+            ),
+            (
+                "c.n, d._slice AS _slice, c._cluster FROM {db}.clicks AS c JOIN {db}.dim AS d USING (n)",
+                ["_slice of"],
+            ),
+            (
+                "a.n, a._slice, a._cluster FROM {db}.clicks AS a JOIN {db}.clicks AS b ON a.n = b.n + 1",
+                ["in more than one place"],
+            ),
+            ("n, _slice, _cluster FROM {db}.clicks WHERE n IN (SELECT n FROM {db}.clicks)", ["one place"]),
+            ("n + (SELECT count() FROM {db}.clicks) AS n, _slice, _cluster FROM {db}.clicks", ["one place"]),
+        ],
+        2,
+    ),
 )
 def test_a_view_that_does_not_keep_units_apart(world: World, select: str, words: list[str]):
     world.sql(f"CREATE MATERIALIZED VIEW {{db}}.v TO {{db}}.fed AS SELECT {select}")
@@ -81,7 +88,9 @@ def test_a_view_behind_a_table_that_keeps_nothing(world: World):
     refused(world, "materialized view {db}.first does not give _slice of {db}.clicks")
 
 
-@pytest.mark.parametrize("column", ["_slice Date, _cluster String", "_slice String, _cluster String"])
+@pytest.mark.parametrize(
+    "column", per_commit(["_slice Date, _cluster String", "_slice String, _cluster String"])
+)
 def test_a_view_whose_table_does_not_hold_the_unit(world: World, column: str):
     world.sql(f"CREATE TABLE {{db}}.days (n UInt16, {column}) {ENGINE}")
     world.sql("CREATE MATERIALIZED VIEW {db}.v TO {db}.days AS SELECT * FROM {db}.clicks")

@@ -13,6 +13,7 @@ from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.init.init import statements_in
 from sluice.state.last_ddl import creations, last_ddl
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -47,7 +48,9 @@ def printed(world: World, error: Exception) -> list[str]:
     return statements_in(str(error).partition("create it as it was: ")[2].partition("; or DROP")[0])
 
 
-@pytest.mark.parametrize("lost", [["clicks"], ["clicks", "to_sums", "sums"], ["clicks", "own", "to_sums"]])
+@pytest.mark.parametrize(
+    "lost", per_commit([["clicks"], ["clicks", "to_sums", "sums"], ["clicks", "own", "to_sums"]])
+)
 @pytest.mark.parametrize("ledger", [True, False])
 def test_a_dropped_table_is_made_as_it_was(world: World, lost: list[str], ledger: bool):
     pipeline = world.pipeline({"click": "clicks"})
@@ -105,7 +108,7 @@ def test_a_view_whose_table_is_gone_is_told_with_what_makes_it(world: World):
     assert world.sql(SUMS) == sums
 
 
-@pytest.mark.parametrize("lost", ["sums", "clicks"])
+@pytest.mark.parametrize("lost", per_commit(["sums", "clicks"]))
 def test_an_hour_whose_rows_went_with_a_table_is_not_complete(
     world: World, lost: str, clickhouse_server, monkeypatch, capsys
 ):

@@ -54,6 +54,7 @@ def holders(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("many", [1, 3], ids=["Spark's source", "tasks"])
+@pytest.mark.long
 def test_a_landing_and_a_remake_of_it(spark_world: SparkWorld, many: int):
     world = spark_world
     topic = world.topic("t")

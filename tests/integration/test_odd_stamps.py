@@ -79,6 +79,7 @@ def landed(spark_world: SparkWorld, manifest: Manifest) -> tuple[list[tuple], li
     "odd", per_commit([[*NANO, *BEFORE, *MICRO], MICRO, NANO, BEFORE]), ids=["all", "micro", "nano", "before"]
 )
 @pytest.mark.parametrize("at_once", per_commit([False, True]), ids=["by Spark's source", "by tasks"])
+@pytest.mark.long
 def test_records_with_odd_stamps_land_with_their_numbers(spark_world, odd, at_once):
     topic, sent = stamped(spark_world, odd)
     table = spark_world.table("t", DDL)
@@ -100,6 +101,7 @@ def test_records_with_odd_stamps_land_with_their_numbers(spark_world, odd, at_on
     )
 
 
+@pytest.mark.long
 def test_by_record_time_odd_stamps_are_out_of_range_and_keep_their_numbers(spark_world):
     topic, sent = stamped(spark_world, [*NANO, *BEFORE, *MICRO])
     by_record = {"type": {"topic": True}, "time": {"record": True}}

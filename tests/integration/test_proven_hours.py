@@ -13,7 +13,7 @@ from sluice.flow.publish.event_hours import publish_event_hours
 from sluice.flow.publish.publish import proven_hours
 from sluice.slices import SliceRange
 from sluice.state.units import units_of
-from tests.integration.test_backfill_any_order import Backfilled
+from tests.integration.backfilled import Backfilled
 from tests.support.landing_world import START, hours
 
 pytestmark = pytest.mark.integration
@@ -56,6 +56,7 @@ def test_hour_by_hour_each_is_told_once_and_is_there(there: Told):
     assert told == list(range(12 - GRACE))
 
 
+@pytest.mark.long
 def test_in_any_order_each_is_told_when_its_last_slice_is_loaded(there: Told):
     order = list(range(8))
     random.Random(3).shuffle(order)

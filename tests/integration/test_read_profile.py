@@ -20,6 +20,7 @@ from sluice.slices import SliceRange
 from sluice.state.survey import survey
 from tests.integration.landed import START, World, event, land, unit
 from tests.integration.test_contents import compared, told
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -139,12 +140,15 @@ def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login:
 
 @pytest.mark.parametrize(
     ("login", "setting"),
-    [
-        ("bent_reader", "final"),
-        ("limited_reader", "limit"),
-        ("offset_reader", "offset"),
-        ("filtered_reader", "additional_result_filter"),
-    ],
+    per_commit(
+        [
+            ("bent_reader", "final"),
+            ("limited_reader", "limit"),
+            ("offset_reader", "offset"),
+            ("filtered_reader", "additional_result_filter"),
+        ],
+        2,
+    ),
 )
 def test_who_may_only_read_and_reads_otherwise_is_refused_with_the_setting(server, login: str, setting: str):
     """The server has answered: it is not unavailable, and another try gives the same."""
@@ -154,6 +158,7 @@ def test_who_may_only_read_and_reads_otherwise_is_refused_with_the_setting(serve
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.long
 def test_a_writer_whose_profile_hides_each_first_row_reads_them_all(server):
     assert open_client(connection(server, "offset_writer")).rows("SELECT 1") == [(1,)]
 

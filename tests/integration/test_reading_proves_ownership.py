@@ -134,6 +134,7 @@ def test_the_commands(two: Two):
         reader.read(RecordPlace("dc1", "events", 0, 0), {"click": 1}, ["click"])
 
 
+@pytest.mark.long
 def test_the_watch(two: Two):
     tables = [f"{two.database}.clicks"]
     assert parts(two, read(two.folder / "priv.yaml")) == tables

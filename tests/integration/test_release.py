@@ -76,6 +76,7 @@ def test_a_release(tree: Path):
         release(tree, "9.8.8", DAY, [PASSES])
 
 
+@pytest.mark.long
 def test_what_keeps_it_from_one(tree: Path):
     before = git(tree, "rev-parse", "HEAD")
     for version in ("1", "v1.0.0", "1.0", "0.0.1", "1.0.0rc1"):
@@ -94,6 +95,7 @@ def test_what_keeps_it_from_one(tree: Path):
     )
 
 
+@pytest.mark.long
 def test_a_tag_that_fails_leaves_the_tree_and_its_history_as_they_were(tree: Path):
     before = git(tree, "rev-parse", "HEAD")
     git(tree, "config", "tag.gpgSign", "true")
@@ -113,6 +115,7 @@ def test_a_tag_that_fails_leaves_the_tree_and_its_history_as_they_were(tree: Pat
     ]
 
 
+@pytest.mark.long
 def test_a_build_that_fails_leaves_the_tree_as_it_was(tree: Path):
     broken = (tree / "pyproject.toml").read_text().replace("hatchling.build", "no.such.backend")
     (tree / "pyproject.toml").write_text(broken)

@@ -27,6 +27,7 @@ def messages() -> list[bytes]:
     return right
 
 
+@pytest.mark.long
 def test_a_time_format_is_mended_with_kafka_off(spark_world: SparkWorld, monkeypatch):
     """As a large unit: several tasks of Spark's, which sort on their disks."""
     monkeypatch.setattr(lake_read, "TOGETHER", 0)

@@ -176,7 +176,7 @@ def test_without_its_fence_a_deletion_does_not_begin(place: Place):
     assert place.numbers() == [1]
 
 
-@pytest.mark.parametrize("step", ["move", "commit"])
+@pytest.mark.parametrize("step", per_commit(["move", "commit"]))
 @pytest.mark.parametrize("done", per_commit([True, False]))
 @pytest.mark.parametrize(
     ("code", "outcome"), [(285, "retry"), (286, "unknown"), (319, "unknown"), (999, "unknown")]
@@ -204,6 +204,7 @@ def test_too_few_live_replicas_are_waited_for_before_anything_is_written(place: 
     assert place.load(place.pipeline()).summary()["rows"] == 1
 
 
+@pytest.mark.long
 def test_an_insert_before_its_quorum_is_waited_for(place: Place):
     land(place.world.lake, unit(), [event(n=1)])
     place.told.pending = True
@@ -245,6 +246,7 @@ def test_a_column_is_there_though_a_replica_is_away(place: Place):
     assert [settings["alter_sync"] for settings in altered] == [2]
 
 
+@pytest.mark.long
 def test_a_column_that_did_not_come_is_tried_again(place: Place):
     land(place.world.lake, unit(), [event(n=1, code="a")])
     place.told.fails = ("evolve", 341, False)
@@ -255,6 +257,7 @@ def test_a_column_that_did_not_come_is_tried_again(place: Place):
     assert place.world.sql("SELECT n, code FROM {db}.clicks ORDER BY n") == [(1, "a")]
 
 
+@pytest.mark.long
 def test_a_column_that_the_server_refuses_is_named_with_the_way_out(place: Place):
     land(place.world.lake, unit(), [event(n=1, code="a")])
     place.told.fails = ("evolve", 44, False)

@@ -20,14 +20,11 @@ from sluice.clients.kafka import lookups
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaUnavailable, TopicRecreated, UnknownTopic
-from sluice.flow.resolve.preview import retained_losses
-from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve
-from sluice.manifest import Loss, OffsetRange
-from sluice.slices import Slice, SliceRange, Unit
-from sluice.state.boundaries.boundary import FoundBy
+from sluice.errors import KafkaUnavailable, UnknownTopic
+from sluice.flow.resolve.resolve import Resolution, resolve
+from sluice.manifest import OffsetRange
+from sluice.slices import Slice, SliceRange
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.outside import outside
 from tests.support.fakes import MemoryLake
 from tests.support.long_form import per_commit
 
@@ -101,74 +98,6 @@ def it(kafka_broker: str, name: str) -> Iterator[World]:
     yield world
     world.producer.close()
     world.admin.close()
-
-
-def test_late_records_are_in_later_slices(it: World):
-    it.make(partitions=2).add(ms(9, 50), ms(10, 0), ms(10, 59))
-    it.resolved(10)
-    it.add(ms(10, 30), ms(11, 0), ms(9, 0), ms(12, 1))
-    it.resolved(11, 9)
-    assert [it.edges(hour) for hour in (9, 10, 11)] == [(0, 1), (1, 3), (3, 6)]
-    assert [it.edges(hour, 1) for hour in (9, 10, 11)] == [(0, 0)] * 3
-    boundary = BoundaryLog(it.lake).read().offsets("dc1", it.topic, TEN)
-    assert boundary is not None
-    assert [p.found_by for p in boundary.partitions.values()] == [FoundBy.RECORD, FoundBy.END]
-
-
-def test_partitions_that_are_added_begin_at_their_start(it: World):
-    it.make().add(ms(10, 1), ms(11, 1))
-    it.resolved(9)
-    it.admin.create_partitions({it.topic: 3})
-    it.admin.wait_for_topics([it.topic])
-    it.connect()  # a producer that is older does not know the new partitions yet
-    it.add(ms(9, 1), ms(10, 1), ms(11, 1), partition=2)
-    it.resolved(10)
-    assert (it.edges(10), it.edges(10, 2)) == ((0, 1), (0, 2))
-
-
-def test_expiry_before_and_after_the_boundary_is_stored(it: World):
-    it.make().add(ms(8, 1), ms(9, 1), ms(9, 2), ms(10, 1), ms(10, 2), ms(11, 1))
-    it.admin.delete_records({TopicPartition(it.topic, 0): 2})
-    found = it.resolved(8, 9, 10).boundaries
-    lost = (Loss(it.topic, 0, 0, 2, exact=False),)
-    expired = [found.expired(slice_at(hour), "dc1", [it.topic]) for hour in (8, 9, 10)]
-    assert expired == [lost, lost, ()]
-    assert [it.edges(hour) for hour in (8, 9, 10)] == [(2, 2), (2, 3), (3, 5)]
-    it.admin.delete_records({TopicPartition(it.topic, 0): 4})
-    units = [Unit(slice_at(hour), "dc1") for hour in (8, 9, 10)]
-    assert retained_losses(it.pipeline, found, units) == {
-        units[1]: (Loss(it.topic, 0, 2, 3, exact=True),),
-        units[2]: (Loss(it.topic, 0, 3, 4, exact=True),),
-    }
-    it.admin.delete_records({TopicPartition(it.topic, 0): 6})
-    later = it.resolved(12).boundaries
-    assert later.expired(slice_at(12), "dc1", [it.topic]) == (Loss(it.topic, 0, 5, 6, exact=False),)
-
-
-def test_a_record_stamped_in_the_future_is_reported_and_read_past(it: World):
-    it.make(message_timestamp_after_max_ms=str(10**15))
-    future = int(NOW.add(years=3).timestamp() * 1000)
-    it.add(ms(9, 1), future, ms(9, 2), ms(10, 3), ms(11, 4))
-    resolution = it.resolved(9, 10)
-    assert [it.edges(hour) for hour in (9, 10)] == [(0, 3), (3, 4)]
-    assert [(f.offset, f.timestamp) for f in resolution.future] == [(1, future)]
-
-
-def test_a_partition_that_begins_in_the_future_loses_no_record(it: World):
-    """Partition 0 has nothing else; in partition 1 an earlier record says that those before it are."""
-    it.make(partitions=2, message_timestamp_after_max_ms=str(10**15))
-    future = int(NOW.add(hours=3).timestamp() * 1000)
-    it.add(*[future] * 10)
-    it.add(future, ms(9, 1), future, ms(10, 2), partition=1)
-    it.resolved(10, 11)
-    it.add(*[future] * 4)
-    it.resolved(12)
-    assert [it.edges(hour) for hour in (10, 11, 12)] == [(0, 10), (10, 10), (10, 14)]
-    assert [it.edges(hour, 1) for hour in (10, 11, 12)] == [(2, 4), (4, 4), (4, 4)]
-    with open_topics(it.pipeline.kafka[0]) as topics:
-        starts = topics.describe(it.topic).log_starts
-    (part,) = outside(BoundaryLog(it.lake).read(), "dc1", it.topic, starts)
-    assert (part.partition, part.start, part.until, part.instant) == (1, 0, 2, TEN)
 
 
 @pytest.fixture
@@ -247,20 +176,6 @@ def test_a_topic_is_compacted_or_it_is_not(it: World):
         deadline = time.monotonic() + 30
         while topics.unhidden(it.topic, 0, [(0, 1)]) != (0, 1):
             assert time.monotonic() < deadline
-
-
-def test_a_topic_that_was_made_again(it: World):
-    it.make().add(ms(9, 1), ms(10, 1))
-    it.resolved(9)
-    it.admin.delete_topics([it.topic])
-    deadline = time.monotonic() + 30
-    while it.topic in it.admin.list_topics():
-        assert time.monotonic() < deadline
-    it.make().add(ms(10, 1), ms(10, 2), ms(11, 1))
-    assert isinstance(it.resolve(10).unreachable["dc1"], TopicRecreated)
-    accept_topic(it.pipeline, it.lake, "dc1", it.topic, TEN, NOW)
-    it.resolved(10)
-    assert (it.edges(9), it.edges(10)) == ((0, 1), (0, 2))
 
 
 def test_an_unknown_topic_does_not_hold_up_the_others(it: World):

@@ -27,6 +27,7 @@ from sluice.slices import SliceRange
 from sluice.state.ledger import committed
 from tests.integration.landed import START, World, event, land, unit
 from tests.integration.test_load_s3 import CONFIG, S3World, store
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 assert store
@@ -136,7 +137,9 @@ def test_the_listed_rights_are_enough(guarded: Guarded, more: tuple[str, ...]):
     cycle(guarded, "all")
 
 
-@pytest.mark.parametrize("number", range(len(EXACT)), ids=[f"{right} ON {place}" for right, place in EXACT])
+@pytest.mark.parametrize(
+    "number", per_commit(range(len(EXACT)), 4), ids=[f"{right} ON {place}" for right, place in EXACT]
+)
 def test_each_of_them_is_needed(guarded: Guarded, number: int):
     begin(guarded)
     with pytest.raises((ServerError, TargetRefused)) as raised:
@@ -180,7 +183,7 @@ def test_defaults_that_use_other_columns_need_rights_of_their_own(guarded: Guard
     assert sorted(world.sql("SELECT n, size FROM {db}.clicks")) == [(0, 5), (3, 4)]
 
 
-@pytest.mark.parametrize("lacking", [None, *range(len(PULL))])
+@pytest.mark.parametrize("lacking", per_commit([None, *range(len(PULL))]))
 def test_the_rights_of_pulling(guarded: Guarded, store: S3Settings, tmp_path: Path, lacking: int | None):
     begin(guarded)
     login = "puller" if lacking is None else f"blind{lacking}"

@@ -137,11 +137,13 @@ def test_a_source_that_changes_meanwhile_is_read_again(rolled: Rolled, monkeypat
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [
-        ("ALTER TABLE {db}.by_user DROP COLUMN plan", "ADD COLUMN `plan` String"),
-        ("DROP TABLE {db}.by_user SYNC", "CREATE TABLE .* EMPTY AS SELECT"),
-        ("DROP TABLE {db}.users SYNC", "its SELECT fails"),
-    ],
+    per_commit(
+        [
+            ("ALTER TABLE {db}.by_user DROP COLUMN plan", "ADD COLUMN `plan` String"),
+            ("DROP TABLE {db}.by_user SYNC", "CREATE TABLE .* EMPTY AS SELECT"),
+            ("DROP TABLE {db}.users SYNC", "its SELECT fails"),
+        ]
+    ),
 )
 def test_a_rollup_that_cannot_be_made_is_refused(rolled: Rolled, change: str, says: str):
     rolled.world.sql(change)
@@ -193,6 +195,7 @@ def test_another_type_stops_the_rollup_before_anything_is_removed(rolled: Rolled
     assert rolled.states(unit(0)) == [UnitState.STALE]
 
 
+@pytest.mark.long
 def test_what_the_refusal_of_a_type_says_is_true(rolled: Rolled):
     """A cast to fewer digits cuts without an error; a column of the SELECT's type takes all."""
     moment = "toDateTime64('2026-01-01 00:00:00.25', 3, 'UTC')"
@@ -213,6 +216,7 @@ def test_what_the_refusal_of_a_type_says_is_true(rolled: Rolled):
     assert rows == [("2026-01-01 00:00:00.250",)]
 
 
+@pytest.mark.long
 def test_a_select_without_a_name_that_a_column_can_have(rolled: Rolled):
     rolled.land(unit(0), clicks(30))
     file = rolled.world.root / "by_user.sql"

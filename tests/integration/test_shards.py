@@ -44,7 +44,7 @@ def numbers(two: Shards) -> list[list[int]]:
     return [[n for (n,) in rows] for rows in two.everywhere("SELECT n FROM {db}.clicks ORDER BY n")]
 
 
-@pytest.mark.parametrize("read", ["pull", "push"])
+@pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_rows_go_by_their_kafka_partition(two: Shards, read: str):
     make(two)
     pipeline = two.world.pipeline({"click": "clicks"}, clickhouse=shards("s1", "s2", read=read))
@@ -98,6 +98,7 @@ def test_a_shard_that_is_down_is_named_and_catches_up(two: Shards, monkeypatch):
     assert numbers(two) == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 
+@pytest.mark.long
 def test_a_distributed_table_sees_each_row_once(start_clickhouse_server, two: Shards):
     make(two)
     pipeline = two.world.pipeline({"click": "clicks"}, clickhouse=shards("s1", "s2"))
@@ -141,6 +142,7 @@ def test_another_list_of_shards_leaves_each_row_once(two: Shards, mode: str):
     assert left == [LeftRows("s2", connection("s2"), pipeline_table(last), 6)]
 
 
+@pytest.mark.long
 def test_the_leases_keep_their_names_when_the_shards_change_theirs(two: Shards):
     """So that a run with the old list and one with the new never work on one server at a time."""
     make(two)
@@ -170,11 +172,13 @@ def test_two_shards_on_one_server_are_refused(two: Shards, monkeypatch):
 
 @pytest.mark.parametrize(
     ("by", "words"),
-    [
-        ("customer", "shard_by: customer`.*Unknown expression"),
-        ("toString(n)", "gives String, not a whole number"),
-        ("toDate(_slice)", "gives Date"),
-    ],
+    per_commit(
+        [
+            ("customer", "shard_by: customer`.*Unknown expression"),
+            ("toString(n)", "gives String, not a whole number"),
+            ("toDate(_slice)", "gives Date"),
+        ]
+    ),
 )
 def test_an_expression_that_places_nothing_is_refused(two: Shards, by: str, words: str):
     make(two)

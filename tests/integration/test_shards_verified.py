@@ -75,6 +75,7 @@ def test_verify_finds_what_is_wrong_on_which_shard(two: Shards, by: str):
     assert seen(pipeline) == []
 
 
+@pytest.mark.long
 def test_verify_names_a_shard_that_has_left(two: Shards):
     two.load(pipeline_of(two, "s1", "s2"), unit())
     last = pipeline_of(two, "s1")
@@ -88,6 +89,7 @@ def left_behind(pipeline: Pipeline) -> list[str]:
     return [a.advice for a in audit(pipeline, HOUR).anomalies if a.kind == AnomalyKind.LEFT]
 
 
+@pytest.mark.long
 def test_a_shard_that_only_has_another_name_holds_nothing_foreign(two: Shards, monkeypatch):
     """The statement that was printed would have dropped the live table."""
     two.load(pipeline_of(two, "s1", "s2"), unit())
@@ -119,6 +121,7 @@ def test_a_table_is_given_up_when_the_listed_shards_have_all_of_its_hours(two: S
     assert left_behind(last) == []
 
 
+@pytest.mark.long
 def test_status_says_which_shard_an_hour_is_not_on(two: Shards, monkeypatch):
     pipeline = pipeline_of(two, "s1", "s2")
     two.load(pipeline, unit())

@@ -151,6 +151,7 @@ def seen(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     return json.loads(looked.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 def test_the_wheel_has_no_pipeline_and_nothing_of_the_demo(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     assert [name for name in names if name.endswith((".yaml", ".yml")) and "monitoring" not in name] == []
@@ -158,6 +159,7 @@ def test_the_wheel_has_no_pipeline_and_nothing_of_the_demo(wheel: Path):
     assert "sluice/_shipped/include/sql/state/create_ledger.sql" in names
 
 
+@pytest.mark.long
 def test_sound_pipelines_are_dags_and_the_other_is_an_import_error(seen: dict[str, Any]):
     assert seen["dags"] == ["ads", "ads_backfill", "ads_watch"]
     (file, told), *others = seen["mistakes"].items()
@@ -165,6 +167,7 @@ def test_sound_pipelines_are_dags_and_the_other_is_an_import_error(seen: dict[st
     assert "wrong.yaml:8:10: tables.click.table: expected database.table" in told
 
 
+@pytest.mark.long
 def test_the_page_is_there_by_the_entry_point_alone(seen: dict[str, Any], python: Path):
     [source] = [source for name, source in seen["plugins"] if name == "sluice"]
     assert source.startswith("sluice==") and "value='sluice.airflow.plugin:" in source

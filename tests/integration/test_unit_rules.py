@@ -17,6 +17,7 @@ from sluice.flow.verify.read_views import read_views
 from sluice.manifest import encode
 from sluice.state.rules import FOLDER
 from tests.integration.landed import START, World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -88,7 +89,7 @@ def test_a_fill_of_a_unit_that_was_landed_again_takes_the_file(world: World):
 
 
 @pytest.mark.parametrize(
-    ("mode", "found"), [("reload", NAMED_NEW), ("repair", NAMED_OLD), ("fill", NAMED_OLD)]
+    ("mode", "found"), per_commit([("reload", NAMED_NEW), ("repair", NAMED_OLD), ("fill", NAMED_OLD)])
 )
 def test_a_load_that_was_killed_after_its_revocation_goes_on_by_the_same_rules(
     world: World, monkeypatch: pytest.MonkeyPatch, mode: str, found: list
@@ -108,6 +109,7 @@ def test_a_load_that_was_killed_after_its_revocation_goes_on_by_the_same_rules(
     assert rows(world) == found
 
 
+@pytest.mark.long
 def test_a_column_that_the_table_lost_is_left_out(world: World):
     columns = {"rider": "passenger", "extra": "passenger"}
     world.client.run(f"ALTER TABLE {world.database}.rides ADD COLUMN extra String")
@@ -130,6 +132,7 @@ def test_rules_that_the_lake_lost_are_not_guessed(world: World):
     assert rows(world) == NAMED_NEW
 
 
+@pytest.mark.long
 def test_a_column_that_the_table_got_later_stays_as_it_was(world: World):
     """A repair fills it no more than the load did; verify compares the hour as it was loaded."""
     land(world.lake, unit(), [event(passenger=f"p{n}", city=f"c{n}") for n in range(5)])
@@ -146,7 +149,7 @@ def test_a_column_that_the_table_got_later_stays_as_it_was(world: World):
 
 
 @pytest.mark.parametrize("mode", ["amend", "retry"])
-@pytest.mark.parametrize("elements", [False, True], ids=["records", "elements"])
+@pytest.mark.parametrize("elements", per_commit([False, True]), ids=["records", "elements"])
 def test_rows_of_records_that_stay_are_not_made_again(world: World, mode: str, elements: bool):
     """No DEFAULT gives their values twice. A record that went is gone, and one that came is made."""
     row = "_row UInt32, " if elements else ""
@@ -184,7 +187,7 @@ def test_rows_of_records_that_stay_are_not_made_again(world: World, mode: str, e
     ]
 
 
-@pytest.mark.parametrize("identity", ["_topic String, _partition UInt32, _offset UInt64, ", ""])
+@pytest.mark.parametrize("identity", per_commit(["_topic String, _partition UInt32, _offset UInt64, ", ""]))
 def test_a_retry_takes_the_types_of_now_and_the_expressions_of_then(world: World, identity: str):
     world.client.run(
         f"CREATE OR REPLACE TABLE {world.database}.rides (rider String, n Int8, vip String DEFAULT 'no', "
@@ -207,6 +210,7 @@ def test_a_retry_takes_the_types_of_now_and_the_expressions_of_then(world: World
     assert world.sql(sql) == [("a", 1, "yes"), ("b", 1000, "yes")]
 
 
+@pytest.mark.long
 def test_rows_that_are_damaged_are_made_of_the_lake(world: World):
     """As many rows as the commit has, but one of them twice."""
     world.client.run(
@@ -242,7 +246,7 @@ def test_a_missing_value_keeps_the_default_of_the_type_that_it_had(world: World)
     assert world.sql(sql) == [("a", 7), ("b", None), ("c", 3_000_000_000)]
 
 
-@pytest.mark.parametrize("identity", ["_topic String, _partition UInt32, _offset UInt64, ", ""])
+@pytest.mark.parametrize("identity", per_commit(["_topic String, _partition UInt32, _offset UInt64, ", ""]))
 def test_a_renamed_column_keeps_its_values(world: World, identity: str):
     """To Sluice it looks like one that came later, and whose values no rule explains."""
     world.client.run(
@@ -270,6 +274,7 @@ def test_a_renamed_column_keeps_its_values(world: World, identity: str):
         assert world.sql(sql) == [("a", 7), ("b", 8)]
 
 
+@pytest.mark.long
 def test_an_ephemeral_column_has_the_expression_of_then(world: World):
     world.client.run(
         f"CREATE OR REPLACE TABLE {world.database}.rides (rider String, e String EPHEMERAL 'one', "
@@ -287,6 +292,7 @@ def test_an_ephemeral_column_has_the_expression_of_then(world: World):
     assert world.sql("SELECT rider, d FROM {db}.rides ORDER BY ALL") == rows_before
 
 
+@pytest.mark.long
 def test_an_expression_that_no_longer_fits_its_column_is_refused_by_name(world: World):
     world.sql("ALTER TABLE {db}.rides ADD COLUMN s String DEFAULT 'old'")
     land(world.lake, unit(), OLD)
@@ -302,7 +308,7 @@ def test_an_expression_that_no_longer_fits_its_column_is_refused_by_name(world: 
     ) == [(0,)]
 
 
-@pytest.mark.parametrize("mode", ["amend", "repair"])
+@pytest.mark.parametrize("mode", per_commit(["amend", "repair"]))
 def test_no_column_is_added_by_what_changes_no_rules(world: World, mode: str):
     before = land(world.lake, unit(), [event(passenger="a", more=1), event(passenger="b", more=2)])
     world.load(by(world, "passenger"), unit())
@@ -315,6 +321,7 @@ def test_no_column_is_added_by_what_changes_no_rules(world: World, mode: str):
     assert world.sql("SELECT * FROM {db}.rides") == [("b", unit().slice.start.naive(), "dc1")]
 
 
+@pytest.mark.long
 def test_what_was_null_keeps_the_default_that_took_its_place(world: World):
     world.sql("ALTER TABLE {db}.rides ADD COLUMN n Nullable(Int32), ADD COLUMN e Nullable(Int32) DEFAULT 5")
     land(world.lake, unit(), [event(passenger="a", n=7, e=None), event(passenger="b")])
@@ -335,7 +342,7 @@ VIEW = (
 )
 
 
-@pytest.mark.parametrize("made_before", ["upper(rider)", ""])
+@pytest.mark.parametrize("made_before", per_commit(["upper(rider)", ""]))
 def test_verify_expects_of_a_view_what_the_unit_was_loaded_with(world: World, made_before: str):
     """A view that was made or changed since has nothing of the unit, or other rows, also after a repair."""
     target_columns = "(rider String, _slice DateTime('UTC'), _cluster String)"

@@ -25,6 +25,7 @@ from sluice.slices import Slice, Unit
 from tests.integration.landed import client_of
 from tests.mutants.server import ADDRESS
 from tests.support.clickhouse_at import at
+from tests.support.long_form import per_commit
 from tests.support.page_world import pipeline
 
 pytestmark = pytest.mark.integration
@@ -85,7 +86,7 @@ def merged(client: Client) -> set[Unit]:
         ("toDateTime64(_slice, 0) - INTERVAL 20 YEAR", {YOUNG}),
     ],
 )
-@pytest.mark.parametrize("kind", ["DateTime('UTC')", "DateTime64(3, 'UTC')"])
+@pytest.mark.parametrize("kind", per_commit(["DateTime('UTC')", "DateTime64(3, 'UTC')"]))
 def test_slices_that_no_ttl_has_reached(client: Client, ttl: str, kept: set[Unit], kind: str):
     found = made(client, f"_slice {kind}, _cluster LowCardinality(String), n UInt8", f"TTL {ttl}")
     assert forgets(found)

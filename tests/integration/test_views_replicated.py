@@ -172,6 +172,7 @@ def other(clickhouse_server, monkeypatch: pytest.MonkeyPatch, place: Place, lag:
     return told
 
 
+@pytest.mark.long
 def test_verify_turns_to_a_replica_that_is_not_behind(
     place: Place, pipeline: Pipeline, lag: Lag, other: Told
 ):
@@ -187,6 +188,7 @@ def test_verify_turns_to_a_replica_that_is_not_behind(
 
 
 @pytest.mark.parametrize("answers", per_commit([5, 0, 1, 20]))
+@pytest.mark.long
 def test_verify_turns_to_another_replica_when_one_goes_down(
     place: Place, pipeline: Pipeline, other: Told, monkeypatch: pytest.MonkeyPatch, answers: int
 ):
@@ -206,6 +208,7 @@ def test_verify_turns_to_another_replica_when_one_goes_down(
     assert other.reads
 
 
+@pytest.mark.long
 def test_one_server_is_read_as_it_is(place: Place, pipeline: Pipeline):
     """A user who may only read cannot set what only replicas need."""
     place.told.reads.clear()

@@ -243,6 +243,7 @@ def test_overdue_hours_and_retention_are_told_once_and_once_when_over(world: Wor
     assert AlarmStore(world.lake).read().alarms == {}
 
 
+@pytest.mark.long
 def test_the_hours_of_a_new_pipeline_are_one_summary(world: World, mailbox, hook):
     """A day of them, most from before its first record. What is done of them meanwhile is another."""
     alarms = world.pipeline.alarms.model_copy(update={"retention": None})
@@ -278,6 +279,7 @@ def test_a_table_that_is_gone_is_told_with_its_statement(world: World, mailbox, 
     assert world.watch().problems == ()
 
 
+@pytest.mark.long
 def test_hours_that_lookback_no_longer_reaches_are_told_until_they_are_complete(world: World, mailbox, hook):
     """Hours 5 and 1 ago are complete. `lookback` goes back two hours, and nobody lands those between."""
     world.complete(5, 1)
@@ -298,6 +300,7 @@ def test_hours_that_lookback_no_longer_reaches_are_told_until_they_are_complete(
     assert mailbox.mails[-1]["Subject"] == f"[sluice] {world.pipeline.name}: 3 over"
 
 
+@pytest.mark.long
 def test_hours_that_kafka_will_delete_are_told_also_before_heal(world: World, mailbox, hook):
     """Kept for seven hours: of the two that are left out only the older is within two hours of its end."""
     world.complete(3, 2, 1)

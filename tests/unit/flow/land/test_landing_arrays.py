@@ -175,16 +175,6 @@ def test_a_unit_commits_only_with_all_its_rows_in_files(parts, files, fits):
             check_rows(unit, parts, files)
 
 
-def test_traffic_is_counted_by_rows(lake):
-    spec = pipeline(event=ARRAYS, counts=[{"table": "db.traffic", "by": ["n"]}])
-    [traffic] = landed(lake, spec, MESSAGES).traffic
-    assert traffic.sums == {"bid": 1, "click": 4}
-    found = [json.loads(row["_payload"]) for row in rows(lake, traffic.files)]
-    assert sorted((r["type"], r["hour"][11:13], r["n"], r["count"]) for r in found if r["n"]) == [
-        ("click", "00", "1", 2)
-    ]
-
-
 def test_an_array_is_not_held_beside_each_of_its_rows():
     """Of 60 messages of 80 KB with 300 rows each that would be 1.5 GB."""
     rows, size = 2_000, 1 << 20
