@@ -3,9 +3,11 @@ hour. Messages are written by hand, byte by byte (https://protobuf.dev/programmi
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Kind
@@ -15,9 +17,12 @@ from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.flow.land.expansion import BOUND
 from sluice.flow.land.formats import protobuf
+from sluice.flow.land.formats.decoders import ProtobufByNumber
 from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.formats.registry import StoredSchema
+from sluice.flow.land.reject_reasons import UNREADABLE_SCHEMA, BadSchema, Unparsed
 from sluice.runtime import deeper
 
 BID = """syntax = "proto3";
@@ -278,3 +283,20 @@ def test_whatever_the_library_raises_is_one_records_verdict(bid, damage, monkeyp
     monkeypatch.setattr(protobuf, "_event", damaged)
     with pytest.raises(Unparsed, match="^not Protobuf of its message$"):
         protobuf.MessageDecoder(bid)(b"")
+
+
+def test_a_schema_that_nobody_can_read_is_its_messages_verdict():
+    """A map's entry without a value, in a schema of the registry: whoever asks for it, and whenever."""
+    file = described("M", ("n", 1))
+    entry = file.message_type.add(name="E")
+    entry.options.map_entry = True
+    for number, name in enumerate("ab", start=1):
+        entry.field.add(name=name, number=number, label=Kind.LABEL_OPTIONAL, type=Kind.TYPE_STRING)
+    stored = StoredSchema("PROTOBUF", base64.b64encode(file.SerializeToString()).decode())
+    decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None)
+    first, second = b"\0\0\0\0\1\0" + whole(1, 5), b"\0\0\0\0\1\2\2" + text(1, b"x")
+    assert json.loads(decode(first)) == {"n": 5}
+    for message in (second, second, first):
+        with pytest.raises(Unparsed) as told:
+            decode(message)
+        assert told.value.reason == UNREADABLE_SCHEMA

@@ -96,9 +96,14 @@ class _ByNumber:
         self._schemas[number], self._bytes = (schema, size), self._bytes + size
         while self._bytes > MOST_KEPT and len(self._schemas) > 1:
             oldest = next(iter(self._schemas))
-            self._forgotten[oldest] = self._schemas.pop(oldest)[1]
-            self._bytes -= self._forgotten[oldest]
+            self._forgotten[oldest] = self._forget(oldest)
         return schema
+
+    def _forget(self, number: int) -> int:
+        """Returns the bytes of the schema's texts."""
+        size = self._schemas.pop(number)[1]
+        self._bytes -= size
+        return size
 
     def _parsed(self, stored: StoredSchema) -> Any:
         raise NotImplementedError
@@ -139,9 +144,18 @@ class ProtobufByNumber(_ByNumber):
     def __call__(self, message: bytes) -> bytes:
         number, content = framed(message)
         path, content = indexed(content)
-        return self._decoder(self._schema(number), path)(content)
+        stored = self._schema(number)
+        try:
+            decoder = self._decoder(stored, path)
+        except BadSchema:
+            # Of all its messages, also those of other types: they share what is known of their sizes.
+            self._forget(number)
+            self._reasons[number] = reject_reasons.UNREADABLE_SCHEMA
+            raise Unparsed(reject_reasons.UNREADABLE_SCHEMA) from None
+        return decoder(content)
 
     def _decoder(self, stored: _StoredMessages, path: tuple[int, ...]) -> MessageDecoder:
+        """Raises Unparsed, and BadSchema for a message that the schema has and nobody can read."""
         if path not in stored.decoders:
             try:
                 written = stored.file.message_at(path)
