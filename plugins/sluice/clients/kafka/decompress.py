@@ -12,6 +12,7 @@ from typing import Literal
 import pyarrow as pa
 
 PIECE = 256 << 10
+_GIVEN = 8 << 10
 _GZIP = 16 + zlib.MAX_WBITS
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
@@ -42,17 +43,22 @@ def _bare(body: memoryview) -> Iterator[bytes]:
 
 
 def _gzip(body: memoryview) -> Iterator[bytes]:
-    left: bytes | memoryview = body
-    while left:
-        unpacking = zlib.decompressobj(_GZIP)
+    """After each piece and each member the library copies what it was given and has not used: it is given
+    little at a time."""
+    at = 0
+    while at < len(body):
+        unpacking, given = zlib.decompressobj(_GZIP), b""
         while not unpacking.eof:
-            piece = unpacking.decompress(left, PIECE)
-            left = unpacking.unconsumed_tail
+            if not given:
+                given = bytes(body[at : at + _GIVEN])
+                at += len(given)
+            piece = unpacking.decompress(given, PIECE)
+            given = unpacking.unconsumed_tail
             if piece:
                 yield piece
-            elif not left and not unpacking.eof:
+            elif not given and at == len(body) and not unpacking.eof:
                 raise UnreadableBytes("gzip ends too early")
-        left = unpacking.unused_data
+        at -= len(unpacking.unused_data)
 
 
 def _streamed(name: Literal["lz4", "zstd"]) -> Callable[[memoryview], Iterator[bytes]]:
