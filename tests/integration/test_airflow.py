@@ -17,7 +17,8 @@ import yaml
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-pytestmark = pytest.mark.integration
+# Two minutes; tests/browser starts both DAGs in each commit.
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 HOURS, PER_HOUR, PARTITIONS = 3, 40, 2
 START = (datetime.now(UTC) - timedelta(hours=HOURS + 1)).replace(minute=0, second=0, microsecond=0)
@@ -206,7 +207,6 @@ def test_the_hourly_dag_lands_its_hour_and_heals_the_ones_before(stack: Stack):
     assert stack.hour_keys() == proven_keys(stack.name)
 
 
-@pytest.mark.long
 def test_the_backfill_dag(stack: Stack):
     done, said = stack.backfill(dry_run=True)
     assert done, said
@@ -229,7 +229,6 @@ def test_the_backfill_dag(stack: Stack):
     assert replaced & set(stack.files()) == set()
 
 
-@pytest.mark.long
 def test_a_backfill_of_one_table_leaves_the_other_and_marks_nothing(stack: Stack):
     """What is left is done by a run without a choice, which publishes."""
     done, said = stack.backfill(tables=[f"{stack.name}.clicks"])
@@ -251,7 +250,6 @@ def test_a_backfill_of_one_table_leaves_the_other_and_marks_nothing(stack: Stack
     assert stack.marks()
 
 
-@pytest.mark.long
 def test_a_landing_that_cannot_begin_fails_the_run_and_changes_nothing(stack: Stack):
     pipeline = stack.folder / "pipelines" / f"{stack.name}.yaml"
     pipeline.write_text(pipeline.read_text() + "spark_connection: spark_elsewhere\n")

@@ -26,9 +26,9 @@ from sluice.clients.airflow_rest.session import Session, open_session
 from sluice.clients.airflow_rest.wait import Wait
 from sluice.errors import SluiceError, WrongUse
 from tests.dags.pipeline_texts import TWO_TABLES
-from tests.support.long_form import per_commit
 
-pytestmark = pytest.mark.integration
+# A real Airflow; the one of tests/dags/test_backfill_client.py answers in each commit.
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 START, END = pendulum.datetime(2026, 11, 20, 10), pendulum.datetime(2026, 11, 20, 12)
 AIRFLOW = Path(sys.executable).with_name("airflow")
@@ -176,26 +176,15 @@ def test_a_run_is_queued_as_asked_and_a_paused_dag_is_unpaused(server: ApiServer
 
 @pytest.mark.parametrize(
     ("changed", "asked", "words"),
-    per_commit(
-        [
-            (
-                {"password": "wrong"},
-                {},
-                "refuses the login (POST /auth/token: 401): check login and password of",
-            ),
-            ({"login": None, "password": "wrong"}, {}, "the token has expired or is another Airflow's"),
-            (
-                {"user": "vic"},
-                {},
-                "refuses POST /api/v2/dags/ads_backfill/dagRuns (403): Forbidden; vic may not",
-            ),
-            ({}, {"pipeline": "other"}, "has no DAG other_backfill, or the login may not see it"),
-            ({}, {"mode": "wipe"}, "Invalid input for param mode: 'wipe' is not one of"),
-            ({"host": "{root}/elsewhere"}, {}, "no REST API of Airflow 3 (/api/v2) is below"),
-            ({"extra": {"token_path": "/auth/other"}}, {}, "gives no token at /auth/other (405)"),
-        ],
-        3,
-    ),
+    [
+        ({"password": "wrong"}, {}, "refuses the login (POST /auth/token: 401): check login and password of"),
+        ({"login": None, "password": "wrong"}, {}, "the token has expired or is another Airflow's"),
+        ({"user": "vic"}, {}, "refuses POST /api/v2/dags/ads_backfill/dagRuns (403): Forbidden; vic may not"),
+        ({}, {"pipeline": "other"}, "has no DAG other_backfill, or the login may not see it"),
+        ({}, {"mode": "wipe"}, "Invalid input for param mode: 'wipe' is not one of"),
+        ({"host": "{root}/elsewhere"}, {}, "no REST API of Airflow 3 (/api/v2) is below"),
+        ({"extra": {"token_path": "/auth/other"}}, {}, "gives no token at /auth/other (405)"),
+    ],
 )
 def test_what_a_real_airflow_refuses_is_one_line(server: ApiServer, changed: dict, asked: dict, words: str):
     root = server.url.removesuffix("/base")
@@ -232,7 +221,6 @@ def test_tasks_are_told_and_a_cleared_run_is_waited_for_until_it_ends(server: Ap
     assert "plan" in waiting.ended[1]
 
 
-@pytest.mark.long
 def test_a_deleted_run_is_an_end(server: ApiServer):
     run = queued(server)
     with Waiting(server, run).under_way() as waiting:
@@ -245,7 +233,6 @@ def test_a_deleted_run_is_an_end(server: ApiServer):
     assert waiting.told[-1] == "deleted"
 
 
-@pytest.mark.long
 def test_a_server_that_restarts_is_waited_for(tmp_path: Path, server: ApiServer):
     """Another process with another secret: the token of the first is worth nothing to it."""
     run, second = queued(server), ApiServer(tmp_path)

@@ -27,6 +27,7 @@ def test_the_guide_has_two_examples():
     assert [sample.file for sample in CONSUMERS] == [f"dags/{HOURLY}.py", f"dags/{DAILY}.py"]
 
 
+@pytest.mark.long
 def test_an_hour_runs_once_and_a_day_when_its_last_hour_came(airflow: Consumers):
     """The last hour is late: the day's 24 are whole with hour 7."""
     day = "2026-11-20"

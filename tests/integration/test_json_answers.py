@@ -52,7 +52,7 @@ def environment(tmp_path, clickhouse_server) -> dict[str, str]:
     "words",
     [
         ("verify", "ads", *RANGE, "--contents"),
-        ("status", "ads", *RANGE),
+        pytest.param(("status", "ads", *RANGE), marks=pytest.mark.long),
         pytest.param(("doctor", "ads"), marks=pytest.mark.long),
     ],
     ids=lambda words: words[0],
