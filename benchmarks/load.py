@@ -132,7 +132,8 @@ def _write_landed(
     pq.write_table(table, path, compression="zstd", compression_level=1, use_dictionary=list(constant))
     size = path.stat().st_size
     lake.finish(key, path)
-    return LandedFile(key, key, "click", hour, count, size, "")
+    moved = f"{layout.attempt(UNIT.slice.id, 'a')}{number}.parquet"
+    return LandedFile(key, moved, "click", hour, count, size, "")
 
 
 def pipeline(root: Path, read: str, table: str = "clicks") -> Pipeline:

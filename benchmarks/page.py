@@ -87,10 +87,19 @@ def write_boundaries(pipeline: Pipeline, slices: SliceRange, partitions: int) ->
 def manifest(unit: Unit, number: int, partitions: int) -> Manifest:
     hour = f"{unit.slice.start:%Y-%m-%dT%H}"
     start, until = number * ROWS, (number + 1) * ROWS
-    keys = (
-        (kind, f"type={kind}/date={hour[:10]}/hour={hour[11:]}/{unit.slice.id}.parquet") for kind in TYPES
+    own = layout.attempt(unit.slice.id, "a")
+    files = tuple(
+        LandedFile(
+            layout.data_file(layout.event_folder(kind, hour), unit.slice.id, unit.cluster, 1, n),
+            f"{own}{n}.parquet",
+            kind,
+            hour,
+            ROWS,
+            100_000,
+            "0" * 64,
+        )
+        for n, kind in enumerate(TYPES)
     )
-    files = tuple(LandedFile(k, k, kind, hour, ROWS, 100_000, "0" * 64) for kind, k in keys)
     ranges = tuple(OffsetRange("t", "u", n, start, until) for n in range(partitions))
     read = len(TYPES) * ROWS
     return made_manifest("p", unit.slice.id, "dc1", 1, "a" * 16, ranges, files, (), read, {}, 0)

@@ -74,7 +74,7 @@ def land(
         for number, ((kind, hour), found) in enumerate(folders.items())
     )
     manifest = made_manifest(
-        pipeline="p",
+        pipeline=lake.pipeline,
         slice=place.slice.id,
         cluster=place.cluster,
         generation=generation,
@@ -119,9 +119,9 @@ def _write(lake, place, generation, number, kind, hour, rows, partitions) -> Lan
     data = path.read_bytes()
     lake.finish(key, path)
     by_type = {name: types.count(name) for name in set(types)}
-    return LandedFile(
-        key, key, kind, hour, len(rows), len(data), hashlib.sha256(data).hexdigest(), {} if kind else by_type
-    )
+    moved = f"{layout.attempt(place.slice.id, 'a')}{generation}-{number}.parquet"
+    sha, by_type = hashlib.sha256(data).hexdigest(), {} if kind else by_type
+    return LandedFile(key, moved, kind, hour, len(rows), len(data), sha, by_type)
 
 
 @dataclass(frozen=True)
