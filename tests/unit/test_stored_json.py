@@ -160,6 +160,33 @@ def test_a_sample_of_the_lag_and_a_timing_that_nobody_writes():
     assert len(timings.of_day(lake, date(2026, 11, 20))) == 1
 
 
+VALUE = {"path": ["uid"], "digest": "a" * 32, "bytes": 2, "probe": 7}
+ENTRY = dict.fromkeys(("type", "start", "until", "asked_until", "reason", "at", "by"), "")
+
+
+@pytest.mark.parametrize(
+    ("salt", "value"),
+    [
+        ("", VALUE),  # nobody can tell any more whom it names: they would land again
+        ("zz" * 32, VALUE),
+        ("ab", VALUE),
+        ("a" * 64, VALUE | {"path": []}),
+        ("a" * 64, VALUE | {"path": ["a"] * 30}),
+        ("a" * 64, VALUE | {"digest": "a"}),
+        ("a" * 64, VALUE | {"bytes": -1}),
+        ("a" * 64, VALUE | {"probe": 1 << 16}),
+    ],
+)
+def test_an_erasure_list_that_names_nobody(salt: str, value: dict):
+    def stored(salt: str, value: dict) -> bytes:
+        entries = [ENTRY | {"values": [value]}]
+        return json.dumps({"version": 1, "salt": salt, "entries": entries}).encode()
+
+    assert len(erasure_list.decode(stored("a" * 64, VALUE), "there").entries) == 1
+    with pytest.raises(SluiceError, match="^there is no erasure list .*nothing lands before that"):
+        erasure_list.decode(stored(salt, value), "there")
+
+
 def test_lines_that_cannot_be_read_are_left_out():
     decoder = msgspec.json.Decoder(dict[str, int])
     lines = [b'{"a": 1}', b"{", b'{"\xff": 1}', DEEP, b"[]", b"", b'{"b": 2}']

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.client import Client
@@ -71,7 +72,7 @@ def unparsed(
 
 
 def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """Yields up to `_MOST_BYTES` of rows. Yields none where the file has gone: verify names it.
+    """Yields up to `_MOST_BYTES` of rows. Yields none where the file has gone or is damaged: verify names it.
 
     A record may be as large as Kafka allows: rows of a file with large row groups are read one by one.
     """
@@ -79,6 +80,8 @@ def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, 
     try:
         with lake.local(key) as path:
             parquet = pq.ParquetFile(path)
+            if not set(columns) <= set(parquet.schema_arrow.names):
+                return
             groups = [parquet.metadata.row_group(n) for n in range(parquet.num_row_groups)]
             large = any(group.total_byte_size > _MOST_BYTES for group in groups)
             for batch in parquet.iter_batches(1 if large else _ROWS, columns=columns):
@@ -86,7 +89,7 @@ def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, 
                 rows, read_bytes = rows + batch.num_rows, read_bytes + batch.nbytes
                 if read_bytes > _MOST_BYTES or rows >= _MOST_ROWS:
                     return
-    except FileNotFoundError:
+    except (OSError, pa.ArrowException):
         return
 
 

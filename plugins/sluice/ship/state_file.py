@@ -15,6 +15,7 @@ import msgspec
 
 from sluice.clients.lake.durable import sync, write
 from sluice.errors import Busy, SluiceError, WrongUse
+from sluice.named_file import read_named
 from sluice.ship.lines import FilePosition
 from sluice.stored_json import UNREADABLE
 
@@ -33,7 +34,9 @@ class StateFile:
         """Keeps others from shipping the same log. Raises Busy when one does, WrongUse when the file cannot
         be written."""
         try:
-            lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            lock = os.open(
+                f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+            )
         except OSError as error:
             raise WrongUse(f"{self._path}: {error.strerror}; --state FILE keeps it elsewhere") from error
         try:
@@ -53,7 +56,7 @@ class StateFile:
         """None when nothing was shipped yet. Raises WrongUse for a file that is no state of this topic, and
         SluiceError for a newer Sluice's."""
         try:
-            stored = _decoded(self._path.read_bytes(), self._path)
+            stored = _decoded(read_named(self._path), self._path)
         except FileNotFoundError:
             return None
         except (OSError, *UNREADABLE) as error:

@@ -28,7 +28,7 @@ from sluice.errors import SluiceError, WrongUse
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
-from sluice.stored_json import decode_stored
+from sluice.stored_json import Seconds, decode_stored
 
 FOLDER = "_rules/"
 _DIGITS = 16
@@ -53,8 +53,8 @@ class LandingRules:
     batch: str | None
     mask: Mapping[str, tuple[str, tuple[str, ...]]]
     max_types: int
-    max_early: float | None
-    max_late: float | None
+    max_early: Seconds | None
+    max_late: Seconds | None
 
     @classmethod
     def of(cls, pipeline: Pipeline, schema: bytes | None) -> LandingRules:

@@ -73,6 +73,7 @@ def test_no_error_repeats_the_value(tmp_path: Path):
     refused(asked(tmp_path, "--where-file", f"{ALICE}\0"), "--where-file cannot be read")
     refused(asked(tmp_path, "--where-file", str(tmp_path)), "--where-file cannot be read: Is a directory")
     refused(asked(tmp_path, "--where", ALICE), "--where: expected PATH=VALUE")
+    refused(asked(tmp_path, "--where", ".".join("a" * 30) + "=1"), "--where: a path has at most 8 names")
     typed = f"_key=u7\n{ALICE}\n".encode()
     refused(asked(tmp_path, "--where-file", "-", typed=typed), "--where-file, line 2: expected PATH=VALUE")
     typed = f"email={ALICE}".encode()

@@ -360,3 +360,18 @@ def test_the_state_of_another_topic_is_refused(world: World):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"topic": "dc2/clicks"}))
     with pytest.raises(WrongUse, match="for topic dc2/clicks"):
         world.follow()
+
+
+def test_a_pipe_or_a_link_where_the_state_is(world: World):
+    state = StateFile(world.folder / "state.json", "dc1/clicks")
+    os.mkfifo(world.folder / "state.json")
+    with pytest.raises(WrongUse, match="it is a pipe, not a file"):
+        state.read()
+    (world.folder / "state.json").unlink()
+    (world.folder / "state.json").symlink_to("/dev/zero")
+    with pytest.raises(WrongUse, match="it is a device, not a file"):
+        state.read()
+    (world.folder / "state.json.lock").symlink_to(world.folder / "elsewhere")
+    with pytest.raises(WrongUse, match="--state FILE keeps it elsewhere"), state.held():
+        pass
+    assert not (world.folder / "elsewhere").exists()

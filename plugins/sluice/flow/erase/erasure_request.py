@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.errors import WrongUse
-from sluice.field_path import names_of
+from sluice.field_path import checked_path, names_of
 from sluice.flow.land.task.erasing import LONGEST
 from sluice.manifest import STAMP, Manifest
 from sluice.mask.mask_rules import MaskRules, hashes_of, hidden_by, unsearchable
@@ -95,7 +95,10 @@ def _lines(file: bytes) -> Iterator[tuple[int, str]]:
 
 def _where(label: str, text: str) -> Where:
     path, sign, value = text.partition("=")
-    names = names_of(path)
+    try:
+        names = names_of(checked_path(path))
+    except ValueError as error:
+        raise WrongUse(f"{label}: {error}") from error
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise WrongUse(f"{label}: what is there is not UTF-8, and an event's text is")
     if not (sign and value and all(names)):

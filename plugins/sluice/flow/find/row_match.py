@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sluice.config.mask import KEY
 from sluice.errors import WrongUse
 from sluice.event_values import UnreadablePayload, all_fields, read_event, text_of
-from sluice.field_path import names_of
+from sluice.field_path import checked_path, names_of
 from sluice.mask.mask_rules import MaskRules, hashes_of
 
 _ESCAPE = "\\"
@@ -64,7 +64,10 @@ def read_match(key: str | None, field: str | None) -> RowMatch:
     if any("\ud800" <= character <= "\udfff" for character in field or ""):
         raise WrongUse("--field: what was typed is not UTF-8, and an event's text is")
     path, sign, value = (field or "").partition("=")
-    names = names_of(path)
+    try:
+        names = names_of(checked_path(path))
+    except ValueError as error:
+        raise WrongUse(f"--field: {error}") from error
     if not sign or not all(names):
         raise WrongUse(f"--field {(field or '')[:60]!r}: expected PATH=VALUE such as user.id=7")
     return RowMatch(path=names, value=value)

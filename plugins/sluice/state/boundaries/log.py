@@ -68,7 +68,8 @@ class BoundaryLog:
 
 # Entries and checkpoints as JSON: differences and runs, so that a year of hours is one modest object.
 VERSION = 1
-_MOST_INSTANTS = 10_000_000  # of one topic: 285 years of quarters of an hour
+_MOST_INSTANTS = 50_000_000  # of all topics: a year of hours of five thousand
+_LAST_SECOND = 253_402_300_799  # of the year 9999
 Runs = list[tuple[int, int]]
 
 
@@ -207,6 +208,8 @@ def _explained(place: str) -> Iterator[None]:
 
 
 def _blocks(document: _Document) -> tuple[TopicBoundaries, ...]:
+    if sum(_length(topic.instants) for topic in document.topics) > _MOST_INSTANTS:
+        raise ValueError(f"it has more than {_MOST_INSTANTS:,} instants")
     return tuple(_block(topic, document.length) for topic in document.topics)
 
 
@@ -290,10 +293,10 @@ def _instant_runs(instants: Sequence[int], length: int) -> list[tuple[str, int]]
 
 
 def _instants(runs: Sequence[tuple[str, int]], length: int) -> Iterable[int]:
-    if _length(runs) > _MOST_INSTANTS:
-        raise ValueError(f"a topic has more than {_MOST_INSTANTS:,} instants")
     for first, count in runs:
         start = _seconds(first)
+        if start + count * length > _LAST_SECOND:
+            raise ValueError(f"{count:,} instants from {first} on end after the year 9999")
         yield from range(start, start + count * length, length)
 
 

@@ -7,14 +7,16 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 
 from sluice.clients.lake.base import Lake, Objects, update_object
 from sluice.errors import SluiceError
+from sluice.field_path import MOST_NAMES
 from sluice.manifest import STAMP
 from sluice.slices import Slice
-from sluice.stored_json import decode_stored
+from sluice.stored_json import Whole, decode_stored
 
 VERSION = 1
 KEY = ("_key",)
@@ -30,10 +32,10 @@ class AskedValue:
     anywhere in bytes that are no event.
     """
 
-    path: tuple[str, ...]
-    digest: str
-    bytes: int
-    probe: int
+    path: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=MOST_NAMES)]
+    digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+    bytes: Whole
+    probe: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Erasure:
 class ErasureList:
     """All entries in the order in which they were made; an entry's number is its place. `salt`: in hex."""
 
-    salt: str = ""
+    salt: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""
     entries: tuple[Erasure, ...] = ()
     version: int = VERSION
 
@@ -151,7 +153,10 @@ def decode(data: bytes, place: str) -> ErasureList:
     version = decode_stored(_FORMAT, data, damage).version
     if version > VERSION:
         raise SluiceError(f"{place} has format {version}, newer than this Sluice's {VERSION}: upgrade")
-    return decode_stored(_LIST, data, damage)
+    erasures = decode_stored(_LIST, data, damage)
+    if erasures.entries and not erasures.salt:  # whom they name nobody could tell any more
+        raise SluiceError(damage(ValueError("it has entries and no salt")))
+    return erasures
 
 
 # The erasure list in the lake: one object, which grows by compare-and-set.

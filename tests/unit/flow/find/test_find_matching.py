@@ -122,6 +122,7 @@ def test_more_rows_than_are_held(lake, monkeypatch):
         (None, "a", "expected PATH=VALUE"),
         (None, "=1", "expected PATH=VALUE"),
         (None, "a..b=1", "expected PATH=VALUE"),
+        (None, ".".join("a" * 30) + "=1", "a path has at most 8 names"),
         (None, "a=\udcff", "not UTF-8"),
     ],
 )

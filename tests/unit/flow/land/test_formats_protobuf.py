@@ -300,3 +300,11 @@ def test_a_schema_that_nobody_can_read_is_its_messages_verdict():
         with pytest.raises(Unparsed) as told:
             decode(message)
         assert told.value.reason == UNREADABLE_SCHEMA
+
+
+def test_a_schema_whose_text_is_no_base64_is_its_messages_verdict():
+    stored = StoredSchema("PROTOBUF", 'syntax = "proto3"; message Café { string n = 1; }')
+    decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None)
+    with pytest.raises(Unparsed) as told:
+        decode(b"\0\0\0\0\1\0")
+    assert told.value.reason == UNREADABLE_SCHEMA

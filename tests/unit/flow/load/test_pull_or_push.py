@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.lake import layout
+from sluice.clients.lake.folder import FolderLake
 from sluice.config.clickhouse import ClickHouse
-from sluice.errors import Refused
+from sluice.errors import Conservation, Refused
 from sluice.flow.load.source.pull import FolderSource
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
+from sluice.flow.load.source.select import FileRows
 from tests.support.fakes import MemoryLake
 from tests.unit.flow.load.test_load_decide import pipeline, unit
 
@@ -66,3 +69,21 @@ def test_a_server_that_does_not_see_the_lake(answer):
 def test_push_asks_nothing():
     lake, reading = chosen("push", BUSY)
     assert reading == Reading(lake, None)
+
+
+@pytest.mark.parametrize("there", ["a link", "nothing"])
+def test_a_server_pulls_no_file_that_the_lake_does_not_have(there: str, tmp_path: Path):
+    """It follows a link to another pipeline's rows, and leaves out what is missing without a word."""
+    lake = FolderLake(tmp_path / "demo")
+    own, other = (f"type=click/date=2026-11-20/hour=10/2026-11-20T10Z-dc1-1-{n}.parquet" for n in (0, 1))
+    lake.put(own, b"")
+    if there == "a link":
+        (tmp_path / "foreign").write_bytes(b"rows")
+        (lake.root / other).symlink_to(tmp_path / "foreign")
+    reading = Reading(lake, FolderSource(str(lake.root)))
+    writer = SimpleNamespace(attempt=SimpleNamespace(temporary=str), run=lambda *_, **__: None)
+    files = [FileRows(unit(), key, 1) for key in (own, other)]
+    sources = reading.sources(pipeline(click="clicks"), files, ("_payload",), writer)
+    assert own in str(next(sources))
+    with pytest.raises(Conservation, match=f"{other} of its manifest is missing"):
+        list(sources)

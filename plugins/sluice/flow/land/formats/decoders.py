@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,7 +172,7 @@ class ProtobufByNumber(_ByNumber):
         try:
             texts = [*stored.references, stored.text]
             files = [FileDescriptorProto.FromString(base64.b64decode(text, validate=True)) for text in texts]
-        except (binascii.Error, DecodeError) as error:
+        except (ValueError, DecodeError) as error:  # binascii.Error, and that of a text with other letters
             raise BadSchema(str(error)) from error
         for name, file in zip(stored.names, files, strict=False):
             file.name = name

@@ -190,6 +190,8 @@ class SchemaRegistry:
                     if answer.status_code < 500 and answer.status_code not in _TRY_LATER:
                         return self._held(answer)
                 reason = f"status {answer.status_code} of {path}"
+            except httpx.InvalidURL as error:  # of a subject that a schema refers to
+                raise BadSchema(f"{path[:80]}: {error}") from error
             except httpx.RequestError as error:
                 reason = str(error) or type(error).__name__
             if wait is not None:

@@ -16,10 +16,14 @@ _GLOB = frozenset("{}*?,")
 
 
 class PullSource(Protocol):
-    """The lake as the server reaches it. `remedy` says what makes it readable there."""
+    """The lake as the server reaches it. `remedy` says what makes it readable there. `follows`: it may read
+    another file than the lake has at a key, because it follows links, and none of one that is missing."""
 
     @property
     def remedy(self) -> str: ...
+
+    @property
+    def follows(self) -> bool: ...
 
     def reads(self, key: str) -> bool:
         """Returns whether a statement can name the file."""
@@ -37,6 +41,7 @@ class FolderSource:
 
     root: str
     remedy: str = "give it the folder at the same path (below its user_files_path)"
+    follows: bool = True
 
     def reads(self, key: str) -> bool:
         return not _GLOB & set(self.root + key)
@@ -62,6 +67,7 @@ class Bucket:
         "make the named collection that `named_collection` names, with the bucket's URL and a key that may "
         "read it, and grant it to the user (docs/guide/production.md)"
     )
+    follows: bool = False
 
     def reads(self, key: str) -> bool:
         return not _GLOB & set(self.prefix + key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,22 @@ class Reading:
         self, pipeline: Pipeline, files: Sequence[FileRows], columns: Sequence[str], writer: Writer
     ) -> Iterator[Sql]:
         """Yields SELECTs of the rows of the files, each of one INSERT's worth."""
-        pulled = [file for file in files if self.place is not None and self.place.reads(file.key)]
+        pulled = [file for file in files if self._pulls(file.key)]
         if self.place is not None:
             yield from pulls(self.place, pulled, columns)
         pulled_keys = {file.key for file in pulled}
         rest = [(file.unit, file.key) for file in files if file.key not in pulled_keys]
         yield from sent(writer, bodies(pipeline, self.lake, rest, columns), columns)
+
+    def _pulls(self, key: str) -> bool:
+        """A file that is not there as the lake knows it is read here, and refused."""
+        if self.place is None or not self.place.reads(key):
+            return False
+        try:
+            with self.lake.local(key) if self.place.follows else nullcontext():
+                return True
+        except FileNotFoundError:
+            return False
 
 
 def choose_reading(client: Client, pipeline: Pipeline, lake: Lake, unit: Unit) -> Reading:
