@@ -7,6 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from local.versions import ROOT
@@ -292,6 +294,19 @@ def test_a_file_with_other_bytes(there):
     data[20] ^= 1
     lake.put(key, bytes(data))
     refused(world, lake, pipeline(), f"file {key} has other bytes than its manifest says")
+
+
+@pytest.mark.parametrize("column", ["_offset", "_partition"])
+@pytest.mark.parametrize("texts", [False, True], ids=["without it", "of texts"])
+def test_a_file_with_other_columns(there, column: str, texts: bool):
+    world, lake = there
+    table = pq.read_table(pa.BufferReader(lake.read(key := first_file(lake)).data)).drop_columns([column])
+    if texts:
+        table = table.append_column(column, pa.array(["x"] * len(table)))
+    with pa.BufferOutputStream() as sink:
+        pq.write_table(table, sink)
+        lake.put(key, sink.getvalue().to_pybytes())
+    refused(world, lake, pipeline(), f"file {key} has no column {column} as a landing writes it")
 
 
 def test_what_the_lake_has_forgotten_is_refused_and_a_reland_brings_it_back(there):

@@ -158,7 +158,11 @@ def _read(
         meta = parquet.metadata
         if meta.num_rows != file.rows:
             raise file.refusal(f"has {meta.num_rows:,} rows, and its manifest says {file.rows:,}")
-        names = set(parquet.schema_arrow.names)
+        schema = parquet.schema_arrow
+        names = set(schema.names)
+        for name in ("_partition", "_offset"):
+            if name not in names or not pa.types.is_integer(schema.field(name).type):
+                raise file.refusal(f"has no column {name} as a landing writes it")
         paths = {meta.schema.column(number).path: number for number in range(meta.num_columns)}
         groups = [n for n in range(meta.num_row_groups) if spans.may_have(meta.row_group(n), paths)]
         if not groups:
