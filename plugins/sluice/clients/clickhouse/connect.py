@@ -51,10 +51,10 @@ def connect(pipeline: Pipeline) -> Iterator[Client]:
 
 
 def open_client(
-    connection: Connection, answer_seconds: int = _ANSWER_SECONDS, silence: Silence | None = None
+    connection: Connection, answer_seconds: int | None = None, silence: Silence | None = None
 ) -> Client:
     """Returns a client of `connection`; `secure` in its extra makes it HTTPS. A server that is silent for
-    `answer_seconds` counts as unavailable.
+    `answer_seconds`, else an hour, counts as unavailable.
 
     Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
     `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
@@ -73,7 +73,7 @@ def open_client(
             tls_mode=connection.chosen("tls_mode", _TLS_MODES, None),
             **{name: extra[name] for name in _TLS if extra.get(name)},
             connect_timeout=_CONNECT_SECONDS,
-            send_receive_timeout=answer_seconds,
+            send_receive_timeout=answer_seconds or _ANSWER_SECONDS,
         )
         fixed = set_back(driver)
     except ClickHouseError as error:
