@@ -83,7 +83,7 @@ class UnitModel:
     forgotten: bool = False
 
     def reads(self, record: Record) -> bool:
-        return self.times[-1] in record.event
+        return self.times[0] in record.event
 
 
 @dataclass
@@ -126,12 +126,12 @@ class Model:
             new = self.units[hour] = self.landed_by_file(hour, topics)
             if old:
                 records = new.rows | new.rejected
-                new.times, new.column, new.vip = old.times[-1:], old.column, old.vip
+                new.times, new.column, new.vip = old.times[:1], old.column, old.vip
                 new.rows = {record for record in records if old.reads(record)}
                 new.rejected = records - new.rows
 
     def losing(self, mode: str, hours: range) -> list[int]:
-        """The hours in which the file of now would reject rows; in a reland, the hour's last rules."""
+        """The hours in which the file of now would reject rows; in a reland, the rules of their landing."""
 
         def reads(unit: UnitModel, record: Record) -> bool:
             return unit.reads(record) if mode == "reland" else self.file.reads(record)

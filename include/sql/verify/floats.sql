@@ -1,4 +1,4 @@
--- The staged rows of some records, with the columns that hold floating numbers.
+-- The staged rows of some records of a cluster, with the columns that hold floating numbers.
 SELECT {keys}, {values}
 FROM {table}
-WHERE ({keys}) IN ({records})
+WHERE _cluster = {cluster} AND ({keys}) IN ({records})

@@ -57,7 +57,8 @@ class ParsedFloats:
         try:
             sampled = first_rows(self.stage.lake, file, 0, MOST_ROWS) if rows is None else rows
             floats = float_columns(target, columns)
-            found = misread(self.stage.client, self.staged.rows, self.comparison.identity, floats, sampled)
+            identity, cluster = self.comparison.identity, work.unit.cluster
+            found = misread(self.stage.client, self.staged.rows, identity, cluster, floats, sampled)
         except (OSError, pa.ArrowException):
             return
         for one in found:
@@ -123,17 +124,24 @@ def float_columns(target: Target, columns: Sequence[Column]) -> list[FloatColumn
 
 
 def misread(
-    client: Client, staged: Sql, identity: Sequence[str], columns: Sequence[FloatColumn], rows: pa.Table
+    client: Client,
+    staged: Sql,
+    identity: Sequence[str],
+    cluster: str,
+    columns: Sequence[FloatColumn],
+    rows: pa.Table,
 ) -> list[Misread]:
-    """Compares the first rows of a lake's file with the staged ones. Raises ArrowException, and what the
-    client raises."""
+    """Compares the first rows of a lake's file with the staged ones of its `cluster`: another may have a
+    topic of the same name. Raises ArrowException, and what the client raises."""
     events = _events(rows.slice(0, MOST_ROWS), "_row" in identity)
     if not (events and columns and identity):
         return []
     keys = listed(map(identifier, identity))
     records = listed(Sql(f"({listed(map(_literal, record))})") for record in events)
     values = listed(column.value for column in columns)
-    sql = render("verify/floats", keys=keys, values=values, table=staged, records=records)
+    sql = render(
+        "verify/floats", keys=keys, values=values, table=staged, cluster=literal(cluster), records=records
+    )
     with deeper():
         return list(differing(columns, events, len(identity), client.rows(sql)))
 

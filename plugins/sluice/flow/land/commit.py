@@ -11,7 +11,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.crash_points import Land
 from sluice.errors import Relanded, SluiceError
-from sluice.manifest import Manifest, decode, encode, last_rules
+from sluice.manifest import Manifest, decode, encode
 from sluice.state.file_moves import move
 
 Draft = Callable[[int], Manifest]
@@ -62,7 +62,7 @@ def commit_again(lake: Lake, draft: Draft, refusal: Refusal | None = None) -> Ma
 
 def _amending(old: Manifest, draft: Draft, generation: int) -> Manifest:
     new = draft(generation)
-    if new.rules != last_rules(old):
+    if new.rules != old.rules:
         raise Relanded(
             f"slice {old.slice}/{old.cluster} was landed by other rules while Kafka was read: those files "
             "stand, and nothing of this attempt is left; run it again"

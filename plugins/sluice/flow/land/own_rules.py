@@ -1,4 +1,7 @@
-"""By which rules a `reland` lands each unit: those that it landed by, whatever the pipeline file says now."""
+"""By which rules a `reland` lands each unit: those that it landed by, whatever the pipeline file says now.
+
+Records that a retry brought in by other rules would be rejected again: such a unit needs a yes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from sluice.config.counts import Counts
 from sluice.config.pipeline import Pipeline
 from sluice.errors import RuleGone, WrongUse
 from sluice.flow.land.read_plan import UnitRead
-from sluice.manifest import Manifest, last_rules
+from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.rules import RulesReader
 
@@ -41,7 +44,7 @@ def by_own_rules(
     for cluster, reads in by_cluster.items():
         for read in reads:
             manifest = old.get(read.unit)
-            digest = last_rules(manifest) if manifest is not None else ""
+            digest = manifest.rules if manifest is not None else ""
             counts = _counts(manifest) if manifest is not None else pipeline.counts
             key = digest, tuple((spec.table, *spec.by.items(), spec.types) for spec in counts)
             if key not in groups:

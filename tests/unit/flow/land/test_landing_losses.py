@@ -11,21 +11,22 @@ from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotAllLanded, RecordsExpired, Relanded, WouldReject
 from sluice.flow.land import kafka_source
+from sluice.flow.land.amend.retry_unit import UnitRetry
 from sluice.flow.land.commit import commit_again
 from sluice.flow.land.remake_forecast import forecast
 from sluice.manifest import Forgotten, Manifest, encode
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
-from sluice.state.rules import LandingRules, write_rules
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
-from tests.support.landing_world import World, event, hours, pipeline, rows_in
+from tests.support.landing_world import START, World, event, hours, pipeline, rows_in
 from tests.unit.flow.land.test_landing_crashes import FreshLake
 
 BIDS, WINS, OTHER = ("dc1", "bids"), ("dc1", "wins"), ("dc2", "bids")
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(3)]
 BY_WHEN = {"type": {"field": "type"}, "time": {"field": "when"}}
 NOW = pipeline(event=BY_WHEN)
+NOON = START.add(hours=12)
 
 
 def renamed(some: tuple[bytes, int]) -> tuple[bytes, int]:
@@ -165,14 +166,20 @@ def test_a_reland_keeps_the_rules_of_its_hour(gone: dict[str, str], now: Pipelin
     assert {manifest.generation for manifest in read_manifests(lake, UNITS).values()} == {2}
 
 
-def test_an_hour_whose_retry_went_by_other_rules_lands_by_those_and_needs_a_yes(world: World) -> None:
+def test_an_hour_whose_retry_went_by_other_rules_needs_a_yes_and_no_row_is_read_otherwise(
+    world: World,
+) -> None:
+    """The 20 rows of its landing stay what they are; the 30 that the retry brought in would be rejected."""
     lake = landed(world, pipeline())
-    old, retried = first(lake), write_rules(lake, LandingRules.of(NOW, None))
-    lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, retried=(retried,))))
-    with pytest.raises(WouldReject, match="would reject 20 of its 20 rows"):
+    before = rows_in(lake, [first(lake)])
+    UnitRetry(NOW, lake).retry(UNITS[0], first(lake), NOON)
+    assert first(lake).landed == 50
+    with pytest.raises(WouldReject, match="would reject 30 of its 50 rows"):
         again(world, lake, NOW, "reland")
+    assert first(lake).landed == 50
     world.land(NOW, lake, hours(1), "reland", "accepted", accept_loss=True)
-    assert first(lake).landed == 30
+    assert (first(lake).landed, first(lake).refused) == (20, 30)
+    assert [row[4:] for row in rows_in(lake, [first(lake)])] == [row[4:] for row in before]
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
@@ -207,22 +214,19 @@ def test_a_reland_takes_no_other_rules_back(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_compared_manifest_is_the_one_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another run brings in rows between the read and the commit: of an hour with a retry by other rules."""
+    """Another run brings in rejected records between the read and the commit, by other rules."""
     world = World({BIDS: [[event("click", 1), event("click", 2)]]})
     lake = landed(world, NOW)
-    rules = first(lake).rules
 
     def overtaken(*arguments: Any) -> Manifest:
         monkeypatch.undo()
-        world.land(pipeline(), lake, hours(1), "remake", "other")
-        old = first(lake)
-        lake.put(layout.manifest(old.slice, old.cluster), encode(replace(old, retried=(rules,))))
+        UnitRetry(pipeline(), lake).retry(UNITS[0], first(lake), NOON)
         return commit_again(*arguments)
 
     monkeypatch.setattr(kafka_source, "commit_again", overtaken)
     with pytest.raises(WouldReject, match="would reject 2 of its 2 rows"):
         again(world, lake, NOW, "reland")
-    assert (first(lake).token, first(lake).landed) == ("other", 2)
+    assert first(lake).landed == 2
 
 
 def test_an_hour_that_neither_kafka_nor_the_lake_has_names_no_command() -> None:
