@@ -155,6 +155,17 @@ def test_a_number_that_clickhouse_itself_reads_otherwise(world: World, monkeypat
     assert told(compared(world, pipeline)) == []
 
 
+def test_records_of_two_clusters_with_the_same_offsets_are_two(world: World):
+    world.sql(f"CREATE TABLE {{db}}.clicks (f Float64, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
+    units = [unit(cluster=cluster) for cluster in ("dc1", "dc2")]
+    for number, one in enumerate(units, start=1):
+        land(world.lake, one, [event(f=number + n / 8) for n in range(5)])
+    kafka = [{"cluster": one.cluster, "bootstrap": "x:1", "topics": ["events"]} for one in units]
+    pipeline = world.pipeline({"click": "clicks"}, kafka=kafka)
+    world.load(pipeline, *units)
+    assert told(auditor(pipeline).whole(found_of(world, pipeline, units))) == []
+
+
 def test_columns_that_cannot_be_compared_are_said(world: World):
     world.sql(
         "CREATE TABLE {db}.clicks (n UInt16, at DateTime DEFAULT now(), id UUID DEFAULT generateUUIDv4(), "
