@@ -30,7 +30,8 @@ def test_misfits_are_counted_by_table_column_and_reason(clickhouse_server):
         at = int(HOUR.start.add(hours=hours).timestamp())
         client.run(
             "INSERT INTO sluice.rejected (pipeline, target, slice, cluster, topic, offset, column, reason) "
-            "SELECT 'p', {table:String}, {at:UInt32}, 'dc1', 't', {n:Int64}, {column:String}, {reason:String}",
+            "SELECT 'p', {table:String}, {at:UInt32}, 'dc1', 't', {n:Int64}, {column:String}, "
+            "{reason:String}",
             {"table": table, "at": at, "n": number, "column": column, "reason": reason},
         )
     counts = misfit_counts(client, spec, ["events.clicks"], HOUR)
