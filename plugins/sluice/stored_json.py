@@ -17,7 +17,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 Whole = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
-"""A stored count, offset or generation. One more is a number that ClickHouse holds, too."""
+"""A stored count, offset or generation: ClickHouse holds the next one, too."""
 Second = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """A stored instant in seconds since the epoch, before the year 10000."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]

@@ -53,7 +53,8 @@ Backfill = Annotated[
 
 
 Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Show each hour; without it more than 24 are shown by day.")
+    bool,
+    typer.Option("--verbose", help="Show each of up to 500 hours; without it more than 24 are shown by day."),
 ]
 
 

@@ -126,13 +126,17 @@ def show_run(spec: Pipeline, statuses: list[UnitStatus], title: str, wide: bool,
     """Prints what a run has done on a screen: its hours if they are few or `verbose`, else days or months and
     the hours that are not done; then rows per table and how far the pipeline is behind."""
     most = MOST_HOURS if verbose else A_SCREEN
-    short = len(statuses) > most
     show(*shown(spec, statuses, title, read_behind(spec, statuses), most=most), wide=wide)
-    left = [status for status in statuses if not status.state.done] if short else []
+    left = [status for status in statuses if not status.state.done] if len(statuses) > most else []
     for status in left[:_MOST_LEFT]:
         print_line(f"{status.unit} is {status.seen}")
     if len(left) > _MOST_LEFT:
-        print_line(f"and {len(left) - _MOST_LEFT:,} more: --verbose shows all")
+        print_line(f"and {len(left) - _MOST_LEFT:,} more: {_of_hours(statuses)} has all")
+
+
+def _of_hours(statuses: list[UnitStatus]) -> str:
+    """Returns the option of `sluice run` that shows each hour."""
+    return "--verbose" if len(statuses) <= MOST_HOURS else "--json"
 
 
 def _departed(spec: Pipeline) -> tuple[DepartedTable, ...]:
@@ -154,9 +158,10 @@ def shown(
     rows by table, and the lag."""
     statuses = without_tables(statuses, behind.gone)
     lines = status_lines.grouped(statuses, most)
-    hours = "--json" if most == MOST_HOURS else "--verbose"
     yield table_of(
-        status_lines.title(title, statuses, lines, hours), status_lines.COLUMNS, map(status_lines.line, lines)
+        status_lines.title(title, statuses, lines, _of_hours(statuses) if most < MOST_HOURS else "--json"),
+        status_lines.COLUMNS,
+        map(status_lines.line, lines),
     )
     types = sorted({t for s in statuses if s.manifest for t in s.manifest.rows_by_type()})
     if types and len(types) <= _MOST_TYPES:

@@ -89,8 +89,11 @@ def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, 
                 rows, read_bytes = rows + batch.num_rows, read_bytes + batch.nbytes
                 if read_bytes > _MOST_BYTES or rows >= _MOST_ROWS:
                     return
-    except (OSError, pa.ArrowException):
+    except (FileNotFoundError, pa.ArrowException):
         return
+    except OSError as error:
+        if error.errno is not None:  # pyarrow's own, for damaged bytes, has no number
+            raise
 
 
 def _unparsed(cluster: str, reason: str, row: dict[str, Any], payloads: Payloads) -> RejectedSample:

@@ -148,10 +148,15 @@ def test_a_run_is_told_on_a_screen(monkeypatch, capsys):
     assert len(lines) < 40
     left = [line for line in lines if line.endswith("/dc1 is landed")]
     assert left == [f"{unit(n)} is landed" for n in range(21, 31)]
-    assert "and 2 more: --verbose shows all" in lines
+    assert "and 2 more: --verbose has all" in lines
     command.show_run(spec, found, "p", wide=False, verbose=True)
     hours = [line for line in capsys.readouterr().out.splitlines() if "T" in line and "│ dc1" in line]
     assert len(hours) == 72
+    many = [counted(n, UnitState.LANDED) for n in range(501)]
+    for verbose in (False, True):  # by day in both: only JSON has each hour
+        command.show_run(spec, many, "p", wide=False, verbose=verbose)
+        out = capsys.readouterr().out
+        assert "(--json has the 501 hours)" in out and "and 491 more: --json has all" in out
     command.show_run(spec, found[:24], "p", wide=False, verbose=False)
     few = capsys.readouterr().out
     assert "by day" not in few and "is landed" not in few

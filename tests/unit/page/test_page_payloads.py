@@ -18,6 +18,7 @@ from sluice.manifest import LandedFile
 from sluice.page import rejected_samples
 from sluice.page.rejected_samples import masked, rejects_of, shown_of, unparsed
 from sluice.slices import Slice
+from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, manifest, pipeline, unit
 
 CLICKS = ["events.clicks"]
@@ -223,3 +224,10 @@ def test_the_key_of_a_map_is_shown_as_the_payload_is(payloads: str, place: str):
     found = rejects_of({}, counts, samples, payloads)
     assert [sample.place for group in found.groups for sample in group.samples] == [place]
     assert ("ann" in found.model_dump_json()) is (payloads == "shown")
+
+
+@pytest.mark.parametrize("data", [b"garbage" * 100, b"", b"PAR1" * 3])
+def test_a_damaged_file_gives_no_samples(data: bytes):
+    lake = MemoryLake()
+    lake.put("_rejected/x.parquet", data)
+    assert list(rejected_samples._first_rows(lake, "_rejected/x.parquet", ["_reason"])) == []

@@ -113,7 +113,7 @@ ShownPayloads = Annotated[Payloads, Depends(payloads_of)]
 #
 # Endpoints run in the threads that Airflow's own API has, too. Those that wait here hold none of them. A turn
 # is taken last: when the body is there, and the caller has the right to what it asks for. One pipeline takes
-# half of them at most: whatever its servers do, the others answer.
+# half of them at most, so that one whose servers hang leaves some to the others.
 AT_ONCE = 8  # of the 40 threads
 AT_ONCE_OF_ONE = 4
 PATIENCE = 30.0  # seconds
