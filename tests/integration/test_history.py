@@ -73,6 +73,10 @@ class History(RuleBasedStateMachine):
         )
         self.says(vip=vip)
 
+    @rule(evolve=st.booleans())
+    def add_columns(self, evolve: bool) -> None:
+        self.says(evolve=evolve)
+
     @rule(span=SPANS, mode=st.sampled_from(["fill", "fill", "reload", "repair"]))
     def run(self, span: tuple[int, int], mode: str) -> None:
         if mode != "fill" and self.model.forgotten(range(*span)):

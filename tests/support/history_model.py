@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 HOURS = 4
 RENAMED = 2
 """From this hour on producers send other names for the time and for the person's name."""
+TIPS = 3
+"""From this hour on their events have a field that the table has no column for."""
 PEOPLE = ("p0", "p1", "p2")
 TOPICS = ("t", "b")
 
@@ -37,13 +39,20 @@ class Record:
     def event(self) -> dict[str, object]:
         time, name = ("at", "passenger") if self.hour < RENAMED else ("ts", "person")
         stamp = f"2026-01-01T{self.hour:02}:{self.offset % 10 + 10}:00Z"
+        tip = {"tip": self.tip} if self.tip else {}
         return {
             "type": self.kind,
             time: stamp,
             name: f"name-{self.number}",
             "uid": self.person,
             "n": self.number,
+            **tip,
         }
+
+    @property
+    def tip(self) -> int:
+        """What producers send from TIPS on."""
+        return self.number * 3 if self.hour >= TIPS else 0
 
     @property
     def value(self) -> str:
@@ -63,6 +72,10 @@ class FileNow:
     column: str = "passenger"
     vip: str = "no"
     """The DEFAULT of the table's column `vip`, which no event has."""
+    evolve: bool = False
+    """The table gets a column for such a field."""
+    keys: tuple[str, ...] = ()
+    """Those of `mask.uid.hash`, the newest first; none: there is no mask."""
 
     def reads(self, record: Record) -> bool:
         return self.time in record.event
@@ -80,6 +93,8 @@ class UnitModel:
     column: str
     vip: str
     times: list[str]
+    tips: bool = False
+    """Its load has filled the column that was added."""
     forgotten: bool = False
 
     def reads(self, record: Record) -> bool:
@@ -93,6 +108,8 @@ class Model:
     logs: dict[tuple[str, int], list[Record]]
     file: FileNow = field(default_factory=FileNow)
     units: dict[int, UnitModel] = field(default_factory=dict)
+    has_tips: bool = False
+    """The table has the column that was added."""
     erased: set[str] = field(default_factory=set)
 
     def landed_by_file(self, hour: int, topics: frozenset[str]) -> UnitModel:
@@ -109,11 +126,18 @@ class Model:
         for hour in hours:
             if hour not in self.units:
                 self.units[hour] = self.landed_by_file(hour, self.file.topics)
+                self._load_by_file(hour)
+
+    def _load_by_file(self, hour: int) -> None:
+        unit = self.units[hour]
+        if self.file.evolve and any(record.kind == "click" and record.tip for record in unit.rows):
+            self.has_tips = True
+        unit.column, unit.vip, unit.tips = self.file.column, self.file.vip, self.has_tips
 
     def reload(self, hours: range) -> None:
         self.fill(hours)
         for hour in hours:
-            self.units[hour].column, self.units[hour].vip = self.file.column, self.file.vip
+            self._load_by_file(hour)
 
     def repair(self, hours: range) -> None:
         self.fill(hours)
@@ -124,9 +148,11 @@ class Model:
             old = self.units.get(hour)
             topics = self.file.topics | (old.topics if old else frozenset())
             new = self.units[hour] = self.landed_by_file(hour, topics)
-            if old:
+            if not old:
+                self._load_by_file(hour)
+            else:
                 records = new.rows | new.rejected
-                new.times, new.column, new.vip = old.times[:1], old.column, old.vip
+                new.times, new.column, new.vip, new.tips = old.times[:1], old.column, old.vip, old.tips
                 new.rows = {record for record in records if old.reads(record)}
                 new.rejected = records - new.rows
 
@@ -148,8 +174,8 @@ class Model:
                 continue
             records = unit.rows | unit.rejected
             unit.rows = {record for record in records if self.file.reads(record)}
-            unit.rejected, unit.column, unit.vip = records - unit.rows, self.file.column, self.file.vip
-            unit.times = [self.file.time]
+            unit.rejected, unit.times = records - unit.rows, [self.file.time]
+            self._load_by_file(hour)
 
     def forget(self, until: int) -> set[int]:
         """The lake's files go, and the tables keep their rows. Returns the hours of which there were any."""
@@ -194,10 +220,17 @@ class Model:
             for record in unit.rejected
         }
 
-    def clicks(self) -> set[tuple[str, int, int, str, str, str]]:
-        """The rows of the clicks' table: topic, offset, n, uid, rider, vip."""
+    def clicks(self) -> set[tuple[str, int, int, str, str, str, int]]:
+        """The rows of the clicks' table: topic, offset, n, uid, rider, vip, tip."""
         return {
-            (*record.place, record.number, record.person, str(record.event.get(unit.column, "")), unit.vip)
+            (
+                *record.place,
+                record.number,
+                record.person,
+                str(record.event.get(unit.column, "")),
+                unit.vip,
+                record.tip if unit.tips else 0,
+            )
             for unit in self.units.values()
             for record in unit.rows
             if record.kind == "click"

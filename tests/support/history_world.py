@@ -57,9 +57,11 @@ def logs() -> dict[tuple[str, int], list[Record]]:
 
 @dataclass
 class HistoryWorld:
+    """Without a `client` the pipeline has no tables."""
+
     folder: Path
-    client: Client
-    database: str
+    client: Client | None = None
+    database: str = ""
     kafka: World = field(init=False)
     file: FileNow = field(default_factory=FileNow)
     resolved: frozenset[str] = frozenset()  # the topics of the last run
@@ -70,6 +72,8 @@ class HistoryWorld:
             for topic in TOPICS
         }
         self.kafka = World(by_topic)
+        if self.client is None:
+            return
         self.client.run(f"CREATE DATABASE {self.database}")
         self.client.run(
             f"CREATE TABLE {self.database}.clicks (n UInt32, uid String, rider String, "
@@ -81,7 +85,8 @@ class HistoryWorld:
         )
 
     def close(self) -> None:
-        self.client.run(f"DROP DATABASE {self.database} SYNC")
+        if self.client is not None:
+            self.client.run(f"DROP DATABASE {self.database} SYNC")
 
     @property
     def lake(self) -> FolderLake:
@@ -89,19 +94,22 @@ class HistoryWorld:
 
     def pipeline(self) -> Pipeline:
         """The pipeline by what the file says now."""
+        tables = {
+            "click": {
+                "table": f"{self.database}.clicks",
+                "columns": {"rider": self.file.column},
+                **({"evolve": "add", "evolve_rows": 1} if self.file.evolve else {}),
+            },
+            "*": f"{self.database}.other",
+        }
         return Pipeline.model_validate(
             {
                 "name": "history",
                 "kafka": [{"cluster": "dc1", "bootstrap": "127.0.0.1:1", "topics": sorted(self.file.topics)}],
                 "event": {"type": {"field": "type"}, "time": {"field": self.file.time}},
                 "lake": f"file://{self.folder}",
-                "tables": {
-                    "click": {
-                        "table": f"{self.database}.clicks",
-                        "columns": {"rider": self.file.column},
-                    },
-                    "*": f"{self.database}.other",
-                },
+                "tables": tables if self.client is not None else {},
+                "mask": {"uid": {"hash": list(self.file.keys)}} if self.file.keys else {},
             }
         )
 
@@ -178,7 +186,11 @@ class HistoryWorld:
                         yield row["_topic"], row["_offset"], text
 
     def clicks(self) -> list[tuple]:
-        sql = f"SELECT _topic, _offset, n, uid, rider, vip FROM {self.database}.clicks"
+        names = self.client.rows(
+            f"SELECT name FROM system.columns WHERE database = '{self.database}' AND table = 'clicks'"
+        )
+        tip = "ifNull(tip, 0)" if ("tip",) in map(tuple, names) else "0"
+        sql = f"SELECT _topic, _offset, n, uid, rider, vip, {tip} FROM {self.database}.clicks"
         return [tuple(row) for row in self.client.rows(sql)]
 
     def others(self) -> list[tuple]:
