@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -26,12 +27,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from local.services import ClickHouseServer
 from sluice.errors import CannotRemake, FilesForgotten, NotAllLanded, WouldReject
 from sluice.flow.verify.anomaly import AnomalyKind
 from tests.integration.landed import client_of
 from tests.support.history_model import HOURS, PEOPLE, TOPICS, FileNow, Model
 from tests.support.history_world import HistoryWorld, logs
 from tests.support.landing_world import hours
+from tests.support.shards_world import point_at
 
 pytestmark = pytest.mark.integration
 
@@ -39,16 +42,16 @@ SPANS = st.sampled_from([(a, b) for a in range(HOURS) for b in range(a + 1, HOUR
 
 
 class History(RuleBasedStateMachine):
-    server = None
+    servers: Sequence[ClickHouseServer] = ()
     folder: Path
     numbers = itertools.count()
 
     @initialize()
     def begin(self) -> None:
         number = next(History.numbers)
-        self.world = HistoryWorld(
-            History.folder / str(number), client_of(History.server), f"history_{uuid.uuid4().hex[:8]}"
-        )
+        clients = [client_of(server) for server in History.servers]
+        name = f"history_{uuid.uuid4().hex[:8]}"
+        self.world = HistoryWorld(History.folder / str(number), clients, name)
         self.model = Model(logs())
 
     def teardown(self) -> None:
@@ -68,10 +71,14 @@ class History(RuleBasedStateMachine):
 
     @rule(vip=st.sampled_from(["no", "yes", "perhaps"]))
     def alter_default(self, vip: str) -> None:
-        self.world.client.run(
+        self.world.everywhere(
             f"ALTER TABLE {self.world.database}.clicks MODIFY COLUMN vip String DEFAULT '{vip}'"
         )
         self.says(vip=vip)
+
+    @rule()
+    def add_shard(self) -> None:
+        self.says(shards=2)
 
     @rule(evolve=st.booleans())
     def add_columns(self, evolve: bool) -> None:
@@ -141,16 +148,21 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: self.model.clicks())
     @rule(data=st.data())
     def damage_and_repair(self, data: st.DataObject) -> None:
-        """A row vanishes from the table: the command that verify prints brings it back, and nothing else."""
+        """A row vanishes from the table: the command that verify prints brings it back, and nothing else. An
+        hour that is stale by a new shard is not compared: a fill places all of its rows anew."""
         topic, offset, *_ = data.draw(st.sampled_from(sorted(self.model.clicks())))
-        self.world.client.run(
+        self.world.everywhere(
             f"ALTER TABLE {self.world.database}.clicks DELETE "
             f"WHERE _topic = '{topic}' AND _offset = {offset} SETTINGS mutations_sync = 2"
         )
         commands = {anomaly.command for anomaly in self.world.findings() if anomaly.table.endswith(".clicks")}
+        hour = offset // len(self.model.logs[topic, 0])
+        if not commands:
+            assert hour in self.world.stale()
+            self.world.run("fill", hours(1, hour))
+            return
         assert len(commands) == 1, commands
         self.world.repair(*commands)
-        hour = offset // len(self.model.logs[topic, 0])
         if self.model.units[hour].forgotten:
             self.model.reland([hour])
 
@@ -179,9 +191,10 @@ class History(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def machine(clickhouse_server, tmp_path, monkeypatch: pytest.MonkeyPatch) -> type[History]:
-    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
-    History.server, History.folder = clickhouse_server, tmp_path
+def machine(clickhouse_servers, tmp_path, monkeypatch: pytest.MonkeyPatch) -> type[History]:
+    for number, server in enumerate(clickhouse_servers[:2], start=1):
+        point_at(monkeypatch, f"s{number}", server.port)
+    History.servers, History.folder = clickhouse_servers[:2], tmp_path
     return History
 
 

@@ -72,6 +72,8 @@ class FileNow:
     column: str = "passenger"
     vip: str = "no"
     """The DEFAULT of the table's column `vip`, which no event has."""
+    shards: int = 1
+    """How many servers have the tables; the clicks go by their number, the others by partition."""
     evolve: bool = False
     """The table gets a column for such a field."""
     keys: tuple[str, ...] = ()

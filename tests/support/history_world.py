@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +35,7 @@ from sluice.plan.plan import refuse_forgotten
 from sluice.slices import SliceRange
 from sluice.state.manifests import read_manifests, units_in
 from sluice.state.survey import survey
+from sluice.state.unit_state import UnitState
 from tests.support.history_model import HOURS, TOPICS, FileNow, Record
 from tests.support.landing_world import START, InProcess, World, hours
 
@@ -57,10 +58,11 @@ def logs() -> dict[tuple[str, int], list[Record]]:
 
 @dataclass
 class HistoryWorld:
-    """Without a `client` the pipeline has no tables."""
+    """Without `clients` the pipeline has no tables; each is a shard's, and its Airflow connection is
+    `shard_s1`, `shard_s2` …"""
 
     folder: Path
-    client: Client | None = None
+    clients: Sequence[Client] = ()
     database: str = ""
     kafka: World = field(init=False)
     file: FileNow = field(default_factory=FileNow)
@@ -72,21 +74,22 @@ class HistoryWorld:
             for topic in TOPICS
         }
         self.kafka = World(by_topic)
-        if self.client is None:
-            return
-        self.client.run(f"CREATE DATABASE {self.database}")
-        self.client.run(
+        self.everywhere(f"CREATE DATABASE {self.database}")
+        self.everywhere(
             f"CREATE TABLE {self.database}.clicks (n UInt32, uid String, rider String, "
             f"vip String DEFAULT 'no', {_OWN}) ENGINE = MergeTree ORDER BY n"
         )
-        self.client.run(
+        self.everywhere(
             f"CREATE TABLE {self.database}.other (_payload String, {_OWN}) "
             "ENGINE = MergeTree ORDER BY _offset"
         )
 
+    def everywhere(self, sql: str) -> None:
+        for client in self.clients:
+            client.run(sql)
+
     def close(self) -> None:
-        if self.client is not None:
-            self.client.run(f"DROP DATABASE {self.database} SYNC")
+        self.everywhere(f"DROP DATABASE {self.database} SYNC")
 
     @property
     def lake(self) -> FolderLake:
@@ -102,13 +105,15 @@ class HistoryWorld:
             },
             "*": f"{self.database}.other",
         }
+        shards = [{"name": f"s{n}", "connection": f"shard_s{n}"} for n in range(1, self.file.shards + 1)]
+        clickhouse = {"shards": shards, "shard_by": {f"{self.database}.clicks": "n"}}
         return Pipeline.model_validate(
             {
                 "name": "history",
                 "kafka": [{"cluster": "dc1", "bootstrap": "127.0.0.1:1", "topics": sorted(self.file.topics)}],
                 "event": {"type": {"field": "type"}, "time": {"field": self.file.time}},
                 "lake": f"file://{self.folder}",
-                "tables": tables if self.client is not None else {},
+                **({"clickhouse": clickhouse, "tables": tables} if self.clients else {}),
                 "mask": {"uid": {"hash": list(self.file.keys)}} if self.file.keys else {},
             }
         )
@@ -167,6 +172,10 @@ class HistoryWorld:
         assert contents.busy == []
         return [*anomalies, *contents.anomalies]
 
+    def stale(self) -> set[int]:
+        statuses = survey(self.pipeline(), hours(HOURS)).statuses
+        return {status.unit.slice.start.hour for status in statuses if status.state is UnitState.STALE}
+
     def repair(self, command: str) -> None:
         """Runs a repair that verify printed."""
         assert shlex.split(command)[:3] == ["sluice", "run", "history"]
@@ -186,16 +195,19 @@ class HistoryWorld:
                         yield row["_topic"], row["_offset"], text
 
     def clicks(self) -> list[tuple]:
-        names = self.client.rows(
-            f"SELECT name FROM system.columns WHERE database = '{self.database}' AND table = 'clicks'"
-        )
-        tip = "ifNull(tip, 0)" if ("tip",) in map(tuple, names) else "0"
-        sql = f"SELECT _topic, _offset, n, uid, rider, vip, {tip} FROM {self.database}.clicks"
-        return [tuple(row) for row in self.client.rows(sql)]
+        found = []
+        for client in self.clients:
+            names = client.rows(
+                f"SELECT name FROM system.columns WHERE database = '{self.database}' AND table = 'clicks'"
+            )
+            tip = "ifNull(tip, 0)" if ("tip",) in map(tuple, names) else "0"
+            sql = f"SELECT _topic, _offset, n, uid, rider, vip, {tip} FROM {self.database}.clicks"
+            found += map(tuple, client.rows(sql))
+        return found
 
     def others(self) -> list[tuple]:
         sql = f"SELECT _topic, _offset, _payload FROM {self.database}.other"
-        return [tuple(row) for row in self.client.rows(sql)]
+        return [tuple(row) for client in self.clients for row in client.rows(sql)]
 
 
 def _kafka(record: Record) -> tuple[bytes, int]:
