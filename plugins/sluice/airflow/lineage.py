@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException
 
-from sluice.clients.openlineage.open_client import configured
+from sluice.clients.openlineage.delivery import configured
 from sluice.clients.openlineage.values import Parent, RunOfJob
 from sluice.safe_text import line
 

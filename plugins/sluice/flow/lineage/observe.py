@@ -15,8 +15,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from sluice.clients.openlineage.delivery import Delivery, quiet, reason
-from sluice.clients.openlineage.open_client import configured, namespace, parent
+from sluice.clients.openlineage.delivery import Delivery, configured, namespace, parent, quiet, reason
 from sluice.clients.openlineage.values import NONE, JobKind, Parent
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from sluice.clients.openlineage.open_client import configured, namespace, parent
+from sluice.clients.openlineage.delivery import configured, namespace, parent
 from sluice.clients.openlineage.values import Parent, RunOfJob
 
 RUN = "0194a7b2-0000-7000-8000-000000000001"
@@ -62,3 +64,12 @@ def test_a_run_that_started_this_process_is_its_parent():
 @pytest.mark.parametrize("text", ["", "job", "ns/job/no-uuid", f"job/{RUN}"])
 def test_a_parent_in_another_form_is_none(text: str):
     assert parent({"OPENLINEAGE_PARENT_ID": text}) is None
+
+
+def test_nothing_needs_the_client_where_nothing_is_configured():
+    """It is an extra: without it the steps run all the same."""
+    code = (
+        "import sys; sys.modules['openlineage'] = None; import sluice.flow.steps, sluice.flow.lineage.observe"
+    )
+    env = {"PYTHONPATH": ":".join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
