@@ -7,81 +7,41 @@ its place, then how often it has it, then its name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
-from sluice.page.cells import Cell
 from sluice.page.models import NeedRow, OverviewRow
 
 
 class Need(StrEnum):
-    """In the order of urgency, the most urgent first."""
+    """In the order of urgency, the most urgent first. A need of hours has the name of their cell. In `words`
+    {0} is "1 hour" or "3 hours", {1} problems and {2} causes."""
 
-    UNAVAILABLE = "unavailable"
-    BROKEN = "broken"
-    ANOMALY = "anomaly"
-    EXPIRED = "expired"
-    FAILED = "failed"
-    NO_TABLE = "no-table"
-    LATE = "late"
-    PROBLEM = "problem"
-    PAUSED = "paused"
-    STALE = "stale"
-    LOSSY = "lossy"
+    words: str
 
+    UNAVAILABLE = "unavailable", "its lake or ClickHouse does not answer"
+    BROKEN = "broken", "{0}: counts do not hold"
+    ANOMALY = "anomaly", "{2} of counts that do not hold"
+    EXPIRED = "expired", "{0}: Kafka no longer has the records"
+    FAILED = "failed", "{0}: the last run failed"
+    NO_TABLE = "no-table", "{0}: a table is not there"
+    LATE = "late", "{0} late"
+    PROBLEM = "problem", "{1} that the watch sees"
+    PAUSED = "paused", "paused: no hour is landed by itself"
+    STALE = "stale", "{0}: a table has the old rows"
+    LOSSY = "lossy", "{0} with a recorded loss"
 
-URGENCY = {need: number for number, need in enumerate(Need)}
-_OF_CELLS = {
-    Need.BROKEN: Cell.BROKEN,
-    Need.EXPIRED: Cell.EXPIRED,
-    Need.FAILED: Cell.FAILED,
-    Need.NO_TABLE: Cell.NO_TABLE,
-    Need.LATE: Cell.LATE,
-    Need.STALE: Cell.STALE,
-    Need.LOSSY: Cell.LOSSY,
-}
-# {0}: "1 hour", "3 hours"
-_WORDS = {
-    Need.UNAVAILABLE: "its lake or ClickHouse does not answer",
-    Need.BROKEN: "{0}: counts do not hold",
-    Need.ANOMALY: "{2} of counts that do not hold",
-    Need.EXPIRED: "{0}: Kafka no longer has the records",
-    Need.FAILED: "{0}: the last run failed",
-    Need.NO_TABLE: "{0}: a table is not there",
-    Need.LATE: "{0} late",
-    Need.PROBLEM: "{1} that the watch sees",
-    Need.PAUSED: "paused: no hour is landed by itself",
-    Need.STALE: "{0}: a table has the old rows",
-    Need.LOSSY: "{0} with a recorded loss",
-}
+    def __new__(cls, name: str, words: str) -> Self:
+        need = str.__new__(cls, name)
+        need._value_, need.words = name, words
+        return need
+
+    def text(self, count: int, slice_seconds: int) -> str:
+        noun = "hour" if slice_seconds == 3600 else "slice"
+        return self.words.format(_number(count, noun), _number(count, "problem"), _number(count, "cause"))
 
 
-@dataclass(frozen=True)
-class AttentionFacts:
-    """`cells` are the range's slices by cell, `broken` its open anomalies, which may be of no slice;
-    `problems` those that the watch sees, by kind."""
-
-    cells: Mapping[str, int]
-    broken: int = 0
-    problems: Mapping[str, int] | None = None
-    paused: bool = False
-    unavailable: bool = False
-
-
-def needs_of(facts: AttentionFacts) -> list[tuple[Need, int]]:
-    """Returns what the pipeline needs somebody for and how often, the most urgent first."""
-    counts = Counter({need: facts.cells.get(cell, 0) for need, cell in _OF_CELLS.items()})
-    counts[Need.ANOMALY] = 0 if counts[Need.BROKEN] else facts.broken
-    counts[Need.PROBLEM] = sum((facts.problems or {}).values())
-    counts[Need.PAUSED] = int(facts.paused)
-    counts[Need.UNAVAILABLE] = int(facts.unavailable)
-    return [(need, counts[need]) for need in Need if counts[need]]
-
-
-def text_of(need: Need, count: int, slice_seconds: int) -> str:
-    noun = "hour" if slice_seconds == 3600 else "slice"
-    return _WORDS[need].format(_number(count, noun), _number(count, "problem"), _number(count, "cause"))
+URGENCY: dict[str, int] = {need: number for number, need in enumerate(Need)}
 
 
 def _number(count: int, noun: str) -> str:
@@ -89,14 +49,18 @@ def _number(count: int, noun: str) -> str:
 
 
 def attended(row: OverviewRow) -> OverviewRow:
-    """Returns the row with its needs."""
-    cells: Counter[str] = Counter()
+    """Returns the row with what the pipeline needs somebody for and how often, the most urgent first."""
+    counts: Counter[str] = Counter()
     for cell in row.cells:
-        cells.update(cell.counts or {cell.cell: 1})
-    facts = AttentionFacts(cells, row.anomalies, row.problems, row.paused, row.error != "")
+        counts.update(cell.counts or {cell.cell: 1})
+    counts[Need.ANOMALY] = 0 if counts[Need.BROKEN] else row.anomalies
+    counts[Need.PROBLEM] = sum(row.problems.values())
+    counts[Need.PAUSED] = int(row.paused)
+    counts[Need.UNAVAILABLE] = int(row.error != "")
     needs = [
-        NeedRow(need=need, count=count, text=text_of(need, count, row.slice_seconds))
-        for need, count in needs_of(facts)
+        NeedRow(need=need, count=counts[need], text=need.text(counts[need], row.slice_seconds))
+        for need in Need
+        if counts[need]
     ]
     return row.model_copy(update={"needs": needs})
 
@@ -110,4 +74,4 @@ def _place(row: OverviewRow) -> tuple[int, int, str]:
     if not row.needs:
         return len(URGENCY), 0, row.pipeline
     first = row.needs[0]
-    return URGENCY[Need(first.need)], -first.count, row.pipeline
+    return URGENCY[first.need], -first.count, row.pipeline

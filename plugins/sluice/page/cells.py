@@ -10,72 +10,45 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Self
 
 from sluice.page.airflow_runs import Phase, SliceActivity
 from sluice.state.unit_state import UnitState
 
 
 class Cell(StrEnum):
-    """In the order of how urgent they are, the least first."""
+    """In the order of how urgent they are, the least first. `sign` distinguishes them without color; the
+    page's legend shows it with `meaning`."""
 
-    BEFORE = "before"
-    OPEN = "open"
-    FORGOTTEN = "forgotten"
-    VERIFIED = "verified"
-    LOADED = "loaded"
-    LANDED = "landed"
-    LANDING = "landing"
-    WAITING = "waiting"
-    STALE = "stale"
-    LATE = "late"
-    NO_TABLE = "no-table"
-    LOSSY = "lossy"
-    EXPIRED = "expired"
-    FAILED = "failed"
-    BROKEN = "broken"
+    sign: str
+    meaning: str
+
+    BEFORE = "before", "", "before the pipeline's first hour"
+    OPEN = "open", "·", "the hour is not over"
+    FORGOTTEN = "forgotten", "◌", "complete, and the lake has forgotten its files"
+    VERIFIED = "verified", "✓", "complete, and every count holds"
+    LOADED = "loaded", "●", "in every table, not verified yet"
+    LANDED = "landed", "◐", "in the lake, a table lacks it"
+    LANDING = "landing", "▸", "being read from Kafka"
+    WAITING = "waiting", "○", "not landed yet"
+    STALE = "stale", "↻", "landed or routed anew, a table has the old rows"
+    LATE = "late", "!", "should have been complete by now"
+    NO_TABLE = "no-table", "∅", "in the lake, and a table that has to have it is not there"
+    LOSSY = "lossy", "−", "complete, with a recorded loss"
+    EXPIRED = "expired", "E", "Kafka no longer has it"
+    FAILED = "failed", "✕", "its last run failed"
+    BROKEN = "broken", "≠", "verify found a count that does not hold"
+
+    def __new__(cls, name: str, sign: str, meaning: str) -> Self:
+        cell = str.__new__(cls, name)
+        cell._value_, cell.sign, cell.meaning = name, sign, meaning
+        return cell
 
 
 URGENCY = {cell: number for number, cell in enumerate(Cell)}
 
 # Of a slice that a table which is not there lacks.
 _LACKING = frozenset({UnitState.LANDED, *(state for state in UnitState if state.done)})
-
-# Distinguishable without colour; the page's legend shows sign and meaning.
-SIGNS = {
-    Cell.BEFORE: "",
-    Cell.OPEN: "·",
-    Cell.FORGOTTEN: "◌",
-    Cell.VERIFIED: "✓",
-    Cell.LOADED: "●",
-    Cell.LANDED: "◐",
-    Cell.LANDING: "▸",
-    Cell.WAITING: "○",
-    Cell.STALE: "↻",
-    Cell.LATE: "!",
-    Cell.NO_TABLE: "∅",
-    Cell.LOSSY: "−",
-    Cell.EXPIRED: "E",
-    Cell.FAILED: "✕",
-    Cell.BROKEN: "≠",
-}
-
-MEANINGS = {
-    Cell.BEFORE: "before the pipeline's first hour",
-    Cell.OPEN: "the hour is not over",
-    Cell.FORGOTTEN: "complete, and the lake has forgotten its files",
-    Cell.VERIFIED: "complete, and every count holds",
-    Cell.LOADED: "in every table, not verified yet",
-    Cell.LANDED: "in the lake, a table lacks it",
-    Cell.LANDING: "being read from Kafka",
-    Cell.WAITING: "not landed yet",
-    Cell.STALE: "landed or routed anew, a table has the old rows",
-    Cell.LATE: "should have been complete by now",
-    Cell.NO_TABLE: "in the lake, and a table that has to have it is not there",
-    Cell.LOSSY: "complete, with a recorded loss",
-    Cell.EXPIRED: "Kafka no longer has it",
-    Cell.FAILED: "its last run failed",
-    Cell.BROKEN: "verify found a count that does not hold",
-}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The overview of past hours from the summaries that the steps keep; lake and ledger are not read. Pure.
+"""The overview of past hours, and of days, from the summaries that the steps keep; lake and ledger are not
+read. Pure.
 
 A year of ten pipelines is 87,600 hours, so hours are identified by their ids alone, which sort as their
 instants do, and a cell is worked out once for all hours that are alike.
@@ -11,29 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
-from typing import NamedTuple
+from itertools import groupby
+from operator import itemgetter
 
 from sluice.flow.verify.causes import broken_slices
 from sluice.page.airflow_runs import SliceActivity
-from sluice.page.cells import Cell, CellFacts, cell_of, missing_from
-from sluice.page.overview import Hour, OverviewContext
-from sluice.page.retention_facts import units_with_expired
+from sluice.page.cells import URGENCY, Cell, CellFacts, cell_of, missing_from, worst
+from sluice.page.models import OverviewCell
+from sluice.page.overview import OverviewContext, hour_cell, sums_of, units_with_expired
 from sluice.slices import HOUR, SliceRange
 from sluice.state.months import StoredMonth, Summaries, Units
 from sluice.state.unit_state import UnitState
 
 _NEVER = "9999"
+_MONTH, _DATE = slice(7), slice(10)
+# Months of days that are kept: more than the longest range has.
+_REMEMBERED = 72
 _MONTHS = 128  # twice those of the longest range: of quarters of an hour 30 MB
-
-
-class PastHour(NamedTuple):
-    """A slice by its id: its cell, what Airflow does to it, its open anomalies, and its units by cluster."""
-
-    id: str
-    cell: Cell
-    work: SliceActivity | None
-    anomalies: int
-    units: Units
 
 
 @dataclass(frozen=True)
@@ -68,9 +63,6 @@ class _Edges:
         return [cluster for cluster in self.clusters if self.begins.get(cluster, "") <= name]
 
 
-_Signature = tuple[object, ...]
-
-
 class Past:
     """Summarised hours, as a range of them is asked for: hours that no step has seen are missing; Airflow's
     work and verify's anomalies are as of now."""
@@ -86,16 +78,49 @@ class Past:
         self._special = {name[:10] for name in (*self._working, *self._broken, *self._expired)}
         self._alike: dict[tuple[object, ...], Cell] = {}
 
-    def hour(self, name: str) -> PastHour:
-        units = self._noted.of(name)
-        if name in self._expired:
-            units = units_with_expired(units, self._expired[name])
+    def hour(self, name: str) -> OverviewCell:
+        units, cell = self._units(name), self.cell(name)
+        states = {cluster: unit.state for cluster, unit in units.items()}
+        missing = missing_from(
+            (cluster, states.get(cluster, UnitState.MISSING)) for cluster in self._edges.clusters_of(name)
+        )
         work, anomalies = self._working.get(name), self._broken.get(name, 0)
+        return hour_cell(name, cell, work, anomalies, units.values(), missing)
+
+    def cell(self, name: str) -> Cell:
+        units, work, anomalies = self._units(name), self._working.get(name), self._broken.get(name, 0)
         key = (_signature(units), self._edges.around(name), work, anomalies)
         cell = self._alike.get(key)
         if cell is None:
-            cell = self._alike[key] = _cell(_facts_of(name, units, self._edges), work, anomalies, self._gone)
-        return PastHour(name, cell, work, anomalies, units)
+            cell = self._alike[key] = self._new_cell(name, units, work, anomalies)
+        return cell
+
+    def _units(self, name: str) -> Units:
+        units = self._noted.of(name)
+        return units_with_expired(units, self._expired[name]) if name in self._expired else units
+
+    def _new_cell(self, name: str, units: Units, work: SliceActivity | None, anomalies: int) -> Cell:
+        edges = self._edges
+        if name > edges.over:
+            return Cell.OPEN
+        clusters = edges.clusters_of(name)
+        summaries = [units[cluster] for cluster in clusters if cluster in units]
+        lacking = len(clusters) - len(summaries)
+        if len(summaries) < len(units):  # of a cluster that was taken away counts what has landed
+            summaries += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
+        # An hour that was not over when a step noted it counts as missing now.
+        states = [UnitState.MISSING if unit.state == UnitState.NOT_OVER else unit.state for unit in summaries]
+        whole = bool(summaries) and not lacking
+        facts = CellFacts(
+            states=tuple(states if whole else [*states, UnitState.MISSING]),
+            verified=whole and all(unit.verified == unit.seal != "" for unit in summaries),
+            anomalies=anomalies,
+            work=work,
+            overdue=name <= edges.overdue,
+            expected=name > edges.unexpected and (whole or bool(clusters)),
+            gone=self._gone,
+        )
+        return cell_of(facts)
 
     def constant(self, month: StoredMonth) -> tuple[object, ...] | None:
         """Returns a key: as long as it is the same, so are the hours of the month. None for a month with
@@ -108,13 +133,13 @@ class Past:
         """Returns how many of one day's hours have each cell; `units` are theirs."""
         edges = self._edges.around(names[0])
         if names[0][:10] in self._special or edges != self._edges.around(names[-1]):
-            return Counter([self.hour(name).cell for name in names])
+            return Counter([self.cell(name) for name in names])
         # These hours differ by their summaries alone, and most summaries are alike.
         signatures = [_signature(hour_units) for hour_units in units]
         counts: Counter[Cell] = Counter()
         for signature in set(signatures):
             example = names[signatures.index(signature)]
-            counts[self.hour(example).cell] += signatures.count(signature)
+            counts[self.cell(example)] += signatures.count(signature)
         return counts
 
     def running(self, names: Sequence[str]) -> int:
@@ -124,77 +149,66 @@ class Past:
         return sum(name in self._working and self._working[name].running for name in names)
 
 
-def _signature(units: Units) -> _Signature:
-    """Returns a key of the fields that `_facts_of` reads of a slice's units."""
+def _signature(units: Units) -> tuple[object, ...]:
+    """Returns a key of the fields that `Past._new_cell` reads of a slice's units."""
     if len(units) == 1:  # as nearly always, and a year has thousands
         ((cluster, unit),) = units.items()
         return (cluster, unit.state, unit.seal != "", unit.verified == unit.seal)
     return tuple([(c, unit.state, unit.seal != "", unit.verified == unit.seal) for c, unit in units.items()])
 
 
-def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) -> list[Hour]:
+def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) -> list[OverviewCell]:
     """Returns what `sluice.page.overview.hours_of` says, as of the last step over each hour."""
-    edges, hours = _Edges.of(around), Past(noted, around)
-    return [
-        Hour(
-            slice=slice_,
-            cell=past.cell,
-            work=past.work if past.work is not None and past.work.running else None,
-            anomalies=past.anomalies,
-            read=sum(unit.read for unit in past.units.values()),
-            rows=sum(unit.rows for unit in past.units.values()),
-            rejected=sum(unit.unparsed + unit.misfits for unit in past.units.values()),
-            late=sum(unit.late for unit in past.units.values()),
-            missing=_missing(past, edges.clusters_of(past.id)),
-            lost=sum(unit.lost for unit in past.units.values()),
-        )
-        for slice_, past in zip(slices, map(hours.hour, ids_of(slices)), strict=True)
-    ]
+    return list(map(Past(noted, around).hour, ids_of(slices)))
 
 
-def _missing(past: PastHour, clusters: Sequence[str]) -> tuple[str, ...]:
-    if past.cell is Cell.BEFORE:
-        return ()
-    states = {cluster: unit.state for cluster, unit in past.units.items()}
-    return missing_from((cluster, states.get(cluster, UnitState.MISSING)) for cluster in clusters)
+# Days: one cell for each.
+CachedDays = dict[str, tuple[tuple[object, ...], dict[str, OverviewCell]]]
+"""By month its days, and what they depend on (`Past.constant`)."""
 
 
-class _SliceFacts(NamedTuple):
-    """What of a slice decides its cell; `states` are those of its units."""
-
-    states: tuple[UnitState, ...]
-    over: bool = True
-    verified: bool = False
-    overdue: bool = False
-    expected: bool = True
-
-
-_OPEN = _SliceFacts((), over=False)
-
-
-def _facts_of(name: str, units: Units, edges: _Edges) -> _SliceFacts:
-    if name > edges.over:
-        return _OPEN
-    overdue, expected = name <= edges.overdue, name > edges.unexpected
-    clusters = edges.clusters_of(name)
-    summaries = [units[cluster] for cluster in clusters if cluster in units]
-    lacking = len(clusters) - len(summaries)
-    if len(summaries) < len(units):  # of a cluster that was taken away counts what has landed
-        summaries += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
-    states = tuple(unit.state for unit in summaries)
-    if lacking or not summaries:
-        missing = [UnitState.MISSING] * max(lacking, 1)
-        return _SliceFacts((*states, *missing), True, False, overdue, expected and bool(clusters))
-    verified = all(unit.verified == unit.seal != "" for unit in summaries)
-    return _SliceFacts(states, True, verified, overdue, expected)
+def days_of(
+    slices: SliceRange, noted: Summaries, around: OverviewContext, cached: CachedDays | None = None
+) -> list[OverviewCell]:
+    """Returns the range's days. With `cached`, the days of one pipeline, an unchanged month is neither
+    decoded nor computed again."""
+    past, slices_per_day = Past(noted, around), timedelta(days=1) // slices.length
+    months, days = {month.name: month for month in noted.months}, []
+    for name, ids in groupby(ids_of(slices), key=itemgetter(_MONTH)):
+        month_days = _cached_days(past, months[name], {} if cached is None else cached)
+        for date, group in groupby(ids, key=itemgetter(_DATE)):
+            names = list(group)
+            day = month_days.get(date) if len(names) == slices_per_day else None
+            if day is None:
+                day = _day(past, noted, date, names)
+            if len(names) == slices_per_day:
+                month_days[date] = day
+            days.append(day)
+    return days
 
 
-def _cell(facts: _SliceFacts, work: SliceActivity | None, anomalies: int, gone: bool) -> Cell:
-    """Returns the cell. An hour that was not over when a step noted it counts as missing now."""
-    states = [UnitState.MISSING if state == UnitState.NOT_OVER else state for state in facts.states]
-    states_now = tuple(states) if facts.over else (UnitState.NOT_OVER,)
-    return cell_of(
-        CellFacts(states_now, facts.verified, anomalies, work, facts.overdue, facts.expected, gone)
+def _cached_days(past: Past, month: StoredMonth, cached: CachedDays) -> dict[str, OverviewCell]:
+    """Returns the cached days of the month, to which the caller adds others."""
+    key = past.constant(month)
+    if key is None:
+        return {}
+    entry = cached.get(month.name)
+    if entry is None or entry[0] != key:
+        entry = cached[month.name] = (key, {})
+        for oldest in list(cached)[:-_REMEMBERED]:
+            cached.pop(oldest, None)
+    return entry[1]
+
+
+def _day(past: Past, noted: Summaries, date: str, names: list[str]) -> OverviewCell:
+    by_hour = noted.of_day(names)
+    counts, running = past.cells(names, by_hour), past.running(names)
+    return OverviewCell(
+        id=date,
+        cell=worst(counts),
+        running=str(running) if running else "",
+        counts={str(cell): counts[cell] for cell in sorted(counts, key=URGENCY.__getitem__, reverse=True)},
+        **sums_of([unit for hour_units in by_hour for unit in hour_units.values()]),
     )
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sluice.page.cells import Cell
+
 
 class Model(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -24,7 +26,7 @@ class OverviewCell(Model):
     clusters that a slice waits for, where others have landed."""
 
     id: str
-    cell: str
+    cell: Cell
     running: str = ""
     run: str = ""
     anomalies: int = 0
@@ -34,6 +36,7 @@ class OverviewCell(Model):
     late: int = 0
     missing: tuple[str, ...] = ()
     counts: dict[str, int] = Field(default_factory=dict)
+    lost: int = Field(0, exclude=True)  # the row has the sum
 
 
 class NeedRow(Model):

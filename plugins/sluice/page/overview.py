@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
+from typing import Any
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.causes import broken_slices
 from sluice.flow.verify.verdict import Verdict
 from sluice.page.airflow_runs import SliceActivity
 from sluice.page.cells import Cell, CellFacts, cell_of, due_by, missing_from
-from sluice.page.retention_facts import ExpiredUnits, with_expired
+from sluice.page.models import OverviewCell
 from sluice.slices import Slice
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.months import Summaries, UnitSummary
+from sluice.state.months import Summaries, Units, UnitSummary
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from sluice.watch.problems import Alarm, ProblemKind
 
-
-@dataclass(frozen=True)
-class Hour:
-    """One slice of the overview; counts are of all its clusters. `work` is what Airflow does to it, and
-    `missing` the clusters that have not landed, where others have."""
-
-    slice: Slice
-    cell: Cell
-    work: SliceActivity | None
-    anomalies: int
-    read: int
-    rows: int
-    rejected: int
-    late: int
-    missing: tuple[str, ...] = ()
-    lost: int = 0
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        return (self.cell,)
+ExpiredUnits = Mapping[str, frozenset[str]]
+"""By slice id the clusters."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +61,7 @@ def _resolved(units: Mapping[str, UnitSummary]) -> bool:
     return any(unit.seal or unit.offsets for unit in units.values())
 
 
-def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewContext) -> list[Hour]:
+def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewContext) -> list[OverviewCell]:
     """Returns exact hours. The summaries only say under which seal each unit was verified."""
     broken = broken_slices(around.verdict.anomalies)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
@@ -85,12 +69,19 @@ def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewConte
     pairs = zip(statuses, snapshot.summaries, strict=True)
     for slice_, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
         slice_pairs = list(group)
-        verified = all(_verified(status, unit, noted.of(slice_.id)) for status, unit in slice_pairs)
-        states, units = [status.state for status, _ in slice_pairs], [unit for _, unit in slice_pairs]
-        hour = _hour(slice_, states, verified, units, broken[slice_.id], slice_.end < due, around)
+        work, anomalies = around.work.get(int(slice_.start.timestamp())), broken[slice_.id]
+        facts = CellFacts(
+            states=tuple(status.state for status, _ in slice_pairs),
+            verified=all(_verified(status, unit, noted.of(slice_.id)) for status, unit in slice_pairs),
+            anomalies=anomalies,
+            work=work,
+            overdue=slice_.end < due,
+            expected=around.first is not None and slice_.end > around.first,
+            gone=around.gone,
+        )
         missing = missing_from((status.unit.cluster, status.state) for status, _ in slice_pairs)
-        awaited = missing and hour.cell is not Cell.BEFORE
-        hours.append(replace(hour, missing=missing) if awaited else hour)
+        units = [unit for _, unit in slice_pairs]
+        hours.append(hour_cell(slice_.id, cell_of(facts), work, anomalies, units, missing))
     return hours
 
 
@@ -100,36 +91,36 @@ def _verified(status: UnitStatus, now: UnitSummary, noted: Mapping[str, UnitSumm
     return status.state.done and then is not None and then.verified == now.seal
 
 
-def _hour(
-    slice_: Slice,
-    states: Sequence[UnitState],
-    verified: bool,
-    units: Sequence[UnitSummary],
+def hour_cell(
+    name: str,
+    cell: Cell,
+    work: SliceActivity | None,
     anomalies: int,
-    overdue: bool,
-    around: OverviewContext,
-) -> Hour:
-    work = around.work.get(int(slice_.start.timestamp()))
-    facts = CellFacts(
-        states=tuple(states),
-        verified=verified,
+    units: Collection[UnitSummary],
+    missing: tuple[str, ...],
+) -> OverviewCell:
+    """Returns the cell of a slice as the overview shows it; `units` are its clusters'."""
+    running = work if work is not None and work.running else None
+    return OverviewCell(
+        id=name,
+        cell=cell,
+        running=running.phase if running else "",
+        run=running.run_id if running else "",
         anomalies=anomalies,
-        work=work,
-        overdue=overdue,
-        expected=around.first is not None and slice_.end > around.first,
-        gone=around.gone,
-    )
-    return Hour(
-        slice=slice_,
-        cell=cell_of(facts),
-        work=work if work is not None and work.running else None,
-        anomalies=anomalies,
-        read=sum(unit.read for unit in units),
-        rows=sum(unit.rows for unit in units),
-        rejected=sum(unit.unparsed + unit.misfits for unit in units),
         late=sum(unit.late for unit in units),
-        lost=sum(unit.lost for unit in units),
+        missing=() if cell is Cell.BEFORE else missing,
+        **sums_of(units),
     )
+
+
+def sums_of(units: Collection[UnitSummary]) -> dict[str, Any]:
+    """Returns the counts of an hour or of a day."""
+    return {
+        "read": sum([unit.read for unit in units]),
+        "rows": sum([unit.rows for unit in units]),
+        "rejected": sum([unit.unparsed + unit.misfits for unit in units]),
+        "lost": sum([unit.lost for unit in units]),
+    }
 
 
 @dataclass(frozen=True)
@@ -139,3 +130,39 @@ class OverviewSnapshot:
     statuses: list[UnitStatus]
     summaries: list[UnitSummary]
     boundaries: Boundaries
+
+
+# Units of which Kafka has deleted records before they landed, as the watch has seen it. Pure.
+#
+# A step notes that a unit has expired once it has tried to land it; the page does not ask Kafka for each
+# cell.
+_SLICE = "slice "
+_UNLANDED = frozenset({str(UnitState.MISSING), str(UnitState.NOT_OVER)})
+
+
+def expired_units(alarms: Iterable[Alarm]) -> dict[str, frozenset[str]]:
+    """Returns the units with an open alarm that they have expired."""
+    clusters_by_slice: dict[str, frozenset[str]] = {}
+    for alarm in alarms:
+        problem = alarm.problem
+        if problem.kind is ProblemKind.EXPIRED and not alarm.over and problem.place.startswith(_SLICE):
+            name, _, cluster = problem.place.removeprefix(_SLICE).partition("/")
+            clusters_by_slice[name] = clusters_by_slice.get(name, frozenset()) | {cluster}
+    return clusters_by_slice
+
+
+def with_expired(statuses: Iterable[UnitStatus], expired: ExpiredUnits) -> list[UnitStatus]:
+    """Returns the statuses. Those of unlanded units in `expired` say that the unit has expired."""
+    return [
+        replace(status, state=UnitState.EXPIRED)
+        if status.state is UnitState.MISSING and status.unit.cluster in expired.get(status.unit.slice.id, ())
+        else status
+        for status in statuses
+    ]
+
+
+def units_with_expired(units: Units, clusters: Iterable[str]) -> Units:
+    """Returns a slice's summaries, with the unlanded units of `clusters` as expired ones. A unit that no step
+    has read has no summary before."""
+    unlanded = [c for c in clusters if c not in units or units[c].state in _UNLANDED]
+    return {**units, **{cluster: UnitSummary(UnitState.EXPIRED) for cluster in unlanded}}

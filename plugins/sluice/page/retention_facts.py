@@ -6,8 +6,7 @@ partition are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from sluice.clients.kafka.topic_facts import open_inquiry
@@ -23,10 +22,10 @@ from sluice.plan.due import KeepEdges, begins, due_slices, known_until
 from sluice.slices import Slice, SliceRange, floor, utc
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.file_versions import read_versions
-from sluice.state.months import Units, UnitSummary, read_summaries
+from sluice.state.months import read_summaries
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Alarm, AlarmStore, ProblemKind
+from sluice.watch.problems import AlarmStore
 from sluice.watch.retention import FactsByTopic
 
 MOST_UNITS = 24
@@ -69,44 +68,6 @@ def _topics_of(cluster: Cluster, most: int) -> FactsByTopic:
     topics = list(dict.fromkeys(cluster.topics))[:most]
     with open_inquiry(cluster) as inquiry:
         return {(cluster.cluster, topic): inquiry.facts(topic) for topic in topics}
-
-
-# Units of which Kafka has deleted records before they landed, as the watch has seen it. Pure.
-#
-# A step notes that a unit has expired once it has tried to land it; the page does not ask Kafka for each
-# cell.
-ExpiredUnits = Mapping[str, frozenset[str]]
-"""By slice id the clusters."""
-_SLICE = "slice "
-_UNLANDED = frozenset({str(UnitState.MISSING), str(UnitState.NOT_OVER)})
-
-
-def expired_units(alarms: Iterable[Alarm]) -> dict[str, frozenset[str]]:
-    """Returns the units with an open alarm that they have expired."""
-    clusters_by_slice: dict[str, frozenset[str]] = {}
-    for alarm in alarms:
-        problem = alarm.problem
-        if problem.kind is ProblemKind.EXPIRED and not alarm.over and problem.place.startswith(_SLICE):
-            name, _, cluster = problem.place.removeprefix(_SLICE).partition("/")
-            clusters_by_slice[name] = clusters_by_slice.get(name, frozenset()) | {cluster}
-    return clusters_by_slice
-
-
-def with_expired(statuses: Iterable[UnitStatus], expired: ExpiredUnits) -> list[UnitStatus]:
-    """Returns the statuses. Those of unlanded units in `expired` say that the unit has expired."""
-    return [
-        replace(status, state=UnitState.EXPIRED)
-        if status.state is UnitState.MISSING and status.unit.cluster in expired.get(status.unit.slice.id, ())
-        else status
-        for status in statuses
-    ]
-
-
-def units_with_expired(units: Units, clusters: Iterable[str]) -> Units:
-    """Returns a slice's summaries, with the unlanded units of `clusters` as expired ones. A unit that no step
-    has read has no summary before."""
-    unlanded = [c for c in clusters if c not in units or units[c].state in _UNLANDED]
-    return {**units, **{cluster: UnitSummary(UnitState.EXPIRED) for cluster in unlanded}}
 
 
 # What the lake forgets next, for retention's card: by the months' summaries.

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Any, TypeVar
+from datetime import datetime, timedelta
+from typing import Any
 
 import pendulum
 
@@ -19,13 +19,11 @@ from sluice.flow.verify.causes import causes_of
 from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.airflow_runs import DagRunView, work_of
-from sluice.page.cells import MEANINGS, SIGNS, Cell
-from sluice.page.days import Day, days_of
-from sluice.page.history import hours_past, ids_of
+from sluice.page.cells import Cell
+from sluice.page.history import days_of, hours_past, ids_of
 from sluice.page.ledgers import PendingLedgers, ask_together
 from sluice.page.models import Legend, OverviewCell, OverviewRow
-from sluice.page.overview import Hour, OverviewContext, first_instant, hours_of
-from sluice.page.retention_facts import ExpiredUnits, expired_units
+from sluice.page.overview import ExpiredUnits, OverviewContext, expired_units, first_instant, hours_of
 from sluice.page.status_cache import StatusCache
 from sluice.plan.lag import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
@@ -37,7 +35,6 @@ from sluice.watch.problems import AlarmStore
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
-T = TypeVar("T", Hour, Day)
 # More threads are slower: much of a row is this process's own work.
 _SIDE_BY_SIDE = 4
 
@@ -89,7 +86,7 @@ def bounded(slices: SliceRange) -> SliceRange:
 
 
 def legend() -> list[Legend]:
-    return [Legend(cell=cell, sign=SIGNS[cell], meaning=MEANINGS[cell]) for cell in Cell if SIGNS[cell]]
+    return [Legend(cell=cell, sign=cell.sign, meaning=cell.meaning) for cell in Cell if cell.sign]
 
 
 def rows_of(
@@ -105,7 +102,7 @@ def rows_of(
         try:
             return _row(memory, pipeline, requested, runs.get(pipeline.name, ()), ledgers)
         except SluiceError as error:
-            return _as_row(pipeline, [], None, 0, error=error.public)
+            return _as_row(pipeline, [], None, anomalies=0, error=error.public)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         exact_ranges = [(p, requested.halves(p.slice)[1]) for p in pipelines if requested.zoom == "hours"]
@@ -123,51 +120,59 @@ def _row(
     slices, cache = requested.slices(pipeline.slice), memory.of(pipeline)
     lake = brief_lake(pipeline)
     verdict = within(read_verdict(lake), slices)
-    broken = sum(cause.breaks for cause in causes_of(verdict.anomalies))
     hourly = requested.zoom == "hours"
     noted = read_summaries(lake, with_history(slices) if hourly else slices, cache.months)
     watched = open_problems(lake)
-    more = {"problems": watched.counts, "expected": expected_rows(slices, noted) if hourly else []}
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
-    if not hourly:
-        log = None if pipeline.start is not None else cache.boundaries(lake)
-        first = first_instant(pipeline, log, noted)
+
+    def around(first: datetime | None) -> OverviewContext:
         begins = cache.begins(lake)
-        around = OverviewContext(
-            pipeline, work, verdict, first, requested.now, begins, expired=watched.expired
+        return OverviewContext(pipeline, work, verdict, first, requested.now, begins, expired=watched.expired)
+
+    if hourly:
+        past, newest = requested.halves(pipeline.slice)
+        snapshot = cache.snapshot(newest, ledgers)
+        cells = _with_missing_tables(
+            memory,
+            around(first_instant(pipeline, snapshot.boundaries)),
+            lambda facts: hours_past(past, noted, facts) + hours_of(snapshot, noted, facts),
         )
-        days = _with_missing_tables(memory, around, lambda facts: days_of(slices, noted, facts, cache.days))
-        cells, lost = [_day_cell(day) for day in days], sum(day.lost for day in days)
-        return _as_row(pipeline, cells, _behind(slices, noted, requested), broken, lost=lost, **more)
-    past, newest = requested.halves(pipeline.slice)
-    snapshot = cache.snapshot(newest, ledgers)
-    begins = cache.begins(lake) if len(past) else {}
-    first = first_instant(pipeline, snapshot.boundaries)
-    around = OverviewContext(pipeline, work, verdict, first, requested.now, begins, expired=watched.expired)
-    hours = _with_missing_tables(
-        memory, around, lambda facts: hours_past(past, noted, facts) + hours_of(snapshot, noted, facts)
+        done = complete_slices(snapshot.statuses)
+        behind = _seconds_since(done[-1].end, requested) if done else _behind(past, noted, requested)
+    else:
+        log = None if pipeline.start is not None else cache.boundaries(lake)
+        cells = _with_missing_tables(
+            memory,
+            around(first_instant(pipeline, log, noted)),
+            lambda facts: days_of(slices, noted, facts, cache.days),
+        )
+        behind = _behind(slices, noted, requested)
+    return _as_row(
+        pipeline,
+        cells,
+        behind,
+        anomalies=sum(cause.breaks for cause in causes_of(verdict.anomalies)),
+        lost=sum(cell.lost for cell in cells),
+        problems=watched.counts,
+        expected=expected_rows(slices, noted) if hourly else [],
     )
-    done = complete_slices(snapshot.statuses)
-    behind = int((requested.now - done[-1].end).total_seconds()) if done else _behind(past, noted, requested)
-    lost = sum(hour.lost for hour in hours)
-    return _as_row(pipeline, [_hour_cell(hour) for hour in hours], behind, broken, lost=lost, **more)
 
 
 def _with_missing_tables(
-    memory: StatusCache, around: OverviewContext, make: Callable[[OverviewContext], list[T]]
-) -> list[T]:
+    memory: StatusCache, around: OverviewContext, make: Callable[[OverviewContext], list[OverviewCell]]
+) -> list[OverviewCell]:
     """Returns what `make` makes of the hours. Where some are late, asks whether a target table is missing,
     and caches the answer, so that days need not be computed twice."""
     cache = memory.of(around.pipeline)
-    hours_or_days = make(replace(around, gone=cache.gone))
-    if not {Cell.LATE, Cell.NO_TABLE} & {cell for one in hours_or_days for cell in one.cells}:
-        return hours_or_days
+    cells = make(replace(around, gone=cache.gone))
+    if not any({Cell.LATE, Cell.NO_TABLE} & (cell.counts.keys() or {cell.cell}) for cell in cells):
+        return cells
     gone = bool(memory.clients.gone(around.pipeline))
     if gone != cache.gone:
         cache.gone = gone
-        hours_or_days = make(replace(around, gone=gone))
-    return hours_or_days
+        cells = make(replace(around, gone=gone))
+    return cells
 
 
 def _seconds(pipeline: Pipeline) -> int:
@@ -178,13 +183,15 @@ def _behind(slices: SliceRange, noted: Summaries, requested: RequestedRange) -> 
     for back, name in enumerate(reversed(list(ids_of(slices)))):
         units = noted.of(name)
         if units and all(unit.state in DONE for unit in units.values()):
-            return int((requested.now - (slices.end - back * slices.length)).total_seconds())
+            return _seconds_since(slices.end - back * slices.length, requested)
     return None
 
 
-def _as_row(
-    pipeline: Pipeline, cells: list[OverviewCell], behind: int | None, anomalies: int, **more: Any
-) -> OverviewRow:
+def _seconds_since(instant: pendulum.DateTime, requested: RequestedRange) -> int:
+    return int((requested.now - instant).total_seconds())
+
+
+def _as_row(pipeline: Pipeline, cells: list[OverviewCell], behind: int | None, **more: Any) -> OverviewRow:
     return OverviewRow(
         pipeline=pipeline.name,
         slice_seconds=_seconds(pipeline),
@@ -192,36 +199,8 @@ def _as_row(
         paused=False,
         arrays=pipeline.event.arrays,
         behind_seconds=behind,
-        anomalies=anomalies,
         cells=cells,
         **more,
-    )
-
-
-def _hour_cell(hour: Hour) -> OverviewCell:
-    return OverviewCell(
-        id=hour.slice.id,
-        cell=hour.cell,
-        running=hour.work.phase if hour.work else "",
-        run=hour.work.run_id if hour.work else "",
-        anomalies=hour.anomalies,
-        read=hour.read,
-        rows=hour.rows,
-        rejected=hour.rejected,
-        late=hour.late,
-        missing=hour.missing,
-    )
-
-
-def _day_cell(day: Day) -> OverviewCell:
-    return OverviewCell(
-        id=day.date,
-        cell=day.cell,
-        running=str(day.running) if day.running else "",
-        read=day.read,
-        rows=day.rows,
-        rejected=day.rejected,
-        counts={str(cell): count for cell, count in day.counts.items()},
     )
 
 

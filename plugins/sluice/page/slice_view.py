@@ -14,7 +14,6 @@ from sluice.flow.verify.current import lacking, targets_of
 from sluice.manifest import LandedFile
 from sluice.page.cells import Cell
 from sluice.page.models import CauseRow
-from sluice.page.overview import Hour
 from sluice.page.slice_findings import SliceFacts, findings, missing_tables, said, tone_of
 from sluice.page.slice_models import (
     ChangeRow,
@@ -40,9 +39,9 @@ MOST_TYPES = 200
 MOST_CHANGES = 200
 
 
-def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, now: datetime) -> SliceView:
-    """Returns the view by state, runs and verdict. Counts, changes and timings, which have to be read, are
-    empty."""
+def slice_view(facts: SliceFacts, slice_: Slice, running: str, noted: Summaries, now: datetime) -> SliceView:
+    """Returns the view by state, runs and verdict; `running` is what a run does to it. What has to be read,
+    such as counts, changes and timings, is empty."""
     hour_findings = findings(facts)
     return SliceView(
         pipeline=facts.pipeline.name,
@@ -54,7 +53,7 @@ def slice_view(facts: SliceFacts, slice_: Slice, hour: Hour, noted: Summaries, n
         tone=tone_of(facts.cell),
         said=said(facts),
         findings=hour_findings,
-        running=hour.work.phase if hour.work else "",
+        running=running,
         before=Slice(slice_.start - slice_.length, slice_.length).id,
         after=Slice(slice_.end, slice_.length).id if slice_.end <= now else "",
         units=[_unit_view(facts, status, noted) for status in facts.statuses],

@@ -26,7 +26,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.manifest import Manifest
 from sluice.page.client_pool import Clients
-from sluice.page.days import CachedDays
+from sluice.page.history import CachedDays
 from sluice.page.ledgers import LedgersByTable, PendingLedgers
 from sluice.page.overview import OverviewSnapshot
 from sluice.slices import SliceRange, Unit

@@ -18,7 +18,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.audit import Findings
 from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import note_verified
-from sluice.page.days import days_of
+from sluice.page.history import days_of
 from sluice.page.overview import OverviewContext
 from sluice.slices import SliceRange, Unit
 from sluice.state import months

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.page.attention import AttentionFacts, Need, attended, by_need, needs_of, text_of
+from sluice.page.attention import Need, attended, by_need
 from sluice.page.models import OverviewCell, OverviewRow
 
-CASES = [
-    (AttentionFacts({"verified": 47, "open": 1}), []),
-    (AttentionFacts({"loaded": 2, "landed": 1, "waiting": 1, "landing": 1, "before": 9}), []),
-    (AttentionFacts({"broken": 2, "late": 1}), [("broken", 2), ("late", 1)]),
-    (AttentionFacts({"verified": 3}, broken=4), [("anomaly", 4)]),
-    (AttentionFacts({"broken": 1}, broken=4), [("broken", 1)]),
-    (AttentionFacts({"expired": 1, "failed": 2}), [("expired", 1), ("failed", 2)]),
-    (AttentionFacts({"no-table": 3, "stale": 1}), [("no-table", 3), ("stale", 1)]),
-    (AttentionFacts({"lossy": 5}), [("lossy", 5)]),
-    (AttentionFacts({}, problems={"lag": 2, "retention": 1}), [("problem", 3)]),
-    (AttentionFacts({"late": 1}, problems={}, paused=True), [("late", 1), ("paused", 1)]),
-    (AttentionFacts({}, unavailable=True, problems={"lag": 1}), [("unavailable", 1), ("problem", 1)]),
-]
+
+def row(name: str, *cells: str, **more: object) -> OverviewRow:
+    said = [OverviewCell(id=f"2026-11-20T{hour:02}Z", cell=cell) for hour, cell in enumerate(cells)]
+    fixed = {"slice_seconds": 3600, "can_start": False, "paused": False, "behind_seconds": 0, "anomalies": 0}
+    return OverviewRow.model_validate({**fixed, "pipeline": name, "cells": said, **more})
 
 
-@pytest.mark.parametrize(("facts", "needs"), CASES)
-def test_needs(facts: AttentionFacts, needs: list[tuple[str, int]]):
-    assert needs_of(facts) == needs
+@pytest.mark.parametrize(
+    ("cells", "more", "needs"),
+    [
+        ("verified open", {}, []),
+        ("loaded landed waiting landing before", {}, []),
+        ("broken broken late", {}, [("broken", 2), ("late", 1)]),
+        ("verified", {"anomalies": 4}, [("anomaly", 4)]),
+        ("broken", {"anomalies": 4}, [("broken", 1)]),
+        ("expired failed failed", {}, [("expired", 1), ("failed", 2)]),
+        ("no-table no-table no-table stale", {}, [("no-table", 3), ("stale", 1)]),
+        ("lossy lossy", {}, [("lossy", 2)]),
+        ("", {"problems": {"lag": 2, "retention": 1}}, [("problem", 3)]),
+        ("late", {"paused": True}, [("late", 1), ("paused", 1)]),
+        ("", {"error": "no answer", "problems": {"lag": 1}}, [("unavailable", 1), ("problem", 1)]),
+    ],
+)
+def test_needs(cells: str, more: dict, needs: list[tuple[str, int]]):
+    assert [(one.need, one.count) for one in attended(row("ads", *cells.split(), **more)).needs] == needs
 
 
 @pytest.mark.parametrize(
@@ -39,17 +46,7 @@ def test_needs(facts: AttentionFacts, needs: list[tuple[str, int]]):
     ],
 )
 def test_words(need: Need, count: int, seconds: int, text: str):
-    assert text_of(need, count, seconds) == text
-
-
-def test_every_need_has_words():
-    assert all(text_of(need, 2, 3600) for need in Need)
-
-
-def row(name: str, *cells: str, **more: object) -> OverviewRow:
-    said = [OverviewCell(id=f"2026-11-20T{hour:02}Z", cell=cell) for hour, cell in enumerate(cells)]
-    fixed = {"slice_seconds": 3600, "can_start": False, "paused": False, "behind_seconds": 0, "anomalies": 0}
-    return OverviewRow.model_validate({**fixed, "pipeline": name, "cells": said, **more})
+    assert need.text(count, seconds) == text
 
 
 def test_the_order_of_the_overview():

@@ -22,8 +22,7 @@ from sluice.flow.verify.verdict import Verdict
 from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.manifest import Loss
 from sluice.page.airflow_runs import Phase, SliceActivity
-from sluice.page.days import CachedDays, days_of
-from sluice.page.history import hours_past, ids_of
+from sluice.page.history import CachedDays, days_of, hours_past, ids_of
 from sluice.page.overview import OverviewContext, OverviewSnapshot, hours_of
 from sluice.page.rows import RequestedRange, rows_of
 from sluice.page.status_cache import StatusCache
@@ -86,19 +85,19 @@ def test_hours(lake):
     found = [missing(unit(0)), *FOUND[1:]]
     hours = hours_of(snapshot(found), months.read_summaries(lake, TEN), around(read_verdict(lake)))
     assert [hour.cell for hour in hours] == EXPECTED
-    assert [hour.slice.id for hour in hours] == list(ids_of(TEN))
+    assert [hour.id for hour in hours] == list(ids_of(TEN))
     assert (hours[1].read, hours[1].rows, hours[1].rejected) == (52, 50, 2)
-    assert [bool(hour.work) for hour in hours].index(True) == 4
+    assert [bool(hour.running) for hour in hours].index(True) == 4
 
 
 def test_days_say_of_each_hour_what_hours_say(lake):
     (month,) = months.read_summaries(lake, TEN).months
     del month.units[unit(0).slice.id]
     (day,) = days_of(TEN, Summaries([month]), around(read_verdict(lake)))
-    assert day.date == "2026-11-20"
+    assert day.id == "2026-11-20"
     assert dict.fromkeys(EXPECTED, 1) == day.counts
     assert next(iter(day.counts)) == day.cell == "broken"
-    assert (day.running, day.read, day.rows, day.rejected) == (1, 52 + 3 * 5, 50 + 3 * 5, 2)
+    assert (day.running, day.read, day.rows, day.rejected) == ("1", 52 + 3 * 5, 50 + 3 * 5, 2)
 
 
 def test_summarised_hours_say_what_exact_ones_say(lake):

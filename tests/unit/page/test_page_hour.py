@@ -18,9 +18,8 @@ from sluice.flow.verify.verdict import Verification, opened
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
-from sluice.page.overview import Hour
+from sluice.page.overview import expired_units, with_expired
 from sluice.page.rejected_samples import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
-from sluice.page.retention_facts import expired_units, with_expired
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
 from sluice.page.slice_models import RejectedSample, RunRow, SliceView, TaskRow
@@ -224,10 +223,8 @@ def test_an_hour_before_the_beginning_lacks_nothing_wherever_it_is_said():
     causes = cause_rows([opened(unfinished, AT)])
 
     def view(cell: Cell, status: UnitStatus) -> SliceView:
-        hour = Hour(TEN.slice, cell, None, 0, 0, 0, 0, 0)
-        return slice_view(
-            facts(cell, status, causes=causes, runs=[]), TEN.slice, hour, Summaries([]), TEN.slice.end
-        )
+        shown = facts(cell, status, causes=causes, runs=[])
+        return slice_view(shown, TEN.slice, "", Summaries([]), TEN.slice.end)
 
     before, late = view(Cell.BEFORE, MISSING), view(Cell.LATE, MISSING)
     states = [

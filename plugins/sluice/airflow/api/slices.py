@@ -27,9 +27,15 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
 from sluice.page.cause_rows import cause_rows
-from sluice.page.overview import OverviewContext, OverviewSnapshot, first_instant, hours_of
+from sluice.page.overview import (
+    OverviewContext,
+    OverviewSnapshot,
+    expired_units,
+    first_instant,
+    hours_of,
+    with_expired,
+)
 from sluice.page.rejected_samples import forgotten_counts, rejects_of, unparsed_counts
-from sluice.page.retention_facts import expired_units, with_expired
 from sluice.page.run_history import step_runs
 from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import SliceFacts
@@ -81,9 +87,10 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
         rule_differences(pipeline, lake, snapshot.statuses),
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
-    view = slice_view(facts, slice_, hour, noted, now).model_copy(update=_counts(pipeline, slice_, snapshot))
+    view = slice_view(facts, slice_, hour.running, noted, now)
     return view.model_copy(
         update={
+            **_counts(pipeline, slice_, snapshot),
             "can_start": may_start(user, pipeline.name),
             "event_hours": event_hours_of(
                 lake, pipeline, slice_, any(status.forgotten_on for status in snapshot.statuses)
