@@ -36,16 +36,16 @@ def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient
         plugins_manager._get_plugins.cache_clear()
         purge_cached_app()
         app = create_app("core")
-        forget_answers(patch)
+        forget_answers()
         yield TestClient(app, raise_server_exceptions=False)
     purge_cached_app()
     plugins_manager._get_plugins.cache_clear()
 
 
-def forget_answers(patch: pytest.MonkeyPatch) -> None:
+def forget_answers() -> None:
     """Empties the page's caches: a file's tests get no answer about the pipeline of the file before, which
     has the same name."""
     for name, module in [*sys.modules.items()]:
         if name.startswith("sluice.airflow.api."):
             for cache in [value for value in vars(module).values() if isinstance(value, TimedCache)]:
-                patch.setattr(cache, "_entries", type(cache._entries)())
+                cache.kept.clear()

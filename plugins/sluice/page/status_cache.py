@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
-from typing import Any, Generic, TypeVar, cast
+from operator import itemgetter
+from threading import Condition
+from typing import Any, Generic, TypeVar
 
+import cachetools
 import pendulum
+from cachetools import LRUCache, TLRUCache
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
@@ -48,33 +51,27 @@ class BoundedCache:
     """Values by key, each with the bytes that it is said to take. Threads may use it side by side."""
 
     def __init__(self, room: int = ROOM) -> None:
-        self._room = room
         self._lock = threading.Lock()
-        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self.used = 0
+        self._held: LRUCache[Hashable, tuple[Any, int]] = LRUCache(room, getsizeof=itemgetter(1))
 
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def used(self) -> float:
+        return self._held.currsize
+
     def get(self, key: Hashable) -> Any:
         """Returns the value, or None when it is not there, or not any more."""
         with self._lock:
-            if key not in self._held:
-                return None
-            self._held.move_to_end(key)
-            return self._held[key][0]
+            return self._held.get(key, (None, 0))[0]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
         """A value that is larger than the whole room is not kept."""
         with self._lock:
-            self.used -= self._held.pop(key, (None, 0))[1]
-            if size > self._room:
-                return
-            self._held[key] = (value, size)
-            self.used += size
-            while self.used > self._room:
-                _, (_, freed) = self._held.popitem(last=False)
-                self.used -= freed
+            self._held.pop(key, None)
+            if size <= self._held.maxsize:
+                self._held[key] = value, size
 
 
 # Bytes of manifests, as they are in the lake, that an answer has in memory at once; one may be larger.
@@ -297,14 +294,6 @@ def size_of_boundaries(boundaries: Boundaries) -> int:
 T = TypeVar("T")
 
 
-@dataclass
-class _Entry:
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    until: float = float("-inf")
-    value: object = None
-    error: SluiceError | None = None
-
-
 class TimedCache(Generic[T]):
     """At most `most` answers; the one that was asked for longest ago goes first. For a key one thread asks at
     a time, and the others wait for its answer. A SluiceError is an answer, too, for
@@ -317,31 +306,22 @@ class TimedCache(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
         error_seconds: float = 60,
     ) -> None:
-        self._seconds, self._most, self._clock = seconds, most, clock
-        self._error_seconds = min(seconds, error_seconds)
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        def until(_: Hashable, answer: T | SluiceError, now: float) -> float:
+            return now + (min(seconds, error_seconds) if isinstance(answer, SluiceError) else seconds)
+
+        self.kept: TLRUCache[Hashable, T | SluiceError] = TLRUCache(most, until, clock)
+        self._answer = cachetools.cached(self.kept, key=lambda key, _: key, condition=Condition())(_answer)
 
     def get(self, key: Hashable, ask: Callable[[], T]) -> T:
         """Returns what `ask` has answered at most `seconds` ago. Raises what it raised then."""
-        entry = self._entry(key)
-        with entry.lock:
-            if self._clock() >= entry.until:
-                entry.value, entry.error = None, None
-                try:
-                    entry.value = ask()
-                except SluiceError as error:
-                    entry.error = error
-                seconds = self._seconds if entry.error is None else self._error_seconds
-                entry.until = self._clock() + seconds
-            if entry.error is not None:
-                raise entry.error.with_traceback(None)
-            return cast(T, entry.value)
+        answer: T | SluiceError = self._answer(key, ask)
+        if isinstance(answer, SluiceError):
+            raise answer.with_traceback(None)
+        return answer
 
-    def _entry(self, key: Hashable) -> _Entry:
-        with self._lock:
-            entry = self._entries.setdefault(key, _Entry())
-            self._entries.move_to_end(key)
-            while len(self._entries) > self._most:
-                self._entries.popitem(last=False)
-            return entry
+
+def _answer(_: Hashable, ask: Callable[[], T]) -> T | SluiceError:
+    try:
+        return ask()
+    except SluiceError as error:
+        return error
