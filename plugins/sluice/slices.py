@@ -105,6 +105,11 @@ def utc(instant: datetime) -> pendulum.DateTime:
     return pendulum.instance(instant, tz="UTC").in_timezone("UTC")
 
 
+def iso(instant: datetime | None) -> str:
+    """Returns ISO 8601 in UTC, to the second; empty for None."""
+    return "" if instant is None else utc(instant).isoformat(timespec="seconds")
+
+
 def from_seconds(seconds: int) -> pendulum.DateTime:
     """Returns seconds since the epoch as an instant, at a tenth of the cost of `pendulum.from_timestamp`."""
     return datetime.__add__(_EPOCH, timedelta(seconds=seconds))

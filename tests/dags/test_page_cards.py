@@ -16,7 +16,8 @@ from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
 from fastapi.testclient import TestClient
 
-from sluice.airflow.api import cards, pipelines, run_records
+from sluice.airflow.api import cards, pipelines
+from sluice.airflow.api import runs as history
 from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
 from sluice.page.pipeline_models import Retention
@@ -133,7 +134,7 @@ def test_runs_of_both_dags_and_how_fast_they_were(airflow_app: TestClient, runs:
 
 
 def test_a_command_is_of_the_hours_in_which_it_was_under_way(airflow_app: TestClient, lake, monkeypatch):
-    monkeypatch.setattr(run_records, "_days_timings", run_records.TimedCache(0))
+    monkeypatch.setattr(history, "_days_timings", history.TimedCache(0))
     began = NOW.subtract(days=3).set(hour=2)
     edges = "2026-11-20T10:00:00+00:00", "2026-11-20T12:00:00+00:00"
     record(lake, Timing("land", *edges, began.isoformat(), 5.0, 1, 10, run="a" * 32))

@@ -55,9 +55,9 @@ class SliceActivity:
         return self.phase is not Phase.FAILED
 
 
-_BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
-_WELL = frozenset({"success", "skipped"})  # a table that the run is not for is skipped
-_WRONG = frozenset({"failed", "upstream_failed"})
+BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
+WELL = frozenset({"success", "skipped"})  # a table that the run is not for is skipped
+WRONG = frozenset({"failed", "upstream_failed"})
 _ORDER = (
     ("batch.land", Phase.LANDING),
     ("batch.load.", Phase.LOADING),
@@ -135,10 +135,10 @@ def _batch_phase(run: DagRunView, states: Mapping[str, str | None]) -> Phase | N
         return None
     for prefix, phase in _ORDER:
         step_states = [state for task, state in states.items() if task.startswith(prefix)]
-        if any(state in _BUSY for state in step_states) and run.state != "failed":
+        if any(state in BUSY for state in step_states) and run.state != "failed":
             return phase
-    if any(state in _WRONG for state in states.values()):
+    if any(state in WRONG for state in states.values()):
         return Phase.FAILED
-    if states and all(state in _WELL for state in states.values()):
+    if states and all(state in WELL for state in states.values()):
         return None
     return None if run.state == "failed" else Phase.LANDING

@@ -17,7 +17,7 @@ from sluice.manifest import Manifest
 from sluice.page.pipeline_models import Change, Changes
 from sluice.page.status_cache import StatusCache
 from sluice.safe_text import visible
-from sluice.slices import SliceRange, from_seconds, utc
+from sluice.slices import SliceRange, from_seconds, iso, utc
 from sluice.state.additions import Addition, read_additions
 from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
@@ -193,7 +193,7 @@ def read_changes(
 
 def compare_fields(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange) -> ComparedFields:
     """Raises what the lake and ClickHouse raise."""
-    at = pendulum.now("UTC").isoformat(timespec="seconds")
+    at = iso(pendulum.now("UTC"))
     changes: list[UnitChange] = []
     for day in _days(slices):
         if len(changes) < MOST:

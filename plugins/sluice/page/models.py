@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluice.page.cells import Cell
+from sluice.state.timings import Timing
 
 
 class Model(BaseModel):
@@ -203,18 +204,6 @@ class Runs(Model):
     throughput: Throughput
 
 
-class TimingRow(Model):
-    step: str
-    table: str
-    started: str
-    seconds: float
-    units: int
-    rows: int
-    mode: str
-    start: str
-    until: str
-
-
 class StepRun(Model):
     """The steps of one run over the slice; `seconds` are from the begin of the first to the end of the last.
     `run` is that of Airflow or of a command, empty where nothing says it."""
@@ -222,7 +211,7 @@ class StepRun(Model):
     run: str
     started: str
     seconds: float
-    steps: list[TimingRow]
+    steps: list[Timing]
 
 
 # What the endpoints of the backfill form take and answer.

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sluice.clients.kafka.topic_facts import TopicFacts
 from sluice.page.pipeline_models import Deletion, Retention, TopicRetention
-from sluice.slices import from_ms, utc
+from sluice.slices import from_ms, iso
 from sluice.state.status import UnitStatus
 from sluice.watch.problems import LogStart
 from sluice.watch.retention import FactsByTopic, threats
@@ -40,7 +40,7 @@ def retention_of(facts: RetentionFacts, now: datetime) -> Retention:
                 slice=status.unit.slice.id,
                 cluster=status.unit.cluster,
                 place=end.place if end else "",
-                at=_text(end.at) if end else "",
+                at=iso(end.at) if end else "",
                 by=end.by if end else "",
                 seconds=int((end.at - now).total_seconds()) if end else None,
                 records=status.offsets,
@@ -48,7 +48,7 @@ def retention_of(facts: RetentionFacts, now: datetime) -> Retention:
             )
         )
     return Retention(
-        at=_text(now),
+        at=iso(now),
         waiting=facts.waiting,
         hours=sorted(hours, key=_urgency),
         topics=[_topic(topic_facts) for _, topic_facts in sorted(facts.topics.items())[:MOST_TOPICS]],
@@ -92,8 +92,4 @@ def _bound(facts: TopicFacts, setting: str) -> int | None:
 
 def _oldest(stamps: Iterable[int | None]) -> str:
     known_stamps = [stamp for stamp in stamps if stamp is not None]
-    return _text(from_ms(min(known_stamps))) if known_stamps else ""
-
-
-def _text(instant: datetime) -> str:
-    return utc(instant).isoformat(timespec="seconds")
+    return iso(from_ms(min(known_stamps))) if known_stamps else ""

@@ -19,7 +19,7 @@ from sluice.flow.forget.forget import keep_since
 from sluice.page.pipeline_models import Keeping, NextForgotten
 from sluice.page.retention import MOST_TOPICS, RetentionFacts
 from sluice.plan.due import KeepEdges, begins, due_slices, known_until
-from sluice.slices import Slice, SliceRange, floor, utc
+from sluice.slices import Slice, SliceRange, floor, iso
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.file_versions import read_versions
 from sluice.state.months import read_summaries
@@ -111,7 +111,7 @@ def _next(
     if slice_ is None:
         return []
     at = max(slice_.end + age, begins(keep_since(pipeline.keep, read_versions(lake)), now))
-    return [NextForgotten(what=what, slice=slice_.id, at=utc(at).isoformat(timespec="seconds"))]
+    return [NextForgotten(what=what, slice=slice_.id, at=iso(at))]
 
 
 def _due(pipeline: Pipeline, lake: Lake, hours: SliceRange, edges: KeepEdges) -> Iterator[Slice]:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sluice.page.airflow_runs import DagRunView
-from sluice.page.models import MovedByRun, RunRecord, StepAmount, StepRun, Throughput, TimingRow
+from sluice.page.airflow_runs import BUSY, WELL, WRONG, DagRunView
+from sluice.page.models import MovedByRun, RunRecord, StepAmount, StepProgress, StepRun, Throughput
 from sluice.safe_text import visible
-from sluice.slices import HOUR, Slice, SliceRange, utc
+from sluice.slices import HOUR, Slice, SliceRange, iso, utc
 from sluice.state.timings import Timing
 
 MOST_RUNS = 100
@@ -69,7 +69,7 @@ def _by_run(runs: Sequence[AirflowRun], timings: Iterable[Timing]) -> dict[str, 
 def _under_way(runs: Iterable[AirflowRun], timing: Timing) -> str:
     """Returns the id of the only run that was at work when the step began; empty where there were two or
     none."""
-    at = _instant(timing.started)
+    at = _start(timing)
     names = [
         run.run_id
         for run in runs
@@ -88,11 +88,11 @@ def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
         kind=run.kind,
         state=run.state,
         user=visible(run.user),
-        started=_text(run.started),
-        ended=_text(run.ended),
+        started=iso(run.started),
+        ended=iso(run.ended),
         seconds=seconds,
-        start=_text(run.start),
-        end=_text(run.end),
+        start=iso(run.start),
+        end=iso(run.end),
         mode=visible(run.mode),
         tables=[visible(table) for table in run.tables],
         moved=moved_by(steps),
@@ -101,7 +101,7 @@ def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
 
 def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
     """Returns the record of a `sluice run`, which has left nothing but its steps."""
-    started, ended = _edges(steps)
+    started, ended = min(map(_start, steps)), _end(steps)
     loads = [step for step in steps if step.step == "load"]
     return RunRecord(
         dag_id="",
@@ -109,8 +109,8 @@ def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
         kind="command",
         state="",
         user="",
-        started=_text(started),
-        ended=_text(ended),
+        started=iso(started),
+        ended=iso(ended),
         seconds=round((ended - started).total_seconds(), 1),
         start=min(step.start for step in steps),
         end=max(step.until for step in steps),
@@ -120,19 +120,21 @@ def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
     )
 
 
-def _edges(steps: Sequence[Timing]) -> tuple[datetime, datetime]:
-    """Returns when the first of the steps began, and when the last one ended."""
-    started = min(_instant(step.started) for step in steps)
-    return started, max(_instant(step.started) + timedelta(seconds=step.seconds) for step in steps)
+def _start(step: Timing) -> datetime:
+    return utc(datetime.fromisoformat(step.started))
+
+
+def _end(steps: Iterable[Timing]) -> datetime:
+    """Returns when the last of the steps ended."""
+    return max(_start(step) + timedelta(seconds=step.seconds) for step in steps)
 
 
 def _overlaps(steps: Sequence[Timing], slices: SliceRange) -> bool:
-    started, ended = _edges(steps)
-    return started < slices.end and ended >= slices.start
+    return min(map(_start, steps)) < slices.end and _end(steps) >= slices.start
 
 
 def moved_by(steps: Sequence[Timing]) -> MovedByRun:
-    landed, loaded = (_of(steps, step) for step in ("land", "load"))
+    landed, loaded = ([step for step in steps if step.step == name] for name in ("land", "load"))
     return MovedByRun(
         landed=sum(step.rows for step in landed),
         bytes=sum(step.bytes for step in landed),
@@ -141,10 +143,6 @@ def moved_by(steps: Sequence[Timing]) -> MovedByRun:
         load_seconds=round(sum(step.seconds for step in loaded), 1),
         steps=amounts_of(steps),
     )
-
-
-def _of(steps: Iterable[Timing], name: str) -> list[Timing]:
-    return [step for step in steps if step.step == name]
 
 
 def amounts_of(steps: Iterable[Timing]) -> list[StepAmount]:
@@ -170,7 +168,7 @@ def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> 
     sums: dict[tuple[int, str], tuple[int, float]] = {}
     hour = int(HOUR.total_seconds())
     for timing in timings:
-        at = int(_instant(timing.started).timestamp())
+        at = int(_start(timing).timestamp())
         if timing.step in ("land", "load") and start.timestamp() <= at < end.timestamp():
             rows, seconds = sums.get((at - at % hour, timing.step), (0, 0.0))
             sums[at - at % hour, timing.step] = rows + timing.rows, seconds + timing.seconds
@@ -180,56 +178,39 @@ def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> 
     return Throughput(starts=starts, land=land, load=load)
 
 
-def _instant(text: str) -> datetime:
-    return utc(datetime.fromisoformat(text))
-
-
-def _text(instant: datetime | None) -> str:
-    return "" if instant is None else utc(instant).isoformat(timespec="seconds")
-
-
 # How far a run is: each batch is landed, loaded into each table, verified and published. Pure.
 _GROUP = "batch."
 _ORDER = ("land", "load", "verify", "publish")
-_WELL = frozenset({"success", "skipped"})  # a table that the run is not for is skipped
-_WRONG = frozenset({"failed", "upstream_failed"})
-_BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
 # Of the bar, for the batches that are cut; and as much as is shown before Airflow says that the run is over.
 _CUT, _NEARLY = 0.02, 0.99
 _BEGUN = 0.5  # of a step that is under way
 
 
-@dataclass(frozen=True)
-class StepCount:
-    """Of `batches` batches, those in which the step is done, under way or failed. A step is `land`,
-    `load <task>` for each table, `verify` or `publish`."""
-
-    step: str
-    done: int
-    running: int
-    failed: int
-    batches: int
-
-
-def step_counts(run: DagRunView, steps: Iterable[str]) -> list[StepCount]:
+def step_counts(run: DagRunView, steps: Iterable[str]) -> list[StepProgress]:
     """Returns the counts of each step, in the order of the DAG. `steps` are the names of a batch's tasks,
-    without the group's."""
+    without the group's; a count's is `land`, `load <task>` for each table, `verify` or `publish`."""
     batches = len(run.batches or ())
     counts = []
     for step in sorted(steps, key=_place):
         states = [task.state for task in run.tasks if task.task_id == _GROUP + step and task.map_index >= 0]
-        done = batches if run.state == "success" else sum(state in _WELL for state in states)
-        running, failed = (sum(state in step_states for state in states) for step_states in (_BUSY, _WRONG))
-        counts.append(StepCount(step.replace("load.", "load ", 1), done, running, failed, batches))
+        done = batches if run.state == "success" else sum(state in WELL for state in states)
+        counts.append(
+            StepProgress(
+                step=step.replace("load.", "load ", 1),
+                done=done,
+                running=sum(state in BUSY for state in states),
+                failed=sum(state in WRONG for state in states),
+                batches=batches,
+            )
+        )
     return counts
 
 
-def share_done(run: DagRunView, counts: Iterable[StepCount]) -> float:
+def share_done(run: DagRunView, counts: Sequence[StepProgress]) -> float:
     """Returns how much of the run is done, from 0 to 1: each step of a batch counts alike, and half while it
     is under way. It is 1 only when the run has succeeded."""
     if run.state == "success":
         return 1.0
-    counts = list(counts)
     total = sum(step.batches for step in counts)
     if not total:
         return 0.0
@@ -304,18 +285,10 @@ def _run_of(steps: Sequence[Timing], number: int) -> str:
     return ""
 
 
-def _start(timing: Timing) -> datetime:
-    return utc(datetime.fromisoformat(timing.started))
-
-
-def _end(part: Iterable[Timing]) -> datetime:
-    return max(_start(timing) + timedelta(seconds=timing.seconds) for timing in part)
-
-
 def _run(part: Sequence[Timing]) -> StepRun:
     return StepRun(
         run=visible(part[0].run),
         started=part[0].started,
         seconds=round((_end(part) - _start(part[0])).total_seconds(), 3),
-        steps=[TimingRow.model_validate(timing, from_attributes=True) for timing in part],
+        steps=list(part),
     )

@@ -18,8 +18,7 @@ from sqlalchemy.orm import Session
 
 from sluice.airflow.api.access import Readable
 from sluice.airflow.api.pipelines import EndQuery, Start, memory
-from sluice.airflow.api.run_records import kept_timings, past_backfills, runs_in
-from sluice.airflow.api.task_history import text_of
+from sluice.airflow.api.runs import kept_timings, past_backfills, runs_in
 from sluice.airflow.pipelines import watch_dag_id
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
@@ -51,7 +50,7 @@ from sluice.page.series import long_series_of, series_of, trend_of
 from sluice.page.status_cache import TimedCache
 from sluice.page.tables import progress_of_tables, table_facts, tables_now
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unread
-from sluice.slices import SliceRange, floor, parse_instant
+from sluice.slices import SliceRange, floor, iso, parse_instant
 from sluice.state.departed_tables import departed_tables
 from sluice.state.freshness import read_fresh, tables_of
 from sluice.state.lag_history import MOST as MOST_LAG
@@ -246,7 +245,7 @@ def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
     paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
     return Problems(
         problems=sorted(rows, key=lambda row: (row.since, row.kind, row.place)),
-        watched=text_of(last),
+        watched=iso(last),
         paused=paused is not False,
         watch_dag=dag_id,
         remedy=watch_remedy(dag_id, paused is not False, last is not None),

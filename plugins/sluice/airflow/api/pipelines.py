@@ -24,9 +24,7 @@ from sluice.airflow.api.access import (
     may_start,
     one_line,
 )
-from sluice.airflow.api.run_records import progress_of
-from sluice.airflow.api.runs import runs_of
-from sluice.airflow.api.task_history import text_of
+from sluice.airflow.api.runs import progress_of, runs_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.run_params import refuse_future, requested_slices
 from sluice.config.chosen_tables import tables_for
@@ -38,6 +36,7 @@ from sluice.page.attention import attended, by_need
 from sluice.page.models import PlanAsked, PlanView, ProgressView
 from sluice.page.rows import RequestedRange, legend, rows_of
 from sluice.page.status_cache import StatusCache
+from sluice.slices import iso
 
 pipelines = APIRouter()
 memory = StatusCache()
@@ -68,7 +67,7 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, _: Turn, end: 
         for row, pipeline in zip(rows_of(memory, mine, requested, runs), mine, strict=True)
     ]
     view = models.Overview(
-        now=requested.now.isoformat(timespec="seconds"),
+        now=iso(requested.now),
         start=requested.start.isoformat(),
         end=requested.end.isoformat(),
         zoom=requested.zoom,
@@ -107,7 +106,7 @@ def _schedules(session: Session, mine: list[Pipeline]) -> dict[str, dict[str, ob
     names = {dag_id for pipeline in mine for dag_id in (pipeline.name, watch_dag_id(pipeline.name))}
     columns = DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after
     statement = select(*columns).where(DagModel.dag_id.in_(names))
-    dags = {dag_id: (bool(paused), text_of(after)) for dag_id, paused, after in session.execute(statement)}
+    dags = {dag_id: (bool(paused), iso(after)) for dag_id, paused, after in session.execute(statement)}
     return {pipeline.name: _schedule(dags, pipeline.name) for pipeline in mine}
 
 

@@ -14,8 +14,7 @@ from fastapi import APIRouter, HTTPException, Path, Response
 
 from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, may_start, one_line
 from sluice.airflow.api.pipelines import memory, paused_dags
-from sluice.airflow.api.runs import runs_of
-from sluice.airflow.api.task_history import run_rows
+from sluice.airflow.api.runs import run_rows, runs_of, timings_of
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
@@ -47,7 +46,6 @@ from sluice.state.months import read_summaries
 from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims
-from sluice.state.timings import Timing, of_day
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, AlarmStore
 
@@ -96,7 +94,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
                 lake, pipeline, slice_, any(status.forgotten_on for status in snapshot.statuses)
             ),
             "changes": change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
-            "step_runs": step_runs(slice_, _timings(lake, _days(snapshot.statuses, rows))),
+            "step_runs": step_runs(slice_, timings_of(lake, _days(snapshot.statuses, rows))),
         }
     )
 
@@ -190,7 +188,3 @@ def _days(statuses: Iterable[UnitStatus], rows: Iterable[RunRow]) -> list[date]:
     instants = [s.manifest.landed_at for s in statuses if s.manifest] + [row.started for row in rows]
     days = {utc(datetime.fromisoformat(text)).date() for text in instants if text}
     return sorted({day + timedelta(days=more) for day in days for more in (-1, 0, 1)})
-
-
-def _timings(lake: Lake, days: Iterable[date]) -> list[Timing]:
-    return [timing for day in days for timing in of_day(lake, day)]
