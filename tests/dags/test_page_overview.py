@@ -12,9 +12,10 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
 from sluice.airflow.api import cards, pipelines
-from sluice.airflow.api.cards import FRESH_SECONDS, lag_now
+from sluice.airflow.api.cards import FRESH_SECONDS
 from sluice.clients.lake.open import open_lake
 from sluice.page.status_cache import TimedCache
+from sluice.page.traffic import lag_now
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.watch.problems import KEY, AlarmStore
 from tests.dags.page_app import login

@@ -54,7 +54,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("sluice.flow.resolve.preview.preview", away)
     monkeypatch.setattr(cards, "ask_topics", away)
-    monkeypatch.setattr("sluice.page.retention_facts.open_inquiry", away)
+    monkeypatch.setattr("sluice.page.retention.open_inquiry", away)
 
 
 def ask(app: TestClient, method: str, route: APIRoute, headers: dict[str, str] | None = None):

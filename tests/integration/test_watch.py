@@ -25,8 +25,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
 from sluice.flow.steps import load_table, resolve_range
-from sluice.page.retention import retention_of
-from sluice.page.retention_facts import read_retention
+from sluice.page.retention import read_retention, retention_of
 from sluice.page.tables import tables_now
 from sluice.slices import Slice, SliceRange, Unit, floor, to_ms
 from sluice.state.boundaries.log import BoundaryLog

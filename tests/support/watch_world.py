@@ -19,7 +19,7 @@ from sluice.errors import ClickHouseUnavailable
 from sluice.flow import choose_backlog as oldest_unlanded
 from sluice.flow.resolve.preview import retained_losses
 from sluice.flow.resolve.resolve import resolve
-from sluice.page import retention_facts
+from sluice.page import retention
 from sluice.plan.lag import ask_topics
 from sluice.state import survey as surveying
 from sluice.watch import observe as observing
@@ -88,7 +88,7 @@ def world_of(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(oldest_unlanded, "resolve", lambda *known: resolve(*known, topics_of))
     monkeypatch.setattr(oldest_unlanded, "retained_losses", lambda *known: retained_losses(*known, topics_of))
     monkeypatch.setattr(observing, "ask_topics", lambda spec: ask_topics(spec, topics_of))
-    for asking in (observing, retention_facts):
+    for asking in (observing, retention):
         monkeypatch.setattr(asking, "open_inquiry", world.inquiry)
     for module in (surveying, observing):
         monkeypatch.setattr(module, "connect_shards", world.servers)

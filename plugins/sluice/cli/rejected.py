@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sluice.clients.lake.base import Lake
     from sluice.config.page import Payloads
     from sluice.flow.rejected.rejections import RejectedGroup, RejectionFilter
-    from sluice.page.slice_models import RejectedSample
+    from sluice.page.rejected_samples import RejectedSample
 
 
 ReasonOption = Annotated[

@@ -4,12 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pydantic import Field
+
 from sluice.flow.verify.causes import Cause, causes_of
 from sluice.flow.verify.repairs import ranged
 from sluice.flow.verify.verdict import OpenAnomaly, Verification
-from sluice.page.models import AnomalyRow, CauseRow, RepairRow
+from sluice.page.models import Model
 
 MOST_CAUSES, MOST_EXAMPLES, MOST_COMMANDS = 200, 20, 20
+
+
+class RepairRow(Model):
+    """A command that repairs. What a run of the backfill DAG has to be given for the same: a mode,
+    `[start, end)`, and tables, none for all; all are empty for a command that is no run."""
+
+    command: str
+    mode: str = ""
+    start: str = ""
+    end: str = ""
+    tables: list[str] = Field(default_factory=list)
+
+
+class CauseRow(Model):
+    """What is wrong, once for all `slices` hours, from `first` to `last`, that have it. `breaks`: a count is
+    wrong; `examples` are the first of `anomalies`. `held_at`: when all of these hours were last verified
+    without an anomaly, empty where no verification that is kept says so."""
+
+    name: str
+    place: str
+    message: str
+    breaks: bool
+    advice: str
+    repairs: list[RepairRow]
+    slices: int
+    first: str
+    last: str
+    found_at: str
+    held_at: str
+    anomalies: int
+    examples: list[OpenAnomaly]
+
+
+class Anomalies(Model):
+    """What is open, by cause, and the last verifications, the newest first."""
+
+    causes: list[CauseRow]
+    verifications: list[Verification]
 
 
 def cause_rows(
@@ -29,14 +69,14 @@ def _row(cause: Cause, sound: Sequence[Verification]) -> CauseRow:
         message=cause.message,
         breaks=cause.breaks,
         advice=cause.advice,
-        repairs=[_repair(command) for command in cause.commands[:MOST_COMMANDS]],
+        repairs=[repair_row(command) for command in cause.commands[:MOST_COMMANDS]],
         slices=len(slices),
         first=slices[0] if slices else "",
         last=slices[-1] if slices else "",
         found_at=max(anomaly.found_at for anomaly in cause.anomalies),
         held_at=_held_at(slices, sound),
         anomalies=len(cause.anomalies),
-        examples=[_example(anomaly) for anomaly in cause.anomalies[:MOST_EXAMPLES]],
+        examples=list(cause.anomalies[:MOST_EXAMPLES]),
     )
 
 
@@ -60,20 +100,8 @@ def _minute(slice_id: str) -> str:
     return f"{slice_id[:13]}:{slice_id[13:-1] or '00'}"
 
 
-def _repair(command: str) -> RepairRow:
+def repair_row(command: str) -> RepairRow:
     run = ranged(command)
     if run is None or not run.mode:
         return RepairRow(command=command)
     return RepairRow(command=command, mode=run.mode, start=run.start, end=run.until, tables=run.tables)
-
-
-def _example(anomaly: OpenAnomaly) -> AnomalyRow:
-    return AnomalyRow(
-        kind=anomaly.kind,
-        place=anomaly.place,
-        message=anomaly.message,
-        command=anomaly.command,
-        advice=anomaly.advice,
-        slices=list(anomaly.slices),
-        found_at=anomaly.found_at,
-    )

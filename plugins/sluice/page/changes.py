@@ -10,11 +10,12 @@ from difflib import unified_diff
 from itertools import pairwise
 
 import pendulum
+from pydantic import Field
 
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
-from sluice.page.pipeline_models import Change, Changes
+from sluice.page.models import Model
 from sluice.page.status_cache import StatusCache
 from sluice.safe_text import visible
 from sluice.slices import SliceRange, from_seconds, iso, utc
@@ -28,6 +29,30 @@ from sluice.state.schema.history import COMPARED, UnitChange, changes_of
 MOST, MOST_LINES, LINE_CHARACTERS = 200, 120, 200
 _COMPARED_LINES = 2_000
 """Lines of a text that are compared: of two longer ones their beginnings."""
+
+
+class Change(Model):
+    """`kind` is file, Sluice, column, field, topic, partition or erasure; `at` when it was seen (ISO 8601,
+    UTC), or the hour in which it shows; `lines` are those of a diff of the file, at most so many."""
+
+    at: str
+    kind: str
+    place: str
+    what: str
+    slice: str = ""
+    lines: list[str] = Field(default_factory=list)
+
+
+class Changes(Model):
+    """The newest first; `more` are left out. `known_since`: nothing was noted of the file before.
+    `fields_at` is when the hours' fields were compared (answers are kept for five minutes)."""
+
+    start: str
+    end: str
+    changes: list[Change]
+    more: int
+    known_since: str
+    fields_at: str
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from sluice.config.chosen_tables import Tables
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
 from sluice.flow.verify.current import is_current
-from sluice.page.models import PlanAsked, PlanLine, PlanView, Replaced
+from sluice.page.models import Model
 from sluice.plan.dry_run import DryRun, lost
 from sluice.plan.modes import MODES
 from sluice.plan.plan import has_work, rows_of
@@ -19,6 +22,63 @@ from sluice.state.status import UnitStatus
 MOST_LINES = 500
 # As many hours as a year has: the plan asks Kafka for the boundaries of each.
 MOST_SLICES = 9000
+
+
+class PlanAsked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    start: str = Field(max_length=40)
+    end: str = Field(max_length=40)
+    mode: str = Field("fill", max_length=40)
+    tables: list[Annotated[str, Field(max_length=500)]] = Field(default_factory=list, max_length=1_000)
+
+
+class PlanLine(Model):
+    slice: str
+    cluster: str
+    state: str
+    action: str
+    offsets: int
+    reads: int
+    lost: str
+    lacking: str
+
+
+class Replaced(Model):
+    """What the run takes away before it writes: rows of a table (`place`), or rows and bytes of the lake's
+    files (`place` is `lake`), of so many units."""
+
+    place: str
+    units: int
+    rows: int
+    bytes: int
+
+
+class PlanView(Model):
+    """`lines` are the first `len(lines)` of `units`; `start` and `end` are widened to whole slices.
+
+    `rows` and `batches` are of all units with work, `time` says how long they take, as a phrase; `waiting`
+    has a line for each cluster that could not be asked. `bytes` are those of the lake's files of these units;
+    of what has not landed they are estimated (`estimated`) from what has, None where nothing has landed."""
+
+    start: str
+    end: str
+    mode: str
+    tables: list[str] = Field(default_factory=list)
+    slices: int
+    units: int
+    actions: dict[str, int]
+    offsets: int
+    reads: int
+    rows: int
+    bytes: int | None
+    estimated: bool
+    batches: int
+    time: str
+    replaces: list[Replaced]
+    waiting: list[str]
+    lines: list[PlanLine]
+    dag_id: str = ""
 
 
 def check(request: PlanAsked, slices: SliceRange) -> None:

@@ -16,7 +16,7 @@ from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
 from sluice.flow.rejected.remedies import FORGOTTEN_MISFIT_REMEDY, remedy_of
 from sluice.manifest import Manifest
-from sluice.page.slice_models import RejectedSample, RejectGroup, Rejects
+from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import Slice
 from sluice.state.system_tables import read_misfits
@@ -32,6 +32,45 @@ _COLUMNS = ["_reason", "_topic", "_partition", "_offset"]
 
 
 _STRICTEST: tuple[Payloads, ...] = ("hidden", "masked", "shown")
+
+
+class RejectedSample(Model):
+    """A rejected record: `kind` is unparsed (no row in the lake) or misfit (a value did not fit `place`).
+
+    `payload` is cut, and what is not UTF-8 is escaped. `place`, `value` and it are what the caller may see of
+    them: a place has keys of maps."""
+
+    kind: str
+    place: str
+    reason: str
+    value: str
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    payload: str
+
+
+class RejectGroup(Model):
+    """Records that were rejected for one reason, misfits by table and column; `records` is exact, and the
+    lake has `forgotten` the bytes of some of them. `advice` says what a person can do."""
+
+    kind: str
+    table: str
+    column: str
+    reason: str
+    records: int
+    forgotten: int
+    advice: str
+    samples: list[RejectedSample]
+
+
+class Rejects(Model):
+    """The most frequent first. `payloads` is hidden, masked or shown; `more`: groups that are left out."""
+
+    payloads: Payloads
+    groups: list[RejectGroup]
+    more: int
 
 
 def shared_payloads(pipeline: Pipeline, others: Iterable[Pipeline]) -> Payloads:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from pydantic import Field
+
 from sluice.page.airflow_runs import BUSY, WELL, WRONG, DagRunView
-from sluice.page.models import MovedByRun, RunRecord, StepAmount, StepProgress, StepRun, Throughput
+from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, SliceRange, iso, utc
 from sluice.state.timings import Timing
@@ -21,6 +23,64 @@ MOST_RUNS = 100
 _COMMAND = re.compile(r"[0-9a-f]{32}")
 """The token of a `sluice run`."""
 _ALL = "repair", "reload", "reland"
+
+
+class StepAmount(Model):
+    """What a run did in one step, all batches together; `table` of a load."""
+
+    step: str
+    table: str
+    units: int
+    rows: int
+    bytes: int
+    seconds: float
+
+
+class MovedByRun(Model):
+    """What a run moved: records landed with the bytes of their files, rows loaded of all tables, and how long
+    the two took, all batches together. `steps` has every step."""
+
+    landed: int
+    bytes: int
+    loaded: int
+    land_seconds: float
+    load_seconds: float
+    steps: list[StepAmount]
+
+
+class RunRecord(Model):
+    """One run of the hourly or the backfill DAG, or of `sluice run` (`dag_id` empty). `start` and `end` are
+    the edges of its range; `user` who triggered it, empty for the scheduler."""
+
+    dag_id: str
+    run_id: str
+    kind: str
+    state: str
+    user: str
+    started: str
+    ended: str
+    seconds: float | None
+    start: str
+    end: str
+    mode: str
+    tables: list[str]
+    moved: MovedByRun
+
+
+class Throughput(Model):
+    """By hour in which the steps began: records a second landed and rows a second loaded, while they ran."""
+
+    starts: list[int]
+    land: list[float | None]
+    load: list[float | None]
+
+
+class Runs(Model):
+    """The newest first, the first `len(runs)` of `count`."""
+
+    runs: list[RunRecord]
+    count: int
+    throughput: Throughput
 
 
 @dataclass(frozen=True)
@@ -178,6 +238,34 @@ def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> 
     return Throughput(starts=starts, land=land, load=load)
 
 
+class StepProgress(Model):
+    """Of `batches` batches, those in which a step is done, under way or failed."""
+
+    step: str
+    done: int
+    running: int
+    failed: int
+    batches: int
+
+
+class ProgressView(Model):
+    """`share` is how much of the run is done, from 0 to 1: it moves with each step of each batch. `did` is
+    what the run did, once it has ended."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    started: str
+    ended: str
+    tasks: dict[str, int]
+    slices: int
+    slices_done: int
+    phase: str
+    share: float
+    steps: list[StepProgress]
+    did: list[StepAmount] = Field(default_factory=list)
+
+
 # How far a run is: each batch is landed, loaded into each table, verified and published. Pure.
 _GROUP = "batch."
 _ORDER = ("land", "load", "verify", "publish")
@@ -221,6 +309,16 @@ def share_done(run: DagRunView, counts: Sequence[StepProgress]) -> float:
 def _place(step: str) -> tuple[int, str]:
     kind = step.partition(".")[0]
     return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), step
+
+
+class StepRun(Model):
+    """The steps of one run over the slice; `seconds` are from the begin of the first to the end of the last.
+    `run` is that of Airflow or of a command, empty where nothing says it."""
+
+    run: str
+    started: str
+    seconds: float
+    steps: list[Timing]
 
 
 # The steps over an hour by the run that they are of. Pure.

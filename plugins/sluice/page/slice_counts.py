@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from sluice.config.pipeline import Pipeline
-from sluice.page.slice_models import Balance, CountRow, TableCounts
+from sluice.config.pipeline import Pipeline, Target
+from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.state.missing_values import said
 from sluice.state.row_balance import RowBalance, balance_of
@@ -15,108 +15,119 @@ from sluice.state.status import UnitStatus
 MOST_TYPES = 50
 
 
+class CountRow(Model):
+    """A number of the hour, and of the same hour of the day and of the week before, where that has landed.
+    `unit` is empty or `bytes`."""
+
+    name: str
+    unit: str
+    now: int
+    day: int | None
+    week: int | None
+
+
+class TableCounts(Model):
+    """What landed for a table and is committed and rejected there; `day` and `week`: committed then.
+    `defaults` names columns that got defaults, with shares."""
+
+    table: str
+    landed: int
+    committed: int
+    misfits: int
+    defaults: str
+    day: int | None
+    week: int | None
+
+
+class Balance(Model):
+    """landed = loaded + misfits + without_table + not_loaded, in rows; `types` are those without a table."""
+
+    landed: int
+    loaded: int
+    misfits: int
+    without_table: int
+    not_loaded: int
+    types: dict[str, int]
+
+
 @dataclass(frozen=True)
 class HourTotals:
-    """Of all clusters of one hour. `tables`: rows landed for a table, committed and rejected there;
-    `defaults`: the columns that got some there, with shares."""
+    """Of all clusters of one hour: its `counts` by what they are called, and what each table got."""
 
-    read: int
-    landed: int
-    unparsed: int
-    late: int
-    bytes: int
-    tables: dict[str, tuple[int, int, int]]
+    counts: dict[str, int]
+    tables: dict[str, TableCounts]
     rows: RowBalance
-    defaults: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def misfits(self) -> int:
-        return self.rows.misfits
+
+_BYTES = "In the lake"
 
 
 def totals_of(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> HourTotals | None:
     """Returns None for an hour of which nothing has landed."""
-    landed = [(status, status.manifest) for status in statuses if status.manifest is not None]
+    landed = [status for status in statuses if status.manifest is not None]
     if not landed:
         return None
-    return HourTotals(
-        read=sum(m.read for _, m in landed),
-        landed=sum(m.landed for _, m in landed),
-        unparsed=sum(m.refused for _, m in landed),
-        late=sum(m.late for _, m in landed),
-        bytes=sum(file.bytes for _, m in landed for file in m.held_files),
-        tables=_tables(pipeline, [status for status, _ in landed]),
-        rows=balance_of(pipeline, [status for status, _ in landed]),
-        defaults=_defaults(pipeline, [status for status, _ in landed]),
+    manifests = [status.manifest for status in landed if status.manifest]
+    rows = balance_of(pipeline, landed)
+    counts = {
+        "Records read": sum(m.read for m in manifests),
+        "Rows landed": sum(m.landed for m in manifests),
+        "Unparsed": sum(m.refused for m in manifests),
+        "Misfits": rows.misfits,
+        "Later than grace": sum(m.late for m in manifests),
+        _BYTES: sum(file.bytes for m in manifests for file in m.held_files),
+    }
+    return HourTotals(counts, {t.table: _table(pipeline, t, landed) for t in pipeline.targets}, rows)
+
+
+def _table(pipeline: Pipeline, target: Target, landed: Sequence[UnitStatus]) -> TableCounts:
+    rows = [status.tables[target.table] for status in landed if target.table in status.tables]
+    return TableCounts(
+        table=target.table,
+        landed=sum(landed_for(pipeline, target, status) for status in landed),
+        committed=sum(row.rows for row in rows),
+        misfits=sum(row.misfits for row in rows),
+        defaults="" if target.counted else said(rows),
+        day=None,
+        week=None,
     )
 
 
-def _tables(pipeline: Pipeline, landed: Sequence[UnitStatus]) -> dict[str, tuple[int, int, int]]:
-    counts = {}
-    for target in pipeline.targets:
-        rows = [status.tables[target.table] for status in landed if target.table in status.tables]
-        derived = target.counted or target.rollup is not None
-        came = sum(row.landed for row in rows) if derived else _came(pipeline, target.table, landed)
-        counts[target.table] = came, sum(row.rows for row in rows), sum(row.misfits for row in rows)
-    return counts
-
-
-def _defaults(pipeline: Pipeline, landed: Sequence[UnitStatus]) -> dict[str, str]:
-    return {
-        target.table: said(status.tables[target.table] for status in landed if target.table in status.tables)
-        for target in pipeline.targets
-        if not target.counted
-    }
-
-
-def _came(pipeline: Pipeline, table: str, landed: Sequence[UnitStatus]) -> int:
-    target = next(one for one in pipeline.targets if one.table == table)
-    came = 0
-    for status in landed:
-        rows = status.manifest.rows_by_type() if status.manifest else {}
-        came += sum(rows[name] for name in pipeline.routed(target, rows))
-    return came
-
-
-_MEASURES = (
-    ("Records read", "read", ""),
-    ("Rows landed", "landed", ""),
-    ("Unparsed", "unparsed", ""),
-    ("Misfits", "misfits", ""),
-    ("Later than grace", "late", ""),
-    ("In the lake", "bytes", "bytes"),
-)
+def landed_for(pipeline: Pipeline, target: Target, status: UnitStatus) -> int:
+    """Returns the rows that a unit has for a table. Those of traffic counts and of rollups are known when it
+    is loaded."""
+    if target.counted or target.rollup is not None:
+        row = status.tables.get(target.table)
+        return row.landed if row else 0
+    rows = status.manifest.rows_by_type() if status.manifest else {}
+    return sum(rows[name] for name in pipeline.routed(target, rows))
 
 
 def count_rows(now: HourTotals | None, day: HourTotals | None, week: HourTotals | None) -> list[CountRow]:
     """Returns nothing for an hour that has not landed."""
-    if now is None:
-        return []
     return [
-        CountRow(name=name, unit=unit, now=getattr(now, key), day=_of(day, key), week=_of(week, key))
-        for name, key, unit in _MEASURES
+        CountRow(
+            name=name,
+            unit="bytes" if name == _BYTES else "",
+            now=count,
+            day=day.counts[name] if day else None,
+            week=week.counts[name] if week else None,
+        )
+        for name, count in (now.counts if now else {}).items()
     ]
-
-
-def _of(totals: HourTotals | None, key: str) -> int | None:
-    return None if totals is None else int(getattr(totals, key))
 
 
 def table_counts(
     now: HourTotals | None, day: HourTotals | None, week: HourTotals | None
 ) -> list[TableCounts]:
     """Returns what each table got and rejected, in the order of the pipeline file."""
+
+    def then(totals: HourTotals | None, table: str) -> int | None:
+        return totals.tables[table].committed if totals else None
+
     return [
-        TableCounts(
-            table=table,
-            landed=landed,
-            committed=committed,
-            misfits=misfits,
-            defaults=now.defaults.get(table, "") if now else "",
-            day=day.tables.get(table, (0, 0, 0))[1] if day else None,
-            week=week.tables.get(table, (0, 0, 0))[1] if week else None,
-        )
-        for table, (landed, committed, misfits) in (now.tables if now else {}).items()
+        table.model_copy(update={"day": then(day, name), "week": then(week, name)})
+        for name, table in (now.tables if now else {}).items()
     ]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.current import lacking, targets_of
-from sluice.flow.verify.repairs import Repairs, ranged
+from sluice.flow.verify.repairs import Repairs
+from sluice.page.cause_rows import CauseRow, RepairRow, repair_row
 from sluice.page.cells import Cell
-from sluice.page.models import CauseRow, RepairRow
-from sluice.page.slice_models import FailedTry, Finding, RunRow, TaskRow
+from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import Unit
 from sluice.state.row_balance import without_table
@@ -28,6 +28,49 @@ _TONES = {
 _NAMED = 5
 _ABOUT = frozenset({ProblemKind.UNAVAILABLE, ProblemKind.TABLE})
 """Problems of the watch that may be why any hour is late."""
+
+
+class TaskRow(Model):
+    """`map_index` is the batch, -1 outside of batches; `tries` counts the attempts so far."""
+
+    task_id: str
+    map_index: int
+    state: str
+    tries: int
+    started: str
+    seconds: float | None
+
+
+class RunRow(Model):
+    dag_id: str
+    run_id: str
+    state: str
+    started: str
+    asked: str
+    tasks: list[TaskRow]
+
+
+class FailedTry(Model):
+    """A try of a task, whose log says why it failed; `map_index` is -1 outside batches."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    tries: int
+
+
+class Finding(Model):
+    """Something of the hour that a person may have to act on. `tone` is bad, warn or none; `repair` the
+    command that ends it, and `run` the try whose log says more. `since` is ISO 8601, or empty."""
+
+    tone: str
+    title: str
+    message: str
+    since: str = ""
+    advice: str = ""
+    repair: RepairRow | None = None
+    run: FailedTry | None = None
 
 
 @dataclass(frozen=True)
@@ -248,7 +291,4 @@ def _without(cluster: str, without: Mapping[str, int], forgotten_on: str) -> Fin
 
 def _repair(facts: SliceFacts, mode: str) -> RepairRow:
     slice_ = facts.statuses[0].unit.slice
-    command = Repairs.of(facts.pipeline).run([slice_], mode)
-    run = ranged(command)
-    assert run is not None  # noqa: S101 - narrows the type
-    return RepairRow(command=command, mode=mode, start=run.start, end=run.until)
+    return repair_row(Repairs.of(facts.pipeline).run([slice_], mode))

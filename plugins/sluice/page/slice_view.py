@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from pydantic import Field
+
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.current import lacking, targets_of
-from sluice.manifest import LandedFile
+from sluice.manifest import LandedFile, Loss
+from sluice.page.cause_rows import CauseRow
 from sluice.page.cells import Cell
-from sluice.page.models import CauseRow
-from sluice.page.slice_findings import SliceFacts, findings, missing_tables, said, tone_of
-from sluice.page.slice_models import (
-    ChangeRow,
-    EventHour,
-    FileRow,
-    Finding,
-    LossRow,
-    OffsetsRow,
-    SliceView,
-    TableRow,
-    UnitView,
-)
+from sluice.page.models import Model
+from sluice.page.run_history import StepRun
+from sluice.page.slice_counts import Balance, CountRow, TableCounts, landed_for
+from sluice.page.slice_findings import Finding, RunRow, SliceFacts, findings, missing_tables, said, tone_of
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, ceil
 from sluice.state.additions import Addition
@@ -37,6 +31,111 @@ from sluice.state.unit_state import UnitState
 MOST_FILES = 200
 MOST_TYPES = 200
 MOST_CHANGES = 200
+
+
+class OffsetsRow(Model):
+    topic: str
+    partition: int
+    start: int
+    until: int
+    records: int
+
+
+class TableRow(Model):
+    """`state` is committed, frozen, stale, missing, before (an hour before the pipeline's first one), or no
+    such table; `run` the Airflow run (or command) that loaded it."""
+
+    table: str
+    state: str
+    types: list[str]
+    rows: int
+    misfits: int
+    landed: int
+    generation: int
+    run: str
+
+
+class FileRow(Model):
+    key: str
+    type: str
+    hour: str
+    rows: int
+    bytes: int
+
+
+class UnitView(Model):
+    """One cluster's part of a slice. `files` are the largest ones, of `file_count`."""
+
+    cluster: str
+    state: str
+    manifest: str
+    attempt: str
+    generation: int
+    landed_at: str
+    verified: bool
+    offsets: list[OffsetsRow]
+    read: int
+    parsed: int
+    holes: int
+    erased: int  # rows, or records, that the erasure list left out
+    late: int
+    rows_by_type: dict[str, int]
+    rejected_by_reason: dict[str, int]
+    rows_held: int | None  # by its records, where these are arrays
+    losses: list[Loss]
+    lacking_topics: list[str]
+    tables: list[TableRow]
+    files: list[FileRow]
+    file_count: int
+    bytes: int
+
+
+class EventHour(Model):
+    """An event hour that begins in the slice: for how many of the `types` the lake says it is complete.
+    `forgotten`: it has forgotten files of the hour, and with them its marks."""
+
+    hour: str
+    complete: int
+    types: int
+    forgotten: bool = False
+
+
+class ChangeRow(Model):
+    """A field of the events of `type` that has changed in the slice, or a column that the table `type` has
+    got for one; `message` has the numbers."""
+
+    cluster: str
+    kind: str
+    type: str
+    field: str
+    message: str
+
+
+class SliceView(Model):
+    """`said` is what holds of the hour, in one sentence; `findings` and `causes` say what is wrong, and its
+    remedy."""
+
+    pipeline: str
+    can_start: bool
+    slice: str
+    start: str
+    end: str
+    cell: str
+    tone: str
+    said: str
+    findings: list[Finding]
+    counts: list[CountRow] = Field(default_factory=list)
+    tables: list[TableCounts] = Field(default_factory=list)
+    balance: Balance | None = None
+    running: str
+    before: str
+    after: str
+    units: list[UnitView]
+    event_hours: list[EventHour] = Field(default_factory=list)
+    causes: list[CauseRow]
+    changes: list[ChangeRow] = Field(default_factory=list)
+    step_runs: list[StepRun] = Field(default_factory=list)
+    runs: list[RunRow]
 
 
 def slice_view(facts: SliceFacts, slice_: Slice, running: str, noted: Summaries, now: datetime) -> SliceView:
@@ -100,7 +199,7 @@ def unit_view(
         rows_by_type=_most(manifest.rows_by_type()) if manifest else {},
         rejected_by_reason=manifest.refused_by_reason() if manifest else {},
         rows_held=manifest.rows if manifest else None,
-        losses=[_loss(loss) for loss in (*status.losses, *(manifest.lost if manifest else ()))],
+        losses=[*status.losses, *(manifest.lost if manifest else ())],
         lacking_topics=list(map(str, status.lacking)),
         tables=[_table(pipeline, target, status, behind, gone) for target in targets.values()],
         files=[_file(file) for file in sorted(files, key=lambda f: -f.bytes)[:MOST_FILES]],
@@ -122,10 +221,6 @@ def _most(rows: Mapping[str, int]) -> dict[str, int]:
     return {**largest, f"({len(others)} more types)": sum(n for _, n in others)} if others else largest
 
 
-def _loss(loss: object) -> LossRow:
-    return LossRow.model_validate(loss, from_attributes=True)
-
-
 def _table(
     pipeline: Pipeline,
     target: Target,
@@ -134,9 +229,7 @@ def _table(
     gone: Collection[str],
 ) -> TableRow:
     row = status.tables.get(target.table)
-    landed = status.manifest.rows_by_type() if status.manifest else {}
-    routed = pipeline.routed(target, landed)
-    derived = target.counted or target.rollup is not None
+    routed = pipeline.routed(target, status.manifest.rows_by_type() if status.manifest else {})
     state = "missing"
     if row is not None:
         kept = "frozen" if target.table in status.frozen else "committed"
@@ -145,7 +238,7 @@ def _table(
         table=target.table,
         state="no such table" if target.table in gone else state,
         types=list(routed[:MOST_TYPES]),
-        landed=row.landed if derived and row else sum(landed[name] for name in routed),
+        landed=landed_for(pipeline, target, status),
         rows=row.rows if row else 0,
         misfits=row.misfits if row else 0,
         generation=row.generation if row else 0,

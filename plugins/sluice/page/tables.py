@@ -14,7 +14,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.current import is_current
-from sluice.page.pipeline_models import TableFacts
+from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import Slice, SliceRange, from_seconds
 from sluice.state.ledger import LedgerRow
@@ -23,6 +23,42 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
 MOST_TYPES = 20
+
+
+class TableFacts(Model):
+    """`complete_until` is the end of the last hour up to which the range has no gap in this table, empty
+    where its first hour is one; `behind` counts hours of the range that it lacks, `first_behind` is the
+    oldest.
+
+    `rows`, `misfits` and `defaults` are of the range's hours; `defaults` names columns that got some, with
+    shares. `last_load`, `parts`, `bytes` and `rows_in_all` are what ClickHouse says now, None where it does
+    not; `shards` names those that do not answer."""
+
+    table: str
+    kind: str
+    state: str
+    types: list[str]
+    complete_until: str
+    behind: int
+    first_behind: str
+    rows: int
+    misfits: int
+    defaults: str
+    last_load: str
+    parts: int | None
+    bytes: int | None
+    rows_in_all: int | None
+
+
+class Tables(Model):
+    """Of `[start, end)`; `errors` has a line for each shard that does not answer, `departed` one for each
+    table with rows of the pipeline that its file no longer names."""
+
+    start: str
+    end: str
+    tables: list[TableFacts]
+    errors: list[str]
+    departed: list[str]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pendulum
 import pytest
 
-from sluice.page.freshness import FreshnessRow, freshness_of
+from sluice.page.traffic import FreshnessRow, freshness_of
 from sluice.slices import Slice
 from sluice.state.freshness import Delay, FreshTable
 from sluice.watch.problems import watch_remedy

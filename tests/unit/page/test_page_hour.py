@@ -19,11 +19,16 @@ from sluice.manifest import Forgotten, ForgottenRecords, Loss
 from sluice.page.cause_rows import cause_rows
 from sluice.page.cells import Cell
 from sluice.page.overview import expired_units, with_expired
-from sluice.page.rejected_samples import MOST_GROUPS, forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.rejected_samples import (
+    MOST_GROUPS,
+    RejectedSample,
+    forgotten_counts,
+    rejects_of,
+    unparsed_counts,
+)
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
-from sluice.page.slice_findings import SliceFacts, findings, said, tone_of
-from sluice.page.slice_models import RejectedSample, RunRow, SliceView, TaskRow
-from sluice.page.slice_view import slice_view, unrepeated
+from sluice.page.slice_findings import RunRow, SliceFacts, TaskRow, findings, said, tone_of
+from sluice.page.slice_view import SliceView, slice_view, unrepeated
 from sluice.state.months import Summaries
 from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState

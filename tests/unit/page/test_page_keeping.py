@@ -8,8 +8,7 @@ import pytest
 
 from sluice.flow.forget.forget import forgotten_first, keep_since
 from sluice.manifest import Forgotten
-from sluice.page.pipeline_models import Keeping, NextForgotten
-from sluice.page.retention_facts import read_keeping
+from sluice.page.retention import Keeping, NextForgotten, read_keeping
 from sluice.plan.due import NOTICE
 from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog

@@ -11,9 +11,8 @@ from sluice.clients.kafka.topics import TopicState
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import OffsetRange
 from sluice.page.history import ids_of
-from sluice.page.late import late_table
 from sluice.page.rejected_samples import SHOWN_BYTES, text_of
-from sluice.page.series import OTHERS, long_series_of, series_of
+from sluice.page.traffic import OTHERS, late_table, long_series_of, series_of
 from sluice.plan.backlog import Backlog, unlanded
 from sluice.plan.lag import LONGEST, OlderUnread, TopicNow, ask_topics, lag_of, offsets_only, older_unread
 from sluice.slices import SliceRange
@@ -56,7 +55,7 @@ def test_a_long_series_is_of_the_hours_that_steps_have_seen():
 
 def test_a_series_of_more_than_a_year_is_of_days(monkeypatch):
     """Hours 0 and 2 of the first day, and hour 25: the sums of two days, by hand."""
-    monkeypatch.setattr("sluice.page.series.MOST_POINTS", 40)
+    monkeypatch.setattr("sluice.page.traffic.MOST_POINTS", 40)
     lake = MemoryLake()
     months.note(lake, [complete(unit(h), rows=h + 4, unparsed={"no time": 1}) for h in (0, 2, 25)])
     for hours, by_day in ((40, False), (41, True)):
@@ -131,7 +130,7 @@ def test_delays_of_all_rows_and_an_event_before_its_time_is_not_late():
 
 def test_types_beyond_those_that_an_hour_keeps_are_among_the_others(monkeypatch):
     """Hour 0 has 40 types of 2 rows, hour 1 one of them with 9. Six are shown."""
-    monkeypatch.setattr("sluice.page.series._KEPT", 30)
+    monkeypatch.setattr("sluice.page.traffic._KEPT", 30)
     many = [file(f"t{number:02}", "2026-11-20T10", 2) for number in range(40)]
     found = (complete(unit(hour), files=own) for hour, own in enumerate([many, [file("t00", "x", 9)]]))
     series = series_of(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
+from sluice.page.traffic import MOST_HOURS, landed_amounts, sizes_of
 from sluice.slices import SliceRange
 from sluice.state import months
 from sluice.state.timings import Timing

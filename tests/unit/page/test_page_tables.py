@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.page.series import trend_of
 from sluice.page.tables import TableNow, progress_of_tables, table_facts
+from sluice.page.traffic import trend_of
 from sluice.slices import SliceRange
 from sluice.state.lag_history import LagSample
 from sluice.state.status import UnitStatus

@@ -13,8 +13,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import OffsetRange, encode
-from sluice.page.retention import retention_of
-from sluice.page.retention_facts import read_retention
+from sluice.page.retention import read_retention, retention_of
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.unit_state import UnitState

@@ -14,7 +14,6 @@ from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from fastapi import APIRouter
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from sluice.airflow.api.access import Readable
 from sluice.airflow.api.pipelines import EndQuery, Start, memory
@@ -23,32 +22,33 @@ from sluice.airflow.pipelines import watch_dag_id
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict_store import read_verdict
-from sluice.page.cause_rows import cause_rows
-from sluice.page.changes import ComparedFields, changes_of_pipeline, compare_fields, read_changes
-from sluice.page.freshness import SPAN, Freshness, freshness_of
-from sluice.page.hour_sizes import MOST_HOURS, landed_amounts, sizes_of
-from sluice.page.late import late_table
-from sluice.page.models import LagNow, Runs
+from sluice.page.cause_rows import Anomalies, cause_rows
+from sluice.page.changes import Changes, ComparedFields, changes_of_pipeline, compare_fields, read_changes
+from sluice.page.models import Model
 from sluice.page.overview import first_instant
-from sluice.page.pipeline_models import (
-    Anomalies,
-    Changes,
+from sluice.page.retention import Retention, read_keeping, read_retention, retention_of
+from sluice.page.rows import HOURLY, RequestedRange, bounded
+from sluice.page.run_history import Runs
+from sluice.page.status_cache import TimedCache
+from sluice.page.tables import Tables, progress_of_tables, table_facts, tables_now
+from sluice.page.traffic import (
+    MOST_HOURS,
+    SPAN,
+    Freshness,
+    LagNow,
     LagTrend,
     LateTable,
-    ProblemRow,
-    Problems,
-    Retention,
     Series,
     Sizes,
-    Tables,
-    VerificationRow,
+    freshness_of,
+    lag_now,
+    landed_amounts,
+    late_table,
+    long_series_of,
+    series_of,
+    sizes_of,
+    trend_of,
 )
-from sluice.page.retention import retention_of
-from sluice.page.retention_facts import read_keeping, read_retention
-from sluice.page.rows import HOURLY, RequestedRange, bounded
-from sluice.page.series import long_series_of, series_of, trend_of
-from sluice.page.status_cache import TimedCache
-from sluice.page.tables import progress_of_tables, table_facts, tables_now
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unread
 from sluice.slices import SliceRange, floor, iso, parse_instant
 from sluice.state.departed_tables import departed_tables
@@ -102,10 +102,7 @@ def anomalies(pipeline: Readable) -> Anomalies:
     verdict = read_verdict(brief_lake(pipeline))
     return Anomalies(
         causes=cause_rows(verdict.anomalies, verdict.verifications),
-        verifications=[
-            VerificationRow.model_validate(verification, from_attributes=True)
-            for verification in reversed(verdict.verifications)
-        ],
+        verifications=list(reversed(verdict.verifications)),
     )
 
 
@@ -117,9 +114,45 @@ def freshness(pipeline: Readable) -> Freshness:
     return freshness_of([target.table for target in pipeline.targets], fresh_tables, now)
 
 
+class ProblemRow(Model):
+    """What the watch has seen and not yet seen to be over; `since` is when it saw it first."""
+
+    kind: str
+    place: str
+    message: str
+    since: str
+
+
+class Problems(Model):
+    """`watched` is when the watch DAG last began, empty when it never did; `paused`: it does not run.
+    `remedy`: what a person does where nobody watches."""
+
+    problems: list[ProblemRow]
+    watched: str
+    paused: bool
+    watch_dag: str
+    remedy: str = ""
+
+
 @cards.get("/pipelines/{pipeline}/problems")
 def problems(pipeline: Readable, session: SessionDep) -> Problems:
-    return _problems_of(session, pipeline)
+    """Answers the open problems, the oldest first."""
+    dag_id = watch_dag_id(pipeline.name)
+    alarms = AlarmStore(brief_lake(pipeline)).read().alarms.values()
+    rows = [
+        ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
+        for a in alarms
+        if not a.over
+    ]
+    last = session.scalar(select(func.max(DagRun.start_date)).where(DagRun.dag_id == dag_id))
+    paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
+    return Problems(
+        problems=sorted(rows, key=lambda row: (row.since, row.kind, row.place)),
+        watched=iso(last),
+        paused=paused is not False,
+        watch_dag=dag_id,
+        remedy=watch_remedy(dag_id, paused is not False, last is not None),
+    )
 
 
 @cards.get("/pipelines/{pipeline}/tables")
@@ -232,44 +265,9 @@ def _newest(slices: SliceRange, most: timedelta) -> SliceRange:
     return SliceRange(max(slices.start, slices.end - most), slices.end, slices.length)
 
 
-def _problems_of(session: Session, pipeline: Pipeline) -> Problems:
-    """Returns the open problems, the oldest first."""
-    dag_id = watch_dag_id(pipeline.name)
-    alarms = AlarmStore(brief_lake(pipeline)).read().alarms.values()
-    rows = [
-        ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
-        for a in alarms
-        if not a.over
-    ]
-    last = session.scalar(select(func.max(DagRun.start_date)).where(DagRun.dag_id == dag_id))
-    paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
-    return Problems(
-        problems=sorted(rows, key=lambda row: (row.since, row.kind, row.place)),
-        watched=iso(last),
-        paused=paused is not False,
-        watch_dag=dag_id,
-        remedy=watch_remedy(dag_id, paused is not False, last is not None),
-    )
-
-
 # What the overview's cards ask for after the first paint: how far each pipeline is behind Kafka now.
 FRESH_SECONDS = 30
 lags: TimedCache[LagNow] = TimedCache(FRESH_SECONDS)
-
-
-def lag_now(lag: Lag) -> LagNow:
-    behind = [part for part in lag.partitions if part.records > 0]
-    ages = [part.seconds for part in behind if part.seconds is not None]
-    return LagNow(
-        at=lag.at,
-        records=sum(part.records for part in behind),
-        seconds=max(ages, default=None),
-        rate=round(sum(part.rate for part in lag.partitions), 3),
-        gone=sum(part.gone for part in lag.partitions),
-        lacking=sum(part.lacking for part in lag.partitions),
-        outside=sum(part.outside for part in lag.partitions),
-        errors=lag.errors,
-    )
 
 
 @cards.get("/pipelines/{pipeline}/lag-now")

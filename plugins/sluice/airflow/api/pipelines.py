@@ -33,8 +33,9 @@ from sluice.errors import WrongPipeline
 from sluice.page import models
 from sluice.page import plan as planning
 from sluice.page.attention import attended, by_need
-from sluice.page.models import PlanAsked, PlanView, ProgressView
+from sluice.page.plan import PlanAsked, PlanView
 from sluice.page.rows import RequestedRange, legend, rows_of
+from sluice.page.run_history import ProgressView
 from sluice.page.status_cache import StatusCache
 from sluice.slices import iso
 

@@ -27,16 +27,19 @@ from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.page.airflow_runs import DagRunView, RunSpan, TaskRun, progress
-from sluice.page.models import ProgressView, Runs, StepAmount, Throughput
 from sluice.page.run_history import (
     MOST_RUNS,
     AirflowRun,
+    ProgressView,
+    Runs,
+    StepAmount,
+    Throughput,
     records_of_runs,
     share_done,
     step_counts,
     throughput_of,
 )
-from sluice.page.slice_models import RunRow, TaskRow
+from sluice.page.slice_findings import RunRow, TaskRow
 from sluice.page.status_cache import TimedCache
 from sluice.slices import SliceRange, from_seconds, iso, utc
 from sluice.state.timings import Timing, of_day

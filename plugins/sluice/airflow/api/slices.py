@@ -34,12 +34,11 @@ from sluice.page.overview import (
     hours_of,
     with_expired,
 )
-from sluice.page.rejected_samples import forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.rejected_samples import Rejects, forgotten_counts, rejects_of, unparsed_counts
 from sluice.page.run_history import step_runs
 from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
-from sluice.page.slice_findings import SliceFacts
-from sluice.page.slice_models import Rejects, RunRow, SliceView
-from sluice.page.slice_view import change_rows, event_hours_of, slice_view
+from sluice.page.slice_findings import RunRow, SliceFacts
+from sluice.page.slice_view import SliceView, change_rows, event_hours_of, slice_view
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.months import read_summaries
