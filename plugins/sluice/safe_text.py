@@ -12,6 +12,12 @@ from collections.abc import Callable
 from hashlib import sha256
 
 Say = Callable[[str], None]
+
+
+class Remark(str):
+    """What a person has to know, among lines that only say what is being done: it stays on the screen."""
+
+
 """Takes a line for the person who waits."""
 
 NAME_CHARACTERS = 200

@@ -1,5 +1,5 @@
 """The `sluice` command. Exit codes: 0 done, 1 the answer is no, 2 wrong use, 3 something unavailable, and as
-a shell has them, 130 interrupted and 141 for a closed output.
+a shell has it, 130 interrupted.
 
 Importing the commands takes seconds, so this module imports none of them before it can be interrupted.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
 INTERRUPTED = 130
-UNREAD = 141
+_unread: set[int] = set()
 _CONTINUES = "start it again and it continues from what is done"
 
 
@@ -30,12 +30,12 @@ def app() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop_at_once)
     _open_streams()
-    code = _run()
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _read_by_nobody(1)  # only the last lines: what was to be done is done
-    sys.exit(code)
+    sys.exit(_run())
+
+
+def is_unread() -> bool:
+    """Returns whether the reader of standard output, such as `head`, has gone away."""
+    return 1 in _unread
 
 
 def _stop_at_once(_number: int, _frame: FrameType | None) -> None:
@@ -56,14 +56,20 @@ def _open_streams() -> None:
 
 class _Patient(io.FileIO):
     """A stream whose descriptor may be full and not block: `ssh` and Node share theirs in that state. Python
-    would raise BlockingIOError, or drop the rest."""
+    would raise BlockingIOError, or drop the rest. If its reader has gone away, the command does
+    its work unread, and ends as it would."""
 
     def write(self, data: Buffer, /) -> int:
-        while (written := super().write(data)) is None:
-            full = select.poll()
-            full.register(self, select.POLLOUT)
-            full.poll()
-        return written
+        try:
+            while (written := super().write(data)) is None:
+                full = select.poll()
+                full.register(self, select.POLLOUT)
+                full.poll()
+            return written
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            _unread.add(self.fileno())
+            return super().write(data) or 0
 
 
 def _patient(stream: TextIO) -> TextIO:
@@ -102,17 +108,6 @@ def _run() -> int:
         return _say(f"{error.format_message()} `sluice --help` shows what there is", error.exit_code)
     except (KeyboardInterrupt, Abort):
         return _interrupted()
-    except SystemExit as ended:
-        # Typer and Rich make a BrokenPipeError an exit code of 1, which says that the answer is no.
-        if not isinstance(ended.__context__, BrokenPipeError):
-            raise
-        _read_by_nobody(1)
-        return _say(f"the output is closed: stopped;  {_CONTINUES}", UNREAD)
-
-
-def _read_by_nobody(stream: int) -> None:
-    """Sends the stream to /dev/null: Python flushes it once more at its end, and would print an error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def _interrupted() -> int:
@@ -120,10 +115,8 @@ def _interrupted() -> int:
 
 
 def _say(message: str, exit_code: int) -> int:
-    from sluice.safe_text import line
+    from sluice.cli.output import progress
 
-    try:
-        print(f"sluice: {line(message)}", file=sys.stderr)
-    except BrokenPipeError:
-        _read_by_nobody(2)
+    sys.stdout.flush()
+    progress(f"sluice: {message}")
     return exit_code

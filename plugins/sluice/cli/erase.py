@@ -12,8 +12,8 @@ import pendulum
 import typer
 from rich.console import RenderableType
 
-from sluice.cli.options import Config, Json, PipelineArgument, load_pipeline, read_instant
-from sluice.cli.output import print_json, progress, show, table_of, text_of
+from sluice.cli.options import Config, Json, PipelineArgument, Verbose, load_pipeline, read_instant
+from sluice.cli.output import Progress, print_json, progress, show, table_of, text_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.slices import SliceRange, ceil
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sluice.flow.erase.erase import Eraser, ErasurePlan
     from sluice.flow.erase.erasure_request import ErasureRequest
     from sluice.flow.erase.what_is_left import Wait
+    from sluice.safe_text import Say
 
 
 _MOST_LEFT = 5
@@ -84,6 +85,7 @@ def erase(
     yes: YesOption = False,
     now: NowOption = False,
     pending: PendingOption = False,
+    verbose: Verbose = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -101,11 +103,11 @@ def erase(
 
     spec = load_pipeline(pipeline, config)
     if pending:
-        return _apply_list(spec, json)
+        return _apply_list(spec, json, Progress(verbose))
     request = _request(spec, where or [], read_where_file(where_file), kind or "", start, to, reason)
-    eraser = Eraser(spec, open_lake(spec), request, progress)
+    eraser = Eraser(spec, open_lake(spec), request, Progress(verbose))
     plan, searched = eraser.plan()
-    _show_plan(spec, request, plan, waits(eraser) if now else (), json)
+    _show_plan(spec, request, plan, waits(eraser) if now else (), json, verbose)
     _confirm(yes)
     while True:  # an erasure that was stopped goes on, and then what came after its entry is erased
         number, erasure_list = eraser.ask()
@@ -114,14 +116,14 @@ def erase(
         receipt = finish(eraser, number, erasure_list, now, wrong)
         if not eraser.goes_on(erasure_list.entries[number]):
             break
-    _show_receipt(eraser, number, receipt, json)
+    _show_receipt(eraser, number, receipt, json, verbose)
 
 
-def _apply_list(spec: Pipeline, json: bool) -> None:
+def _apply_list(spec: Pipeline, json: bool, say: Say) -> None:
     from sluice.clients.lake.open import open_lake
     from sluice.flow.erase.erase import apply_list
 
-    applied = apply_list(spec, open_lake(spec), progress)
+    applied = apply_list(spec, open_lake(spec), say)
     if json:
         print_json(asdict(applied))
     else:
@@ -162,15 +164,21 @@ def _request(
 
 
 def _show_plan(
-    spec: Pipeline, request: ErasureRequest, plan: ErasurePlan, waits: Sequence[Wait], json: bool
+    spec: Pipeline,
+    request: ErasureRequest,
+    plan: ErasurePlan,
+    waits: Sequence[Wait],
+    json: bool,
+    verbose: bool,
 ) -> None:
     """With --json on stderr: stdout has the receipt alone."""
     rows = sum(plan.rows.values())
+    unsearched = plan.unsearched if verbose else plan.unsearched[:_MOST_LEFT]
     lines = [
         f"{rows:,} rows and {plan.rejected:,} rejected records match, in {plan.units:,} of {plan.of_units:,} "
         f"units of {spec.name}; their files are rewritten without these, and all other rows stay as they are",
-        *(f"{name}: {count:,} rows" for name, count in plan.tables.items() if count),
-        *(f"not searched: {line}" for line in plan.unsearched[:_MOST_LEFT]),
+        *(f"{name}: {count:,} rows" for name, count in plan.tables.items() if count and verbose),
+        *(f"not searched: {line}" for line in unsearched),
         *(f"not searchable: {line}" for line in plan.unsearchable),
         f"what lands of slices before {request.slices.end} leaves such records out from then on",
     ]
@@ -190,7 +198,7 @@ def _show_plan(
         progress(line)
     if not json:
         types = table_of("rows by type", ("type", "rows"), sorted(plan.rows.items()))
-        show(*map(text_of, lines), *([types] if plan.rows else []))
+        show(*map(text_of, lines), *([types] if plan.rows and verbose else []))
 
 
 def _confirm(yes: bool) -> None:
@@ -203,17 +211,20 @@ def _confirm(yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def _show_receipt(eraser: Eraser, number: int, receipt: dict[str, Any], json: bool) -> None:
+def _show_receipt(eraser: Eraser, number: int, receipt: dict[str, Any], json: bool, verbose: bool) -> None:
     """Exits with 1 where something is left."""
     if json:
         print_json(receipt)
     else:
-        show(*_receipt_lines(eraser, number, receipt))
+        show(*_receipt_lines(eraser, number, receipt, verbose))
     if receipt["left"]:
         raise typer.Exit(1)
 
 
-def _receipt_lines(eraser: Eraser, number: int, receipt: dict[str, Any]) -> list[RenderableType]:
+def _receipt_lines(
+    eraser: Eraser, number: int, receipt: dict[str, Any], verbose: bool
+) -> list[RenderableType]:
+    """What is left comes last: it is why the command fails."""
     from sluice.state.erasures.erasure_progress import receipt_key
 
     done = receipt["erased"]
@@ -224,11 +235,11 @@ def _receipt_lines(eraser: Eraser, number: int, receipt: dict[str, Any]) -> list
             style="bold",
         )
     ]
-    for name, rows in receipt["tables"].items():
+    for name, rows in receipt["tables"].items() if verbose else ():
         lines.append(text_of(f"{name}: {rows['before']:,} rows of these units before, {rows['after']:,} now"))
-    lines += [text_of(f"left: {line}") for line in receipt["left"]]
     lines += [text_of(line) for line in receipt["notes"]]
-    return [*lines, text_of(f"receipt: {eraser.lake.url}/{receipt_key(number)}")]
+    lines.append(text_of(f"receipt: {eraser.lake.url}/{receipt_key(number)}"))
+    return [*lines, *(text_of(f"left: {line}") for line in receipt["left"])]
 
 
 # Reads `--where-file` of `sluice erase`: what is on no command line is in no `ps` and no shell's history.

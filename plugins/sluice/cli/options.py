@@ -31,6 +31,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Wide = Annotated[
     bool, typer.Option("--wide", help="Show all columns, also those that the terminal cannot hold.")
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", help="Show details: every hour and anomaly, and each step on a line of its own."
+    ),
+]
 TableOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -6,6 +6,7 @@ No text is markup here, and none of it reaches the terminal as it is: safe_text.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,18 +18,20 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.doctor.check import Check, Level
-from sluice.safe_text import line, visible
+from sluice.safe_text import Remark, line, visible
 
 _UNBOUNDED = 100_000  # characters of a line, for Rich has no name for it
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
 def print_json(value: Any) -> None:
+    clear()
     print(json.dumps(value, indent=2, default=str))
 
 
 def show(*parts: RenderableType, wide: bool = False) -> None:
     """Prints tables and lines. A word that is longer than the terminal is wide is the terminal's to wrap."""
+    clear()
     console(wide).print(Group(*parts), crop=False)
 
 
@@ -66,6 +69,7 @@ def console(wide: bool = False) -> Console:
 
 
 def print_line(text: object) -> None:
+    clear()
     print(line(str(text)))
 
 
@@ -91,7 +95,41 @@ def print_checks(checks: Iterable[Check]) -> list[Check]:
 
 def progress(text: str) -> None:
     """In one write: shards report side by side, and print() would write the line's end by itself."""
+    clear()
     print(f"{line(text)}\n", end="", file=sys.stderr, flush=True)
+
+
+_CLEARED = "\r\x1b[2K"
+_in_place = False
+
+
+def clear() -> None:
+    """Removes the line of `Progress`."""
+    global _in_place
+    if _in_place:
+        _in_place = False
+        print(_CLEARED, end="", file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Says on stderr what is being done: on a terminal in one line, which gives way to anything else that is
+    printed; elsewhere nothing, since the answer follows. `verbose`: each on a line of its own. A Remark
+    stays."""
+
+    def __init__(self, verbose: bool) -> None:
+        self._verbose = verbose
+        self._on_terminal = sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        global _in_place
+        if self._verbose or isinstance(text, Remark):
+            progress(text)
+        elif self._on_terminal:
+            shown = line(text)
+            while cell_len(shown) >= os.get_terminal_size(sys.stderr.fileno()).columns:
+                shown = shown[:-1]
+            print(f"{_CLEARED}{shown}", end="", file=sys.stderr, flush=True)
+            _in_place = True
 
 
 # Tables and lines that fit the terminal on which they are printed.

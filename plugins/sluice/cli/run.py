@@ -20,6 +20,7 @@ from sluice.cli.options import (
     PipelineArgument,
     TableOption,
     To,
+    Verbose,
     Wide,
     YesOption,
     asked_range,
@@ -49,12 +50,6 @@ Backfill = Annotated[
         help="Then load again the slices that were loaded before `evolve: add` added a column, and may have "
         "its field. Slices outside of the range are named with their command.",
     ),
-]
-
-
-Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", help="Show each of up to 500 hours; without it more than 24 are shown by day."),
 ]
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from sluice.cli import lag, status_lines
+from sluice.cli import is_unread, lag, status_lines
 from sluice.cli.lag import Behind, read_behind
 from sluice.cli.options import (
     NEWEST,
@@ -112,6 +112,8 @@ def _watch(
             footer = f"seen at {pendulum.now('UTC'):%H:%M:%SZ}, again in {every:g} s; Ctrl-C ends it"
             view = Group(*shown(spec, statuses, title, behind), text_of(footer, style="dim"))
             screen.print(view, crop=False) if live is None else live.update(view, refresh=True)
+            if is_unread():
+                return
             time.sleep(every)
 
 

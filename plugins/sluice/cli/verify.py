@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,23 +17,25 @@ from sluice.cli.options import (
     OptionalTo,
     PipelineArgument,
     TableOption,
+    Verbose,
     day_or,
     known_range,
     load_pipeline,
     tables_of,
 )
-from sluice.cli.output import print_facts, print_json, print_line, progress
+from sluice.cli.output import Progress, print_json, print_line
 
 if TYPE_CHECKING:
     from sluice.config.pipeline import Pipeline
     from sluice.flow.verify.anomaly import Anomaly
     from sluice.flow.verify.audit import AuditScope
     from sluice.flow.verify.causes import Cause
+    from sluice.safe_text import Say
     from sluice.slices import SliceRange
     from sluice.state.status import UnitStatus
 
-_PATIENCE_SECONDS = 2.0
-_FIRST = 5  # anomalies of a cause that have a line each
+_FIRST = 5  # notes that have a line each
+_ALWAYS = ("slices", "records", "rows_compared", "broken")  # counts that say something where they are 0
 
 Checksums = Annotated[bool, typer.Option("--checksums", help="Read every file, and compare its SHA-256.")]
 ContentsOption = Annotated[
@@ -55,12 +56,14 @@ def verify(
     checksums: Checksums = False,
     contents: ContentsOption = False,
     clean: Clean = False,
+    verbose: Verbose = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Checks every count from boundaries, manifests, the ledger, the lake's files and the tables themselves.
 
-    Exit code 1 when something is broken; each cause names place, hours and the command that repairs it.
+    Exit code 1 when something is broken: a line for each cause with place and hours, then the commands that
+    repair. --verbose also lists every anomaly.
     Without a range: every hour that is known, and all that the lake and the tables hold. With --table what
     other tables lack is no anomaly, and the page keeps the verdict of the last run over all of them.
     """
@@ -71,13 +74,13 @@ def verify(
     spec = load_pipeline(pipeline, config)
     start, to = day_or(spec, start, to, day)
     scope = AuditScope(True, start is None, checksums, contents, tables_of(spec, table))
-    seen = _verified(spec, known_range(spec, start, to), scope, clean=clean)
+    seen = _verified(spec, known_range(spec, start, to), scope, Progress(verbose), clean=clean)
     if json:
         anomalies = [anomaly.as_dict() for anomaly in seen.anomalies]
         details = {"anomalies": anomalies, "notes": seen.notes, "commands": commands(seen.anomalies)}
         print_json({**seen.facts, "causes": [_as_json(cause) for cause in seen.causes], **details})
     else:
-        _print(seen, commands(seen.anomalies))
+        _print(seen, commands(seen.anomalies), verbose)
     if seen.anomalies:
         raise typer.Exit(1)
     if seen.busy:
@@ -97,7 +100,7 @@ class _Seen:
     busy: Sequence[str]
 
 
-def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: bool) -> _Seen:
+def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *, clean: bool) -> _Seen:
     """Audits the range and compares its rows; keeps the verdict where all tables were read."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.contents.compare import ContentsReport, auditor
@@ -108,7 +111,6 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: b
     from sluice.flow.verify.verdict_store import note_verified, opened_all
     from sluice.plan.plan import missing_lines
 
-    say = _Progress()
     statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
     removed = verification.clean(spec, anomalies, scope, say) if clean else 0
     if removed:
@@ -123,9 +125,10 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, *, clean: b
         now, left_out = pendulum.now("UTC"), compared.uncompared
         note_verified(open_lake(spec), slices, statuses, anomalies, now, compared.covered, pending, left_out)
     records = sum(s.manifest.read for s in statuses if s.manifest)
-    facts = {"slices": len(slices), "records": records, "removed": removed, "broken": len(anomalies)}
+    facts = {"slices": len(slices), "records": records, "removed": removed}
     facts |= _rows(spec, statuses, scope)
     facts |= {"rows_compared": compared.rows} if scope.contents else {}
+    facts |= {"broken": len(anomalies)}
     causes = causes_of(opened_all(slices, statuses, anomalies, pendulum.now("UTC")))
     return _Seen(facts, anomalies, causes, notes, missing_lines(spec, statuses), compared.busy)
 
@@ -146,25 +149,21 @@ def _rows(spec: Pipeline, statuses: Sequence[UnitStatus], scope: AuditScope) -> 
     }
 
 
-def _print(seen: _Seen, repairs: Sequence[str]) -> None:
+def _print(seen: _Seen, repairs: Sequence[str], verbose: bool) -> None:
+    """Prints what is wrong, what repairs it, and last the counts: how much was compared, and is broken."""
     for cause in seen.causes:
-        for text in _lines(cause):
-            print_line(text)
-    print_facts(seen.facts)
-    for line in (*seen.notes, *seen.missing):
+        print_line("; ".join(filter(None, [f"{cause.name}: {cause.place}: {cause.message}", cause.advice])))
+        for anomaly in cause.anomalies if verbose else ():
+            print_line(f"- {anomaly.kind}: {anomaly.place}: {anomaly.message}")
+    notes = [*seen.notes, *seen.missing]
+    for line in notes if verbose else notes[:_FIRST]:
         print_line(line)
+    if len(notes) > _FIRST and not verbose:
+        print_line(f"and {len(notes) - _FIRST:,} more: --verbose shows all")
     for command in repairs:
         print_line(f"repair: {command}")
-
-
-def _lines(cause: Cause) -> Iterator[str]:
-    """Yields a line for the cause, and below it the places of its first anomalies."""
-    yield str(cause)
-    for anomaly in cause.anomalies[:_FIRST]:
-        yield f"  {anomaly.kind}: {anomaly.place}: {anomaly.message}"
-    more = len(cause.anomalies) - _FIRST
-    if more > 0:
-        yield f"  and {more:,} more: --json lists all"
+    counts = {name: count for name, count in seen.facts.items() if count or name in _ALWAYS}
+    print_line(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
 
 
 def _as_json(cause: Cause) -> dict[str, Any]:
@@ -177,14 +176,3 @@ def _as_json(cause: Cause) -> dict[str, Any]:
         "slices": cause.slices,
         "anomalies": len(cause.anomalies),
     }
-
-
-class _Progress:
-    """Prints to stderr what is being done, once it has taken `_PATIENCE_SECONDS`."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-
-    def __call__(self, line: str) -> None:
-        if line.startswith("removing") or time.monotonic() - self._began > _PATIENCE_SECONDS:
-            progress(f"verify: {line}")

@@ -16,7 +16,7 @@ from sluice.flow import steps
 from sluice.plan.batches import spells
 from sluice.plan.plan import PlannedWork, UnitsAndRows
 from sluice.plan.progress import BatchProgress, Pace
-from sluice.safe_text import Say
+from sluice.safe_text import Remark, Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 
@@ -178,6 +178,6 @@ def _load(
     try:
         steps.load_table(pipeline, table, batch, mode, token, say, only)
     except (ShardsWait, TargetRefused) as error:
-        say(str(error))
+        say(Remark(error))
         return [error]
     return []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,18 @@ def printing(lines: int, code: int = 0, way: str = "print"):
     (table if way == "table" else plain)()
     return code
 commands.commands.command()(printing)
+app()
+"""
+# What `status --watch` does; nothing is asked.
+REPEATING = """
+from sluice.cli import commands, app, status
+status._survey = lambda *_: ([], "t")
+status.read_behind = lambda *_: None
+status.shown = lambda *_: ["x" * 60] * 100
+@commands.commands.command()
+def repeating():
+    status._watch(None, None, "now", 0.01, False)
+commands.commands.command("other")(lambda: None)
 app()
 """
 # A command that asks a person, or reads a file from its standard input.
@@ -86,15 +101,23 @@ def test_interrupted_while_it_imports(module: str, number: signal.Signals):
     assert process.returncode == 130
 
 
+@pytest.mark.parametrize("code", per_commit(["0", "1"]))
 @pytest.mark.parametrize("way", per_commit(["print", "table"]))
-def test_a_reader_who_goes_away_stops_it(way: str):
-    with start(PRINTING, "printing", "50000", "--way", way) as process:
+def test_a_reader_who_goes_away_is_no_error(way: str, code: str):
+    """As with `| head`: the command ends as it would, and says nothing of it."""
+    with start(PRINTING, "printing", "50000", "--code", code, "--way", way) as process:
         assert process.stdout.readline()
         process.stdout.close()
         said = process.stderr.read()
-    assert said.startswith("sluice: the output is closed: stopped; ")
-    assert said.count("\n") == 1
-    assert process.returncode == 141
+    assert (process.returncode, said) == (int(code), "")
+
+
+def test_what_is_repeated_ends_when_nobody_reads_it():
+    with start(REPEATING, "repeating") as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, "")
 
 
 @pytest.mark.parametrize("code", ["0", "1"])
@@ -135,6 +158,51 @@ def test_started_without_an_input(closed: str, way: str):
     words = ["/bin/sh", "-c", script, sys.executable, READING]
     ran = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (2, f"sluice: {way}: nothing is there\n")
+
+
+# Says what it does, a remark, and its answer.
+DOING = """
+from sluice.cli import commands, app, output
+from sluice.safe_text import Remark
+def doing(verbose: bool = False):
+    say = output.Progress(verbose)
+    for text in ("reading 1", Remark("a shard is gone"), "reading 2" + "x" * 500):
+        say(text)
+    output.print_line("the answer")
+commands.commands.command()(doing)
+app()
+"""
+LONG = "reading 2" + "x" * 500
+
+
+def on_terminal(*words: str) -> str:
+    """Returns all that a terminal of 40 columns gets."""
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with start(DOING, "doing", *words, stdout=other, stderr=other):
+        os.close(other)
+        got = b""
+        with suppress(OSError):  # Linux says so at the end
+            while piece := os.read(main, 10_000):
+                got += piece
+    os.close(main)
+    return got.decode().replace("\r\n", "\n")
+
+
+def test_what_is_being_done_is_one_line_of_a_terminal():
+    clear = "\r\x1b[2K"
+    shown = f"{clear}reading 1{clear}a shard is gone\n{clear}{LONG[:39]}{clear}the answer\n"
+    assert on_terminal() == shown
+    assert on_terminal("--verbose") == f"reading 1\na shard is gone\n{LONG}\nthe answer\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [((), []), (("--verbose",), ["reading 1", "a shard is gone", LONG])]
+)
+def test_without_a_terminal_only_remarks_and_the_answer_are_said(words: tuple[str, ...], said: list[str]):
+    with start(DOING, "doing", *words) as process:
+        out, err = process.communicate(timeout=60)
+    assert out == "the answer\n" and err.splitlines() == (said or ["a shard is gone"])
 
 
 def test_only_warnings_of_its_own_are_shown():

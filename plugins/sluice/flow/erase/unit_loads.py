@@ -21,7 +21,7 @@ from sluice.flow.erase.search import Tables
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.manifest import Manifest
 from sluice.plan.plan import work_of
-from sluice.safe_text import Say
+from sluice.safe_text import Remark, Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.additions import read_additions
 from sluice.state.boundaries.log import BoundaryLog
@@ -64,7 +64,7 @@ class UnitLoads:
             run_batches(self.pipeline, work, "amend", token, landed_before, self.say, only=units)
             for error in verify_chosen(self.pipeline, units, self.say):
                 if isinstance(error, Busy):  # a fill has to follow the pipeline file, as before the erasure
-                    self.say(str(error))
+                    self.say(Remark(error))
                 else:
                     wrong.append(str(error))
         crash_points.reached(Erase.LOADED)

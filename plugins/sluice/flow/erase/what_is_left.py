@@ -21,7 +21,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.verify.read_lake import list_files
 from sluice.manifest import STAMP, Manifest
-from sluice.safe_text import Say
+from sluice.safe_text import Remark, Say
 from sluice.slices import Unit, ms_text
 from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
 from sluice.state.manifests import attempts_of
@@ -232,7 +232,7 @@ class WaitLines:
         """`waited`: seconds since the wait began."""
         if text == self._said and waited < self._next:
             return
-        self.say(f"{text}; waited {waited:,.0f} s" if self._said else text)
+        self.say(Remark(f"{text}; waited {waited:,.0f} s" if self._said else text))
         self._said, self._next = text, waited + _SAY_SECONDS
 
 

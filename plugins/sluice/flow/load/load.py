@@ -37,7 +37,7 @@ from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choo
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
 from sluice.plan.modes import KEEPS_RULES, Mode
-from sluice.safe_text import Say
+from sluice.safe_text import Remark, Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
 from sluice.state.departed_tables import departed_tables
@@ -288,7 +288,7 @@ class _Loading:
             shown = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
             self.say(f"{shown}: {sum(one.loaded for one in loaded)} of {len(todo)} slices loaded")
         for other in refused[1:]:
-            self.say(str(other))
+            self.say(Remark(other))
         if refused:
             raise refused[0]
         return loaded
@@ -308,7 +308,7 @@ class _Loading:
     def _execute(self, run: LoadRun) -> list[UnitLoad]:
         """A `reland` may remove the files that are being loaded: then missing rows are no anomaly."""
         if run.works[0].frozen:
-            self.say(frozen_line(self.target, run.works))
+            self.say(Remark(frozen_line(self.target, run.works)))
             return run.freeze()
         try:
             return run.execute()

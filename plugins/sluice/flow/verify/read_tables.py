@@ -28,7 +28,7 @@ from sluice.errors import Unavailable, WrongUse
 from sluice.flow.verify.facts import ByType, LeftRows, RowIdentities, TableFacts
 from sluice.flow.verify.read_views import read_views
 from sluice.flow.verify.ttl import forgets, lasting
-from sluice.safe_text import Say
+from sluice.safe_text import Remark, Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.last_ddl import check_written, creations
 from sluice.state.ledger import LedgerRow, unit_of
@@ -298,7 +298,7 @@ def read_left(
                 client = open_client(find(conn_id))
             except (Unavailable, WrongUse) as error:
                 if not servers_of(lake, conn_id) & ids:
-                    say(f"shard {shard} has left the list, and cannot be read: {error}")
+                    say(Remark(f"shard {shard} has left the list, and cannot be read: {error}"))
                 continue
             with closing(client):
                 for target in targets:

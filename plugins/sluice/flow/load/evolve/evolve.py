@@ -29,7 +29,7 @@ from sluice.flow.load.evolve.lake_values import filled_fields, sample_values, va
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
-from sluice.safe_text import Say, line, visible
+from sluice.safe_text import Remark, Say, line, visible
 from sluice.slices import Unit
 from sluice.state.additions import Addition, announce, begin, confirm, latest, read_additions
 from sluice.state.last_ddl import over
@@ -179,7 +179,7 @@ class Evolution:
     def _tell(self, text: str) -> None:
         where = f"{self.target.table}{f' on {self.shard}' if self.shard else ''}"
         log.info("%s: %s", where, line(text))
-        self.say(f"{where}: {line(text)}")
+        self.say(Remark(f"{where}: {line(text)}"))
 
 
 def _of_others(addition: Addition) -> NewColumn:
