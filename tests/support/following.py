@@ -10,10 +10,9 @@ from itertools import chain
 from pathlib import Path
 
 from sluice.config.event import Event
-from sluice.ship.follow import Follower
+from sluice.ship.follow import Follower, StateFile
 from sluice.ship.record_times import RecordKeys, RecordTimes
 from sluice.ship.shipment import Shipment, ShipProgress
-from sluice.ship.state_file import StateFile
 from tests.support.fake_publisher import FakePublisher, Killed
 
 EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"record": True}})

@@ -15,7 +15,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.clickhouse import ClickHouse
 from sluice.errors import SluiceError
 from sluice.flow.verify import verdict
-from sluice.ship.batch_register import RegisterEntry
+from sluice.ship.publish import RegisterEntry
 from sluice.state import (
     additions,
     file_versions,

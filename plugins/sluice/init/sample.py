@@ -12,8 +12,7 @@ from random import Random
 from sluice.clients.kafka.samples import SampledRecord, spread
 from sluice.config.kafka import Cluster
 from sluice.errors import WrongUse
-from sluice.ship.lines import Chunk, chunks
-from sluice.ship.rotation import opened, standard_input
+from sluice.ship.lines import Chunk, chunks, opened, standard_input
 
 MOST_FILE_BYTES = 256 << 20
 _MOST_RECORD = 16 << 20

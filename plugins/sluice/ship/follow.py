@@ -2,20 +2,148 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import time
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
+from sluice.clients.lake.durable import sync, write
+from sluice.errors import Busy, SluiceError, WrongUse
+from sluice.named_file import read_named
 from sluice.safe_text import Say
-from sluice.ship.lines import FilePosition, LogChunk
-from sluice.ship.log_file import LogFile, TailStep, decide
-from sluice.ship.rotation import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
+from sluice.ship.log_file import (
+    FilePosition,
+    LogChunk,
+    LogFile,
+    Moved,
+    Rotated,
+    TailStep,
+    decide,
+    find,
+    newer,
+    newest,
+    recognised,
+    rest_of,
+    rotated,
+)
 from sluice.ship.shipment import BatchReport, BatchState, Interruption, Sending, Shipment
-from sluice.ship.state_file import Bookmark, StateFile
+from sluice.stored_json import UNREADABLE
+
+# The position of a log, kept in a file of its own beside the log or elsewhere.
+_FORMAT = 1
+
+
+class StateFile:
+    """One log's position for one topic (`cluster/topic`). Writes are whole or not at all."""
+
+    def __init__(self, path: Path, topic: str) -> None:
+        self._path = path
+        self._topic = topic
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps others from shipping the same log. Raises Busy when one does, WrongUse when the file cannot
+        be written."""
+        try:
+            lock = os.open(
+                f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+            )
+        except OSError as error:
+            raise WrongUse(f"{self._path}: {error.strerror}; --state FILE keeps it elsewhere") from error
+        try:
+            self._take(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def _take(self, lock: int) -> None:
+        """Raises Busy."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Busy(f"another publish follows this log already (it holds {self._path}.lock)") from error
+
+    def read(self) -> FilePosition | None:
+        """None when nothing was shipped yet. Raises WrongUse for a file that is no state of this topic, and
+        SluiceError for a newer Sluice's."""
+        try:
+            stored = _decoded(read_named(self._path), self._path)
+        except FileNotFoundError:
+            return None
+        except (OSError, *UNREADABLE) as error:
+            raise WrongUse(
+                f"{self._path} is not the position of a log ({error}): name another file with "
+                "--state, or remove it to ship the log from its start"
+            ) from error
+        if stored.topic != self._topic:
+            raise WrongUse(
+                f"{self._path} is the place for topic {stored.topic}, not {self._topic}: name another with "
+                "--state"
+            )
+        return stored.place
+
+    def write(self, place: FilePosition) -> None:
+        """Raises WrongUse when it cannot be written."""
+        content = {"format": _FORMAT, "topic": self._topic, "place": asdict(place)}
+        partial = Path(f"{self._path}.partial")
+        try:
+            write(partial, json.dumps(content, indent=1).encode())
+            os.replace(partial, self._path)
+            sync(self._path.parent)
+        except OSError as error:
+            raise WrongUse(f"{self._path}: {error.strerror}; --state FILE keeps it elsewhere") from error
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+class _Stored(msgspec.Struct):
+    topic: str
+    place: FilePosition
+
+
+_FORMAT_OF = msgspec.json.Decoder(_Format)
+_STORED = msgspec.json.Decoder(_Stored)
+
+
+def _decoded(content: bytes, path: Path) -> _Stored:
+    version = _FORMAT_OF.decode(content).format
+    if version > _FORMAT:
+        raise SluiceError(f"{path} has format {version}, newer than this Sluice's {_FORMAT}: upgrade")
+    return _STORED.decode(content)
+
+
+SAVE_SECONDS = 1.0
+
+
+@dataclass
+class Bookmark:
+    """The newest acknowledged place; written at most once a second, and when `save` is called."""
+
+    state: StateFile
+    place: FilePosition | None = None
+    _written: FilePosition | None = None
+    _when: float = field(default_factory=time.monotonic)
+
+    def settle(self, place: FilePosition) -> None:
+        self.place = place
+        if time.monotonic() - self._when > SAVE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        self._when = time.monotonic()
+        if self.place is not None and self.place != self._written:
+            self.state.write(self.place)
+            self._written = self.place
+
 
 POLL_SECONDS = 0.25
 PATIENCE_SECONDS = 5.0

@@ -1,19 +1,27 @@
-"""Newline-delimited events out of a stream, numbered as an editor numbers them."""
+"""Newline-delimited events out of files, S3 objects and streams, numbered as an editor numbers them."""
 
 from __future__ import annotations
 
-import hashlib
+import gzip
+import io
+import sys
+import zlib
 from bisect import bisect_right
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedIOBase
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-import msgspec
+import zstandard
 
 from sluice.clients.kafka.producer import MAX_EVENT_BYTES
 from sluice.errors import WrongUse
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 READ_BYTES = 1 << 20
 
@@ -80,76 +88,76 @@ def refuse_long(size: int, source: str, number: int) -> None:
         raise WrongUse(f"{source}, line {number}: an event may have at most {MAX_EVENT_BYTES >> 20} MiB")
 
 
-# A place in a log file, and how the same place is found again after the file was renamed or copied.
-MARK_BYTES = 256
-_Marked = Annotated[int, msgspec.Meta(ge=0, le=MARK_BYTES)]
-_InFile = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]  # as the system counts bytes
+# The bytes of a file, decompressed by its name's ending.
+_COMPRESSED = {".gz", ".zst"}
 
 
-@dataclass(frozen=True)
-class Mark:
-    """The digest of the `size` bytes before a place, or behind it at the start of a file: a file with other
-    bytes there is another file."""
+@contextmanager
+def opened(path: Path, name: str) -> Iterator[BufferedIOBase]:
+    """Yields the file at `path`; `name` is what its user calls it, and has the ending.
 
-    size: _Marked = 0
-    sha256: str = ""
-
-    @classmethod
-    def of(cls, tail: bytes) -> Mark:
-        return cls(len(tail), hashlib.sha256(tail).hexdigest())
-
-    def fits(self, content: bytes) -> bool:
-        return len(content) == self.size and (not self.size or Mark.of(content) == self)
-
-
-@dataclass(frozen=True)
-class FilePosition:
-    """`offset` bytes and `line` lines of one file are shipped, as batch `batch`; both begin at 0.
-
-    `at` is the record time (ms) of the last of them that had one, here or in the files before: a line without
-    a time has it. `device` and `inode` are the file's, which a rename leaves alone. `done_ns`: all of the
-    file is shipped, and the log goes on in what was changed after that time.
+    Raises WrongUse when there is no such file, or it is damaged.
     """
-
-    device: int
-    inode: int
-    batch: str
-    offset: _InFile = 0
-    line: _InFile = 0
-    mark: Mark = Mark()
-    at: int | None = None
-    done_ns: int | None = None
-
-    @property
-    def known(self) -> bool:
-        return bool(self.mark.size)
-
-    @property
-    def marked_from(self) -> int:
-        """Where the mark's bytes begin."""
-        return max(self.offset - self.mark.size, 0)
-
-    def known_by(self, head: bytes) -> FilePosition:
-        """Returns the same start of a file, known by what the file begins with."""
-        return replace(self, mark=Mark.of(head[:MARK_BYTES]))
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise WrongUse(f"{name}: {error.strerror}") from error
+    with file, decompressed(file, name) as stream:
+        yield stream
 
 
-@dataclass(frozen=True)
-class LogChunk:
-    """Lines of a log, the place behind them, and the last bytes before that."""
+@contextmanager
+def decompressed(file: BufferedIOBase, name: str) -> Iterator[BufferedIOBase]:
+    """Raises WrongUse when the file is damaged."""
+    try:
+        yield _reader(file, Path(name).suffix)
+    except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+        raise WrongUse(f"{name} is damaged ({error}): what came before it was published") from error
 
-    chunk: Chunk
-    place: FilePosition
-    tail: bytes
 
-    @classmethod
-    def of(cls, read: bytes, place: FilePosition, tail: bytes) -> LogChunk:
-        """Returns the lines in `read`, which begins at `place`, behind `tail`; only the last may lack its
-        end."""
-        chunk = Chunk.of(read.removesuffix(b"\n").split(b"\n"), place.line)
-        tail = (tail + read[-MARK_BYTES:])[-MARK_BYTES:]
-        behind = replace(place, offset=place.offset + len(read), line=chunk.last, mark=Mark.of(tail))
-        return cls(chunk, behind, tail)
+def standard_input() -> BufferedIOBase:
+    return cast(BufferedIOBase, sys.stdin.buffer)  # typing says BinaryIO, which has no read1
+
+
+def compressed(name: str) -> bool:
+    return Path(name).suffix in _COMPRESSED
+
+
+def _reader(file: BufferedIOBase, suffix: str) -> BufferedIOBase:
+    if suffix == ".gz":
+        return gzip.open(file)
+    if suffix == ".zst":
+        return io.BufferedReader(ZstdFile(file), READ_BYTES)
+    return file
+
+
+_COMPRESSED_BYTES = 16 << 10  # read at once
+
+
+class ZstdFile(io.RawIOBase):
+    """The content of all frames. `readinto` raises EOFError when the last one has no end."""
+
+    def __init__(self, file: BufferedIOBase) -> None:
+        self._file = file
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._fed = b""  # compressed, of a frame that has not begun
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        while not self._ready and (block := self._fed or self._file.read(_COMPRESSED_BYTES)):
+            self._feed(block)
+        if not self._ready and self._frame is not None:
+            raise EOFError("its last frame is cut off")
+        size = min(len(view), len(self._ready))
+        view[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size
+
+    def _feed(self, block: bytes) -> None:
+        frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
+        self._ready = memoryview(frame.decompress(block))
+        self._fed = frame.unused_data if frame.eof else b""
+        self._frame = None if frame.eof else frame

@@ -62,7 +62,7 @@ import sys
 from sluice.cli import commands, app
 from sluice.cli.erase import read_where_file
 from sluice.errors import WrongUse
-from sluice.ship.rotation import standard_input
+from sluice.ship.lines import standard_input
 def reading(way: str):
     if sys.stdin.isatty() if way == "asks" else standard_input().read() or read_where_file("-"):
         return 0

@@ -19,19 +19,19 @@ from sluice.clients.kafka.producer import DeliveryError
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
 from sluice.errors import EventsRefused, Fenced, KafkaUnavailable, SluiceError, WrongUse
-from sluice.ship.batch_register import (
-    Begin,
+from sluice.ship.publish import (
     Register,
     RegisterEntry,
+    ShipOrder,
+    Shipper,
     batches_of,
     content_id,
-    decide,
+    first_line,
     given_id,
+    publish,
 )
-from sluice.ship.in_flight import Acknowledged, together
-from sluice.ship.publish import ShipOrder, Shipper, publish
 from sluice.ship.record_times import RecordKeys, RecordTimes
-from sluice.ship.shipment import BatchReport, BatchState, Shipment, ShipProgress
+from sluice.ship.shipment import Acknowledged, BatchReport, BatchState, Shipment, ShipProgress, together
 from tests.support.fake_publisher import FakePublisher, Killed
 from tests.support.following import EVENT
 from tests.support.landing_world import pipeline
@@ -42,16 +42,16 @@ ENTRY = RegisterEntry("b1", "f", "uuid-1", "attempt-1", line=7)
 @pytest.mark.parametrize(
     ("known", "topic", "again", "expected"),
     [
-        (None, "uuid-1", False, Begin(0)),
-        (ENTRY, "uuid-1", False, Begin(7)),
-        (replace(ENTRY, done=True), "uuid-1", False, Begin(None)),
-        (replace(ENTRY, done=True), "uuid-1", True, Begin(0)),
-        (ENTRY, "uuid-1", True, Begin(0)),
-        (replace(ENTRY, done=True), "uuid-2", False, Begin(0)),  # the topic was recreated
+        (None, "uuid-1", False, 0),
+        (ENTRY, "uuid-1", False, 7),
+        (replace(ENTRY, done=True), "uuid-1", False, None),
+        (replace(ENTRY, done=True), "uuid-1", True, 0),
+        (ENTRY, "uuid-1", True, 0),
+        (replace(ENTRY, done=True), "uuid-2", False, 0),  # the topic was recreated
     ],
 )
 def test_what_the_register_decides(known, topic, again, expected):
-    assert decide(known, topic, again) == expected
+    assert first_line(known, topic, again) == expected
 
 
 def register(folder: Path, topic_id: str = "uuid-1") -> Register:
@@ -59,13 +59,13 @@ def register(folder: Path, topic_id: str = "uuid-1") -> Register:
 
 
 def test_the_entry_is_where_it_is_looked_for(tmp_path: Path):
-    begin, claim = register(tmp_path).begin("b1", "a.gz", again=False)
-    assert (begin, claim is not None) == (Begin(0), True)
+    claim = register(tmp_path).begin("b1", "a.gz", again=False)
+    assert claim is not None and claim.entry.line == 0
     claim.save(12, {"0": {"records": 12, "first": 3, "last": 14}}, done=True)
     found = json.loads((tmp_path / "lake/_shipped/dc1/clicks/b1.json").read_text())
     assert (found["batch"], found["source"], found["line"], found["done"]) == ("b1", "a.gz", 12, True)
     assert found["partitions"] == {"0": {"records": 12, "first": 3, "last": 14}}
-    assert register(tmp_path).begin("b1", "a.gz", again=False) == (Begin(None), None)
+    assert register(tmp_path).begin("b1", "a.gz", again=False) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_entry_is_where_it_is_looked_for(tmp_path: Path):
     ids=["cut off", "empty", "a list", "no text", "another type", "without a field", "newer"],
 )
 def test_an_entry_that_is_none_is_told_with_its_place(change, message: str, tmp_path: Path):
-    _, claim = register(tmp_path).begin("b1", "a.gz", again=False)
+    claim = register(tmp_path).begin("b1", "a.gz", again=False)
     claim.save(5, {})
     path = tmp_path / "lake/_shipped/dc1/clicks/b1.json"
     path.write_bytes(change(path.read_bytes()))
@@ -107,10 +107,10 @@ def test_an_entry_may_say_that_it_is_of_the_first_format(tmp_path: Path):
 
 
 def test_who_began_last_goes_on(tmp_path: Path):
-    _, first = register(tmp_path).begin("b1", "a.gz", again=False)
+    first = register(tmp_path).begin("b1", "a.gz", again=False)
     first.save(5, {})
-    begin, second = register(tmp_path).begin("b1", "a.gz", again=False)
-    assert begin == Begin(5)
+    second = register(tmp_path).begin("b1", "a.gz", again=False)
+    assert second is not None and second.entry.line == 5
     with pytest.raises(Fenced, match="taken over batch b1"):
         first.save(9, {})
     second.save(6, {}, done=True)

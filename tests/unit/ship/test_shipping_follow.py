@@ -15,10 +15,9 @@ import pytest
 import zstandard
 
 from sluice.errors import Busy, SluiceError, WrongUse
-from sluice.ship.lines import FilePosition
-from sluice.ship.log_file import TailedFile, decide
+from sluice.ship.follow import StateFile
+from sluice.ship.log_file import FilePosition, TailedFile, decide
 from sluice.ship.publish import ShipOrder, publish
-from sluice.ship.state_file import StateFile
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import Act, World
 from tests.support.landing_world import pipeline

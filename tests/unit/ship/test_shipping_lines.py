@@ -10,8 +10,7 @@ import zstandard
 
 from sluice.clients.kafka.producer import MAX_EVENT_BYTES
 from sluice.errors import WrongUse
-from sluice.ship.lines import Chunk, chunks
-from sluice.ship.rotation import opened
+from sluice.ship.lines import Chunk, chunks, opened
 
 CONTENT = b'{"a": 1}\n\n{"b": 2}\r\n \nlast'
 NUMBERED = [(1, b'{"a": 1}'), (3, b'{"b": 2}\r'), (5, b"last")]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import msgspec
 import pytest
 
-from sluice.ship.lines import FilePosition, LogChunk, Mark
+from sluice.ship.log_file import FilePosition, LogChunk, Mark
 
 ABC = Mark(3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")  # FIPS 180-2, B.1
 
@@ -22,18 +22,18 @@ def test_marks():
 def test_places_in_a_state_file():
     place = FilePosition(1, 2, "b")
     empty = {"mark": {"size": 0, "sha256": ""}, "offset": 0, "line": 0, "at": None, "done_ns": None}
-    assert place.to_json() == {"device": 1, "inode": 2, "batch": "b", **empty}
+    assert asdict(place) == {"device": 1, "inode": 2, "batch": "b", **empty}
     whole = FilePosition(1, 2, "b", 9, 3, ABC, 1_000, 5)
-    assert msgspec.convert(whole.to_json(), FilePosition) == whole
-    assert whole.to_json()["mark"] == {"size": 3, "sha256": ABC.sha256}
+    assert msgspec.convert(asdict(whole), FilePosition) == whole
+    assert asdict(whole)["mark"] == {"size": 3, "sha256": ABC.sha256}
     assert [replace(whole, offset=offset).marked_from for offset in (9, 4, 3, 2, 0)] == [6, 1, 0, 0, 0]
 
 
 def test_a_place_is_within_what_a_file_can_have():
-    place, most = FilePosition(1, 2, "b").to_json(), 2**63 - 1
+    place, most = asdict(FilePosition(1, 2, "b")), 2**63 - 1
     for name in ("offset", "line"):
         for number in (0, most):
-            assert msgspec.convert({**place, name: number}, FilePosition).to_json() == {**place, name: number}
+            assert asdict(msgspec.convert({**place, name: number}, FilePosition)) == {**place, name: number}
         for number in (-1, most + 1):
             with pytest.raises(msgspec.ValidationError, match=name):
                 msgspec.convert({**place, name: number}, FilePosition)

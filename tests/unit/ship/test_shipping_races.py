@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.ship.lines import FilePosition
-from sluice.ship.log_file import LogFile
-from sluice.ship.state_file import StateFile
+from sluice.ship.follow import StateFile
+from sluice.ship.log_file import FilePosition, LogFile
 from tests.support.following import World
 from tests.support.long_form import per_commit
 

@@ -15,8 +15,18 @@ import zstandard
 
 from sluice.errors import WrongUse
 from sluice.ship import lines
-from sluice.ship.lines import FilePosition, Mark
-from sluice.ship.rotation import Moved, Rotated, find, newer, newest, recognised, rest_of, rotated
+from sluice.ship.log_file import (
+    FilePosition,
+    Mark,
+    Moved,
+    Rotated,
+    find,
+    newer,
+    newest,
+    recognised,
+    rest_of,
+    rotated,
+)
 from tests.unit.ship.test_shipping_place import ABC
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ import pendulum
 import pytest
 
 from sluice.config.event import Event
-from sluice.ship.lines import FilePosition
+from sluice.ship.log_file import FilePosition
 from tests.support.fake_publisher import FakePublisher
 from tests.support.following import World
 from tests.unit.ship.test_shipping_batches import Waits, ship
@@ -169,4 +170,4 @@ def test_the_state_of_before_is_read():
     place = {"device": 1, "inode": 2, "batch": "b", "offset": 3, "line": 4, "mark": {"size": 0, "sha256": ""}}
     assert msgspec.convert(place, FilePosition).at is None
     known = msgspec.convert({**place, "at": 5}, FilePosition)
-    assert known.to_json() == {**place, "at": 5, "done_ns": None}
+    assert asdict(known) == {**place, "at": 5, "done_ns": None}
