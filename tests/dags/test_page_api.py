@@ -23,7 +23,7 @@ from sluice.page.overview import OverviewSnapshot
 from sluice.slices import HOUR, Slice, SliceRange, floor
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.freshness import FreshUnit, note_fresh
-from sluice.state.months import UnitSummary, encode, key_of, summary_of
+from sluice.state.months import SUMMARIES, UnitSummary, summary_of
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, AlarmStore, Problem, ProblemKind, WatchState
 from tests.dags.page_app import login
@@ -284,11 +284,11 @@ def test_what_the_server_has_looked_at_ahead_it_remembers(airflow_app: TestClien
     begun, month = (f"{pendulum.now('UTC').subtract(months=ago):%Y-%m}" for ago in (3, 2))
     for name in (begun, month):
         units = {f"{name}-05T10Z": dict.fromkeys(ads.clusters, UnitSummary("complete", "a", "a"))}
-        open_lake(ads).put(key_of(name), encode(units))
+        open_lake(ads).put(SUMMARIES.key(name), SUMMARIES.encode(units))
     warm_caches().join(60)
     _, days = pipelines.memory.of(ads).days[month]
     assert days[f"{month}-05"].counts == {"late": 23, "verified": 1}
-    open_lake(ads).delete([key_of(begun), key_of(month)])
+    open_lake(ads).delete([SUMMARIES.key(begun), SUMMARIES.key(month)])
 
 
 def test_a_tasks_process_does_not_pay_for_the_page():

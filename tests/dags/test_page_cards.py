@@ -23,9 +23,8 @@ from sluice.errors import KafkaUnavailable
 from sluice.page.retention import Retention
 from sluice.state.erasures.erasure_list import LIST_KEY
 from sluice.state.file_versions import note_version
-from sluice.state.lag_history import KEY, LagSample, note_lag
-from sluice.state.months import UnitSummary, encode
-from sluice.state.months import key_of as month_key
+from sluice.state.lag_history import LAG, LagSample, note_lag
+from sluice.state.months import SUMMARIES, UnitSummary
 from sluice.state.timings import Timing, key_of, record
 from tests.dags.page_app import login
 from tests.support import erased
@@ -225,9 +224,9 @@ def test_the_last_hours_against_those_before(airflow_app: TestClient, lake):
     for name, own in units.items():
         months.setdefault(name[:7], {})[name] = own
     for month, own in months.items():
-        lake.put(month_key(month), encode(own))
+        lake.put(SUMMARIES.key(month), SUMMARIES.encode(own))
     found = {row["slice"]: row for row in ask(airflow_app, "sizes")["hours"]}
-    lake.delete(map(month_key, months))
+    lake.delete(map(SUMMARIES.key, months))
     newest = found[f"{hours[0]:%Y-%m-%dT%HZ}"]  # or the one before: an hour may end meanwhile
     assert (newest["records"], newest["yesterday"], newest["week_ago"], newest["expected"]) == (7, 9, None, 9)
     assert newest["land_rates"] == [None, None, None]
@@ -238,7 +237,7 @@ def test_the_lag_by_the_hour(airflow_app: TestClient, lake):
     for number, at in enumerate(hours):
         note_lag(lake, LagSample(int(at.timestamp()), number, 0, None))
     found = ask(airflow_app, "lag_trend?from=48h")
-    lake.delete([KEY])
+    lake.delete({LAG.key(f"{at:%Y-%m}") for at in hours})
     assert found["starts"] == [int((hours[1] + timedelta(hours=n)).timestamp()) for n in range(3)]
     assert found["records"] == [1, None, 2]
 

@@ -24,7 +24,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.page.history import ids_of
 from sluice.plan.lag import LONGEST
 from sluice.slices import SliceRange
-from sluice.state.months import UnitSummary, encode, key_of
+from sluice.state.months import SUMMARIES, UnitSummary
 from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, queries, query_of
 
 VALUES = {
@@ -236,14 +236,15 @@ def test_fifty_of_the_longest_answers_at_once(airflow_app: TestClient, monkeypat
     slices = SliceRange(now - LONGEST, now)
     seen = {"dc1": UnitSummary("complete", "a" * 12, "a" * 12, 9, 9, 1, 0, 0, 8)}
     months = {
-        name: encode(dict.fromkeys(ids, seen)) for name, ids in groupby(ids_of(slices), lambda i: i[:7])
+        name: SUMMARIES.encode(dict.fromkeys(ids, seen))
+        for name, ids in groupby(ids_of(slices), lambda i: i[:7])
     }
     for name, data in months.items():
-        lake.put(key_of(name), data)
+        lake.put(SUMMARIES.key(name), data)
     url = f"/sluice/api/pipelines/ads/series?from={slices.start:%Y-%m-%dT%HZ}&to={slices.end:%Y-%m-%dT%HZ}"
     alone, first = timed(airflow_app.app, url, 1)
     together, answers = timed(airflow_app.app, url, 50)
-    lake.delete(map(key_of, months))
+    lake.delete(map(SUMMARIES.key, months))
     assert {answer.status_code for answer in (*first, *answers)} == {200}
     assert {answer.content for answer in answers} == {first[0].content}
     assert 40_000 < len(first[0].content) < 200_000

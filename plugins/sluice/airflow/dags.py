@@ -333,7 +333,7 @@ START = pendulum.datetime(2026, 1, 1)
 
 
 def watch_dag(pipeline: Pipeline) -> DAG:
-    """Returns the DAG. It starts no Spark, and writes nothing but `_alarms/` and `_history/lag.json` in the
+    """Returns the DAG. It starts no Spark, and writes nothing but `_alarms/` and the lag's `_history/` in the
     lake."""
     minutes = int(pipeline.alarms.every.total_seconds()) // 60
     with DAG(

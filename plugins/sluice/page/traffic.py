@@ -77,7 +77,7 @@ def long_series_of(slices: SliceRange, noted: Summaries) -> Series:
     counts = _Counts()
     numbered = enumerate(ids_of(slices))
     for name, group in groupby(numbered, key=lambda one: one[1][:_MONTH]):
-        units = decode(months[name].data, months[name].place)
+        units = SUMMARIES.decode(months[name].data, months[name].place)
         for number, slice_id in group:
             start = int(slices.start.timestamp()) + number * int(slices.length.total_seconds())
             for unit in units.get(slice_id, {}).values():

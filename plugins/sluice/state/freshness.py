@@ -12,12 +12,11 @@ from datetime import datetime
 
 import msgspec
 
-from sluice.clients.lake.base import Lake, update_object
-from sluice.concurrency import each_if_slow
-from sluice.slices import Slice, SliceRange
-from sluice.state.months import FOLDER, months_of
+from sluice.clients.lake.base import Lake
+from sluice.slices import Slice
+from sluice.state.notes import MonthlyNotes
 from sluice.state.status import UnitStatus
-from sluice.stored_json import Second, Whole, decode_stored
+from sluice.stored_json import Second, Whole
 
 
 class FreshUnit(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -29,7 +28,9 @@ class FreshUnit(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 FreshMonth = dict[str, dict[str, FreshUnit]]
 """By slice id and cluster."""
-_DECODER = msgspec.json.Decoder(FreshMonth)
+FRESH = MonthlyNotes[dict[str, FreshUnit]](
+    "_summary/fresh-", FreshMonth, "holds no times", "delete it, later hours write it again"
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -129,55 +130,6 @@ def merged(old: FreshMonth, new: FreshMonth) -> FreshMonth:
     return month
 
 
-def read_fresh(lake: Lake, slices: SliceRange) -> FreshMonth:
-    """Returns the months that the range touches. Raises LakeUnavailable."""
-
-    def read(month: str) -> FreshMonth:
-        stored = lake.read(key_of(month))
-        return {} if stored is None else decode(stored.data, f"{lake.url}/{key_of(month)}")
-
-    months = each_if_slow(read, months_of(slices))
-    return {name: units for month in months for name, units in month.items()}
-
-
 def note_fresh(lake: Lake, new: FreshMonth) -> FreshMonth:
     """Stores what is verified for the first time, and returns it. Raises LakeUnavailable."""
-    first: FreshMonth = {}
-    for month in sorted({name[:7] for name in new}):
-        first |= _note_month(lake, month, {name: units for name, units in new.items() if name[:7] == month})
-    return first
-
-
-def _note_month(lake: Lake, month: str, new: FreshMonth) -> FreshMonth:
-    old: FreshMonth = {}
-
-    def change(data: bytes | None) -> bytes:
-        nonlocal old
-        old = {} if data is None else decode(data, f"{lake.url}/{key_of(month)}")
-        return encode(merged(old, new))
-
-    update_object(lake, key_of(month), change)
-    return first_ones(old, new)
-
-
-def key_of(month: str) -> str:
-    return f"{FOLDER}fresh-{month}.json"
-
-
-def encode(month: FreshMonth) -> bytes:
-    """Returns a line for each slice."""
-    lines = (f"{_text(name)}: {_text(units)}" for name, units in sorted(month.items()))
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def decode(data: bytes, place: str) -> FreshMonth:
-    """Raises SluiceError naming `place`, and what to do."""
-    return decode_stored(
-        _DECODER,
-        data,
-        lambda error: f"{place} holds no times ({error}): delete it, later hours write it again",
-    )
+    return first_ones(FRESH.add(lake, new, merged), new)

@@ -1,22 +1,18 @@
 """Keeps how far a pipeline was behind Kafka, by the hour: Kafka knows it only at the moment it is asked.
 
-`_history/lag.json` has a line for each of the last `MOST` hours in which somebody asked: of each value the
-highest that was seen in the hour. The watch writes it. It is no evidence of anything.
+`_history/lag-2026-11.json` has a line for each hour in which somebody asked: of each value the highest that
+was seen in the hour. The watch writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
-from sluice.clients.lake.base import Lake, update_object
-from sluice.slices import HOUR
-from sluice.stored_json import Second, Whole, decode_stored
+from sluice.clients.lake.base import Lake
+from sluice.slices import HOUR, Slice, SliceRange, from_seconds
+from sluice.state.notes import MonthlyNotes
+from sluice.stored_json import Second, Whole
 
-KEY = "_history/lag.json"
-MOST = 93 * 24
-"""Hours that are kept: three months."""
 _SECONDS = int(HOUR.total_seconds())
 
 
@@ -35,45 +31,32 @@ class LagSample(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.at - self.at % _SECONDS
 
 
-_SAMPLES = msgspec.json.Decoder(tuple[LagSample, ...])
+LagMonth = dict[str, LagSample]
+LAG = MonthlyNotes[LagSample]("_history/lag-", LagMonth, "holds no lag", "delete it, the watch begins anew")
 
 
-def read_lag(lake: Lake) -> tuple[LagSample, ...]:
-    """Returns the hours that are known, the oldest first. Raises SluiceError for bytes that are none."""
-    stored = lake.read(KEY)
-    return _decoded(lake, None if stored is None else stored.data)
+def read_lag(lake: Lake, slices: SliceRange) -> tuple[LagSample, ...]:
+    """Returns the hours that are known of the range's months, the oldest first. Raises SluiceError for bytes
+    that are none."""
+    return tuple(sample for _, sample in sorted(LAG.read(lake, slices).items()))
 
 
 def note_lag(lake: Lake, new: LagSample) -> None:
-    """Keeps a sample, by compare-and-set; nothing is written where the hour has seen as much before."""
-    update_object(lake, KEY, lambda data: _encoded(with_sample(_decoded(lake, data), new)))
+    """Keeps a sample; nothing is written where the hour has seen as much before."""
+    hour = Slice(from_seconds(new.hour))
+    LAG.add(lake, {hour.id: LagSample(new.hour, new.records, new.held, new.seconds)}, _highest)
 
 
-def with_sample(samples: Iterable[LagSample], new: LagSample) -> tuple[LagSample, ...]:
-    """Returns the samples with the new one, of its hour the highest of each value. Pure."""
-    samples_by_hour = {sample.hour: sample for sample in samples}
-    samples_by_hour[new.hour] = _highest(samples_by_hour.get(new.hour), new)
-    return tuple(samples_by_hour[hour] for hour in sorted(samples_by_hour)[-MOST:])
-
-
-def _highest(old: LagSample | None, new: LagSample) -> LagSample:
-    if old is None:
-        return LagSample(new.hour, new.records, new.held, new.seconds)
-    ages = [one.seconds for one in (old, new) if one.seconds is not None]
-    return LagSample(
-        new.hour, max(old.records, new.records), max(old.held, new.held), max(ages) if ages else None
-    )
-
-
-def _encoded(samples: Iterable[LagSample]) -> bytes:
-    lines = (msgspec.json.encode(one).decode() for one in samples)
-    return ("[\n" + ",\n".join(lines) + "\n]\n").encode()
-
-
-def _decoded(lake: Lake, data: bytes | None) -> tuple[LagSample, ...]:
-    if data is None:
-        return ()
-    place = f"{lake.url}/{KEY}"
-    return decode_stored(
-        _SAMPLES, data, lambda error: f"{place} holds no lag ({error}): delete it, the watch begins anew"
-    )
+def _highest(old: LagMonth, new: LagMonth) -> LagMonth:
+    """Returns the notes with the new ones, of each value the highest."""
+    month = dict(old)
+    for hour, sample in new.items():
+        known = old.get(hour, sample)
+        ages = [one.seconds for one in (known, sample) if one.seconds is not None]
+        month[hour] = LagSample(
+            sample.at,
+            max(known.records, sample.records),
+            max(known.held, sample.held),
+            max(ages, default=None),
+        )
+    return month

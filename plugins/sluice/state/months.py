@@ -7,22 +7,21 @@ what they have just read, so it is as old as the last step over the hour.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import msgspec
 
-from sluice.clients.lake.base import Lake, update_object
+from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange
+from sluice.state.notes import MonthlyNotes, months_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from sluice.stored_json import Whole, decode_stored
+from sluice.stored_json import Whole
 
-FOLDER = "_summary/"
 BEGUN = "begun"
 
 
@@ -53,40 +52,9 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
 Month = dict[str, dict[str, UnitSummary]]
 """By slice id and cluster."""
 
-_DECODER = msgspec.json.Decoder(Month)
-
-
-def key_of(month: str) -> str:
-    return f"{FOLDER}{month}.json"
-
-
-def months_of(slices: SliceRange) -> list[str]:
-    """Returns `2026-11` of every month that the range touches."""
-    last = slices.end - slices.length
-    months, month = [], slices.start.start_of("month")
-    while month <= last:
-        months.append(f"{month:%Y-%m}")
-        month = month.add(months=1)
-    return months
-
-
-def encode(month: Month) -> bytes:
-    """Returns a line per slice, so that a person can read it."""
-    lines = (f"{_text(name)}: {_text(units)}" for name, units in sorted(month.items()))
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def decode(data: bytes, place: str) -> Month:
-    """Raises SluiceError naming `place`, and what to do."""
-    return decode_stored(
-        _DECODER,
-        data,
-        lambda error: f"{place} is no summary ({error}): delete it, the next verify writes it again",
-    )
+SUMMARIES = MonthlyNotes[dict[str, UnitSummary]](
+    "_summary/", Month, "is no summary", "delete it, the next verify writes it again"
+)
 
 
 Units = Mapping[str, UnitSummary]
@@ -107,7 +75,7 @@ class StoredMonth:
     @cached_property
     def units(self) -> Month:
         """Raises SluiceError naming the place, and what to do."""
-        return decode(self.data, self.place)
+        return SUMMARIES.decode(self.data, self.place)
 
 
 class Summaries:
@@ -135,17 +103,6 @@ class Summaries:
 
 Broken = frozenset[tuple[str, str]]
 """Units (slice id, cluster) of which verify has found an equation broken."""
-
-
-def by_month(statuses: Iterable[UnitStatus], broken: Broken | None) -> dict[str, Month]:
-    """Returns the summaries of units that a step has read. `broken` is None where they were not verified."""
-    months: dict[str, Month] = defaultdict(dict)
-    for status in statuses:
-        unit = status.unit
-        sound = broken is not None and (unit.slice.id, unit.cluster) not in broken
-        by_cluster = months[f"{unit.slice.start:%Y-%m}"].setdefault(unit.slice.id, {})
-        by_cluster[unit.cluster] = summary_of(status, sound)
-    return months
 
 
 def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
@@ -203,8 +160,6 @@ def _kept(old: UnitSummary | None, new: UnitSummary) -> UnitSummary:
     return msgspec.structs.replace(new, verified=old.verified)
 
 
-# The summaries in the lake. A write is a merge by compare-and-set, so steps that run side by side lose
-# nothing of each other's.
 CachedMonths = dict[str, StoredMonth]
 """Months that were read before, by name."""
 
@@ -226,19 +181,18 @@ def note(lake: Lake, statuses: Iterable[UnitStatus]) -> None:
 
 
 def merge_months(lake: Lake, statuses: Iterable[UnitStatus], broken: Broken | None) -> None:
-    """Merges the summaries of these units into their months; `broken` are units that an anomaly names."""
-    for name, new in by_month(statuses, broken).items():
-        place = f"{lake.url}/{key_of(name)}"
-
-        def change(data: bytes | None, new: Month = new, place: str = place) -> bytes:
-            old = {} if data is None else decode(data, place)
-            return encode(merged(old, new, verified=broken is not None))
-
-        update_object(lake, key_of(name), change)
+    """Merges the summaries of these units into their months; `broken` are units that an anomaly names, None
+    where they were not verified."""
+    new: Month = {}
+    for status in statuses:
+        unit = status.unit
+        sound = broken is not None and (unit.slice.id, unit.cluster) not in broken
+        new.setdefault(unit.slice.id, {})[unit.cluster] = summary_of(status, sound)
+    SUMMARIES.add(lake, new, partial(merged, verified=broken is not None))
 
 
 def _read(lake: Lake, name: str, seen: CachedMonths | None) -> StoredMonth:
-    key = key_of(name)
+    key = SUMMARIES.key(name)
     stored = lake.read(key)
     if stored is None:
         return StoredMonth(name, "", b"{}", f"{lake.url}/{key}")

@@ -12,22 +12,21 @@ from datetime import timedelta
 
 import msgspec
 
-from sluice.clients.lake.base import Lake, update_object
-from sluice.concurrency import each_if_slow
+from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
-from sluice.state.months import months_of, read_summaries
+from sluice.state.months import read_summaries
+from sluice.state.notes import MonthlyNotes
 from sluice.state.units import ClusterSpans, spans
-from sluice.stored_json import Whole, decode_stored
+from sluice.stored_json import Whole
 from sluice.watch.expected import HISTORY_DAYS, Counts
 
 MOST_TYPES, TYPE_CHARACTERS = 100, 200
 """Types of a slice that are kept by name, those with most rows; the others count in the sum alone."""
 _READ_AT_ONCE = 240
-_PREFIX = "_alarms/rows-"
 
 
 class SliceRows(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -43,16 +42,18 @@ class SliceRows(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 RowMonth = dict[str, SliceRows]
 """By slice id."""
-_DECODER = msgspec.json.Decoder(RowMonth)
+ROWS = MonthlyNotes[SliceRows](
+    "_alarms/rows-", RowMonth, "holds no rows", "delete it, the watch writes it again"
+)
 
 
 @dataclass(frozen=True)
 class RowHistory:
     """By slice; a slice that is not there has not landed from every cluster, or is not known yet. `new`: the
-    slices that are still to be written to the lake, by month."""
+    slices that are still to be written to the lake."""
 
     slices: Mapping[Slice, SliceRows] = field(default_factory=dict)
-    new: Mapping[str, RowMonth] = field(default_factory=dict)
+    new: RowMonth = field(default_factory=dict)
 
     def total(self) -> Counts:
         return {int(slice_.start.timestamp()): slice_rows.rows for slice_, slice_rows in self.slices.items()}
@@ -94,21 +95,14 @@ def read_history(
     start = floor(recent.end - timedelta(days=HISTORY_DAYS), pipeline.slice)
     cluster_spans = spans(pipeline, boundaries)
     weeks = SliceRange(start, recent.end, pipeline.slice)
-    stored = _stored(lake, months_of(weeks))
+    stored = ROWS.read(lake, weeks)
     every = list(weeks)
     unseen = [slice_ for slice_ in every if slice_.id not in stored and slice_.start < recent.start]
     older = read_manifests(lake, _units(lake, weeks, unseen, cluster_spans))
     new_rows = dict(_complete([*unseen, *recent], cluster_spans, {**older, **landed}))
     slices = {slice_: stored[slice_.id] for slice_ in every if slice_.id in stored} | new_rows
-    return RowHistory(slices, _changed(new_rows, stored))
-
-
-def _stored(lake: Lake, months: Sequence[str]) -> RowMonth:
-    def read(month: str) -> RowMonth:
-        stored = lake.read(key_of(month))
-        return {} if stored is None else decode(stored.data, f"{lake.url}/{key_of(month)}")
-
-    return {name: slice_rows for month in each_if_slow(read, months) for name, slice_rows in month.items()}
+    new = {slice_.id: rows for slice_, rows in new_rows.items() if stored.get(slice_.id) != rows}
+    return RowHistory(slices, new)
 
 
 def _units(
@@ -141,40 +135,6 @@ def _complete(
             yield slice_, rows_of(manifests[unit] for unit in (*units, *gone))
 
 
-def _changed(new_rows: Mapping[Slice, SliceRows], stored: RowMonth) -> dict[str, RowMonth]:
-    months: dict[str, RowMonth] = {}
-    for slice_, slice_rows in new_rows.items():
-        if stored.get(slice_.id) != slice_rows:
-            months.setdefault(f"{slice_.start:%Y-%m}", {})[slice_.id] = slice_rows
-    return months
-
-
 def keep(lake: Lake, history: RowHistory) -> None:
     """Writes what is new. Raises LakeUnavailable."""
-    for month, rows in history.new.items():
-        address = f"{lake.url}/{key_of(month)}"
-
-        def change(data: bytes | None, rows: RowMonth = rows, address: str = address) -> bytes:
-            return encode({**({} if data is None else decode(data, address)), **rows})
-
-        update_object(lake, key_of(month), change)
-
-
-def key_of(month: str) -> str:
-    return f"{_PREFIX}{month}.json"
-
-
-def encode(month: RowMonth) -> bytes:
-    """Returns a line for each slice."""
-    lines = (
-        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(slice_rows).decode()}"
-        for name, slice_rows in sorted(month.items())
-    )
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-def decode(data: bytes, place: str) -> RowMonth:
-    """Raises SluiceError naming `place`, and what to do."""
-    return decode_stored(
-        _DECODER, data, lambda error: f"{place} holds no rows ({error}): delete it, the watch writes it again"
-    )
+    ROWS.add(lake, history.new, lambda old, new: {**old, **new})

@@ -31,7 +31,8 @@ from sluice.state import months
 from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, LogEntry
-from sluice.state.months import Month, StoredMonth, Summaries, UnitSummary, encode, months_of, summary_of
+from sluice.state.months import SUMMARIES, Month, StoredMonth, Summaries, UnitSummary, summary_of
+from sluice.state.notes import months_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
@@ -146,7 +147,7 @@ def test_an_hour_before_the_beginning_lacks_no_cluster():
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     found, one = [landed_only(unit(0)), missing(unit(0, "dc2"))], SliceRange(START, START.add(hours=1))
     month = {unit(0).slice.id: {s.unit.cluster: summary_of(s) for s in found}}
-    noted = Summaries([StoredMonth("2026-11", "1", encode(month), "here")])
+    noted = Summaries([StoredMonth("2026-11", "1", SUMMARIES.encode(month), "here")])
     for first, cell, lacking in ((START.add(hours=1), "before", ()), (START, "late", ("dc2",))):
         now = OverviewContext(pipeline(kafka=two), {}, Verdict(), first, NOW)
         for (hour,) in (hours_of(snapshot(found), noted, now), hours_past(one, noted, now)):
@@ -171,8 +172,8 @@ def test_days_and_hours_agree_where_the_pipeline_begins(tmp_path):
 
 
 STATES = st.sampled_from(["complete", "landed", "missing", "not over"])
-SUMMARIES = st.builds(UnitSummary, STATES, st.sampled_from(["", "a"]), st.sampled_from(["", "a", "b"]))
-UNITS = st.dictionaries(st.sampled_from(["dc1", "dc2", "old"]), SUMMARIES)
+SUMMARY = st.builds(UnitSummary, STATES, st.sampled_from(["", "a"]), st.sampled_from(["", "a", "b"]))
+UNITS = st.dictionaries(st.sampled_from(["dc1", "dc2", "old"]), SUMMARY)
 # Few kinds of hours, so that many are alike.
 HOURS = st.lists(UNITS, min_size=1, max_size=3).flatmap(
     lambda kinds: st.lists(st.sampled_from(kinds), min_size=10, max_size=10)
@@ -208,7 +209,9 @@ def test_hours_that_are_alike_are_no_more_than_alike(known, first, begin, broken
 def summaries(units: Month) -> Summaries:
     """As the lake has them: a version is of the bytes."""
     names = sorted({name[:7] for name in units})
-    data = {month: encode({n: u for n, u in units.items() if n.startswith(month)}) for month in names}
+    data = {
+        month: SUMMARIES.encode({n: u for n, u in units.items() if n.startswith(month)}) for month in names
+    }
     return Summaries(
         StoredMonth(month, hashlib.sha256(text).hexdigest(), text, "") for month, text in data.items()
     )

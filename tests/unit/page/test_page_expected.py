@@ -8,7 +8,7 @@ import pendulum
 
 from sluice.page.rows import expected_rows, with_history
 from sluice.slices import HOUR, SliceRange
-from sluice.state.months import StoredMonth, Summaries, UnitSummary, encode
+from sluice.state.months import SUMMARIES, StoredMonth, Summaries, UnitSummary
 
 END = pendulum.datetime(2026, 11, 24)
 WEEK = timedelta(days=7)
@@ -19,7 +19,7 @@ def summaries(rows: dict[pendulum.DateTime, list[UnitSummary]]) -> Summaries:
     for at, units in rows.items():
         own = {f"dc{n}": unit for n, unit in enumerate(units)}
         months.setdefault(f"{at:%Y-%m}", {})[f"{at:%Y-%m-%dT%HZ}"] = own
-    return Summaries(StoredMonth(name, "1", encode(month), name) for name, month in months.items())
+    return Summaries(StoredMonth(name, "1", SUMMARIES.encode(month), name) for name, month in months.items())
 
 
 def complete(rows: int) -> UnitSummary:

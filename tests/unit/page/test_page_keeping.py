@@ -14,7 +14,7 @@ from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_versions import note_version, read_versions
 from sluice.state.manifests import read_manifests
-from sluice.state.months import UnitSummary, encode, key_of, note
+from sluice.state.months import SUMMARIES, UnitSummary, note
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
@@ -96,10 +96,10 @@ def test_a_keep_that_is_new_begins_with_the_oldest_files(lake: MemoryLake, years
     at = f"{now.add(days=7):%Y-%m-%dT%H:%M:%S}+00:00"
     assert found is not None
     assert found.following == [NextForgotten(what="files", slice="2026-01-01T00Z", at=at)]
-    lake.put(key_of("2026-01"), encode({}))
+    lake.put(SUMMARIES.key("2026-01"), SUMMARIES.encode({}))
     last = START.add(years=years)
     summaries = {f"{last:%Y-%m-%dT%HZ}": {"dc1": UnitSummary("complete", "s")}}
-    lake.put(key_of(f"{last:%Y-%m}"), encode(summaries))
+    lake.put(SUMMARIES.key(f"{last:%Y-%m}"), SUMMARIES.encode(summaries))
     found = read_keeping(spec, lake, known, now)
     assert found is not None and [one.slice for one in found.following] == [f"{last:%Y-%m-%dT%HZ}"]
 

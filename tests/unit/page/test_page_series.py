@@ -19,7 +19,7 @@ from sluice.slices import SliceRange
 from sluice.state import months
 from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
-from sluice.state.months import UnitSummary, encode, key_of
+from sluice.state.months import SUMMARIES, UnitSummary
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
@@ -78,7 +78,7 @@ def test_the_longest_series_costs_little():
     for name in ids_of(slices):
         by_month.setdefault(name[:7], {})[name] = {"dc1": one}
     for month, units in by_month.items():
-        lake.put(key_of(month), encode(units))
+        lake.put(SUMMARIES.key(month), SUMMARIES.encode(units))
     by_month.clear()
     noted = months.read_summaries(lake, slices)
     tracemalloc.start()

@@ -11,7 +11,7 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.plan.due import NOTICE, KeepEdges, due_slices, first_forgotten, known_until
 from sluice.slices import HOUR
-from sluice.state.months import Month, StoredMonth, Summaries, UnitSummary, encode
+from sluice.state.months import SUMMARIES, Month, StoredMonth, Summaries, UnitSummary
 from sluice.watch.notices import decide, pending, with_notified
 from sluice.watch.watch import forgets
 from tests.support.page_world import pipeline
@@ -23,7 +23,7 @@ DONE = UnitSummary("complete", seal="x", read=9)
 def noted(**units: UnitSummary) -> Summaries:
     """By hour of 20 November, `h10` and so on."""
     month: Month = {f"2026-11-20T{name[1:]}Z": {"dc1": unit} for name, unit in units.items()}
-    return Summaries([StoredMonth("2026-11", "v", encode(month), "place")])
+    return Summaries([StoredMonth("2026-11", "v", SUMMARIES.encode(month), "place")])
 
 
 def spec(**keep: str) -> Pipeline:

@@ -15,6 +15,7 @@ from sluice.flow.land.task.reports import SeenTimes
 from sluice.flow.land.task.task import RecordTimes
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.freshness import (
+    FRESH,
     Delay,
     FreshMonth,
     FreshTable,
@@ -23,7 +24,6 @@ from sluice.state.freshness import (
     fresh_of,
     note_fresh,
     quantile,
-    read_fresh,
     tables_of,
 )
 from sluice.state.ledger import LedgerRow
@@ -107,7 +107,7 @@ def test_the_first_verification_counts_in_the_month_of_each_slice(tmp_path: Path
     again = fresh_of([status(1, a="1-a", b="1-a"), status(2, a="1-a")], set(), TEN, TEN.add(hours=9))
     late = int(TEN.add(hours=9).timestamp())
     assert note_fresh(lake, again) == {"2026-11-30T23Z": {"dc1": FreshUnit(TIMES, {"e.b": late})}}
-    kept = read_fresh(lake, SliceRange(TEN, TEN.add(hours=4)))
+    kept = FRESH.read(lake, SliceRange(TEN, TEN.add(hours=4)))
     soon = int(TEN.add(hours=3).timestamp())
     assert kept == {
         "2026-11-30T23Z": {"dc1": FreshUnit(TIMES, {"e.a": soon, "e.b": late})},
@@ -136,11 +136,11 @@ def test_of_two_runs_at_once_one_is_the_first(tmp_path: Path):
     other = fresh_of([status(0, a="1-a")], set(), TEN, TEN.add(hours=2))
     lake = InterruptedLake(tmp_path, other)
     assert note_fresh(lake, verified) == {"2026-11-30T23Z": verified["2026-11-30T23Z"]}
-    assert read_fresh(lake, SliceRange(TEN, TEN.add(hours=2))) == {**verified, **other}
+    assert FRESH.read(lake, SliceRange(TEN, TEN.add(hours=2))) == {**verified, **other}
 
 
 def test_a_damaged_month_says_what_to_do(tmp_path: Path):
     lake = FolderLake(tmp_path)
     assert lake.create("_summary/fresh-2026-11.json", b"[]")
     with pytest.raises(Exception, match=r"fresh-2026-11.json holds no times .* delete it"):
-        read_fresh(lake, SliceRange(TEN, TEN.add(hours=1)))
+        FRESH.read(lake, SliceRange(TEN, TEN.add(hours=1)))

@@ -14,6 +14,7 @@ from sluice.flow.verify.verdict_store import note_verified, read_verdict
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state import months
+from sluice.state.notes import months_of
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, complete, missing, unit
 
@@ -145,8 +146,8 @@ def test_the_counts_of_a_unit():
 
 def test_months_are_objects_of_their_own():
     over = SliceRange(pendulum.datetime(2026, 11, 30, 22), pendulum.datetime(2026, 12, 1, 0))
-    assert months.months_of(over) == ["2026-11"]
-    assert months.months_of(SliceRange(over.start, over.end.add(hours=1))) == ["2026-11", "2026-12"]
+    assert months_of(over) == ["2026-11"]
+    assert months_of(SliceRange(over.start, over.end.add(hours=1))) == ["2026-11", "2026-12"]
     lake = MemoryLake()
     months.note(lake, [missing(unit(0)), missing(unit(24 * 20))])
     assert sorted(lake.objects) == ["_summary/2026-11.json", "_summary/2026-12.json"]
@@ -187,8 +188,10 @@ def test_a_damaged_object_is_named_with_its_remedy(key):
 
 def test_a_month_is_decoded_again_when_it_has_changed(monkeypatch: pytest.MonkeyPatch):
     lake, seen, decoded = MemoryLake(), {}, []
-    decode = months.decode
-    monkeypatch.setattr(months, "decode", lambda data, place: (decoded.append(place), decode(data, place))[1])
+    decode = months.SUMMARIES.decode
+    monkeypatch.setattr(
+        months.SUMMARIES, "decode", lambda data, place: (decoded.append(place), decode(data, place))[1]
+    )
     months.note(lake, [complete(unit(0))])
     decoded.clear()
     for _ in range(2):

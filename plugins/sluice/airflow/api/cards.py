@@ -52,8 +52,7 @@ from sluice.page.traffic import (
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unread
 from sluice.slices import SliceRange, floor, iso, parse_instant
 from sluice.state.departed_tables import departed_tables
-from sluice.state.freshness import read_fresh, tables_of
-from sluice.state.lag_history import MOST as MOST_LAG
+from sluice.state.freshness import FRESH, tables_of
 from sluice.state.lag_history import read_lag
 from sluice.state.months import read_summaries
 from sluice.state.system_tables import read_claims
@@ -110,7 +109,7 @@ def anomalies(pipeline: Readable) -> Anomalies:
 def freshness(pipeline: Readable) -> Freshness:
     now = pendulum.now("UTC")
     slices = SliceRange.widen(now - SPAN, now, pipeline.slice)
-    fresh_tables = tables_of(slices, read_fresh(brief_lake(pipeline), slices))
+    fresh_tables = tables_of(slices, FRESH.read(brief_lake(pipeline), slices))
     return freshness_of([target.table for target in pipeline.targets], fresh_tables, now)
 
 
@@ -184,9 +183,9 @@ def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
 
 @cards.get("/pipelines/{pipeline}/lag_trend")
 def lag_trend(pipeline: Readable, start: Start, end: EndQuery = "now") -> LagTrend:
-    """Answers the lag of past hours, as many as the lake keeps."""
-    slices = _newest(_range(pipeline, start, end), timedelta(hours=MOST_LAG))
-    return trend_of(read_lag(brief_lake(pipeline)), slices)
+    """Answers the lag of past hours, at most of three months."""
+    slices = _newest(_range(pipeline, start, end), timedelta(days=93))
+    return trend_of(read_lag(brief_lake(pipeline), slices), slices)
 
 
 @cards.get("/pipelines/{pipeline}/changes")
