@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from sluice.config.section import Section, WrongKey
-from sluice.config.types import Duration, OptionalDuration, OptionalShare
+from sluice.config.types import TEXT, Duration, OptionalDuration, OptionalShare
 
 _CRONS = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
 
@@ -18,7 +18,7 @@ class Channel(Section):
 
     email: str | None = None
     """SMTP connection; mail goes to `to`. Example: `smtp_default`"""
-    to: tuple[str, ...] = ()
+    to: Annotated[tuple[str, ...], WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}]})] = ()
     """Receivers of the mail, one or several. Example: `[ops@example.com]`"""
     sender: str | None = None
     """Sender of the mail, else the connection's. Example: `sluice@example.com`"""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
-from pydantic import field_validator
+from pydantic import WithJsonSchema, field_validator
 
 from sluice.config.section import Section
-from sluice.config.types import DottedPath, QualifiedTable
+from sluice.config.types import TEXT, DottedPath, QualifiedTable
 from sluice.field_path import names_of, outer_of
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has
@@ -16,12 +17,15 @@ OF_VIEW = ("expected", "seen", "difference")  # what include/sql/load/create_exp
 COUNTS = "counts"  # what `_type` says in a row of counts; no event's row is ever beside it
 
 
+_BY = {"anyOf": [{"type": "array", "items": TEXT}, {"type": "object", "additionalProperties": TEXT}]}
+
+
 class Counts(Section):
     """One table of counts."""
 
     table: QualifiedTable
     """The table, as `database.table`. Example: `events.traffic`"""
-    by: Mapping[str, DottedPath] = {}
+    by: Annotated[Mapping[str, DottedPath], WithJsonSchema(_BY)] = {}
     """Fields that are counted by: dotted paths by column, or a list of paths, which names the column of
     `device.os` `device_os`.
     Example: `{os: device.os}`"""

@@ -5,12 +5,10 @@ What follows `Example:` in it is a value of the key. A field without a docstring
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -32,11 +30,11 @@ class ConfigKey:
 @cache
 def keys(model: type[BaseModel]) -> tuple[ConfigKey, ...]:
     """Returns the keys of the model's part of the file, in the model's order."""
-    docstrings, hints = _docstrings(model), get_type_hints(model, include_extras=True)
+    hints = get_type_hints(model, include_extras=True)
     return tuple(
-        ConfigKey(field.alias or name, field, hints[name], *_parts(docstrings[name]))
+        ConfigKey(field.alias or name, field, hints[name], *_parts(field.description))
         for name, field in model.model_fields.items()
-        if name in docstrings
+        if field.description
     )
 
 
@@ -77,23 +75,7 @@ def below(hint: Any, name: str | None) -> Any:
     return known.get(name, Any) if known else hint
 
 
-def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Returns the text below each field, on one line."""
-    classes = (node for node in _module(inspect.getfile(model)).body if isinstance(node, ast.ClassDef))
-    [body] = (node.body for node in classes if node.name == model.__name__)
-    docstrings = {}
-    for field, below in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-            docstrings[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
-    return docstrings
-
-
-@cache
-def _module(file: str) -> ast.Module:
-    with open(file, encoding="utf-8") as source:
-        return ast.parse(source.read())
-
-
-def _parts(text: str) -> tuple[str, str]:
-    meaning, _, example = text.partition(" Example: ")
+def _parts(docstring: str) -> tuple[str, str]:
+    """Returns both parts of a field's docstring, each on one line."""
+    meaning, _, example = " ".join(docstring.split()).partition(" Example: ")
     return meaning, example.strip("`")

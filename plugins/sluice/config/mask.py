@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from sluice.config.event import Event
 from sluice.config.section import Section, WrongKey
+from sluice.config.types import TEXT
 from sluice.field_path import MOST_NAMES, names_of, outer_of
 
 KEY, HEADERS, UNPARSED = "_key", "_headers", "_unparsed"
@@ -49,7 +50,14 @@ def _parse_key(value: Any) -> HashKey:
     return HashKey(SecretStr(value))
 
 
-HashKeys = Annotated[tuple[HashKey, ...], BeforeValidator(_parse_keys)]
+_KEY = {
+    "anyOf": [TEXT, {"type": "object", "properties": {"connection": TEXT}, "additionalProperties": False}]
+}
+HashKeys = Annotated[
+    tuple[HashKey, ...],
+    BeforeValidator(_parse_keys),
+    WithJsonSchema({"anyOf": [_KEY, {"type": "array", "items": _KEY}]}),
+]
 
 
 class MaskRule(Section):

@@ -82,7 +82,9 @@ SOURCE = "{source}"
 class Rollup(BaseModel):
     """One rollup: a SELECT over the rows that one unit has in the table `from`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True
+    )
 
     source: str = Field(alias="from")
     """The table of events or counts that it is made from. Example: `events.clicks`"""

@@ -6,14 +6,23 @@ import re
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 from sluice.errors import WrongUse
 from sluice.field_path import checked_path
 from sluice.slices import bounded
 
+TEXT = {"type": "string"}
+VARIABLE = {"type": "string", "pattern": r"\$\{"}
+"""In the JSON Schema: `${NAME}`."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _MOST = timedelta(days=36_500)  # the calendar holds it on both sides of any slice
+
+
+def _written(pattern: str, *others: dict[str, str]) -> WithJsonSchema:
+    """Returns how a value is written, in the JSON Schema: a text, a variable or one of the `others`."""
+    text = {"type": "string", "pattern": rf"^{pattern}$|\$\{{"}
+    return WithJsonSchema({"anyOf": [*others, text]} if others else text)
 
 
 def _as_yaml(value: Any) -> str:
@@ -50,8 +59,10 @@ def _parse_share(value: Any) -> float | None:
 
 
 OptionalShare = Annotated[float | None, BeforeValidator(_parse_share)]
-Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
-OptionalDuration = Annotated[timedelta | None, BeforeValidator(_parse_optional)]
+Duration = Annotated[timedelta, BeforeValidator(parse_duration), _written("[0-9]+[smhd]")]
+OptionalDuration = Annotated[
+    timedelta | None, BeforeValidator(_parse_optional), _written("([0-9]+[smhd]|none)")
+]
 
 
 def _parse_timeout(value: Any) -> timedelta | str:
@@ -63,7 +74,9 @@ def _parse_timeout(value: Any) -> timedelta | str:
     return length
 
 
-Timeout = Annotated[timedelta | Literal["auto", "none"], BeforeValidator(_parse_timeout)]
+Timeout = Annotated[
+    timedelta | Literal["auto", "none"], BeforeValidator(_parse_timeout), _written("([0-9]+[smhd]|auto|none)")
+]
 
 
 def _instant(value: datetime) -> datetime:
@@ -73,7 +86,7 @@ def _instant(value: datetime) -> datetime:
         raise ValueError(str(error)) from error
 
 
-Instant = Annotated[datetime, AfterValidator(_instant)]
+Instant = Annotated[datetime, AfterValidator(_instant), WithJsonSchema(TEXT)]
 
 
 def check_name(value: str) -> str:
@@ -83,7 +96,7 @@ def check_name(value: str) -> str:
     return value
 
 
-PlainName = Annotated[str, AfterValidator(check_name)]
+PlainName = Annotated[str, AfterValidator(check_name), _written("[A-Za-z0-9][A-Za-z0-9_.]{0,62}")]
 DottedPath = Annotated[str, AfterValidator(checked_path)]
 
 
@@ -115,4 +128,8 @@ def parse_size(value: Any) -> int:
     return int(found[1]) * _BYTES[found[2]]
 
 
-Size = Annotated[int, BeforeValidator(parse_size)]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    _written("[0-9]+([KMG]iB)?", {"type": "integer"}),
+]
