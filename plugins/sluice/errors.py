@@ -107,27 +107,6 @@ class SchemaRefused(WrongUse):
 
 
 @dataclass(eq=False)
-class SliceLengthFixed(WrongUse):
-    pipeline: str
-    fixed: str
-    asked: str
-    message = (
-        "pipeline {pipeline}: `slice` is {asked}, but its first boundary fixed the length at {fixed}: "
-        "put `slice: {fixed}` back, or make a new pipeline"
-    )
-
-
-@dataclass(eq=False)
-class UnknownCluster(WrongUse):
-    pipeline: str
-    cluster: str
-    message = (
-        "pipeline {pipeline} has no Kafka cluster {cluster!r}, so it is not asked: put it back under `kafka` "
-        "in the pipeline file"
-    )
-
-
-@dataclass(eq=False)
 class EndInFuture(WrongUse):
     instant: str
     now: str
@@ -212,19 +191,28 @@ class ExpiredMeanwhile(Unavailable):
 
 
 @dataclass(eq=False)
-class LakeUnavailable(Unavailable):
+class _NoAnswer(Unavailable):
+    """A server that did not answer at `url`."""
+
     url: str
     reason: str
+
+
+class LakeUnavailable(_NoAnswer):
     message = "the lake {url} does not answer ({reason}): check its address and credentials"
 
 
-@dataclass(eq=False)
-class ClickHouseUnavailable(Unavailable):
-    address: str
-    reason: str
+class ClickHouseUnavailable(_NoAnswer):
     message = (
-        "ClickHouse does not answer at {address} ({reason}): "
+        "ClickHouse does not answer at {url} ({reason}): "
         "check that the server runs and that the Airflow connection is right"
+    )
+
+
+class RegistryUnavailable(_NoAnswer):
+    message = (
+        "the schema registry {url} does not answer ({reason}): check that it runs and that its connection is "
+        "right"
     )
 
 
@@ -288,16 +276,6 @@ class ShardsWait(_OfShards, Unavailable):
     failures: str
     loaded: str
     message = "table {table}: {failures}; {others}the next run catches up"
-
-
-@dataclass(eq=False)
-class RegistryUnavailable(Unavailable):
-    url: str
-    reason: str
-    message = (
-        "the schema registry {url} does not answer ({reason}): check that it runs and that its connection is "
-        "right"
-    )
 
 
 @dataclass(eq=False)
@@ -367,25 +345,15 @@ class Blocked(SluiceError):
     )
 
 
-class SourceChanged(SluiceError):
-    """A rollup's source was loaded again while the rollup read it: making it again takes the new rows."""
+class Changed(SluiceError):
+    """A table, its views or its source changed while it was loaded: a retry takes it as it is now."""
 
     exit_code = 3
     retryable = True
 
 
-class Relanded(SluiceError):
+class Relanded(Changed):
     """A slice was landed again while its older files were being loaded: loading it again takes the new."""
-
-    exit_code = 3
-    retryable = True
-
-
-class TargetChanged(SluiceError):
-    """A table or its views were changed while it was loaded: a retry loads them as they are now."""
-
-    exit_code = 3
-    retryable = True
 
 
 # ---- Permanent: only a person can change what forbids the step.
@@ -397,16 +365,6 @@ class Refused(SluiceError):
 
 class Conservation(Refused):
     """A count that must hold does not. The message names partition, offsets or table, and both counts."""
-
-
-@dataclass(eq=False)
-class NotOwnFile(SluiceError):
-    """Something says that a file is to be deleted whose name Sluice does not give: nothing is deleted."""
-
-    place: str
-    message = (
-        "{place} was to be deleted, and has no name that Sluice gives: correct what names it, its manifest"
-    )
 
 
 @dataclass(eq=False)
@@ -428,24 +386,24 @@ class UnknownTopic(SluiceError):
 
 
 @dataclass(eq=False)
-class LakeRefused(SluiceError):
-    """The lake is there, and refuses: a full disk, a missing right, an unknown bucket."""
+class _ServerRefuses(SluiceError):
+    """A server that is there, and refuses."""
 
     url: str
     reason: str
     remedy: str
     exit_code = 3
+
+
+class LakeRefused(_ServerRefuses):
+    """A full disk, a missing right, an unknown bucket."""
+
     message = "the lake {url} refuses ({reason}): {remedy}"
 
 
-@dataclass(eq=False)
-class RegistryRefused(SluiceError):
-    """The schema registry is there, and refuses: a wrong login or address, or an answer that is no schema."""
+class RegistryRefused(_ServerRefuses):
+    """A wrong login or address, or an answer that is no schema."""
 
-    url: str
-    reason: str
-    remedy: str
-    exit_code = 3
     message = "the schema registry {url} refuses ({reason}): {remedy}"
 
 
@@ -483,15 +441,6 @@ class ShardsRefused(_OfShards, Refused):
     failures: str
     loaded: str
     message = "table {table}: {failures}; {others}correct that, and load again"
-
-
-@dataclass(eq=False)
-class NotResolved(Refused):
-    """A slice without stored boundaries: its offsets are unknown yet."""
-
-    slice_id: str
-    cluster: str
-    message = "slice {slice_id} of cluster {cluster!r} is not resolved: run the resolve step over it first"
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.errors import SourceChanged
+from sluice.errors import Changed
 from sluice.flow.load.rollups.source import RollupSource
 from sluice.state.ledger import committed, frozen_units
 from sluice.state.unit_state import UnitState
@@ -177,7 +177,7 @@ def test_rows_that_expire_while_they_are_read_are_noticed(summed: Summed, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(RollupSource, "units", then_expire)
-        with pytest.raises(SourceChanged, match="lost rows in slice"):
+        with pytest.raises(Changed, match="lost rows in slice"):
             summed.load(unit(0), table="sums")
     assert summed.total() == (30, 435)
     summed.load(unit(0), table="sums")

@@ -11,7 +11,7 @@ from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.crash_points import TableLoad
-from sluice.errors import TargetChanged
+from sluice.errors import Changed
 from sluice.flow.verify.read_views import read_views
 from sluice.slices import Unit
 from tests.integration.landed import START, World, client_of, event, land, unit
@@ -77,7 +77,7 @@ def compared(world: World) -> dict[Unit, bool]:
 def test_a_view_that_is_made_while_a_load_runs(world: World, at_point, point: TableLoad):
     pipeline = world.pipeline({"click": "clicks"})
     at_point(point, lambda: world.sql(CREATE))
-    with pytest.raises(TargetChanged, match="load it again"):
+    with pytest.raises(Changed, match="load it again"):
         world.load(pipeline, unit())
     assert world.load(pipeline, unit()).loaded
     assert (clicks(world), fed(world)) == ([0, 1, 2], [100, 101, 102])
@@ -90,7 +90,7 @@ def test_a_view_that_is_made_before_anything_is_removed(world: World, at_point):
     world.load(pipeline, unit())
     land(world.lake, unit(), [event(n=7)], generation=2)
     at_point(TableLoad.REVIEWED, lambda: world.sql(CREATE))
-    with pytest.raises(TargetChanged):
+    with pytest.raises(Changed):
         world.load(pipeline, unit(), mode="reload")
     assert (clicks(world), fed(world)) == ([0, 1, 2], [])
     [(state,)] = world.sql(
@@ -108,7 +108,7 @@ def test_a_view_that_changes_while_a_load_runs(world: World, at_point, point: Ta
     pipeline = world.pipeline({"click": "clicks"})
     world.sql(CREATE)
     at_point(point, lambda: world.sql(statement))
-    with pytest.raises(TargetChanged):
+    with pytest.raises(Changed):
         world.load(pipeline, unit())
     world.load(pipeline, unit())
     if statement == CHANGE:

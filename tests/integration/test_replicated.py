@@ -15,7 +15,7 @@ from sluice.clients.clickhouse.errors import Outcome, ServerError
 from sluice.clients.clickhouse.shards import placement_of
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
 from sluice.config.pipeline import Pipeline
-from sluice.errors import QuorumPending, TargetChanged, TargetRefused, TooFewReplicas
+from sluice.errors import Changed, QuorumPending, TargetRefused, TooFewReplicas
 from sluice.flow.load.load import load
 from sluice.flow.load.replicas import write_settings
 from sluice.flow.load.work import LoadResult
@@ -250,7 +250,7 @@ def test_a_column_is_there_though_a_replica_is_away(place: Place):
 def test_a_column_that_did_not_come_is_tried_again(place: Place):
     land(place.world.lake, unit(), [event(n=1, code="a")])
     place.told.fails = ("evolve", 341, False)
-    with pytest.raises(TargetChanged, match="column code is not there after its ALTER") as raised:
+    with pytest.raises(Changed, match="column code is not there after its ALTER") as raised:
         place.load(evolving(place))
     assert raised.value.retryable and place.numbers() == []
     place.load(evolving(place))

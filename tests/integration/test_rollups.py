@@ -8,7 +8,7 @@ import pytest
 
 from sluice import crash_points
 from sluice.crash_points import TableLoad
-from sluice.errors import SourceChanged, TargetRefused
+from sluice.errors import Changed, TargetRefused
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.check_tables import check_rollup
 from sluice.flow.verify.facts import VerifyFacts
@@ -123,7 +123,7 @@ def test_a_source_that_changes_meanwhile_is_read_again(rolled: Rolled, monkeypat
 
     for table in ("by_user", "by_hour"):
         monkeypatch.setattr(crash_points, "reached", reload)
-        with pytest.raises(SourceChanged, match="make it again"):
+        with pytest.raises(Changed, match="make it again"):
             rolled.load(unit(0), table=table)
         target = next(t for t in pipeline.targets if t.name == table)
         assert committed(rolled.world.client, pipeline, rolled.world.lake.url, target) == {}

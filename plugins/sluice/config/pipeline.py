@@ -25,7 +25,7 @@ from sluice.config.target import TARGET_KEYS, Rollup
 from sluice.config.target import Target as Target
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, QualifiedTable, Size
 from sluice.config.variables import ON_COMMAND_LINE, assigns_secret, names_secret
-from sluice.errors import UnknownCluster
+from sluice.errors import WrongUse
 from sluice.slices import HOUR, floor
 
 CATCH_ALL = "*"
@@ -209,11 +209,14 @@ class Pipeline(Section):
         return tuple(cluster.cluster for cluster in self.kafka)
 
     def cluster(self, name: str) -> Cluster:
-        """Raises UnknownCluster."""
+        """Raises WrongUse."""
         for cluster in self.kafka:
             if cluster.cluster == name:
                 return cluster
-        raise UnknownCluster(self.name, name)
+        raise WrongUse(
+            f"pipeline {self.name} has no Kafka cluster {name!r}, so it is not asked: put it back "
+            "under `kafka` in the pipeline file"
+        )
 
     @property
     def success_grace(self) -> timedelta:

@@ -16,7 +16,7 @@ import pendulum
 
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline
-from sluice.errors import SliceLengthFixed
+from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
@@ -50,7 +50,7 @@ class ClusterSpans:
 
 
 def spans(pipeline: Pipeline, boundaries: Boundaries) -> ClusterSpans:
-    """With one cluster every slice counts, also those before the first boundary. Raises SliceLengthFixed: of
+    """With one cluster every slice counts, also those before the first boundary. Raises WrongUse: of
     slices of another length none has landed, and files of those that have would belong to nothing."""
     refuse_other_length(pipeline, boundaries)
     edges = {c: (boundaries.begin(c), boundaries.end(c)) for c in sorted(boundaries.clusters)}
@@ -62,7 +62,11 @@ def spans(pipeline: Pipeline, boundaries: Boundaries) -> ClusterSpans:
 
 def refuse_other_length(pipeline: Pipeline, boundaries: Boundaries) -> None:
     if boundaries.length not in (None, pipeline.slice):
-        raise SliceLengthFixed(pipeline.name, _length(boundaries.length), _length(pipeline.slice))
+        asked, fixed = _length(pipeline.slice), _length(boundaries.length)
+        raise WrongUse(
+            f"pipeline {pipeline.name}: `slice` is {asked}, but its first boundary fixed the length "
+            f"at {fixed}: put `slice: {fixed}` back, or make a new pipeline"
+        )
 
 
 def _length(length: timedelta) -> str:

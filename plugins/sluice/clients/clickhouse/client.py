@@ -38,7 +38,7 @@ class Silence:
     def kept(self) -> Iterator[None]:
         """Raises at once what was raised here before, as long as the silence lasts."""
         if self.error is not None and time.monotonic() < self.until:
-            raise ClickHouseUnavailable(self.error.address, self.error.reason)
+            raise ClickHouseUnavailable(self.error.url, self.error.reason)
         try:
             yield
         except ClickHouseUnavailable as error:

@@ -12,7 +12,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.clients.lake.open import open_lake_at
 from sluice.clients.lake.settings import settings_for
 from sluice.config.pipeline import Pipeline
-from sluice.errors import LakeRefused, LakeTaken, NotOwnFile
+from sluice.errors import LakeRefused, LakeTaken, SluiceError
 
 
 def check_new(pipeline: Pipeline, lake: Lake) -> None:
@@ -51,10 +51,13 @@ def _above(pipeline: Pipeline, lake: Lake) -> Iterator[Lake]:
 # Whatever else lies in a pipeline's folder (another pipeline's lake, a person's copy) is somebody's, and
 # stays.
 def delete_own(lake: Lake, keys: Iterable[str]) -> None:
-    """Removes the objects; those already gone are no error. Raises NotOwnFile, before any is removed, for a
+    """Removes the objects; those already gone are no error. Raises SluiceError, before any is removed, for a
     name that Sluice doesn't give to what it deletes."""
     keys = list(keys)
     for key in keys:
         if not layout.is_own(key):
-            raise NotOwnFile(f"{lake.url}/{key}")
+            raise SluiceError(
+                f"{lake.url}/{key} was to be deleted, and has no name that Sluice gives: correct what "
+                "names it, its manifest"
+            )
     lake.delete(keys)

@@ -12,7 +12,7 @@ from sluice.clients.kafka.reader import TopicsOf
 from sluice.clients.kafka.topic_facts import log_starts
 from sluice.clients.kafka.topics import open_topics
 from sluice.config.pipeline import Pipeline
-from sluice.errors import CompactedAway, NotResolved, RecordsExpired, SluiceError, TopicRecreated
+from sluice.errors import CompactedAway, RecordsExpired, Refused, SluiceError, TopicRecreated
 from sluice.flow.land.manifest_draft import Landed
 from sluice.flow.land.read_plan import UnitRead, unit_read
 from sluice.manifest import Manifest, OffsetRange
@@ -45,7 +45,7 @@ def unit_reads(
 ) -> Reads:
     """Returns what to read of each unit. Kafka is asked only where there are offsets between the boundaries.
 
-    `failed` holds NotResolved, TopicRecreated, UnknownTopic, PartitionMissing, KafkaUnavailable.
+    `failed` holds Refused, TopicRecreated, UnknownTopic, PartitionMissing, KafkaUnavailable.
     """
     by_cluster: dict[str, list[UnitRead]] = {}
     expired: list[RecordsExpired] = []
@@ -54,7 +54,8 @@ def unit_reads(
         topics = {u: topics_of_unit(pipeline, u, old.get(u)) for u in units if u.cluster == cluster}
         ranges = {u: boundaries.ranges(u.slice, cluster, topics[u]) for u in topics}
         for unit in (unit for unit, unit_ranges in ranges.items() if unit_ranges is None):
-            failed.setdefault(cluster, NotResolved(unit.slice.id, cluster))
+            why = f"slice {unit.slice.id} of cluster {cluster!r} is not resolved"
+            failed.setdefault(cluster, Refused(f"{why}: run the resolve step over it first"))
         resolved = {unit: unit_ranges for unit, unit_ranges in ranges.items() if unit_ranges is not None}
         try:
             by_cluster[cluster], refused = _cluster_reads(

@@ -88,7 +88,7 @@ def land(
     """Lands what `mode` asks for; repeatable, also beside others who do the same. A `reland` lands each unit
     by the rules that it landed by; all else lands by the pipeline file.
 
-    Raises WrongUse (a key of the mask), NotResolved, RecordsExpired, CannotRemake, RuleGone, CompactedAway,
+    Raises WrongUse (a key of the mask), Refused, RecordsExpired, CannotRemake, RuleGone, CompactedAway,
     WouldReject (it would reject rows that are there, and the caller does not accept the loss),
     Conservation, SparkFailed, and what Kafka and the lake raise; of several clusters only when none landed.
     A unit that cannot land, or has expired, holds up no other: its error comes last. `reland` (not where a

@@ -14,7 +14,7 @@ from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, liter
 from sluice.clients.clickhouse.tables import TargetTable, view_stamps
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import TableLoad
-from sluice.errors import Conservation, SluiceError, TargetChanged
+from sluice.errors import Changed, Conservation, SluiceError
 from sluice.flow.load.changes import Changes
 from sluice.flow.load.kept_rows import KeepRows
 from sluice.flow.load.rehearsal import Rehearsal
@@ -42,7 +42,7 @@ class LoadRun:
     replicated: bool = False  # Sluice's own tables are
 
     def execute(self) -> list[UnitLoad]:
-        """Raises Fenced, Conservation (a count that must hold does not), TargetChanged, and what the client
+        """Raises Fenced, Conservation (a count that must hold does not), Changed, and what the client
         raises."""
         try:
             rows, misfits, view_rows = self._prepare()
@@ -140,9 +140,9 @@ class LoadRun:
         create_fence(self.writer, self.works)
 
     def _expect_unchanged(self) -> None:
-        """Raises TargetChanged: rows of a view that was created meanwhile have not been computed."""
+        """Raises Changed: rows of a view that was created meanwhile have not been computed."""
         if read_table(self.writer.client, self.target.database, self.target.name) != self.present:
-            raise TargetChanged(
+            raise Changed(
                 f"table {self.target.table}: it or its materialized views were changed while it was loaded: "
                 "load it again"
             )

@@ -64,7 +64,7 @@ def resolve(
 ) -> Resolution:
     """Stores every boundary of the slices that is missing, for each cluster and topic of the pipeline.
 
-    Raises EndInFuture when a slice is not over at `now`, SliceLengthFixed when the pipeline's boundaries
+    Raises EndInFuture when a slice is not over at `now`, WrongUse when the pipeline's boundaries
     have another length, LakeUnavailable. What a cluster's Kafka says no to (KafkaUnavailable, UnknownTopic,
     TopicRecreated, PartitionMissing) is in the answer, so that the other clusters' hours are safe.
     """

@@ -11,7 +11,7 @@ from local.versions import ROOT
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
 from sluice.clients.lake.own_folder import check_above, check_new, delete_own
-from sluice.errors import LakeTaken, NotOwnFile
+from sluice.errors import LakeTaken, SluiceError
 from tests.support.fakes import MemoryLake
 from tests.support.verified import pipeline
 
@@ -51,7 +51,7 @@ def test_what_has_another_name_stays_and_so_does_all_that_was_named_with_it(key:
     lake = MemoryLake()
     for each in (OWN[0], key):
         lake.put(each, b"x")
-    with pytest.raises(NotOwnFile, match="has no name that Sluice gives"):
+    with pytest.raises(SluiceError, match="has no name that Sluice gives"):
         delete_own(lake, [OWN[0], key])
     assert set(lake.objects) == {OWN[0], key}
 

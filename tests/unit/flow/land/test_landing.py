@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.errors import Conservation, NotResolved, RecordsExpired, TopicRecreated
+from sluice.errors import Conservation, RecordsExpired, Refused, TopicRecreated
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
 from tests.support.landing_world import HOLE, START, World, event, hours, pipeline, rows_in, state_of
@@ -128,7 +128,7 @@ def test_a_reland_replaces_the_slice_once_per_token(lake):
 
 
 def test_unresolved_slices_are_refused(lake):
-    with pytest.raises(NotResolved, match="2026-01-01T00Z.*resolve"):
+    with pytest.raises(Refused, match="2026-01-01T00Z.*resolve"):
         World({BIDS: [[]]}).land(pipeline(), lake, hours(1))
 
 

@@ -14,7 +14,6 @@ from sluice.errors import (
     EndInFuture,
     KafkaUnavailable,
     PartitionMissing,
-    SliceLengthFixed,
     TopicRecreated,
     UnknownTopic,
     WrongUse,
@@ -203,7 +202,7 @@ def test_each_wrong_is_its_own_error():
         it.resolve(12)
     it.resolved(10)
     it.pipeline = it.pipeline.model_copy(update={"slice": timedelta(minutes=15)})
-    with pytest.raises(SliceLengthFixed, match="`slice` is 15m.*fixed the length at 1h"):
+    with pytest.raises(WrongUse, match="`slice` is 15m.*fixed the length at 1h"):
         it.resolve(10)
 
 

@@ -21,7 +21,7 @@ from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Load
-from sluice.errors import TargetChanged, TargetRefused
+from sluice.errors import Changed, TargetRefused
 from sluice.flow.load.evolve.column_types import column_types
 from sluice.flow.load.evolve.earlier import read_kinds
 from sluice.flow.load.evolve.fields import NewField, choose_fields, joined, slice_fields, taken_names
@@ -101,7 +101,7 @@ class Evolution:
     def _columns(self) -> dict[str, Column]:
         target_table = read_table(self.client, self.target.database, self.target.name)
         if target_table is None:
-            raise TargetChanged(f"table {self.target.table} was dropped while it was loaded: load it again")
+            raise Changed(f"table {self.target.table} was dropped while it was loaded: load it again")
         return {column.name: column for column in target_table.columns}
 
     def _confirm(self, columns: Collection[str]) -> None:
@@ -161,7 +161,7 @@ class Evolution:
                 raise self._refused(error, sql) from error
         names = {column.name for column in new}
         if missing := names - self._columns().keys():
-            raise TargetChanged(
+            raise Changed(
                 f"table {self.target.table}: column {visible(min(missing))} is not there after its ALTER: "
                 "load it again"
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.config.target import Rollup
-from sluice.errors import SourceChanged, TargetRefused
+from sluice.errors import Changed, TargetRefused
 from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.protocol import create_fence
 from sluice.flow.load.rollups.decide import changed
@@ -94,7 +94,7 @@ class RollupStaging(Staging):
         return self.pipeline.command("run", *words)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """Counts rows by unit; a rollup has no misfits. Raises SourceChanged, and TargetRefused where the
+        """Counts rows by unit; a rollup has no misfits. Raises Changed, and TargetRefused where the
         types are others by now."""
         source = self.source.ledger()
         for unit in changed(self.rollup, self.works, source):
@@ -107,8 +107,8 @@ class RollupStaging(Staging):
         check_rollup(self.writer.client, self.target_table, self.target, self.rollup, self.then)
         return self.writer.count_rows(self.writer.attempt.staging), {}
 
-    def _changed(self, unit: Unit, what: str) -> SourceChanged:
-        return SourceChanged(
+    def _changed(self, unit: Unit, what: str) -> Changed:
+        return Changed(
             f"table {self.target_table.table}: {self.rollup.source} {what} in slice {unit} while the rollup "
             "read it: make it again"
         )
