@@ -11,6 +11,7 @@ import msgspec
 from sluice.errors import SluiceError
 from sluice.manifest_parts import Forgotten as Forgotten
 from sluice.manifest_parts import ForgottenRecords as ForgottenRecords
+from sluice.manifest_parts import Isolation as Isolation
 from sluice.manifest_parts import LandedFile as LandedFile
 from sluice.manifest_parts import Loss as Loss
 from sluice.manifest_parts import Masked as Masked
@@ -46,7 +47,8 @@ class Manifest:
     `times`: how many records were stamped in each of TWELFTHS parts of the slice; empty if nothing was read.
     `remade`: where it was made out of the files of the generation before, and not of Kafka.
     `rules`: the digest of the rules by which its records became rows (state/rules.py). `retried`: of those by
-    which rejected records were brought in later. `amends`: the ids of the manifests that it only filters,
+    which rejected records were brought in later. `isolation`: which records of transactions were read.
+    `amends`: the ids of the manifests that it only filters,
     extends or reads again; tables that were loaded from them keep their rules.
     `forgotten`: where the lake no longer has to hold some of the files. All counts stay.
     `erased`: records of which nothing was kept, by the erasure list. Where messages are arrays, `rows_erased`
@@ -74,6 +76,7 @@ class Manifest:
     times: tuple[int, ...]
     long_numbers: bool
     rules: str
+    isolation: Isolation
     lost: tuple[Loss, ...] = ()
     late: Whole = 0
     traffic: tuple[Traffic, ...] = ()

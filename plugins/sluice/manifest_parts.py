@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sluice.stored_json import Whole
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+"""Whether records of open and aborted transactions are left out, as Kafka's consumers name it."""
 
 
 @dataclass(frozen=True, order=True)

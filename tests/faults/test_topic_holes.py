@@ -9,9 +9,12 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from local.readiness import wait_until
+from sluice.clients.lake.open import open_lake
 from sluice.errors import CompactedAway, Conservation, NotAllLanded
+from sluice.flow.rule_differences import rule_lines
+from sluice.state.survey import survey
 from tests.faults.topic_story import PlainEngine, Story
-from tests.faults.topics import CLUSTER, HOURS, SECONDS, START, Topic, visible
+from tests.faults.topics import CLUSTER, HOURS, SECONDS, START, Topic, hours, visible
 from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
@@ -92,6 +95,15 @@ def test_transactions(
         story.expect({**first, **last})
         assert story.states(8, 11) == ["complete"] * 4
         story.run(8, 11, "reland", engine=engine)
+        story.expect({**first, **last})
+        story.write(isolation="read_committed" if seen else "read_uncommitted")
+        story.land(8, 11, "reland", engine, token="edited")
+        story.load(8, 11)
+        story.verify(8, 11)
+        story.expect({**first, **last})
+        [line] = rule_lines(story.pipeline, open_lake(story.pipeline), survey(story.pipeline, hours(8, 11)))
+        assert line.startswith("4 units have another `kafka.isolation` than the pipeline file (")
+        story.run(8, 11, "remake", engine=engine)
         story.expect({**first, **last})
 
 

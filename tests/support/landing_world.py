@@ -57,7 +57,7 @@ class World:
     """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers and a
     key; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
     `reads` are what Spark was asked for, `long` the records that tasks read themselves, `out_of_lake` how
-    many files of the lake.
+    many files of the lake. `aborted`: offsets that only readers of uncommitted records are shown.
     """
 
     logs: dict[tuple[str, str], list[list[tuple]]]
@@ -66,6 +66,7 @@ class World:
     plain: bool = False
     long: list[tuple[str, int, int]] = field(default_factory=list)
     out_of_lake: int = 0
+    aborted: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.kafka = FakeKafka({})
@@ -80,7 +81,10 @@ class World:
     def topics_of(self, cluster: Cluster) -> Iterator[FakeReader]:
         if cluster.cluster in self.kafka.silent:
             raise KafkaUnavailable(cluster.cluster, cluster.bootstrap or "", "it is silent")
-        yield _Reader(self.kafka, cluster.cluster, self)
+        yield _Reader(self.kafka, cluster, self)
+
+    def unseen(self, cluster: Cluster) -> frozenset[int]:
+        return self.aborted if cluster.isolation == "read_committed" else frozenset()
 
     def resolve(self, pipeline: Pipeline, lake: Lake, slices: SliceRange) -> None:
         resolve(pipeline, lake, list(slices), NOW, self.topics_of)
@@ -104,13 +108,13 @@ HOLE = b"hole"
 
 
 class _Reader(FakeReader):
-    def __init__(self, kafka: FakeKafka, cluster: str, world: World) -> None:
-        super().__init__(kafka, cluster)
-        self.world = world
+    def __init__(self, kafka: FakeKafka, cluster: Cluster, world: World) -> None:
+        super().__init__(kafka, cluster.cluster)
+        self.world, self.unseen = world, world.unseen(cluster)
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
         log = self.world.logs[self.cluster, topic][partition]
-        return ((o, log[o][1]) for o in range(start, end) if log[o][0] is not HOLE)
+        return ((o, log[o][1]) for o in range(start, end) if log[o][0] is not HOLE and o not in self.unseen)
 
     def left(self, topic: str, partition: int, holes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         return list(holes)
@@ -170,7 +174,8 @@ class InProcess:
         self, task: Task, topic: str, partition: int, start: int, until: int
     ) -> Iterator[pa.RecordBatch]:
         log = self.world.logs[task.cluster, topic][partition]
-        offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in self.hidden]
+        unseen = self.hidden | self.world.unseen(task.pipeline.cluster(task.cluster))
+        offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in unseen]
         for some in (offsets[: len(offsets) // 2], offsets[len(offsets) // 2 :]):
             yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some], CUT_BYTES + 1)
 

@@ -17,4 +17,4 @@ def made_manifest(*values: Any, **more: Any) -> Manifest:
     that each manifest has say nothing, except when it landed."""
     given = dict(zip(REQUIRED, values, strict=False))
     others = {"token": "", "landed_at": LANDED_AT, "counts": (), "times": (), "long_numbers": False}
-    return Manifest(**{**others, "rules": "", **given, **more})
+    return Manifest(**{**others, "rules": "", "isolation": "read_committed", **given, **more})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from pydantic import Field, model_validator
 
 from sluice.config.section import Section
 from sluice.config.types import Instant, PlainName
+from sluice.manifest_parts import Isolation
 
 # https://github.com/apache/kafka/blob/4.2/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -25,7 +25,7 @@ class Cluster(Section):
     """Its brokers, instead of `connection`. Example: `kafka.dc1:9092`"""
     connection: str | None = None
     """Airflow connection of type `kafka`, with address and login. Example: `kafka_dc1`"""
-    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    isolation: Isolation = "read_committed"
     """Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
     start: Instant | None = None
     """Its earliest slice, on a slice's edge; without it the first slice that it was asked for.

@@ -268,7 +268,7 @@ def _left_out(facts: SliceFacts) -> Iterator[Finding]:
                 tone=_NONE,
                 title=f"{cluster}: rules",
                 message=f"It has another {visible(difference.rule)} than the pipeline file.",
-                advice=f"nothing is wrong: a `{difference.mode}` applies the pipeline file to it",
+                advice=f"nothing is wrong: {difference.advice}",
             )
         if lost := sum(loss.until - loss.start for loss in manifest.lost):
             message = f"{lost:,} offsets had expired in Kafka when it landed: nothing brings them back."

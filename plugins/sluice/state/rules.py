@@ -303,10 +303,14 @@ _KEYS = {
 @dataclass(frozen=True, order=True)
 class Difference:
     """One rule that differs. `rule` names it as the pipeline file does; `mode` is the run that applies the
-    file's."""
+    file's, empty where none does."""
 
     rule: str
     mode: str
+
+    @property
+    def advice(self) -> str:
+        return f"--mode {self.mode} applies it" if self.mode else "what has landed keeps its own"
 
 
 def differs(
@@ -328,6 +332,7 @@ def differs(
         dict.fromkeys(
             (
                 *_landing(manifest, now, rules),
+                *_isolation(pipeline, manifest),
                 *_counts(pipeline, manifest),
                 *_columns(pipeline, rows, rules, required),
             )
@@ -344,6 +349,11 @@ def _landing(manifest: Manifest, now: LandingRules, rules: RulesReader) -> Itera
             continue
         if before != after:
             yield Difference(_KEYS.get(rule.name, rule.name), "remake")
+
+
+def _isolation(pipeline: Pipeline, manifest: Manifest) -> Iterator[Difference]:
+    if manifest.isolation != pipeline.cluster(manifest.cluster).isolation:
+        yield Difference("kafka.isolation", "")
 
 
 def _counts(pipeline: Pipeline, manifest: Manifest) -> Iterator[Difference]:
@@ -385,4 +395,4 @@ def _line(difference: Difference, units: list[Unit]) -> str:
     span = first if first == last else f"{first} … {last}"
     count = "1 unit has" if len(units) == 1 else f"{len(units):,} units have"
     other = f"{count} another `{difference.rule}` than the pipeline file ({span})"
-    return f"{other}: --mode {difference.mode} applies it"
+    return f"{other}: {difference.advice}"

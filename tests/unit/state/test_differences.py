@@ -79,6 +79,18 @@ def test_a_rule_of_the_mask_that_the_file_lost_makes_no_difference():
     assert found(hidden, pipeline()) == ()
 
 
+def test_no_run_changes_the_isolation_of_what_has_landed():
+    cluster = {"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids"]}
+    uncommitted = pipeline(kafka=[{**cluster, "isolation": "read_uncommitted"}])
+    [difference] = found(pipeline(), uncommitted)
+    assert difference == Difference("kafka.isolation", "")
+    assert difference_lines({UNITS[0]: [difference]}) == [
+        "1 unit has another `kafka.isolation` than the pipeline file (2026-01-01T00Z): what has landed keeps "
+        "its own"
+    ]
+    assert found(pipeline(), pipeline(kafka=[{**cluster, "isolation": "read_committed"}])) == ()
+
+
 def test_counts_that_the_file_asks_for_otherwise():
     spec = pipeline(**COUNTS)
     counted = Traffic("db.traffic", {"country": "country"}, (), {}, ())

@@ -133,13 +133,14 @@ def _land(
     _tell_planned(in_scope, todo, reads.all, [read for some in remade.values() for read in some], say)
     ask = None if accept_loss else partial(refusal, lake)
     from_lake = LakeSource(pipeline, lake, again, token, ask)
+    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of, ask)
     attempt = LandingAttempt(
         pipeline=pipeline,
         lake=lake,
         ids={},
         engine=engine,
         say=say,
-        source=KafkaSource(pipeline, lake, old, mode, token, say, topics_of, ask),
+        source=from_kafka,
         exact_fields=pipeline.evolving_types,
         erasures=erasures,
         mask=mask,
@@ -147,7 +148,13 @@ def _land(
     remade_clusters = _clusters(replace(attempt, source=from_lake), remade)
     read_clusters = [
         _clusters(
-            replace(attempt, pipeline=group.pipeline, schema=group.schema, mask=mask_rules(group.pipeline)),
+            replace(
+                attempt,
+                pipeline=group.pipeline,
+                source=replace(from_kafka, pipeline=group.pipeline),
+                schema=group.schema,
+                mask=mask_rules(group.pipeline),
+            ),
             group.by_cluster,
         )
         for group in groups

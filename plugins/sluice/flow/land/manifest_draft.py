@@ -12,14 +12,15 @@ from sluice.config.counts import COUNTS
 from sluice.flow.land.conservation import Counted
 from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.task.reports import SeenOffsets, SeenTimes, WrittenFile
-from sluice.manifest import STAMP, LandedFile, Manifest, Masked, PartitionCount, Traffic
+from sluice.manifest import STAMP, Isolation, LandedFile, Manifest, Masked, PartitionCount, Traffic
 from sluice.slices import last_late
 from sluice.type_fields import TypeFields
 
 
 @dataclass(frozen=True)
 class Landed:
-    """A unit whose files are in the attempt and whose counts have been checked; `rules`: of its records."""
+    """A unit whose files are in the attempt and whose counts have been checked; `rules` and `isolation`: of
+    its records."""
 
     read: UnitRead
     attempt: str
@@ -27,6 +28,7 @@ class Landed:
     seen: tuple[SeenOffsets, ...]
     holes: int
     rules: str
+    isolation: Isolation
     counted: tuple[Counted, ...] = ()
     fields: tuple[TypeFields, ...] = ()
     times: tuple[int, ...] = ()
@@ -68,6 +70,7 @@ def draft(
         fields=landed.fields,
         times=landed.times,
         rules=landed.rules,
+        isolation=landed.isolation,
         erased=sum(part.erased for part in landed.seen),
         rows_erased=sum(part.rows_erased for part in landed.seen),
         erasures=landed.erasures,

@@ -13,7 +13,7 @@ from sluice.config.counts import Counts
 from sluice.config.pipeline import Pipeline
 from sluice.errors import RuleGone, WrongUse
 from sluice.flow.land.read_plan import UnitRead
-from sluice.manifest import Manifest
+from sluice.manifest import Isolation, Manifest
 from sluice.slices import Unit
 from sluice.state.rules import RulesReader
 
@@ -46,10 +46,12 @@ def by_own_rules(
             manifest = old.get(read.unit)
             digest = manifest.rules if manifest is not None else ""
             counts = _counts(manifest) if manifest is not None else pipeline.counts
-            key = digest, tuple((spec.table, *spec.by.items(), spec.types) for spec in counts)
+            isolation = manifest.isolation if manifest is not None else pipeline.cluster(cluster).isolation
+            key = digest, isolation, tuple((spec.table, *spec.by.items(), spec.types) for spec in counts)
             if key not in groups:
                 try:
-                    groups[key] = _group(pipeline, reader, read.unit, digest, counts)
+                    group = _group(_isolated(pipeline, isolation), reader, read.unit, digest, counts)
+                    groups[key] = group
                 except RuleGone as error:
                     gone.append(error)
                     continue
@@ -73,6 +75,11 @@ def _group(
         remedy = "put that back into the file until this is done"
         raise RuleGone(str(unit), str(error), "pipeline file", remedy) from error
     return RulesGroup(own, rules.schema_content)
+
+
+def _isolated(pipeline: Pipeline, isolation: Isolation) -> Pipeline:
+    clusters = [cluster.model_copy(update={"isolation": isolation}) for cluster in pipeline.kafka]
+    return pipeline.model_copy(update={"kafka": clusters})
 
 
 def _counts(manifest: Manifest) -> tuple[Counts, ...]:

@@ -90,6 +90,7 @@ class LandingAttempt:
                 fields=unit_fields(fields.get(_name(r.unit), ()), self.pipeline.types),
                 times=summed_times(times.get(_name(r.unit), ())),
                 rules=rules,
+                isolation=self.pipeline.cluster(r.unit.cluster).isolation,
                 erasures=len(self.erasures.entries),
                 masked=self.mask.applied if self.mask else None,
             )

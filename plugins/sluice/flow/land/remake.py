@@ -221,9 +221,16 @@ class LakeSource:
 
         def drafted(generation: int) -> Manifest:
             new = draft(self.pipeline.name, landed, grace, self.token, now, generation)
-            # The records are the same; of an empty array the lake has no time.
+            # The records are the same, whatever isolation is now; of an empty array the lake has no time.
             masked = joined(new.masked, old.masked)
             gone = old.forgotten_records
-            return replace(new, remade=remade_of(old), times=old.times, masked=masked, without_bytes=gone)
+            return replace(
+                new,
+                remade=remade_of(old),
+                times=old.times,
+                isolation=old.isolation,
+                masked=masked,
+                without_bytes=gone,
+            )
 
         return or_refusal(lambda: commit_remade(self.lake, old, drafted, self.refusal))

@@ -19,7 +19,8 @@ import sys, threading
 from sluice.manifest import Manifest, OffsetRange, decode, encode
 sys.setswitchinterval(1e-6)
 ranges = (OffsetRange("t", "u", 0, 0, 1),)
-manifest = Manifest("p", "2026-11-20T10Z", "dc1", 1, "a", ranges, (), (), 1, {}, 0, "", "", (), (), False, "")
+unit = ("p", "2026-11-20T10Z", "dc1", 1, "a")
+manifest = Manifest(*unit, ranges, (), (), 1, {}, 0, "", "", (), (), False, "", "read_committed")
 data, all_here, found = encode(manifest), threading.Barrier(16), []
 def first():
     all_here.wait()

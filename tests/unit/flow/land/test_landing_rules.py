@@ -17,7 +17,7 @@ from sluice.state.manifests import read_manifests
 from sluice.state.rules import LandingRules, RulesReader, TableRules, digest_of, write_rules
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
-from tests.support.landing_world import START, World, event, hours, pipeline
+from tests.support.landing_world import SPEC, START, World, event, hours, pipeline, rows_in
 from tests.support.long_form import per_commit
 from tests.unit.flow.land.test_remake import CHANGES, SLICES, landed, spec, units, worlds
 
@@ -27,6 +27,7 @@ def digest(spec, schema):
 
 
 BIDS = ("dc1", "bids")
+LEVELS = ("read_committed", "read_uncommitted")
 SAME = [
     {},
     {"tables": {"bid": "db.bids"}},
@@ -128,6 +129,30 @@ def test_a_new_key_hashes_what_is_landed_again():
     [old, new] = [read_manifests(at, units(spec())) for at in (landed(spec(**MASKED), worlds())[1], lake)]
     for unit, manifest in new.items():
         assert manifest.masked is not None and manifest.masked.keys != old[unit].masked.keys
+
+
+def isolated(isolation: str, **changes: object):
+    return pipeline(kafka=[{**SPEC["kafka"][0], "isolation": isolation}], **changes)
+
+
+@pytest.mark.parametrize(("before", "after"), [LEVELS, LEVELS[::-1]])
+def test_a_reland_and_a_remake_keep_the_isolation_that_each_hour_landed_by(before: str, after: str):
+    """Two hours of 20 records each, the first one before the file was edited; half of them were aborted."""
+    world, lake = World({BIDS: [[event("click", 3 * n) for n in range(40)]]}), MemoryLake()
+    world.aborted = frozenset(range(1, 40, 2))
+    world.resolve(isolated(before), lake, hours(2))
+    world.land(isolated(before), lake, hours(1))
+    world.land(isolated(after), lake, hours(1, 1))
+    rows = {"read_committed": 10, "read_uncommitted": 20}
+    landed = {hours(1): before, hours(1, 1): after}
+    for changes, mode in (({}, "reland"), ({"max_late": "7d"}, "remake"), ({"max_late": "7d"}, "reland")):
+        world.land(isolated(after, **changes), lake, hours(2), mode, f"{mode}{changes}", accept_loss=False)
+        for slices, isolation in landed.items():
+            unit = Unit(next(iter(slices)), "dc1")
+            manifest = read_manifests(lake, [unit])[unit]
+            assert (manifest.isolation, manifest.landed) == (isolation, rows[isolation]), mode
+            offsets = {row[4] for row in rows_in(lake, [manifest])}
+            assert offsets.isdisjoint(world.aborted) is (isolation == "read_committed")
 
 
 def test_hours_of_several_rules_are_landed_again_in_one_run():

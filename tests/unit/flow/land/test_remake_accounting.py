@@ -51,9 +51,8 @@ def remade(old: Manifest, seen: list[SeenOffsets], arrays: bool) -> Manifest:
     ]
     files = [file for file in files if file.rows]
     check_rows(UNIT, found.seen, files)
-    landed = Landed(
-        UnitRead(UNIT, old.ranges, old.ranges, ()), "x", tuple(files), found.seen, found.holes, ""
-    )
+    read = UnitRead(UNIT, old.ranges, old.ranges, ())
+    landed = Landed(read, "x", tuple(files), found.seen, found.holes, "", "read_committed")
     made = draft("p", landed, timedelta(), "t", pendulum.datetime(2026, 5, 1), old.generation + 1)
     return replace(made, without_bytes=old.forgotten_records)
 
