@@ -21,7 +21,7 @@ from sluice.clients.airflow_rest.access import named_access
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.shards import connect_shards
+from sluice.clients.clickhouse.shards import Servers, connect_shards
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.clients.connections import airflow_lookup
 from sluice.clients.connections import find as connections
@@ -52,6 +52,7 @@ from sluice.safe_text import line
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.shard_definitions import check_alike
 from sluice.state.shard_ledgers import check_different
 from sluice.watch.notices import notifier_class
 
@@ -128,9 +129,17 @@ class Examination:
         with connect_shards(self.pipeline) as servers:
             for target in self.pipeline.targets:
                 check_different(servers, target)
+            for target in self.pipeline.targets:
+                place = f"table {target.table}"
+                yield from guarded(Area.CLICKHOUSE, place, partial(self._alike, servers, target))
         places = {t.table: self.pipeline.clickhouse.placed_by(t.table) for t in self.pipeline.targets}
         placements = "; ".join(f"{name} by {by}" for name, by in places.items())
         yield ok(Area.CLICKHOUSE, "shards", f"{len(servers)} different servers; {placements}")
+
+    def _alike(self, servers: Servers, target: Target) -> Iterator[Check]:
+        """Raises TargetRefused where the shards' columns differ."""
+        columns = check_alike(servers, target, open_lake(self.pipeline))
+        yield ok(Area.CLICKHOUSE, target.table, f"has the same columns on {', '.join(columns) or 'no shard'}")
 
     @cached_property
     def _sampled(self) -> EventSample | SluiceError:

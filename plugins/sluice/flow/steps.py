@@ -60,6 +60,7 @@ from sluice.state.file_versions import note_version
 from sluice.state.freshness import fresh_of, note_fresh, tables_of
 from sluice.state.manifests import read_manifests
 from sluice.state.months import note
+from sluice.state.shard_definitions import check_alike
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey, survey_past
 from sluice.state.system_tables import check_owner, create_system_tables
@@ -105,12 +106,14 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
 
 
 def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
-    """Raises TargetRefused for the first target table that could not be loaded, of `tables` where they are
-    chosen; writes nothing to any. A rollup holds up no other table: its own load refuses it."""
-    url = open_lake(pipeline).url
-    chosen = pipeline.chosen(tables)
+    """Raises TargetRefused for the first target table that could not be loaded, or whose shards differ, of
+    `tables` where they are chosen; writes nothing to any. A rollup holds up no other table: its own load
+    refuses it."""
+    lake, chosen = open_lake(pipeline), pipeline.chosen(tables)
     sources = [target for target in chosen if target.rollup is None]
     with connect_shards(pipeline) as servers:
+        for target in sources or chosen:
+            check_alike(servers, target, lake)
         for server in [server for server in servers if server.client]:
             client = server.reached
             for target in sources or chosen:
@@ -118,7 +121,7 @@ def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
                 check_may_add(client, pipeline, target, target_table)
             create_system_tables(client, pipeline.command("verify"), replicated=bool(server.shard.replicas))
             for target in chosen:
-                check_owner(client, pipeline, url, target)
+                check_owner(client, pipeline, lake.url, target)
 
 
 def work_in(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | None = None) -> PlannedWork:

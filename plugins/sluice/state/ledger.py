@@ -11,6 +11,7 @@ from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, Se
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
+from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit, from_seconds
 from sluice.state.unit_state import Commit
 
@@ -47,6 +48,10 @@ class LedgerRow:
     def lacking(self) -> tuple[str, ...]:
         """The shards that hold no commit of the unit."""
         return tuple(shard for shard, row in self.shares if row is None)
+
+    def continues(self, manifest: Manifest) -> bool:
+        """Returns whether the load was of this manifest, or of one that it amends."""
+        return self.manifest in (manifest.id, *manifest.amends)
 
 
 @dataclass(frozen=True)

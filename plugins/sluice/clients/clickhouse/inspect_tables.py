@@ -31,6 +31,12 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
     )
 
 
+def read_columns(client: Client, database: str, name: str) -> tuple[Column, ...] | None:
+    """Returns the table's columns, or None when there is none."""
+    inspected = _inspect(client, [(database, name)]).get((database, name))
+    return None if inspected is None else inspected.columns
+
+
 def keeps_values(client: Client, target_table: TargetTable) -> bool:
     """Returns whether values stay as long as their rows do: no TTL of a column takes them away, and none of
     the table puts others into their place."""

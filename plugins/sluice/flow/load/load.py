@@ -28,6 +28,7 @@ from sluice.flow.load.evolve.evolve import Evolution, check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
 from sluice.flow.load.kept_rows import TakesRowsOut, refuse_later_values, with_kept
 from sluice.flow.load.load_place import LoadPlace
+from sluice.flow.load.other_shards import NO_OTHERS, OtherShards
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.replicas import Replicas, own_tables, write_settings
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line
@@ -66,6 +67,7 @@ def load(
     patience: timedelta | None = None,
     placement: Placement = ALONE,
     others: Sequence[Client] | None = None,
+    shards: OtherShards = NO_OTHERS,
 ) -> LoadResult:
     """Brings those of `units` that have landed into the target, each exactly once, and says what it did.
 
@@ -73,11 +75,12 @@ def load(
     what was loaded before a column was added, and may have its field; `reload` and `repair` everything,
     except what a run of the same `token` has loaded before. `rules_for` says by which rules. `client` is of
     the shard that `placement` says; shards.py loads all of them. `others`: the shard lists replicas, and
-    these answer beside `client`. Raises TargetRefused before anything is written, Busy when another attempt
-    does not finish within `patience`, Fenced when one has taken over, Relanded when the slice was landed
-    again meanwhile, Conservation when a count does not hold, ServerError and ClickHouseUnavailable.
+    these answer beside `client`. `shards`: what is known of the other shards. Raises TargetRefused before
+    anything is written, Busy when another attempt does not finish within `patience`, Fenced when one has
+    taken over, Relanded when the slice was landed again meanwhile, Conservation when a count does not hold,
+    ServerError and ClickHouseUnavailable.
     """
-    loading = _Loading(pipeline, target, lake, client, mode, token, on_progress, placement, others)
+    loading = _Loading(pipeline, target, lake, client, mode, token, on_progress, placement, others, shards)
     return loading.load(list(units), patience or _PATIENCE_TERMS * pipeline.clickhouse.lease)
 
 
@@ -94,6 +97,7 @@ class _Loading:
     say: Say
     placement: Placement
     others: Sequence[Client] | None
+    shards: OtherShards
     statements: int = 0
     blocks: int = 0
 
@@ -188,7 +192,7 @@ class _Loading:
         additions = read_additions(self.lake) if self.mode == "refill" else ()
         landed = read_manifests(self.lake, units)
         arguments = (additions, self.placement.shard, ledger.revoked, self._elsewhere())
-        return choose(self.pipeline, self.target, landed, *how, *arguments)
+        return choose(self.pipeline, self.target, landed, *how, *arguments, shards=self.shards)
 
     def _rollups(
         self, now: Rollup, units: list[Unit], ledger: Commits
@@ -224,6 +228,7 @@ class _Loading:
         keeps = self.mode in KEEPS_RULES
         self._add_columns(lease, [work for work in todo if not (keeps and work.rules)], ledger)
         target_table, _ = inspect_target(self.client, self.pipeline, self.target)
+        self.shards.expect_unchanged(target_table)
         create_view(self.client, target_table)
         if self.target.counted:
             create_expected(self.client, self.pipeline, self.lake, target_table)
@@ -302,7 +307,7 @@ class _Loading:
 
     def _add_columns(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> None:
         arguments = (self.pipeline, self.target, self.lake, self.client, lease, self.placement.shard)
-        Evolution(*arguments, self.token, self.say, ledger.keys()).add_columns(todo)
+        Evolution(*arguments, self.token, self.say, ledger.keys(), self.shards.columns).add_columns(todo)
         crash_points.reached(Load.EVOLVED)
 
     def _execute(self, run: LoadRun) -> list[UnitLoad]:

@@ -16,13 +16,15 @@ from sluice.clients.connections.find import find
 from sluice.clients.lake.base import Lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import ShardsRefused, ShardsWait, SluiceError
+from sluice.errors import ShardsRefused, ShardsWait, SluiceError, Unavailable
 from sluice.flow.load.load import load
+from sluice.flow.load.other_shards import NO_OTHERS, OtherShards, others_of
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.plan.modes import Mode
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import confirm, latest, read_additions
+from sluice.state.shard_definitions import check_alike
 from sluice.state.shard_ledgers import check_different, remember
 
 # Each waits for its server most of the time.
@@ -45,7 +47,8 @@ def load_shards(
     with what each shard has loaded.
 
     With one `connection` it raises what `load` raises. With shards: ShardsWait when the failure is retryable,
-    and ShardsRefused when a person has to act, both after the other shards are done.
+    and ShardsRefused when a person has to act, both after the other shards are done. TargetRefused where the
+    shards' columns differ, before any of them is loaded.
     """
     units = list(units)
     remember(lake, pipeline.clickhouse)
@@ -54,11 +57,17 @@ def load_shards(
 
     how: Any = {"mode": mode, "token": token, "on_progress": on_progress, "patience": patience}
 
+    silent: dict[str, Unavailable] = {}
+    other_shards: dict[str, OtherShards] = {}
+
     def load_one(shard: Shard) -> LoadResult:
+        if error := silent.get(shard.name):
+            raise error
         with connect_replicas(connections[shard.name]) as clients:
             client, others = clients[0], clients[1:] if shard.replicas else None
             placement = placement_of(pipeline.clickhouse, shard, target.table)
-            result = load(pipeline, target, units, lake, client, **how, placement=placement, others=others)
+            beside: Any = {"others": others, "shards": other_shards.get(shard.name, NO_OTHERS)}
+            result = load(pipeline, target, units, lake, client, **how, placement=placement, **beside)
             then(client, result)
             return result
 
@@ -68,6 +77,10 @@ def load_shards(
         check_different(servers, target)
         remember(lake, pipeline.clickhouse, servers)
         confirm_stopped(servers, target, lake)
+        alike = check_alike(servers, target, lake)
+        other_shards |= others_of(servers, pipeline, target, lake, units, alike)
+        # Also if it answers by now: nobody has compared its table with the others'.
+        silent |= {server.shard.name: server.error for server in servers if server.error is not None}
     return _together(target, pipeline.clickhouse.shards, load_one)
 
 

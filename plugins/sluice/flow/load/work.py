@@ -9,6 +9,7 @@ from typing import Any
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import FilesForgotten
 from sluice.field_path import first_keys, path_of
+from sluice.flow.load.other_shards import NO_OTHERS, OtherShards
 from sluice.manifest import LandedFile, Manifest
 from sluice.plan.modes import CHANGES_RULES, KEEPS_RULES, LOADS_AGAIN, Mode
 from sluice.slices import Unit
@@ -116,7 +117,8 @@ def done(work: LoadWork, row: LedgerRow | None, mode: Mode, token: str) -> bool:
 def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode, types: Collection[str] = ()) -> str:
     """Returns the digest of the rules by which a unit is loaded; empty: those of the pipeline file.
 
-    `newest` is the unit's newest ledger row, committed or revoked. What isn't a change of rules keeps the
+    `newest` is the unit's newest ledger row, committed or revoked; where its shard has none of this manifest,
+    another shard's. What isn't a change of rules keeps the
     unit's own: a repair, a reland, a fill after one, an erasure or a retry, a load that continues after a
     kill. `types` go
     to the table: one that no row of the unit there has has no rules there yet.
@@ -132,12 +134,7 @@ def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode, types: C
         return ""
     if mode not in KEEPS_RULES and newest.manifest == manifest.id and not set(types) <= set(newest.types):
         return ""
-    return newest.rules if continues(newest, manifest) else ""
-
-
-def continues(row: LedgerRow, manifest: Manifest) -> bool:
-    """Returns whether the row's load was of this manifest, or of one that it amends."""
-    return row.manifest in (manifest.id, *manifest.amends)
+    return newest.rules if newest.continues(manifest) else ""
 
 
 def by_rules(works: Iterable[LoadWork]) -> list[list[LoadWork]]:
@@ -161,12 +158,14 @@ def choose(
     shard: str = "",
     revoked: Mapping[Unit, LedgerRow] | None = None,
     elsewhere: Mapping[Unit, Collection[LedgerRow]] | None = None,
+    shards: OtherShards = NO_OTHERS,
 ) -> tuple[list[LoadWork], list[LedgerRow]]:
     """Returns what is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
 
     `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
     `revoked` are units that a load has revoked and not committed again. `elsewhere` are
-    a unit's newest rows of other tables: what changes no rules leaves their types there.
+    a unit's newest rows of other tables: what changes no rules leaves their types there. `shards`: what is
+    known of the other shards.
     Units whose files the lake has forgotten stay as they are. Raises FilesForgotten where a `reload` or a
     `repair` asks for one.
     """
@@ -174,7 +173,7 @@ def choose(
     columns_since = since(additions)
     for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
         row = ledger.get(unit)
-        newest = row or (revoked or {}).get(unit)
+        newest = shards.own_or_other(row or (revoked or {}).get(unit), manifest, unit)
         routes = None
         if mode in KEEPS_RULES and not target.counted:
             routes = _routes(pipeline, target, manifest, newest, (elsewhere or {}).get(unit, ()))
@@ -208,14 +207,14 @@ def _routes(
 ) -> set[str]:
     """Returns the types that go to the table by the unit's own routes: what has gone there stays, and what no
     table has goes where the pipeline file says."""
-    own = set(newest.types) if newest is not None and continues(newest, manifest) else set()
-    others = {name for row in elsewhere if continues(row, manifest) for name in row.types}
+    own = set(newest.types) if newest is not None and newest.continues(manifest) else set()
+    others = {name for row in elsewhere if row.continues(manifest) for name in row.types}
     return own | (set(pipeline.routed(target, manifest.rows_by_type())) - others)
 
 
 def _kept(manifest: Manifest, row: LedgerRow, sharding: str) -> Kept | None:
     """Returns None if the rows are another landing's, or are placed otherwise by now."""
-    if row.sharding != sharding or not continues(row, manifest):
+    if row.sharding != sharding or not row.continues(manifest):
         return None
     elements = ("_row",) if manifest.rows is not None else ()
     return Kept(("_topic", "_partition", "_offset", *elements), row.rows)

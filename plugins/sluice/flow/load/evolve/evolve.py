@@ -58,7 +58,7 @@ class NewColumn:
 
 @dataclass(frozen=True)
 class Evolution:
-    """One load's, on the server of one shard."""
+    """One load's, on the server of one shard. `elsewhere`: added columns that another shard has."""
 
     pipeline: Pipeline
     target: Target
@@ -69,6 +69,7 @@ class Evolution:
     run: str
     say: Say
     committed: Collection[Unit] = ()
+    elsewhere: Collection[str] = ()
 
     def add_columns(self, works: Sequence[LoadWork]) -> None:
         """Raises TargetRefused for a column that the server does not take, Conservation for a file that is
@@ -95,8 +96,9 @@ class Evolution:
         return (*lent, *(self._typed(new, works) if new else ()))
 
     def _is_lent(self, addition: Addition, present: bool) -> bool:
-        """Returns whether another shard has the column, and this one has never had it."""
-        return bool(self.shard) and addition.done and self.shard not in addition.shards and not present
+        """Returns whether another shard has the column, and this one lacks it: never had it, or lost it."""
+        never = addition.done and self.shard not in addition.shards
+        return bool(self.shard) and not present and (never or addition.column in self.elsewhere)
 
     def _columns(self) -> dict[str, Column]:
         target_table = read_table(self.client, self.target.database, self.target.name)

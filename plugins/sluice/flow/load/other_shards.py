@@ -1,0 +1,89 @@
+"""What a load of one shard has to know of the others: a unit is made by one set of rules on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.shards import Servers
+from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.concurrency import each
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import TargetChanged
+from sluice.manifest import Manifest
+from sluice.slices import SliceRange, Unit
+from sluice.state.ledger import Commits, LedgerRow, committed
+from sluice.state.shard_definitions import Definitions, coming, had_elsewhere
+
+UnitRows = Mapping[Unit, Sequence[LedgerRow]]
+"""The newest ledger rows of each unit, committed or revoked, each of another manifest or of other rules."""
+
+
+@dataclass(frozen=True)
+class OtherShards:
+    """`columns`: those that loads have added on another shard. `agreed`: the shard's own columns, when they
+    were like the others'. `rows` are of all shards."""
+
+    columns: frozenset[str] = frozenset()
+    agreed: tuple[Column, ...] = ()
+    rows: UnitRows = field(default_factory=dict)
+
+    def own_or_other(self, own: LedgerRow | None, manifest: Manifest, unit: Unit) -> LedgerRow | None:
+        """Returns the row by whose rules the unit goes on: the shard's own, else another's of the manifest.
+
+        A shard that was away, or that is new, makes its part of the unit as the others have made theirs,
+        whatever the pipeline file or the table has got since."""
+        if own is not None and own.continues(manifest):
+            return own
+        return next((row for row in self.rows.get(unit, ()) if row.continues(manifest)), own)
+
+    def expect_unchanged(self, target_table: TargetTable) -> None:
+        """Raises TargetChanged: nobody has compared the columns as they are now with the others'."""
+        now = {column.name: column for column in target_table.columns}
+        changed = [column.name for column in self.agreed if now.get(column.name) != column]
+        if changed:
+            raise TargetChanged(
+                f"table {target_table.table}: column {changed[0]} was changed while it was "
+                "loaded: load it again"
+            )
+
+
+NO_OTHERS = OtherShards()
+
+
+def others_of(
+    servers: Servers,
+    pipeline: Pipeline,
+    target: Target,
+    lake: Lake,
+    units: Collection[Unit],
+    alike: Definitions,
+) -> dict[str, OtherShards]:
+    """Returns by shard what it has to know of the others. Raises what the clients and the lake raise."""
+    names, additions = [server.shard.name for server in servers], coming(target, lake)
+    rows = _rows(servers, pipeline, target, lake, units)
+    return {
+        name: OtherShards(had_elsewhere(name, names, alike, additions), alike.get(name, ()), rows)
+        for name in names
+    }
+
+
+def _rows(
+    servers: Servers, pipeline: Pipeline, target: Target, lake: Lake, units: Collection[Unit]
+) -> UnitRows:
+    """Those of rollups are not asked for: each shard makes them of its own rows."""
+    if not units or target.rollup is not None:
+        return {}
+    slices = [unit.slice for unit in units]
+    span = SliceRange(min(s.start for s in slices), max(s.end for s in slices), pipeline.slice)
+
+    def ask(client: Client) -> Commits:
+        return committed(client, pipeline, lake.url, target, span)
+
+    found: dict[Unit, dict[tuple[str, str], LedgerRow]] = {}
+    for commits in each(ask, [server.client for server in servers if server.client is not None]):
+        for unit, row in (*commits.items(), *commits.revoked.items()):
+            found.setdefault(unit, {}).setdefault((row.manifest, row.rules), row)
+    return {unit: tuple(rows.values()) for unit, rows in found.items()}
