@@ -128,10 +128,10 @@ def _write_landed(
             "_key": pa.array([None] * count, pa.binary()),
         }
     )
-    path = lake.begin(key)
-    pq.write_table(table, path, compression="zstd", compression_level=1, use_dictionary=list(constant))
-    size = path.stat().st_size
-    lake.finish(key, path)
+    begun = lake.begin(key)
+    pq.write_table(table, begun.path, compression="zstd", compression_level=1, use_dictionary=list(constant))
+    size = begun.path.stat().st_size
+    lake.finish(key, begun)
     moved = f"{layout.attempt(UNIT.slice.id, 'a')}{number}.parquet"
     return LandedFile(key, moved, "click", hour, count, size, "")
 

@@ -34,20 +34,21 @@ class NotAFile(OSError):
 
 
 @contextmanager
-def opened(path: str | Path, links: bool = True) -> Iterator[int]:
-    """Yields the descriptor of a regular file that is open for reading; with `links`, also behind a link.
+def opened(path: str | Path, links: bool = True, folder: int | None = None) -> Iterator[int]:
+    """Yields the descriptor of a regular file (in the open `folder`) that is open for reading; with `links`,
+    also behind a link.
 
     Raises NotAFile, and OSError as `os.open`.
     """
     # No open waits: neither that of a pipe for its writer, nor that of a file which somebody has leased.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     try:
-        descriptor = os.open(path, flags if links else flags | os.O_NOFOLLOW)
+        descriptor = os.open(path, flags if links else flags | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP and not links:
             raise NotAFile(stat.S_IFLNK, path) from error
         if error.errno == errno.ENXIO:
-            raise NotAFile(os.stat(path).st_mode, path) from error
+            raise NotAFile(os.stat(path, dir_fd=folder).st_mode, path) from error
         raise
     try:
         mode = os.fstat(descriptor).st_mode
@@ -58,13 +59,15 @@ def opened(path: str | Path, links: bool = True) -> Iterator[int]:
         os.close(descriptor)
 
 
-def read_named(path: str | Path, most: int = MOST_BYTES, links: bool = True) -> bytes:
-    """Returns the bytes of a regular file, of which it has at most `most`.
+def read_named(
+    path: str | Path, most: int = MOST_BYTES, links: bool = True, folder: int | None = None
+) -> bytes:
+    """Returns the bytes of a regular file (in the open `folder`), of which it has at most `most`.
 
     Raises OSError with a reason in words, also for what is no regular file, and for a longer one.
     """
     parts, left = [], most + 1
-    with opened(path, links) as descriptor:
+    with opened(path, links, folder) as descriptor:
         while left and (part := os.read(descriptor, min(left, _CHUNK))):
             parts.append(part)
             left -= len(part)

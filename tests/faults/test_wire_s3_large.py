@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -65,12 +64,12 @@ def through(lake: S3Lake, port: int) -> S3Lake:
 
 
 def send(lake: S3Lake, data: bytes, key: str = KEY) -> None:
-    path = lake.begin(key)
-    path.write_bytes(data)
+    begun = lake.begin(key)
+    begun.path.write_bytes(data)
     try:
-        lake.finish(key, path)
+        lake.finish(key, begun)
     finally:
-        path.unlink(missing_ok=True)
+        begun.discard()
 
 
 def begun(lake: S3Lake) -> list[str]:
@@ -80,13 +79,13 @@ def begun(lake: S3Lake) -> list[str]:
 
 def test_two_hundred_megabytes(direct: S3Lake) -> None:
     """Uploaded, moved and read back: what is there is what was written."""
-    path, written = direct.begin(KEY), hashlib.sha256()
-    with path.open("wb") as file:
+    begun, written = direct.begin(KEY), hashlib.sha256()
+    with begun.path.open("wb") as file:
         for _ in range(LARGE // (1 << 20)):
             piece = os.urandom(1 << 20)
             written.update(piece)
             file.write(piece)
-    direct.finish(KEY, path)
+    direct.finish(KEY, begun)
     direct.move(KEY, "type=a/f.parquet")
     assert [(item.key, item.size) for item in direct.list("")] == [("type=a/f.parquet", LARGE)]
     with direct.local("type=a/f.parquet") as path, path.open("rb") as file:
@@ -198,7 +197,7 @@ def test_a_slow_server(server: S3Settings, fault_log: FaultLog) -> None:
 
 
 def test_the_path_of_the_file_is_used_up(direct: S3Lake, block: bytes) -> None:
-    path: Path = direct.begin(KEY)
-    path.write_bytes(block)
-    direct.finish(KEY, path)
-    assert not path.exists()
+    begun = direct.begin(KEY)
+    begun.path.write_bytes(block)
+    direct.finish(KEY, begun)
+    assert not begun.path.exists()

@@ -114,10 +114,10 @@ def _write(lake, place, generation, number, kind, hour, rows, partitions) -> Lan
         }
     )
     table = table.append_column("_event_time", table["_timestamp"])
-    path = lake.begin(key)
-    pq.write_table(table, path, compression="zstd")
-    data = path.read_bytes()
-    lake.finish(key, path)
+    begun = lake.begin(key)
+    pq.write_table(table, begun.path, compression="zstd")
+    data = begun.path.read_bytes()
+    lake.finish(key, begun)
     by_type = {name: types.count(name) for name in set(types)}
     moved = f"{layout.attempt(place.slice.id, 'a')}{generation}-{number}.parquet"
     sha, by_type = hashlib.sha256(data).hexdigest(), {} if kind else by_type

@@ -38,9 +38,9 @@ def damage(world: World, manifest: Manifest) -> None:
         table = pq.read_table(path)
     clusters = pa.array(["dc2", *["dc1"] * (table.num_rows - 1)]).dictionary_encode()
     place = table.schema.names.index("_cluster")
-    path = world.lake.begin(file.key)
-    pq.write_table(table.set_column(place, "_cluster", clusters), path)
-    world.lake.finish(file.key, path)
+    begun = world.lake.begin(file.key)
+    pq.write_table(table.set_column(place, "_cluster", clusters), begun.path)
+    world.lake.finish(file.key, begun)
 
 
 def state(world: World) -> tuple[list, list, list]:

@@ -266,9 +266,9 @@ def test_the_lakes_columns_arrive_as_they_are_or_are_misfits(
     }
     for name, values in columns.items():
         table = table.set_column(table.column_names.index(name), name, values)
-    path = world.lake.begin(file.key)
-    pq.write_table(table.append_column("_row", pa.array([2**31 - 1] * len(STAMPS), pa.int32())), path)
-    world.lake.finish(file.key, path)
+    begun = world.lake.begin(file.key)
+    pq.write_table(table.append_column("_row", pa.array([2**31 - 1] * len(STAMPS), pa.int32())), begun.path)
+    world.lake.finish(file.key, begun)
     world.load(world.pipeline({"click": "t"}), unit())
     ticks = "toUnixTimestamp(_timestamp)" if "64" not in kind else "reinterpret(_timestamp, 'Int64')"
     base = 2**63 - len(STAMPS)

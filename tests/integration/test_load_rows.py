@@ -28,10 +28,10 @@ def number(world: World, manifest: Manifest) -> None:
     for file in manifest.files:
         with world.lake.local(file.key) as path:
             table = pq.read_table(path)
-        path = world.lake.begin(file.key)
+        begun = world.lake.begin(file.key)
         numbers = pa.array(range(7, 7 + table.num_rows), pa.int32())
-        pq.write_table(table.append_column("_row", numbers), path)
-        world.lake.finish(file.key, path)
+        pq.write_table(table.append_column("_row", numbers), begun.path)
+        world.lake.finish(file.key, begun)
 
 
 def make(world: World) -> None:

@@ -189,9 +189,9 @@ def test_folder_markers_are_no_objects(lake: S3Lake, moto: S3Settings) -> None:
 def test_local_files_do_not_stay(lake: S3Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(temporary._Own, "process", 0)
-    path = lake.begin("a")
-    path.write_bytes(b"x")
-    lake.finish("a", path)
+    begun = lake.begin("a")
+    begun.path.write_bytes(b"x")
+    lake.finish("a", begun)
     with lake.local("a") as path:
         assert path.parent.parent == tmp_path
     with pytest.raises(FileNotFoundError), lake.local("b"):

@@ -14,7 +14,7 @@ import pendulum
 
 from sluice.clients.kafka.lookups import NONE, PartitionLookUp
 from sluice.clients.kafka.topics import TopicState
-from sluice.clients.lake.base import Item, StoredObject
+from sluice.clients.lake.base import Begun, Item, StoredObject
 from sluice.config.command_line import command_line
 from sluice.config.kafka import Cluster
 from sluice.errors import KafkaUnavailable, LakeUnavailable, UnknownTopic
@@ -98,14 +98,14 @@ class MemoryLake:
         with self._reached():
             return len(self.objects[key][0]) if key in self.objects else None
 
-    def begin(self, key: str) -> Path:
+    def begin(self, key: str) -> Begun:
         descriptor, path = tempfile.mkstemp(prefix="sluice-fake-")
         os.close(descriptor)
-        return Path(path)
+        return Begun(Path(path))
 
-    def finish(self, key: str, path: Path) -> None:
-        self.put(key, path.read_bytes())
-        path.unlink()
+    def finish(self, key: str, begun: Begun) -> None:
+        self.put(key, begun.path.read_bytes())
+        begun.discard()
 
     def move(self, source: str, destination: str) -> None:
         with self._reached():
@@ -119,12 +119,12 @@ class MemoryLake:
         found = self.read(key)
         if found is None:
             raise FileNotFoundError(key)
-        path = self.begin(key)
-        path.write_bytes(found.data)
+        begun = self.begin(key)
+        begun.path.write_bytes(found.data)
         try:
-            yield path
+            yield begun.path
         finally:
-            path.unlink()
+            begun.discard()
 
     def part(self, key: str, start: int, until: int) -> bytes:
         found = self.read(key)

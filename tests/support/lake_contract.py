@@ -97,9 +97,9 @@ class LakeContract:
         with lake.synced_at_end() as many:
             for number in range(70):
                 many.put(f"a/{number:02}", b"1")
-            path = many.begin("b")
-            path.write_bytes(b"2")
-            many.finish("b", path)
+            begun = many.begin("b")
+            begun.path.write_bytes(b"2")
+            many.finish("b", begun)
             assert many.create("c", b"3")
             assert not many.create("c", b"4")
         assert keys(lake) == [*(f"a/{number:02}" for number in range(70)), "b", "c"]
@@ -190,14 +190,14 @@ class LakeContract:
         assert keys(lake) == []
 
     def test_begin_and_finish(self, lake: Lake) -> None:
-        path = lake.begin("a/b.parquet")
-        path.write_bytes(b"half")
+        begun = lake.begin("a/b.parquet")
+        begun.path.write_bytes(b"half")
         assert lake.read("a/b.parquet") is None
         assert keys(lake) == []
-        path.write_bytes(b"whole")
-        lake.finish("a/b.parquet", path)
+        begun.path.write_bytes(b"whole")
+        lake.finish("a/b.parquet", begun)
         assert lake.read("a/b.parquet").data == b"whole"
-        assert not path.exists()
+        assert not begun.path.exists()
 
     def test_local_is_only_for_a_while(self, lake: Lake) -> None:
         lake.put("a", b"x")
@@ -233,11 +233,11 @@ class LakeContract:
 
     def test_large_file(self, lake: Lake) -> None:
         block = bytes(range(256)) * 4096
-        path = lake.begin("a/large")
-        with path.open("wb") as file:
+        begun = lake.begin("a/large")
+        with begun.path.open("wb") as file:
             for _ in range(30):
                 file.write(block)
-        lake.finish("a/large", path)
+        lake.finish("a/large", begun)
         lake.move("a/large", "b/large")
         assert lake.size("b/large") == 30 * 1024 * 1024
         with lake.local("b/large") as path, path.open("rb") as file:

@@ -127,9 +127,9 @@ def rejected(tmp_path: Path):
     lake, key = open_lake(pipeline(lake=f"file://{tmp_path}")), "_rejected/1.parquet"
     rows = [("no type" if n % 2 else "no time", "t", 0, n, b'{"who": "Ann %d"}' % n) for n in range(5000)]
     names = ("_reason", "_topic", "_partition", "_offset", "_payload")
-    path = lake.begin(key)
-    pq.write_table(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]), path)
-    lake.finish(key, path)
+    begun = lake.begin(key)
+    pq.write_table(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]), begun.path)
+    lake.finish(key, begun)
     file = LandedFile(key, "a", None, "", 5000, 1, "0" * 64)
     made = manifest(unit(0), [], unparsed={"no type": 2500, "no time": 2500})
     return lake, type(made)(**{**vars(made), "rejected": (file,)})

@@ -7,12 +7,15 @@ leases are built on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
+
+from sluice.errors import LakeRefused
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,32 @@ class Item:
 MOST_READ = 256 << 20
 """How many bytes an object has at most that is read as a whole."""
 TOO_LONG = "nothing that Sluice writes is so long: move it away"
+
+
+# Empty parts, `.` and `..`, the folder that a lake has for itself, and letters that no name may have.
+_NO_KEY = re.compile("(^|/)\\.{0,2}(/|$)|^\\.sluice(/|$)|[\\0\ud800-\udfff]")
+
+
+def check_key(url: str, key: str) -> None:
+    """Raises LakeRefused for a text that is no key."""
+    if _NO_KEY.search(key):
+        raise LakeRefused(
+            url,
+            f"{key[:200]!a} is not a key of the lake",
+            "correct the file that names it, or restore it",
+        )
+
+
+class Begun:
+    """A file to write the bytes of a future object to, by its `path`. `folder` is what errors of its disk
+    call the place."""
+
+    def __init__(self, path: Path, folder: str | None = None) -> None:
+        self.path, self.folder = path, folder or str(path.parent)
+
+    def discard(self) -> None:
+        """Removes what `finish` has not made an object."""
+        self.path.unlink(missing_ok=True)
 
 
 class Located(Protocol):
@@ -115,11 +144,11 @@ class Lake(Objects, Files, Parts, OfPipeline, Protocol):
     def size(self, key: str) -> int | None:
         """Returns the bytes of the object, or None when there is none."""
 
-    def begin(self, key: str) -> Path:
-        """Returns a local path to write the future object's bytes to; `finish` makes it the object."""
+    def begin(self, key: str) -> Begun:
+        """Returns a local file to write the future object's bytes to; `finish` makes it the object."""
 
-    def finish(self, key: str, path: Path) -> None:
-        """Hands the file that `begin` named over to the lake, durably; `path` is used up.
+    def finish(self, key: str, begun: Begun) -> None:
+        """Hands the file that `begin` gave over to the lake, durably; it is used up.
 
         The key is this writer's own: no other writes to it.
         """

@@ -8,17 +8,16 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.clients.lake.base import TOO_LONG
 from sluice.errors import LakeRefused, LakeUnavailable
-from sluice.named_file import NotAFile, opened
+from sluice.named_file import NotAFile
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_PLACING_TRIES = 100
 _LOCK_PATIENCE_SECONDS = 15.0
 _LOCK_POLL_SECONDS = 0.005
 _REMEDIES = {
@@ -56,28 +55,6 @@ def explained(url: str) -> Iterator[None]:
         raise LakeUnavailable(location, reason) from error
 
 
-def real_folders(root: str, key: str) -> None:
-    """Raises NotAFile if a folder on the way from `root` to `key` is a link, which may lead out of the lake.
-
-    `root` itself may be one, or lie behind one: whoever runs Sluice has chosen it.
-    """
-    path = root
-    for name in key.split("/")[:-1]:
-        path = f"{path}/{name}"
-        try:
-            mode = os.lstat(path).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        if stat.S_ISLNK(mode):
-            raise NotAFile(mode, path, "folder")
-
-
-def part_of(path: str, start: int, until: int) -> bytes:
-    """Returns the bytes `[start, until)` of a regular file. Raises NotAFile, and OSError as `os.open`."""
-    with opened(path, links=False) as descriptor:
-        return os.pread(descriptor, until - start, start)
-
-
 def sync(path: str | Path) -> None:
     """Makes a file's bytes, or a folder's entries, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -87,11 +64,12 @@ def sync(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def write(path: str | Path, data: bytes, synced: bool = True, mode: int = 0o600) -> None:
-    """Writes a file whose mode no umask changes."""
-    with open(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb", buffering=0
-    ) as file:
+def write(
+    path: str | Path, data: bytes, synced: bool = True, mode: int = 0o600, folder: int | None = None
+) -> None:
+    """Writes a file (in the open `folder`) whose mode no umask changes."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with open(os.open(path, flags, 0o600, dir_fd=folder), "wb", buffering=0) as file:
         own_mode(file.fileno(), mode)
         left = memoryview(data)
         while left:
@@ -159,52 +137,16 @@ def make_folder(path: str, mode: int, synced: bool = True) -> None:
             sync(os.path.dirname(path))
 
 
-def place(act: Callable[[], None], source: str, destination: str, mode: int, synced: bool = True) -> None:
-    """Does `act` (a link or rename of `source` to `destination`), making the folders that it lacks, with
-    `mode`. It survives a power cut, unless it need not (`synced`).
-
-    Raises FileNotFoundError when `source` is gone. A program that removes empty folders may remove one
-    between its making and its use: then both are done again.
-    """
-    folder = os.path.dirname(destination)
-    for _ in range(_PLACING_TRIES):
-        try:
-            act()
-        except FileNotFoundError:
-            if not os.path.lexists(source):
-                raise
-        else:
-            if synced:
-                sync(folder)
-            return
-        with suppress(FileNotFoundError):
-            make_folder(folder, mode, synced)
-    raise OSError(errno.EBUSY, "the folder is removed as often as it is made", folder)
-
-
-def tidy(folder: str, root: str) -> None:
-    """Removes `folder` and its parents below `root` as far as they are empty."""
-    while folder != root:
-        try:
-            os.rmdir(folder)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
-                return
-            raise
-        folder = os.path.dirname(folder)
-
-
 @contextmanager
-def locked(path: Path, mode: int = 0o600) -> Iterator[None]:
-    """Holds the lock file `path` alone, among threads and processes; the end of a process frees it. The
-    file's folder is there.
+def locked(path: str | Path, mode: int = 0o600, folder: int | None = None) -> Iterator[None]:
+    """Holds the lock file `path` (in the open `folder`) alone, among threads and processes; the end of a
+    process frees it. The file's folder is there.
 
     Raises TimeoutError when another process holds it for 15 seconds: one that is stopped may still write.
     """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+        descriptor = os.open(path, flags, mode, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise NotAFile(stat.S_IFLNK, path) from error

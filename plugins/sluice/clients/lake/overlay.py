@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from sluice.clients.lake import temporary
-from sluice.clients.lake.base import Lake, StoredObject
+from sluice.clients.lake.base import Begun, Lake, StoredObject
 
 
 class Overlay:
@@ -49,8 +49,8 @@ class DiscardingLake:
     def put(self, key: str, data: bytes) -> None:
         pass
 
-    def begin(self, key: str) -> Path:
-        return temporary.new_file()
+    def begin(self, key: str) -> Begun:
+        return Begun(temporary.new_file())
 
-    def finish(self, key: str, path: Path) -> None:
-        path.unlink(missing_ok=True)
+    def finish(self, key: str, begun: Begun) -> None:
+        begun.discard()

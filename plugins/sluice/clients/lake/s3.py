@@ -17,7 +17,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from sluice.clients.lake import durable
-from sluice.clients.lake.base import MOST_READ, TOO_LONG, Item, StoredObject
+from sluice.clients.lake.base import MOST_READ, TOO_LONG, Begun, Item, StoredObject, check_key
 from sluice.clients.lake.s3_client import S3Object, client, code, explained, refusal, status
 from sluice.clients.lake.settings import S3Settings
 from sluice.clients.lake.temporary import new_file
@@ -105,7 +105,7 @@ class S3Lake:
     def delete(self, keys: Iterable[str]) -> None:
         remaining = iter(keys)
         while page := list(islice(remaining, _DELETES_PER_REQUEST)):
-            objects: list[ObjectIdentifierTypeDef] = [{"Key": self.prefix + key} for key in page]
+            objects: list[ObjectIdentifierTypeDef] = [{"Key": self._name(key)} for key in page]
             with explained(self.url):
                 answer = self._client.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
@@ -149,27 +149,27 @@ class S3Lake:
                     return None
                 raise
 
-    def begin(self, key: str) -> Path:
+    def begin(self, key: str) -> Begun:
         with durable.explained(f"file://{tempfile.gettempdir()}"):
-            return new_file()
+            return Begun(new_file())
 
-    def finish(self, key: str, path: Path) -> None:
-        with explained(self.url), durable.explained(f"file://{path}"):
-            if not Upload(self._client, self.bucket, self.prefix + key, path).run():
+    def finish(self, key: str, begun: Begun) -> None:
+        with explained(self.url), durable.explained(f"file://{begun.path}"):
+            if not Upload(self._client, self.bucket, self._name(key), begun.path).run():
                 location, remedy = (
                     f"{self.url}/{key}",
                     "nothing else may write below this prefix: find who does",
                 )
                 raise LakeRefused(location, "another writer's object is there", remedy)
-        path.unlink()
+        begun.discard()
 
     def move(self, source: str, destination: str) -> None:
         with explained(self.url):
             try:
                 self._client.copy(
-                    {"Bucket": self.bucket, "Key": self.prefix + source},
+                    {"Bucket": self.bucket, "Key": self._name(source)},
                     self.bucket,
-                    self.prefix + destination,
+                    self._name(destination),
                     Config=_TRANSFER,
                 )
             except ClientError as error:
@@ -182,12 +182,12 @@ class S3Lake:
 
     @contextmanager
     def local(self, key: str) -> Iterator[Path]:
-        path = self.begin(key)
+        begun = self.begin(key)
         try:
-            self._download(key, path)
-            yield path
+            self._download(key, begun.path)
+            yield begun.path
         finally:
-            path.unlink(missing_ok=True)
+            begun.discard()
 
     def part(self, key: str, start: int, until: int) -> bytes:
         if start >= until:
@@ -209,12 +209,16 @@ class S3Lake:
             return client(self.settings)
 
     def _at(self, key: str) -> S3Object:
-        return {"Bucket": self.bucket, "Key": self.prefix + key}
+        return {"Bucket": self.bucket, "Key": self._name(key)}
+
+    def _name(self, key: str) -> str:
+        check_key(self.url, key)
+        return self.prefix + key
 
     def _download(self, key: str, path: Path) -> None:
         with explained(self.url), durable.explained(f"file://{path}"), path.open("wb") as file:
             try:
-                self._client.download_fileobj(self.bucket, self.prefix + key, file, Config=_TRANSFER)
+                self._client.download_fileobj(self.bucket, self._name(key), file, Config=_TRANSFER)
             except ClientError as error:
                 if code(error) in _ABSENT:
                     raise FileNotFoundError(f"{self.url}/{key}") from error

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import cast
 
 import pyarrow.parquet as pq
 
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Begun, Lake
 from sluice.clients.lake.overlay import DiscardingLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
@@ -126,10 +125,10 @@ class _SeesRejected(DiscardingLake):
     def put(self, key: str, data: bytes) -> None:
         self._see(pq.ParquetFile(BytesIO(data)))
 
-    def finish(self, key: str, path: Path) -> None:
-        with pq.ParquetFile(path) as parquet:
+    def finish(self, key: str, begun: Begun) -> None:
+        with pq.ParquetFile(begun.path) as parquet:
             self._see(parquet)
-        super().finish(key, path)
+        super().finish(key, begun)
 
     def _see(self, parquet: pq.ParquetFile) -> None:
         if "_reason" in parquet.schema_arrow.names:

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,22 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.errors import LakeRefused, LakeUnavailable
 from tests.support.lake_contract import LakeContract, keys
 
+ACTS = {
+    "read": lambda lake, key: lake.read(key),
+    "part": lambda lake, key: lake.part(key, 0, 1),
+    "local": lambda lake, key: lake.local(key).__enter__(),
+    "size": lambda lake, key: lake.size(key),
+    "present": lambda lake, key: list(lake.present([key])),
+    "create": lambda lake, key: lake.create(key, b"x"),
+    "create_each": lambda lake, key: list(lake.create_each([(key, b"x")])),
+    "put": lambda lake, key: lake.put(key, b"x"),
+    "replace": lambda lake, key: lake.replace(key, b"x", "version"),
+    "delete": lambda lake, key: lake.delete([key]),
+    "move away": lambda lake, key: lake.move(key, "c"),
+    "move there": lambda lake, key: lake.move("other", key),
+    "begin": lambda lake, key: lake.begin(key),
+    "finish": lambda lake, key: lake.finish(key, lake.begin("c")),
+}
 FORK = multiprocessing.get_context("fork")
 
 
@@ -41,7 +58,7 @@ def test_an_object_is_a_file_at_its_key(lake: FolderLake, tmp_path: Path) -> Non
     lake.put("type=a/date=2026-11-20/hour=10/x.parquet", b"x")
     assert (tmp_path / "demo/type=a/date=2026-11-20/hour=10/x.parquet").read_bytes() == b"x"
     with lake.local("type=a/date=2026-11-20/hour=10/x.parquet") as path:
-        assert path == tmp_path / "demo/type=a/date=2026-11-20/hour=10/x.parquet"
+        assert path.samefile(tmp_path / "demo/type=a/date=2026-11-20/hour=10/x.parquet")
     assert lake.url == f"file://{tmp_path}/demo"
 
 
@@ -62,21 +79,29 @@ def test_listing_is_that_of_a_flat_store(names: set[str], prefix: str) -> None:
         assert keys(lake, prefix) == sorted(name for name in names if name.startswith(prefix))
 
 
-def written(path: Path) -> Path:
-    path.write_bytes(b"x")
-    return path
-
-
 def test_looking_makes_nothing(lake: FolderLake, tmp_path: Path) -> None:
     assert lake.read("a") is None
     assert keys(lake) == []
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("key", ["", "/a", "a//b", "a/", "../a", "a/../b", "./a", ".sluice/x"])
-def test_keys_that_are_none(lake: FolderLake, key: str) -> None:
-    with pytest.raises(ValueError, match="not a key"):
-        lake.put(key, b"x")
+NO_KEYS = ["", "/a", "a//b", "a/", "../a", "a/../b", "./a", ".sluice/x", "a\0b", "\ud800", "a/\udfff", "\0"]
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+@pytest.mark.parametrize("key", NO_KEYS, ids=ascii)
+def test_keys_that_are_none(lake: FolderLake, key: str, act: Callable) -> None:
+    lake.put("other", b"1")
+    with pytest.raises(LakeRefused, match="is not a key of the lake.*correct the file that names it"):
+        act(lake, key)
+    assert keys(lake) == ["other"]
+
+
+def test_prefixes_that_begin_no_key(lake: FolderLake) -> None:
+    for prefix in ("../", "/", "a//", ".sluice/", "a\0/", "\ud800/"):
+        with pytest.raises(LakeRefused, match="is not a key of the lake"):
+            keys(lake, prefix)
+    assert keys(lake, "\0") == keys(lake, "a/\ud800") == []
 
 
 def test_folders_that_become_empty_go(lake: FolderLake, tmp_path: Path) -> None:
@@ -153,8 +178,10 @@ def test_no_litter(lake: FolderLake, tmp_path: Path) -> None:
 
 
 def test_leavings_of_killed_writers_go_after_a_week(lake: FolderLake) -> None:
-    old, new = (written(lake.begin("a")) for _ in range(2))
-    os.utime(old, (time.time() - 8 * 24 * 3600,) * 2)
+    begun = [lake.begin("a") for _ in range(2)]
+    os.utime(begun[0].path, (time.time() - 8 * 24 * 3600,) * 2)
+    [old] = [path for path in Path(begun[0].folder).iterdir() if path.samefile(begun[0].path)]
+    [new] = [path for path in Path(begun[1].folder).iterdir() if path.samefile(begun[1].path)]
     lake.delete([])
     assert (old.exists(), new.exists()) == (False, True)
 
@@ -166,9 +193,9 @@ def overwrite_for_ever(pickled: bytes) -> None:
         lake.put("put", data)
         lake.create(f"create/{number}", data)
         list(lake.create_each((f"each/{number}/{n}", data) for n in range(2)))
-        path = lake.begin("file")
-        path.write_bytes(data)
-        lake.finish("file", path)
+        begun = lake.begin("file")
+        begun.path.write_bytes(data)
+        lake.finish("file", begun)
         lake.move("file", f"moved/{number}")
         lake.replace("replaced", data, lake.read("replaced").version)
 
@@ -203,9 +230,9 @@ class Traced:
             monkeypatch.setattr(module, name, self._noting(name, getattr(module, name)))
 
     def _noting(self, name: str, act):
-        def noting(*arguments):
+        def noting(*arguments, **more):
             self.steps.append(name)
-            return act(*arguments)
+            return act(*arguments, **more)
 
         return noting
 

@@ -47,9 +47,9 @@ def fill(lake: FolderLake) -> None:
     """Writes each key in every way that there is."""
     for key in (*ROWS, *STATE):
         folder, _, name = key.rpartition("/")
-        path = lake.begin(f"{folder}/1/{name}")
-        path.write_bytes(b"x")
-        lake.finish(f"{folder}/1/{name}", path)
+        begun = lake.begin(f"{folder}/1/{name}")
+        begun.path.write_bytes(b"x")
+        lake.finish(f"{folder}/1/{name}", begun)
         assert lake.create(f"{folder}/2/{name}", b"x")
         assert all(lake.create_each([(f"{folder}/{n}/{name}", b"x") for n in (3, 4)]))
         lake.put(f"{folder}/5/{name}", b"x")
@@ -93,5 +93,5 @@ def test_the_pipelines_own_folder_goes_before_the_lakes(umask: int, tmp_path: Pa
 
 def test_while_rows_are_written_only_their_owner_sees_them(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    path = FolderLake(tmp_path / "demo").begin("type=a/x.parquet")
-    assert mode(path.parent) == mode(path.parent.parent) == 0o700
+    begun = FolderLake(tmp_path / "demo").begin("type=a/x.parquet")
+    assert mode(Path(begun.folder)) == mode(Path(begun.folder).parent) == 0o700

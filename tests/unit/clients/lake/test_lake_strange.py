@@ -100,7 +100,7 @@ ACTS = {
     "delete": lambda lake: lake.delete([KEY]),
     "move away": lambda lake: lake.move(KEY, "c"),
     "move there": lambda lake: lake.move("top", KEY),
-    "finish": lambda lake: lake.finish(KEY, lake.root / "top"),
+    "finish": lambda lake: lake.finish(KEY, lake.begin("c")),
 }
 
 

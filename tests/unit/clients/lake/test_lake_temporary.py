@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-FORECAST = HOLDING.replace("temporary.new_file()", "DiscardingLake(MemoryLake()).begin('key')").replace(
+FORECAST = HOLDING.replace("temporary.new_file()", "DiscardingLake(MemoryLake()).begin('key').path").replace(
     "import sys",
     "import sys\nfrom sluice.clients.lake.overlay import DiscardingLake\n"
     "from tests.support.fakes import MemoryLake",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import uuid
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -98,10 +100,14 @@ def land_on_full_disk(lake, folder, monkeypatch, full: tuple[str, ...]) -> None:
             real = type(lake).begin
 
             def begin(self, key):
-                path = real(self, key)
-                path.unlink(missing_ok=True)
-                path.symlink_to("/dev/full")
-                return path
+                begun = real(self, key)
+                link = folder / f"full-{uuid.uuid4().hex}"
+                link.symlink_to("/dev/full")
+                if begun.path.parent == Path("/proc/self/fd"):
+                    begun.path = link
+                else:
+                    link.replace(begun.path)
+                return begun
 
             disk.setattr(type(lake), "begin", begin)
         with pytest.raises(LakeRefused, match=f"the lake file://{folder}.*make room on its disk"):

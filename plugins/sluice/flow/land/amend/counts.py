@@ -77,14 +77,14 @@ class CountsRewrite:
         key = f"{layout.attempt(self.old.slice, self.attempt)}amended-counts-{number}.parquet"
         target, rows = self.lake.begin(key), 0
         try:
-            with columns.writer(target, columns.COUNTED) as writer:
+            with columns.writer(target.path, columns.COUNTED) as writer:
                 for table in self._tables(of):
                     writer.write_table(table)
                     rows += table.num_rows
-            size, digest = target.stat().st_size, sha256(target)
+            size, digest = target.path.stat().st_size, sha256(target.path)
             handed_over(partial(self.lake.finish, key, target))
         except BaseException:
-            target.unlink(missing_ok=True)
+            target.discard()
             raise
         unit = (self.old.cluster, self.old.slice)
         return NewFile(

@@ -74,11 +74,11 @@ def without(
             return None
         target = lake.begin(new.key)
         try:
-            _write(parquet, ~gone, target, f"{lake.url}/{new.key}")
-            size, digest = target.stat().st_size, sha256(target)
+            _write(parquet, ~gone, target.path, f"{lake.url}/{new.key}")
+            size, digest = target.path.stat().st_size, sha256(target.path)
             handed_over(partial(lake.finish, new.key, target))
         except BaseException:
-            target.unlink(missing_ok=True)
+            target.discard()
             raise
     rows = int(np.count_nonzero(~gone))
     written = WrittenFile(new.cluster, new.slice_id, new.type, new.hour, new.key, rows, size, digest)

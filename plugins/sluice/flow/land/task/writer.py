@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sluice import crash_points
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
+from sluice.clients.lake.base import Begun, Lake
 from sluice.clients.lake.durable import explained
 from sluice.concurrency import Lanes
 from sluice.crash_points import Land
@@ -43,10 +43,10 @@ class FilePlace(NamedTuple):
 
 @dataclass
 class _Open:
-    """`sink` is a path of the lake's, or memory."""
+    """`sink` is a file of the lake's, or memory."""
 
     key: str
-    sink: Path | pa.BufferOutputStream
+    sink: Begun | pa.BufferOutputStream
     parquet: pq.ParquetWriter
     rows: int = 0
     rows_by_type: Counter[str] = field(default_factory=Counter)
@@ -69,7 +69,7 @@ class AttemptFiles:
         self._most_open = most_open
         self._open: OrderedDict[FilePlace, _Open] = OrderedDict()
         self._begun = 0
-        self._unfinished: set[Path] = set()
+        self._unfinished: set[Begun] = set()
         self._lanes = Lanes(_SIDE_BY_SIDE)
         self._leaving: deque[tuple[_Open, Future[WrittenFile]]] = deque()
         self._finished: list[WrittenFile] = []
@@ -86,7 +86,7 @@ class AttemptFiles:
             file.parquet.write_table(rows)
         file.rows += rows.num_rows
         file.rows_by_type.update(rows_by_type)
-        if not isinstance(file.sink, Path) and file.sink.tell() >= HELD_BYTES:
+        if not isinstance(file.sink, Begun) and file.sink.tell() >= HELD_BYTES:
             self._finish(place)
 
     def finish(self) -> tuple[WrittenFile, ...]:
@@ -105,17 +105,17 @@ class AttemptFiles:
         for file in self._open.values():
             with suppress(OSError):  # of a file that is removed; why, is raised already
                 file.parquet.close()
-        for path in self._unfinished:
-            path.unlink(missing_ok=True)
+        for begun in self._unfinished:
+            begun.discard()
 
     def _begin(self, place: FilePlace, rows: pa.Table) -> _Open:
         key = f"{layout.attempt(place.slice_id, self._attempt)}{self._name}-{self._begun}.parquet"
         self._begun += 1
         if rows.nbytes >= HELD_BYTES:
-            path = self._lake.begin(key)
-            self._unfinished.add(path)
-            with _disk_of(path):
-                return _Open(key, path, columns.writer(path, rows.schema))
+            begun = self._lake.begin(key)
+            self._unfinished.add(begun)
+            with _disk_of(begun):
+                return _Open(key, begun, columns.writer(begun.path, rows.schema))
         memory = pa.BufferOutputStream()
         return _Open(key, memory, columns.writer(memory, rows.schema, columns.empty(rows)))
 
@@ -132,13 +132,13 @@ class AttemptFiles:
             file, hand_over = self._leaving[0]
             self._finished.append(hand_over.result())
             self._leaving.popleft()
-            if isinstance(file.sink, Path):
+            if isinstance(file.sink, Begun):
                 self._unfinished.discard(file.sink)
 
     def _hand_over(self, place: FilePlace, file: _Open) -> WrittenFile:
-        if isinstance(file.sink, Path):
+        if isinstance(file.sink, Begun):
             with _disk_of(file.sink):
-                size, digest = file.sink.stat().st_size, sha256(file.sink)
+                size, digest = file.sink.path.stat().st_size, sha256(file.sink.path)
             hand_over = partial(self._lake.finish, file.key, file.sink)
         else:
             data = file.sink.getvalue().to_pybytes()
@@ -155,10 +155,10 @@ def handed_over(hand_over: Callable[[], None]) -> None:
     crash_points.reached(Land.FILE_HANDED_OVER)
 
 
-def _disk_of(sink: Path | pa.BufferOutputStream) -> AbstractContextManager[None]:
-    """Raises what a lake raises where the disk that holds a path fails: a folder's, or that of temporary
+def _disk_of(sink: Begun | pa.BufferOutputStream) -> AbstractContextManager[None]:
+    """Raises what a lake raises where the disk that holds a file fails: a folder's, or that of temporary
     files."""
-    return explained(f"file://{sink.parent}") if isinstance(sink, Path) else nullcontext()
+    return explained(f"file://{sink.folder}") if isinstance(sink, Begun) else nullcontext()
 
 
 def sha256(path: Path) -> str:
