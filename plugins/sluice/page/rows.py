@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,8 @@ from sluice.watch.problems import AlarmStore
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
+DEFECT = "Sluice failed ({}): report it with the traceback in the web server's log"
+log = logging.getLogger(__name__)
 # More threads are slower: much of a row is this process's own work.
 _SIDE_BY_SIDE = 4
 
@@ -98,16 +101,26 @@ def rows_of(
     """Returns a row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
 
     def row(pipeline: Pipeline, ledgers: PendingLedgers) -> OverviewRow:
-        """Returns a row without cells where the lake or ClickHouse does not answer; it has the error."""
-        try:
-            return _row(memory, pipeline, requested, runs.get(pipeline.name, ()), ledgers)
-        except SluiceError as error:
-            return _as_row(pipeline, [], None, anomalies=0, error=error.public)
+        return own_row(
+            pipeline, lambda: _row(memory, pipeline, requested, runs.get(pipeline.name, ()), ledgers)
+        )
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         exact_ranges = [(p, requested.halves(p.slice)[1]) for p in pipelines if requested.zoom == "hours"]
         answers = ask_together(memory.clients, pool, exact_ranges) or [dict] * len(pipelines)
         return list(pool.map(row, pipelines, answers))
+
+
+def own_row(pipeline: Pipeline, make: Callable[[], OverviewRow]) -> OverviewRow:
+    """Returns what `make` makes. What stops it stops this row alone, which has no cells, and the error: that
+    of a lake or a ClickHouse that does not answer, or the class of any other, which is a defect of Sluice."""
+    try:
+        return make()
+    except SluiceError as error:
+        return _as_row(pipeline, [], None, anomalies=0, error=error.public)
+    except Exception as defect:
+        log.exception("the overview's row of pipeline %s", pipeline.name)
+        return _as_row(pipeline, [], None, anomalies=0, error=DEFECT.format(type(defect).__name__))
 
 
 def _row(

@@ -17,7 +17,7 @@ from sluice.plan.lag import Lag
 from sluice.slices import HOUR, SliceRange, floor, from_seconds
 from sluice.state.freshness import Delay, FreshTable, quantile
 from sluice.state.lag_history import LagSample
-from sluice.state.months import Summaries, Units, UnitSummary, decode, summary_of
+from sluice.state.months import SUMMARIES, Summaries, Units, UnitSummary, summary_of
 from sluice.state.status import UnitStatus
 from sluice.state.timings import Timing
 from sluice.watch.expected import DAY, expected, habit_of
