@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import TargetChanged
+from sluice.errors import Changed
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.ledger import Commits, LedgerRow, committed
@@ -40,11 +40,11 @@ class OtherShards:
         return next((row for row in self.rows.get(unit, ()) if row.continues(manifest)), own)
 
     def expect_unchanged(self, target_table: TargetTable) -> None:
-        """Raises TargetChanged: nobody has compared the columns as they are now with the others'."""
+        """Raises Changed: nobody has compared the columns as they are now with the others'."""
         now = {column.name: column for column in target_table.columns}
         changed = [column.name for column in self.agreed if now.get(column.name) != column]
         if changed:
-            raise TargetChanged(
+            raise Changed(
                 f"table {target_table.table}: column {changed[0]} was changed while it was "
                 "loaded: load it again"
             )
