@@ -18,6 +18,8 @@ from sluice.config.message_format import FORMS, MessageFormat
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size, Timeout
 
+_EXPERT = "Expert. "
+"""Begins the meaning of a key that no guide needs."""
 _COLUMNS = ("key", "type", "default", "meaning", "example", "since")
 _NAMED = {
     Duration: "duration",
@@ -43,6 +45,7 @@ models that read the file (`python -m local.documents.generated`). [Recipes](../
   hash under `mask`, or among a notifier's `arguments`.
 - Addresses and passwords are Airflow connections; the file names the connection.
 - `_defaults.yaml` in the same folder has `airflow` only: what holds for every pipeline of the folder.
+- Keys **for experts** are those that no guide needs: leave them out until something measured asks for one.
 - A mistake is reported with its line, its key and what was expected.
 - With `# yaml-language-server: $schema=pipeline.schema.json` as its first line, editors complete keys and
   mark mistakes (include/pipelines/pipeline.schema.json, made from the same models)."""
@@ -102,8 +105,12 @@ def since() -> dict[str, str]:
 def page() -> str:
     blocks, versions = [_INTRODUCTION], since()
     for place, model in sections():
-        rows = [(*_row(key), versions[_place(place, key)]) for key in keys(model)]
-        blocks.append(f"## {_heading(place)}\n\n{table(_COLUMNS, rows)}")
+        blocks.append(f"## {_heading(place)}")
+        for expert in (False, True):
+            chosen = [key for key in keys(model) if key.meaning.startswith(_EXPERT) is expert]
+            rows = [(*_row(key), versions[_place(place, key)]) for key in chosen]
+            blocks += ["For experts:"] if rows and expert else []
+            blocks += [table(_COLUMNS, rows)] if rows else []
     return "\n\n".join(blocks) + "\n"
 
 
@@ -117,4 +124,4 @@ def _heading(place: str) -> str:
 
 def _row(key: ConfigKey) -> tuple[str, ...]:
     example = code(key.example) if key.example else "–"
-    return code(key.name), type_name(key.hint), shown_default(key), key.meaning, example
+    return code(key.name), type_name(key.hint), shown_default(key), key.meaning.removeprefix(_EXPERT), example

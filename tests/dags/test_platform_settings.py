@@ -29,8 +29,6 @@ airflow:
   retries: 5
   retry_delay: 20m
   backfills: 2
-  run_timeout: 5h
-  backfill_timeout: 3d
   deadline: 45m
   on_failure: [{webhook: ops}]
   access_control: {Ads: [can_read, can_edit, can_delete], Viewers: [can_read]}
@@ -88,23 +86,19 @@ def test_the_defaults_of_a_folder_are_on_every_task(tmp_path: Path):
         for table in ("clicks", "bids"):
             load = tasks[f"batch.load.ads.{table}"]
             assert (load.pool, load.queue, load.execution_timeout) == ("sluice_load", "etl", None)
-    assert (dags["ads"].dagrun_timeout, dags["ads"].max_active_runs) == (timedelta(hours=5), 1)
-    assert (dags["ads_backfill"].dagrun_timeout, dags["ads_backfill"].max_active_runs) == (
-        timedelta(days=3),
-        2,
-    )
+    assert (dags["ads"].max_active_runs, dags["ads_backfill"].max_active_runs) == (1, 2)
     watch = dags["ads_watch"].get_task("watch")
     assert (watch.queue, watch.pool, watch.retries) == ("light", "shared", 0)
     assert dags["ads_watch"].dagrun_timeout == timedelta(minutes=10)
 
 
 def test_a_pipeline_goes_before_the_defaults_of_its_folder(tmp_path: Path):
-    own = "airflow: {owner: ads, timeout: none, run_timeout: none, offset: 5m, steps: {land: {queue: own}}}\n"
+    own = "airflow: {owner: ads, timeout: none, offset: 5m, steps: {land: {queue: own}}}\n"
     dag = made(tmp_path, own, DEFAULTS)["ads"]
     land = dag.get_task("batch.land")
     assert (land.owner, land.queue, land.pool) == ("ads", "own", "sluice_land")
     assert dag.get_task("plan").execution_timeout is None
-    assert (dag.dagrun_timeout, dag.timetable.expression) == (None, "5 * * * *")
+    assert dag.timetable.expression == "5 * * * *"
 
 
 def test_a_mistake_in_the_defaults_is_one_import_error(tmp_path: Path):

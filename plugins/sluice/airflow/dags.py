@@ -92,7 +92,8 @@ def hourly_dag(pipeline: Pipeline) -> DAG:
         pipeline.name,
         schedule=timetable(pipeline.slice, pipeline.airflow.offset),
         max_active_runs=1,
-        dagrun_timeout=run_timeout(pipeline),
+        # One that hangs does not hold up the next one for good.
+        dagrun_timeout=timedelta(days=1) + pipeline.settle,
         deadline=deadline(pipeline),
         description=f"Every hour of {pipeline.name}: Kafka to the lake to ClickHouse, each record once",
         doc_md=doc_md.hourly(pipeline),
@@ -113,7 +114,6 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         backfill_dag_id(pipeline.name),
         schedule=None,
         max_active_runs=pipeline.airflow.backfills,
-        dagrun_timeout=pipeline.airflow.backfill_timeout,
         # It runs only when it is triggered, and must then not wait to be unpaused.
         is_paused_upon_creation=False,
         description=f"Any past range of {pipeline.name}, as often as wanted",
@@ -391,20 +391,10 @@ def of_step(pipeline: Pipeline, step: str) -> dict[str, Any]:
     """Returns the settings of each task of a step. Without a queue of its own it gets Airflow's. The step
     itself extends the timeout that `auto` gives it (retries.py)."""
     settings = pipeline.airflow.of(step)
+    limit = BASE if settings.timeout == "auto" else None
     return {
         "pool": settings.pool,
         "priority_weight": settings.priority,
-        "execution_timeout": _length(settings.timeout, BASE),
+        "execution_timeout": settings.timeout if isinstance(settings.timeout, timedelta) else limit,
         **({"queue": settings.queue} if settings.queue else {}),
     }
-
-
-def run_timeout(pipeline: Pipeline) -> timedelta | None:
-    """Returns the timeout of the hourly DAG's runs: one that hangs does not hold up the next one for good."""
-    return _length(pipeline.airflow.run_timeout, timedelta(days=1) + pipeline.settle)
-
-
-def _length(timeout: timedelta | str | None, auto: timedelta) -> timedelta | None:
-    if isinstance(timeout, timedelta):
-        return timeout
-    return auto if timeout == "auto" else None

@@ -68,7 +68,7 @@ def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
 
         return SmtpNotifier(
             to=list(channel.to),
-            from_email=channel.sender,
+            from_email=None,  # the connection's
             subject=subject,
             html_content=mail(text),
             smtp_conn_id=channel.email,

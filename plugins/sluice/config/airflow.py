@@ -41,7 +41,7 @@ class StepSettings(Section):
     """Airflow pool; make it first, for a task whose pool is missing never starts.
     Example: `sluice_land`"""
     priority: _Priority | None = None
-    """Airflow's priority weight. Example: `10`"""
+    """Expert. Airflow's priority weight. Example: `10`"""
     timeout: Timeout | None = None
     """As `airflow.timeout`. Example: `2h`"""
 
@@ -58,29 +58,24 @@ class AirflowSettings(Section):
     pool: _Name = "default_pool"
     """Airflow pool; make it first, for a task whose pool is missing never starts. Example: `sluice`"""
     priority: _Priority = 1
-    """Airflow's priority weight. Example: `10`"""
+    """Expert. Airflow's priority weight. Example: `10`"""
     timeout: Timeout = "auto"
     """Time that one try of a step may take (`execution_timeout`). `auto` is one hour, and ten
     times what as many units and rows took in earlier runs; each further try has twice as long.
     Example: `6h`"""
     retries: int = Field(3, ge=0, le=100)
-    """How often a step is retried after a retryable error. Example: `5`"""
+    """Expert. How often a step is retried after a retryable error. Example: `5`"""
     retry_delay: Duration = timedelta(seconds=30)
-    """Wait before the first retry; it doubles, up to 15m. Example: `1m`"""
+    """Expert. Wait before the first retry; it doubles, up to 15m. Example: `1m`"""
     steps: dict[Step, StepSettings] = Field(default_factory=dict)
     """Settings of single steps: plan, settle, resolve, land, load, verify, publish, verify_all, cluster,
     forget, watch.
     Example: `{land: {pool: sluice_land, queue: spark, timeout: 2h}}`"""
     offset: Duration = timedelta(0)
-    """Time after a slice's end at which its run is scheduled, in whole minutes and less than a slice.
+    """Expert. Time after a slice's end at which its run is scheduled, in whole minutes and less than a slice.
     `settle` counts from the slice's end. Example: `5m`"""
-    run_timeout: Timeout = "auto"
-    """Time that a run of the hourly DAG may take (`dagrun_timeout`); what is left is the next run's. `auto`
-    is one day and `settle`. Example: `6h`"""
-    backfill_timeout: OptionalDuration = None
-    """Time that a run of the backfill DAG may take. Example: `3d`"""
     backfills: int = Field(4, ge=1, le=1000)
-    """Runs of the backfill DAG at once. Example: `2`"""
+    """Expert. Runs of the backfill DAG at once. Example: `2`"""
     access_control: dict[_Name, tuple[Right, ...]] = Field(default_factory=dict)
     """What roles may do with the DAGs, where Airflow's auth manager has roles (FAB).
     Example: `{Ads: [can_read, can_edit]}`"""
@@ -108,7 +103,7 @@ class AirflowSettings(Section):
             raise ValueError("expected whole minutes")
         return value
 
-    @field_validator("deadline", "backfill_timeout")
+    @field_validator("deadline")
     @classmethod
     def _some_time(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and value <= timedelta(0):

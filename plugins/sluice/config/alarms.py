@@ -20,8 +20,6 @@ class Channel(Section):
     """SMTP connection; mail goes to `to`. Example: `smtp_default`"""
     to: Annotated[tuple[str, ...], WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}]})] = ()
     """Receivers of the mail, one or several. Example: `[ops@example.com]`"""
-    sender: str | None = None
-    """Sender of the mail, else the connection's. Example: `sluice@example.com`"""
     webhook: str | None = None
     """HTTP connection; it gets a JSON object with `text`, as Slack takes it. Example: `slack_ops`"""
     notifier: str | None = None
@@ -55,7 +53,7 @@ class Alarms(Section):
     """When something is a problem, and who is notified. `none` switches a duration's or share's bound off."""
 
     every: Duration = timedelta(minutes=5)
-    """How often the watch inspects the pipeline: 1m to 30m, and divides the hour. Example: `10m`"""
+    """Expert. How often the watch inspects the pipeline: 1m to 30m, and divides the hour. Example: `10m`"""
     overdue: Duration = timedelta(minutes=30)
     """How long after its end and `settle` an hour may be neither landed nor in its tables. Example: `1h`"""
     lag: OptionalDuration = None
@@ -74,11 +72,11 @@ class Alarms(Section):
     """By how much the share of an hour's rows without a value for a column may be above that of the three
     hours before. Example: `0.05`"""
     queue: int = Field(100, ge=1)
-    """Entries in a target's replication queue. Example: `500`"""
+    """Expert. Entries in a target's replication queue. Example: `500`"""
     parts: int = Field(500, ge=1)
-    """Active parts in one partition of a target. Example: `1000`"""
+    """Expert. Active parts in one partition of a target. Example: `1000`"""
     disk_free: float = Field(0.1, ge=0, lt=1)
-    """Free share of a ClickHouse server's disk. Example: `0.2`"""
+    """Expert. Free share of a ClickHouse server's disk. Example: `0.2`"""
     notify: tuple[Channel, ...] = ()
     """Channels that are notified."""
 

@@ -64,16 +64,17 @@ class ClickHouse(Section):
     the columns that gives an integer. Its remainder by the number of shards is the place in the list.
     Example: `{events.clicks: cityHash64(user_id)}`"""
     quorum: Literal["auto"] | Annotated[int, Field(ge=0, strict=True)] = "auto"
-    """How many replicas an INSERT waits for (`insert_quorum`). Example: `2`"""
+    """Expert. How many replicas an INSERT waits for (`insert_quorum`). Example: `2`"""
     takeover: Duration = timedelta(minutes=10)
-    """After that long a server ends a write to replicas, and another replica may take over. Example: `20m`"""
+    """Expert. After that long a server ends a write to replicas, and another replica may take over.
+    Example: `20m`"""
     read: Literal["auto", "pull", "push"] = "auto"
-    """Whether the server pulls the lake's files or they are pushed to it; `auto` pulls where it can.
+    """Expert. Whether the server pulls the lake's files or they are pushed to it; `auto` pulls where it can.
     Example: `push`"""
     named_collection: PlainName | None = None
     """Named collection on the server, by which it reads a lake in S3. Example: `lake`"""
     lease: Duration = timedelta(seconds=30)
-    """Term of a table's lease: a loader that stands still for so long is replaced. Example: `1m`"""
+    """Expert. Term of a table's lease: a loader that stands still for so long is replaced. Example: `1m`"""
 
     @model_validator(mode="after")
     def _consistent(self) -> ClickHouse:

@@ -26,7 +26,7 @@ class Cluster(Section):
     connection: str | None = None
     """Airflow connection of type `kafka`, with address and login. Example: `kafka_dc1`"""
     isolation: Isolation = "read_committed"
-    """Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
+    """Expert. Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
     start: Instant | None = None
     """Its earliest slice, on a slice's edge; without it the first slice that it was asked for.
     Example: `2026-11-01T00:00Z`"""

@@ -63,7 +63,7 @@ class Pipeline(Section):
     clickhouse: ClickHouse = ClickHouse()
     """How the tables are reached. Example: `{connection: clickhouse_default}`"""
     rows_per_read: int = Field(500_000, ge=1)
-    """Records that one Spark task reads at most. Example: `250000`"""
+    """Expert. Records that one Spark task reads at most. Example: `250000`"""
     slice: Duration = HOUR
     """Length of a slice: 15m to 1d, a multiple of 15m that divides the day. The first boundary fixes it for
     good.
@@ -93,19 +93,18 @@ class Pipeline(Section):
     hours more than 31 days from the slice the first 1,000 land, and events of further ones are rejected.
     Example: `7d`"""
     max_types: int = Field(1000, ge=1)
-    """Types with a folder of their own, beside those under `tables`; others share `type=_overflow`.
+    """Expert. Types with a folder of their own, beside those under `tables`; others share `type=_overflow`.
     Example: `50`"""
     max_record: Size = Field(64 << 20, ge=1 << 20)
-    """A record's size, decompressed; larger ones are rejected. When it is decoded it may be half as large.
-
-    Example: `16MiB`"""
+    """Expert. A record's size, decompressed; larger ones are rejected. When it is decoded it may be half as
+    large. Example: `16MiB`"""
     stalled_after: int = Field(24, ge=0)
-    """Slices without a record that make a partition an anomaly while its siblings move; 0 is never.
+    """Expert. Slices without a record that make a partition an anomaly while its siblings move; 0 is never.
     Example: `48`"""
     spark: dict[str, str] = Field(default_factory=dict)
     """Spark settings; secrets belong into spark-defaults.conf. Example: `{spark.executor.memory: 4g}`"""
     spark_connection: str = "spark_default"
-    """Airflow connection of the Spark master. Example: `spark_cluster`"""
+    """Expert. Airflow connection of the Spark master. Example: `spark_cluster`"""
     airflow: AirflowSettings = AirflowSettings()
     """What a platform sets of the pipeline's DAGs. `_defaults.yaml` in the folder sets it for all pipelines.
     Example: `{owner: data-platform, steps: {land: {pool: sluice_land}}}`"""
@@ -187,11 +186,6 @@ class Pipeline(Section):
             raise WrongKey(("start",), "expected an instant on a slice's edge")
         if self.airflow.offset and not self.airflow.offset < self.slice:
             raise WrongKey(("airflow", "offset"), "expected less than a slice")
-        wait, time = self.settle - self.airflow.offset, self.airflow.run_timeout
-        if isinstance(time, timedelta) and time <= wait:
-            raise WrongKey(
-                ("airflow", "run_timeout"), "expected more than the wait for `settle`: no run would land"
-            )
         if self.airflow.offset and self.slice in NO_CRON:
             raise WrongKey(("airflow", "offset"), "expected none: no cron has slices of 45m and 90m")
         return self

@@ -39,7 +39,7 @@ class Target(Section):
     evolve: Literal["off", "add"] = "off"
     """`add`: a field that no column takes gets one when a slice is loaded. Example: `add`"""
     evolve_rows: int = Field(10, ge=1)
-    """With `evolve: add`: rows of one slice that have to have a value in the field. Example: `100`"""
+    """Expert. With `evolve: add`: rows of one slice that have to have a value in the field. Example: `100`"""
     types: tuple[str, ...] = ()
     catch_all: bool = False
     counted: bool = False

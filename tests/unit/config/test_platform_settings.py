@@ -41,7 +41,7 @@ def test_without_anything_it_is_as_airflow_has_it(tmp_path: Path):
     found = read(tmp_path).airflow
     assert (found.owner, found.tags, found.queue, found.pools) == ("sluice", (), None, ("default_pool",))
     assert (found.retries, found.retry_delay, found.backfills) == (3, timedelta(seconds=30), 4)
-    assert (found.offset, found.timeout, found.run_timeout) == (timedelta(0), "auto", "auto")
+    assert (found.offset, found.timeout) == (timedelta(0), "auto")
 
 
 def test_a_step_has_its_own_keys_and_else_those_of_all(tmp_path: Path):
@@ -124,7 +124,7 @@ def test_wrong_defaults_are_one_line_that_names_their_file(tmp_path: Path, text:
             "airflow:\n  owner: x\n  offset: 3h\n",
             "_defaults.yaml:3:3: airflow.offset: expected less than",
         ),
-        ("airflow: {tags: [x]}", "airflow: {run_timeout: 1s}", "_defaults.yaml:1:11: airflow.run_timeout: "),
+        ("airflow: {tags: [x]}", "airflow: {retries: 101}", "_defaults.yaml:1:11: airflow.retries: "),
         (
             "airflow: {offset: 3h}",
             "airflow: {offset: 2h}",
@@ -185,12 +185,6 @@ def test_what_a_variable_of_the_defaults_says_is_not_for_others(tmp_path: Path):
             "airflow: {deadline: 0s, on_failure: [{webhook: a}]}",
             "airflow.deadline: expected a duration of more",
         ),
-        ("airflow: {backfill_timeout: 0s}", "airflow.backfill_timeout: expected a duration of more than 0s"),
-        ("airflow: {run_timeout: 2m}", "airflow.run_timeout: expected more than the wait for `settle`"),
-        (
-            "settle: 1h\nairflow: {run_timeout: 55m, offset: 5m}",
-            "airflow.run_timeout: expected more than the wait for `settle`",
-        ),
         ("airflow: {retries: -1}", "airflow.retries: expected at least 0"),
         ("airflow: {retries: true}", "airflow.retries: expected a number, not true"),
         ("airflow: {steps: {land: {priority: false}}}", "airflow.steps.land.priority: expected a number"),
@@ -221,10 +215,6 @@ def test_a_mistake_that_two_keys_make_has_the_line_of_one(tmp_path: Path, own: s
         read(tmp_path, own)
     begins = (tmp_path / "ads.yaml").read_text().splitlines().index("airflow:")
     assert f"ads.yaml:{begins + line}:3: airflow." in str(raised.value)
-
-
-def test_a_run_is_longer_than_its_wait_for_records(tmp_path: Path):
-    assert read(tmp_path, "settle: 1h\nairflow: {run_timeout: 56m, offset: 5m}").airflow.offset
 
 
 def test_variables_that_may_be_secret_are_shown_by_their_names(tmp_path: Path):
@@ -264,8 +254,6 @@ def test_it_is_said_where_a_value_is_from(tmp_path: Path):
         "steps.load.priority": ("7", "_defaults.yaml line 7"),
         "steps.load.timeout": ("", "default"),
         "offset": ("0s", "default"),
-        "run_timeout": ("auto", "default"),
-        "backfill_timeout": ("none", "default"),
         "backfills": ("4", "default"),
         "access_control": ("", "default"),
         "deadline": ("none", "default"),
