@@ -22,7 +22,7 @@ from local import services
 from local.environment import Settings, environment
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import Connection
 from sluice.slices import SliceRange
 from sluice.state.timings import Timing, of_day
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluice.clients.connections.airflow_lookup import as_environment, lookup
-from sluice.clients.connections.connection import Connection, parse
+from sluice.clients.connections.find import Connection, parse
 from sluice.errors import WrongUse
 
 GIVEN = {

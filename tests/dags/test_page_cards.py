@@ -21,7 +21,7 @@ from sluice.airflow.api import runs as history
 from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
 from sluice.page.retention import Retention
-from sluice.state.erasures.erasure_list import LIST_KEY
+from sluice.state.erasures import LIST_KEY
 from sluice.state.file_versions import note_version
 from sluice.state.lag_history import LAG, LagSample, note_lag
 from sluice.state.months import SUMMARIES, UnitSummary

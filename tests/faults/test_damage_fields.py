@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.state.survey import survey
-from sluice.watch.missing_rules import missing
+from sluice.watch.rules import missing
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import World, event, hours

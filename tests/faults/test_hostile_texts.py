@@ -15,8 +15,8 @@ from airflow.api_fastapi.app import create_app, purge_cached_app
 from airflow.utils.db import initdb
 from fastapi.testclient import TestClient
 
-from sluice.cli import traffic_report as counted
-from sluice.cli.traffic_report import TrafficHour
+from sluice.cli import traffic as counted
+from sluice.cli.traffic import TrafficHour
 from sluice.clients.clickhouse.sql import identifier, listed, literal
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read

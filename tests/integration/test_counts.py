@@ -10,7 +10,7 @@ from pathlib import Path
 import pendulum
 import pytest
 
-from sluice.cli.traffic_report import TrafficHour, _read, hourly
+from sluice.cli.traffic import TrafficHour, _read, hourly
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline

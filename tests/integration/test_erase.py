@@ -25,8 +25,7 @@ from sluice.flow.forget.forget import forget_window
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
-from sluice.state.erasures.erasure_list import read_erasures
-from sluice.state.erasures.erasure_progress import ErasureProgress, receipt_key
+from sluice.state.erasures import ErasureProgress, read_erasures, receipt_key
 from sluice.state.manifests import read_manifests, units_in
 from tests.integration.landed import client_of
 from tests.support.erase_world import PERSON, SLICES, EraseWorld, in_folder

@@ -12,8 +12,7 @@ import pytest
 
 from sluice.slices import SliceRange, Unit, to_ms
 from sluice.state.additions import read_additions
-from sluice.state.schema.changes import ChangeKind
-from sluice.state.schema.history import changes_of
+from sluice.state.field_changes import ChangeKind, changes_of
 from tests.integration.landed import World, client_of
 from tests.support.landing_world import START
 from tests.support.landing_world import World as Landing

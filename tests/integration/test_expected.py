@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pendulum
 import pytest
 
-from sluice.cli.traffic_report import TrafficHour, _read
+from sluice.cli.traffic import TrafficHour, _read
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import identifier
 from sluice.config.counts import OF_VIEW, OWN, Counts

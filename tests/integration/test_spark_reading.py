@@ -25,8 +25,7 @@ from sluice.flow.land.formats.registry import Address
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.task.decoding import Decoding
 from sluice.flow.land.task.task import Task
-from sluice.mask.keyed_hash import MaskKey
-from sluice.mask.mask_rules import KeyedRule, MaskRules
+from sluice.mask.mask_rules import KeyedRule, MaskKey, MaskRules
 from tests.support.fakes import MemoryLake
 from tests.support.spark_world import PLAIN
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from sluice.clients.lake.base import Lake
-from sluice.state.erasures.erasure_list import LIST_KEY, Erasure, ErasureList, encode, read_erasures
+from sluice.state.erasures import LIST_KEY, Erasure, ErasureList, encode, read_erasures
 
 SALT = "5a" * 32
 

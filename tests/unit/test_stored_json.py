@@ -18,6 +18,7 @@ from sluice.flow.verify import verdict
 from sluice.ship.publish import RegisterEntry
 from sluice.state import (
     additions,
+    erasures,
     file_versions,
     freshness,
     lag_history,
@@ -27,7 +28,6 @@ from sluice.state import (
     timings,
 )
 from sluice.state.boundaries import log as encoding
-from sluice.state.erasures import erasure_list, erasure_progress
 from sluice.stored_json import readable_lines
 from sluice.watch import problems, row_history
 from tests.support.fakes import MemoryLake
@@ -40,14 +40,14 @@ BY_KEY: list[tuple[str, Read, bytes, str]] = [
     (layout.SERVERS, lambda lake: shard_ledgers.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
     (file_versions.KEY, file_versions.read_versions, b'[{"at": "\xff"}]', "delete it"),
     (
-        f"{erasure_progress.folder_of(3)}found.json",
-        lambda lake: erasure_progress.read_progress(lake, 3),
+        f"{erasures.folder_of(3)}found.json",
+        lambda lake: erasures.read_progress(lake, 3),
         b'{"clean": {"\xff": ""}}',
         "remove it",
     ),
     (
-        f"{erasure_progress.folder_of(3)}found.json",
-        lambda lake: erasure_progress.note_progress(lake, 3, erasure_progress.ErasureProgress()),
+        f"{erasures.folder_of(3)}found.json",
+        lambda lake: erasures.note_progress(lake, 3, erasures.ErasureProgress()),
         b'{"clean": {"\xff": ""}}',
         "remove it",
     ),
@@ -91,7 +91,7 @@ BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
     (encoding.decode_checkpoint, b'{"version": 1, "length": 1, "writer": "\xff"}', "restore it"),
     (RegisterEntry.decode, b'{"batch": "\xff"}', "restore it"),
     (lease.decode, b'{"holder": "\xff"}', "remove it"),
-    (erasure_list.decode, b'{"version": 1, "salt": "\xff"}', "restore it"),
+    (erasures.decode, b'{"version": 1, "salt": "\xff"}', "restore it"),
     (months.SUMMARIES.decode, b'{"\xff": {}}', "delete it"),
     (lag_history.LAG.decode, b'{"\xff": []}', "delete it"),
     (freshness.FRESH.decode, b'{"\xff": {}}', "delete it"),
@@ -180,9 +180,9 @@ def test_an_erasure_list_that_names_nobody(salt: str, value: dict):
         entries = [ENTRY | {"values": [value]}]
         return json.dumps({"version": 1, "salt": salt, "entries": entries}).encode()
 
-    assert len(erasure_list.decode(stored("a" * 64, VALUE), "there").entries) == 1
+    assert len(erasures.decode(stored("a" * 64, VALUE), "there").entries) == 1
     with pytest.raises(SluiceError, match="^there is no erasure list .*nothing lands before that"):
-        erasure_list.decode(stored(salt, value), "there")
+        erasures.decode(stored(salt, value), "there")
 
 
 def test_lines_that_cannot_be_read_are_left_out():

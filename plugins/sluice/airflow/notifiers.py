@@ -10,7 +10,7 @@ import httpx
 from airflow.sdk import BaseNotifier
 
 from sluice.clients.connections import find as connections
-from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import Connection
 from sluice.config.alarms import Channel
 from sluice.errors import NotSent, SluiceError, WrongUse
 from sluice.safe_text import line

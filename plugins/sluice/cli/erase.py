@@ -225,7 +225,7 @@ def _receipt_lines(
     eraser: Eraser, number: int, receipt: dict[str, Any], verbose: bool
 ) -> list[RenderableType]:
     """What is left comes last: it is why the command fails."""
-    from sluice.state.erasures.erasure_progress import receipt_key
+    from sluice.state.erasures import receipt_key
 
     done = receipt["erased"]
     lines = [

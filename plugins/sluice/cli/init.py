@@ -16,7 +16,7 @@ from sluice.config.files import SCHEMA, pipelines_folder
 from sluice.config.message_format import JSON, KINDS
 from sluice.errors import WrongUse
 from sluice.infer.types import MISFITS
-from sluice.init.request import SAMPLE, InitRequest, MessageForm
+from sluice.init.questions import SAMPLE, InitRequest, MessageForm
 from sluice.safe_text import line
 
 if TYPE_CHECKING:

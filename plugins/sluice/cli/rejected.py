@@ -116,7 +116,7 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
     from sluice.flow.rejected.read_rejections import RejectionReader
     from sluice.flow.rejected.rejections import RejectionTally
     from sluice.page.rejected_samples import shared_payloads
-    from sluice.state.rejected_total import unknown_words
+    from sluice.state.row_balance import unknown_words
 
     lake, tally, misfits = open_lake(spec), RejectionTally(), RejectionTally()
     reader = RejectionReader(spec, lake, criteria, progress)

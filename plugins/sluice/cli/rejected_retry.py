@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pendulum
 import typer
 
-from sluice.cli.chosen_run import run_units
 from sluice.cli.output import TableColumn, print_facts, print_json, print_line, progress, show, table_of
+from sluice.cli.run import run_units
 from sluice.config.chosen_tables import Tables, chosen_tables
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Conservation, NotLoaded, SluiceError, TargetRefused, WrongUse
@@ -112,7 +112,7 @@ def _planned(
     from sluice.flow.rejected.read_rejections import RejectionReader, revoked
     from sluice.flow.rejected.trial import RetryTrial
     from sluice.flow.rule_differences import rules_now
-    from sluice.state.rejected_total import unknown_words, unlanded
+    from sluice.state.row_balance import unknown_words, unlanded
     from sluice.state.survey import survey
 
     reader = RejectionReader(spec, lake, criteria, progress)

@@ -37,11 +37,17 @@ from sluice.manifest import Manifest
 from sluice.plan.plan import missing_lines
 from sluice.plan.plan import waiting as waiting_of
 from sluice.state.departed_tables import without_tables
+from sluice.state.field_changes import UnitChange
 from sluice.state.ledger import LedgerRow
-from sluice.state.missing_values import said
-from sluice.state.rejected_total import rejected_by_reason, rejected_words, unknown_words, unlanded
-from sluice.state.row_balance import balance_of, without_table
-from sluice.state.schema.history import UnitChange
+from sluice.state.row_balance import (
+    balance_of,
+    rejected_by_reason,
+    rejected_words,
+    said,
+    unknown_words,
+    unlanded,
+    without_table,
+)
 from sluice.state.status import UnitStatus
 
 if TYPE_CHECKING:
@@ -276,7 +282,7 @@ def show_changes(spec: Pipeline, start: str | None, to: str, json: bool) -> None
     from sluice.clients.lake.open import open_lake
     from sluice.state.additions import additions_in
     from sluice.state.boundaries.log import BoundaryLog
-    from sluice.state.schema.history import changes_of
+    from sluice.state.field_changes import changes_of
     from sluice.state.units import units_of
 
     slices, lake = known_range(spec, start, to, newest=NEWEST), open_lake(spec)

@@ -1,13 +1,20 @@
-"""Chooses the type of a field from all its values: the narrowest that has room for the next ones."""
+"""Chooses the column of a field from all its values: the narrowest type that has room for the next ones.
+
+A column's COMMENT outlives the rows, and their erasure: it says shares, lengths and kinds, and no value of
+any event.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, NamedTuple
 
-from sluice.infer.scalars import Finding, number, text
+from sluice.infer import spellings
+from sluice.infer.spellings import names_identifier, names_time
 from sluice.infer.types import (
     JSON,
     STRING,
@@ -18,9 +25,133 @@ from sluice.infer.types import (
     Rules,
     TupleOf,
     is_container,
+    may_lack,
+    misfit,
     nullable,
+    nullable_inside,
+    refuses_more,
 )
-from sluice.infer.values import Kind, becomes_json, divided, readable
+from sluice.infer.values import Kind, becomes_json, divided, readable, scale
+from sluice.safe_text import line
+
+_EXAMPLES = 3
+_COMMENT = 400
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A sampled value that the type refuses; `place` is empty, or the path inside the field."""
+
+    place: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.place} is {described(self.value)}" if self.place else described(self.value)
+
+
+@dataclass(frozen=True)
+class InferredColumn:
+    """`present` of `total` events have the field and no null there; `refused` of them do not fit, the first
+    of which are `misfits`. `longest`: characters of the longest text, 0 where the values are no texts."""
+
+    kind: Inferred
+    why: str
+    present: int
+    total: int
+    longest: int = 0
+    refused: int = 0
+    misfits: tuple[Misfit, ...] = ()
+
+    @property
+    def type(self) -> str:
+        return self.kind.text
+
+    @property
+    def comment(self) -> str:
+        """Says in how many events it is, and why this type; bounded, and to be quoted."""
+        share = "all" if self.present == self.total else f"{_percent(self.present, self.total)} of"
+        parts = [f"in {share} {self.total:,} events", self.why]
+        parts += [f"at most {self.longest:,} characters"] if self.longest else []
+        parts += [self.warning] if self.refused else []
+        return line("; ".join(parts), _COMMENT)
+
+    @property
+    def warning(self) -> str:
+        """Says what would be misfits; empty where every sampled value fits."""
+        if not self.refused:
+            return ""
+        named = ", ".join(map(str, self.misfits))
+        would = "would be a misfit" if self.refused == 1 else "would be misfits"
+        return f"{self.refused:,} of {self.present:,} {would}: {named}"
+
+
+def column(
+    name: str, values: Sequence[Any], total: int, rules: Rules, always: bool = False
+) -> InferredColumn:
+    """Returns the column for a field `name` with `values` in some of `total` events.
+
+    Nullable, and each element of an object, unless the field can be relied on (see `relied_on`); an array, a
+    Map and a JSON that are missing are empty.
+    """
+    present = [value for value in values if value is not None]
+    finding, refused = _fitting(present, name, rules)
+    if relied_on(name, len(present), total, rules, always):
+        kind: Inferred | None = finding.kind
+    else:
+        kind = nullable_inside(finding.kind) if len(present) == total else may_lack(finding.kind)
+    if kind is None:
+        finding = whole(present, rules, "objects that some events lack, with containers inside")
+        kind, refused = nullable(finding.kind), _refused(finding.kind, present)
+    longest = max((len(value) for value in present if isinstance(value, str)), default=0)
+    few = tuple(refused[:_EXAMPLES])
+    return InferredColumn(kind, finding.why, len(present), total, longest, len(refused), few)
+
+
+def relied_on(name: str, present: int, total: int, rules: Rules, always: bool) -> bool:
+    """Returns whether a field is taken never to be missing. That no sampled event lacks it does not say so:
+    the default of a plain column could not be told from a value. Somebody says so (`always`), or many events
+    have it and its name is that of an identifier or a time."""
+    certain = total >= rules.certain and (names_identifier(name) or names_time(name))
+    return present == total and (always or certain)
+
+
+def optional_column(name: str, values: Sequence[Any], rules: Rules) -> InferredColumn:
+    """Returns the column for a field that other rows of its table lack."""
+    return column(name, values, len(values) + 1, rules)
+
+
+def _fitting(values: Sequence[Any], name: str, rules: Rules) -> tuple[Finding, list[Misfit]]:
+    """Returns a type that refuses no more values than the rules allow; what lies inside adds up, and is
+    widened."""
+    finding = infer(values, name, rules)
+    refused = _refused(finding.kind, values)
+    if len(refused) > rules.may_refuse(len(values)):
+        finding = infer(values, name, replace(rules, misfits=0.0))
+        refused = _refused(finding.kind, values)
+    return finding, refused
+
+
+def _refused(kind: Inferred, values: Sequence[Any]) -> list[Misfit]:
+    refusals = (misfit(kind, value) for value in values)
+    return [Misfit(*refusal) for refusal in refusals if refusal is not None]
+
+
+def described(value: Any) -> str:
+    """Returns what a value is, and nothing of it."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return f"a text of {len(value):,} characters"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, Mapping | list):
+        return "an object" if isinstance(value, Mapping) else "an array"
+    return "a number"
+
+
+def _percent(part: int, total: int) -> str:
+    """Formats a share of less than all; it is never 100 %."""
+    return f"{min(99.9, 100 * part / total):.1f} %"
 
 
 def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Finding:
@@ -161,3 +292,104 @@ def why_no_tuple(keys: Keys, objects: int, rules: Rules) -> str:
 
 def _share(keys: Keys, objects: int) -> float:
     return sum(map(len, keys.values())) / (len(keys) * objects)
+
+
+class Finding(NamedTuple):
+    """A type, and in a few words why."""
+
+    kind: Inferred
+    why: str
+
+
+_MONEY = re.compile(
+    r"price|total|amount|cost|tax|fee|revenue|balance|budget|bid|paid|discount|salary|payment|subtotal|turnover",
+    re.IGNORECASE,
+)
+_FRACTIONS = 20  # with at most two digits: chance does not make so many
+_MONEY_SCALE = 4
+_ROOM_DIGITS = 3
+_ROOM = 10**_ROOM_DIGITS  # the greatest number may be so many times greater
+
+
+def number(values: Sequence[Any], name: str, rules: Rules) -> Finding:
+    refused = rules.may_refuse(len(values))
+    stamps = [digits for value in values if (digits := spellings.epoch_digits(value)) is not None]
+    if spellings.names_time(name) and stamps and len(values) - len(stamps) <= refused:
+        return Finding(Leaf("DateTime64", (_second_digits(stamps),)), "numbers that count from 1970")
+    if all(isinstance(value, int) for value in values):
+        return _integer(values)
+    return _fraction(values, name)
+
+
+def _integer(values: Sequence[int]) -> Finding:
+    low, high = min(values), max(values)
+    digits = len(str(max(-low, high)))
+    why = f"whole numbers of at most {digits} digit{'' if digits == 1 else 's'}"
+    why += ", some below 0" if low < 0 else ""
+    if low >= 0:
+        return Finding(Leaf("UInt64"), why)
+    return Finding(Leaf("Int64" if high < 1 << 63 else "Int128"), why)
+
+
+def _fraction(values: Sequence[Any], name: str) -> Finding:
+    """Returns Decimal for numbers of few digits, as amounts of money are; else Float64."""
+    scales = [scale(value) for value in values]
+    exact = [digits for digits in scales if digits is not None]
+    most, fractions = max(exact, default=0), sum(digits > 0 for digits in exact)
+    named = _MONEY.search(name) is not None and most <= _MONEY_SCALE
+    if len(exact) == len(scales) and (named or (fractions >= _FRACTIONS and most <= 2)):
+        places = 2 if most <= 2 else _MONEY_SCALE
+        why = f"numbers with at most {places} digits after the point"
+        return Finding(Leaf("Decimal", (_precision(values, places), places)), why)
+    return Finding(Leaf("Float64"), "numbers with a fraction or an exponent")
+
+
+def _precision(values: Sequence[Any], places: int) -> int:
+    most = max(abs(Decimal(str(value))) for value in values) * _ROOM
+    return 18 if most < Decimal(10) ** (18 - places) else 38
+
+
+def text(values: Sequence[str], name: str, rules: Rules) -> Finding:
+    refused = rules.may_refuse(len(values))
+    for kind, why in [*_amounts(values, name), *_spelled(values)]:
+        if not refuses_more(kind, values, refused):
+            return Finding(kind, why)
+    different = len(set(values))
+    why = f"{different:,} different text{'' if different == 1 else 's'}"
+    if len(values) >= rules.dictionary and different <= min(rules.most_texts, len(values) // 10):
+        return Finding(Leaf("String", dictionary=True), why)
+    return Finding(STRING, why)
+
+
+def _amounts(values: Sequence[str], name: str) -> list[tuple[Leaf, str]]:
+    """Texts of digits are amounts only where the field is named like money: `"1.10"` may be a version."""
+    digits = [counted for value in values if (counted := spellings.decimal_digits(value)) is not None]
+    if _MONEY.search(name) is None or not digits or max(after for _, after in digits) > _MONEY_SCALE:
+        return []
+    places = 2 if max(after for _, after in digits) <= 2 else _MONEY_SCALE
+    precision = 18 if max(before for before, _ in digits) + _ROOM_DIGITS + places <= 18 else 38
+    return [
+        (
+            Leaf("Decimal", (precision, places)),
+            f"texts of numbers with at most {places} digits after the point",
+        )
+    ]
+
+
+def _spelled(values: Sequence[str]) -> list[tuple[Leaf, str]]:
+    """Returns what a column of texts may be instead, the narrowest first."""
+    digits = _second_digits([spellings.fraction_digits(value) for value in values])
+    return [
+        (Leaf("UUID"), "UUIDs"),
+        (Leaf("IPv4"), "IPv4 addresses"),
+        (Leaf("IPv6"), "IPv6 addresses"),
+        (Leaf("Date"), "days"),
+        (Leaf("Date32"), "days"),
+        (Leaf("DateTime64", (digits,)), "times in ISO 8601"),
+    ]
+
+
+def _second_digits(fractions: Sequence[int]) -> int:
+    """Returns the fewest of 3, 6 and 9 digits that hold all fractions."""
+    most = max(fractions, default=0)
+    return next((digits for digits in (3, 6) if digits >= most), 9)

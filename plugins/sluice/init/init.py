@@ -20,13 +20,10 @@ from sluice.config.files import pipelines_folder
 from sluice.config.kafka import Cluster
 from sluice.config.pipeline import CATCH_ALL
 from sluice.errors import Unavailable, WrongUse
-from sluice.init.draft import cluster_name
-from sluice.init.messages import check_form
+from sluice.init.draft import LEAST_SHARE, Existing, cluster_name
 from sluice.init.propose import PipelineProposal, event_model, guess_event, propose, read_events
-from sluice.init.questions import InitChoices, Question, ask, checked_name
-from sluice.init.request import InitRequest
-from sluice.init.sample import Sample, sample_file, sample_topic
-from sluice.init.tables import LEAST_SHARE, Existing
+from sluice.init.questions import InitChoices, InitRequest, Question, ask, checked_name
+from sluice.init.sample import Sample, check_form, sample_file, sample_topic
 from sluice.named_file import read_named_text
 from sluice.plan.estimate import duration_text
 from sluice.slices import HOUR, ceil, floor, from_ms

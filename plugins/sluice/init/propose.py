@@ -12,19 +12,32 @@ from typing import Any
 from sluice.config.event import Event
 from sluice.config.files import read
 from sluice.config.message_format import JSON
+from sluice.doctor.columns import landed_fields
 from sluice.doctor.events import EventSample, parse
-from sluice.doctor.propose_table import landed_fields
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.flow.land.task.decoding import decoding_of
 from sluice.flow.land.task.times import READERS
 from sluice.flow.load.casts.columns import RULES
-from sluice.init.draft import pipeline_text, statements_text
-from sluice.init.guess import EventGuess, TimeField, events_of, fields_of, guess
-from sluice.init.messages import decoded_values, expected_messages, json_values, read_event
-from sluice.init.questions import InitChoices
-from sluice.init.request import ALL, InitRequest, MessageForm
-from sluice.init.sample import Sample
-from sluice.init.tables import Existing, PlannedTable, named_tables, plan_tables
+from sluice.init.draft import (
+    Existing,
+    PlannedTable,
+    named_tables,
+    pipeline_text,
+    plan_tables,
+    statements_text,
+)
+from sluice.init.questions import (
+    ALL,
+    EventGuess,
+    InitChoices,
+    InitRequest,
+    MessageForm,
+    TimeField,
+    events_of,
+    fields_of,
+    guess,
+)
+from sluice.init.sample import Sample, decoded_values, expected_messages, json_values, read_event
 from sluice.safe_text import line
 
 

@@ -11,8 +11,7 @@ from contextlib import suppress
 from sluice.clients.clickhouse.client import Client, Silence
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.shards import Server, Servers
-from sluice.clients.connections.connection import Connection
-from sluice.clients.connections.find import find
+from sluice.clients.connections.find import Connection, find
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from sluice.config.pipeline import Pipeline, Target
 from sluice.page.models import Model
 from sluice.safe_text import visible
-from sluice.state.missing_values import said
-from sluice.state.row_balance import RowBalance, balance_of
+from sluice.state.row_balance import RowBalance, balance_of, said
 from sluice.state.status import UnitStatus
 
 MOST_TYPES = 50

@@ -23,8 +23,8 @@ from sluice.page.slice_findings import Finding, RunRow, SliceFacts, findings, mi
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, ceil
 from sluice.state.additions import Addition
+from sluice.state.field_changes import UnitChange
 from sluice.state.months import Summaries, seal_of
-from sluice.state.schema.history import UnitChange
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 

@@ -18,7 +18,7 @@ from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import Slice, SliceRange, from_seconds
 from sluice.state.ledger import LedgerRow
-from sluice.state.missing_values import said
+from sluice.state.row_balance import said
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 

@@ -256,18 +256,6 @@ def is_of_another(row: LedgerRow, manifest: str) -> bool:
     return manifests_in(row) != {manifest} and not is_frozen(row)
 
 
-def frozen_units(
-    pipeline: Pipeline, ledgers: Mapping[str, Mapping[Unit, LedgerRow]]
-) -> dict[str, list[Unit]]:
-    """Returns by rollup the units that are frozen: rows of records that an erasure has taken out since may
-    be among theirs."""
-    frozen = {
-        table: sorted(unit for unit, row in ledgers.get(table, {}).items() if is_frozen(row))
-        for table in pipeline.rollups
-    }
-    return {table: units for table, units in frozen.items() if units}
-
-
 def _commits(row: LedgerRow) -> list[LedgerRow]:
     return [share for _, share in row.shares if share is not None] or [row]
 

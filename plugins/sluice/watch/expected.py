@@ -130,17 +130,3 @@ def _variance(part: Sequence[_Compared], centre: float) -> tuple[float, float]:
     """Returns the median count, and the variance of counts as a multiple of them."""
     scaled = sorted(abs(one.share - centre) * math.sqrt(one.expected) for one in part)
     return median(one.expected for one in part), (scaled[int(_INNER * len(scaled))] / _NORMAL) ** 2
-
-
-def smallest_volume(drop: float, certainty: float = 3.0) -> float:
-    """Returns how many rows a slice has to have so that `drop` (a share above NARROWEST) of them is below the
-    band, where records come independently: `certainty` standard deviations of the remaining count are below
-    it, too.
-
-    With n rows the remaining count deviates by sqrt((1 - drop) * n), and the expected one by sqrt(n / 4).
-    """
-    deviation = math.sqrt((1 - drop) + (1 - drop) ** 2 / 4)
-    return max(
-        ((WIDTH * math.sqrt(LEAST_BURST) + certainty * deviation) / drop) ** 2,
-        (certainty * deviation / (drop - NARROWEST)) ** 2,
-    )

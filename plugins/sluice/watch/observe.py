@@ -29,9 +29,9 @@ from sluice.plan.lag import Lag, ask_topics, lag_of, older_unread
 from sluice.slices import SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.field_changes import UnitChange, changes_of
 from sluice.state.last_ddl import creations, gone
 from sluice.state.manifests import read_manifests
-from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import Ledgers, UnitStatus, statuses
 from sluice.state.system_tables import read_claims

@@ -1,9 +1,11 @@
-"""Problems of the hours themselves: overdue, not committed, behind, standing still, broken. Pure."""
+"""Problems of the hours themselves, of their traffic, and of values that are missing. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import sqrt
 
 import pendulum
 
@@ -14,16 +16,20 @@ from sluice.flow.verify.check import check_stalled
 from sluice.flow.verify.current import lacking, targets_of
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.verdict import OpenAnomaly
+from sluice.manifest import Manifest
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.safe_text import visible
-from sluice.slices import SliceRange, Unit, utc
+from sluice.slices import Slice, SliceRange, Unit, utc
 from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.schema.history import UnitChange
+from sluice.state.field_changes import UnitChange
+from sluice.state.row_balance import MissingValues, missing_in, percent
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Open, Problem, ProblemKind, ProblemSource
+from sluice.watch.expected import Counts, Expected, expected, habit_of
+from sluice.watch.problems import JUDGED, Open, Problem, ProblemKind, ProblemSource
+from sluice.watch.row_history import RowHistory
 
 _BOTH = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
 
@@ -225,3 +231,209 @@ def open_transactions(lag: Lag, earlier: Mapping[str, Open], now: datetime) -> d
 
 def _name(p: PartitionLag) -> str:
     return f"{p.cluster}/{p.topic}/{p.partition}"
+
+
+FEWEST_REJECTS = 10
+"""Rejected records or rows of a slice below which their share means nothing."""
+_REASONS = 3
+_ALL = "all types"
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A slice that brought fewer rows than usual."""
+
+    slice: Slice
+    seen: int
+    expected: Expected
+
+    def __str__(self) -> str:
+        count, low = self.expected.count, self.expected.low or 0
+        share = f"{self.seen / count:.0%} of the {count:,.0f} that are expected"
+        return f"slice {self.slice.id} brought {self.seen:,} rows, {share}; at least {low:,.0f} are usual"
+
+
+def shortfalls(counts: Counts, judged: Iterable[Slice], least: float) -> list[Shortfall]:
+    """Returns those of `judged` that are below their band, and by a share of `least` or more below what is
+    expected; none where the history is too short for a band."""
+    short_slices, slices = [], list(judged)
+    habit = habit_of(counts, min(int(slice_.start.timestamp()) for slice_ in slices)) if slices else None
+    for slice_ in slices if habit is not None else ():
+        at = int(slice_.start.timestamp())
+        usual = expected(at, counts, habit)
+        if usual is None or usual.low is None or at not in counts:
+            continue
+        if counts[at] < usual.low and counts[at] <= (1 - least) * usual.count:
+            short_slices.append(Shortfall(slice_, counts[at], usual))
+    return short_slices
+
+
+def too_few(pipeline: Pipeline, history: RowHistory, judged: Sequence[Slice]) -> Iterator[Problem]:
+    """Yields a problem for each type of which too few events came; one for all types where many are short.
+
+    `judged` are slices of the history, ascending.
+    """
+    least = pipeline.alarms.fewer
+    if least is None or not judged:
+        return
+    by_type = history.by_type()
+    short = {
+        name: short_slices
+        for name in sorted(by_type)
+        if (short_slices := shortfalls(by_type[name], judged, least))
+    }
+    in_all = shortfalls(history.total(), judged, least)
+    if in_all and len(short) != 1:
+        names = f"; short are {len(short)} of {len(by_type)} types" if len(by_type) > 1 else ""
+        yield _few(pipeline, _ALL, in_all, judged, names)
+        return
+    for name, short_slices in short.items():
+        yield _few(pipeline, f"type {visible(name)}", short_slices, judged)
+
+
+def _few(
+    pipeline: Pipeline, place: str, short_slices: Sequence[Shortfall], judged: Sequence[Slice], more: str = ""
+) -> Problem:
+    others = f"{len(short_slices) - 1} of the {len(judged) - 1} others since slice {judged[0].id}"
+    earlier = f"; so did {others}" if len(short_slices) > 1 else ""
+    advice = (
+        f"inspect the producers; `{pipeline.command('status', '--lag')}` shows partitions that stand still, "
+        "and the page of the pipeline the rows of each type"
+    )
+    message = f"{short_slices[-1]}{earlier}{more}: {advice}"
+    return Problem(ProblemKind.FEW, place, message, (ProblemSource.LAKE,))
+
+
+@dataclass(frozen=True)
+class _Rejects:
+    slice: Slice
+    rejected: int
+    among: int
+    why: str = ""
+
+    @property
+    def share(self) -> float:
+        return self.rejected / self.among if self.among else 0.0
+
+
+def rejects(
+    pipeline: Pipeline,
+    landed: Mapping[Unit, Manifest],
+    statuses: Iterable[UnitStatus],
+    judged: Collection[Slice] = (),
+) -> Iterator[Problem]:
+    """Yields a problem where more than `alarms.rejected` of a slice's records are unparsed, or of its rows
+    misfits of one table. Judges the newest slices of each place, and those of `judged`."""
+    bound = pipeline.alarms.rejected
+    if bound is None:
+        return
+    places: dict[tuple[str, ProblemSource, str], list[_Rejects]] = {}
+    reading = ("records", ProblemSource.LAKE, "are in `_rejected/` with their reasons")
+    for unit, manifest in landed.items():
+        refused, reasons = manifest.refused, manifest.refused_by_reason()
+        most = sorted(reasons, key=lambda reason: -reasons[reason])[:_REASONS]
+        why = "; ".join(f"{reasons[reason]:,} {reason}" for reason in most)
+        places.setdefault(reading, []).append(_Rejects(unit.slice, refused, manifest.landed + refused, why))
+    doctor = f"do not fit it; `{pipeline.command('doctor')}` names columns and reasons"
+    for status in statuses:
+        for table, row in status.tables.items():
+            if table not in status.derived:
+                counted = _Rejects(status.unit.slice, row.misfits, row.landed)
+                places.setdefault((f"table {table}", ProblemSource.CLICKHOUSE, doctor), []).append(counted)
+    for (place, source, what), of_place in places.items():
+        newest = {*sorted({counted.slice for counted in of_place})[-JUDGED:], *judged}
+        high = [counted for counted in of_place if counted.slice in newest and _is_high(counted, bound)]
+        if high:
+            yield _rejected(place, max(high, key=lambda counted: counted.share), bound, what, source)
+
+
+def _is_high(counted: _Rejects, bound: float) -> bool:
+    return counted.rejected >= FEWEST_REJECTS and counted.share > bound
+
+
+def _rejected(place: str, worst: _Rejects, bound: float, what: str, source: ProblemSource) -> Problem:
+    why = f" ({visible(worst.why)})" if worst.why else ""
+    count = f"{worst.rejected:,} of {worst.among:,} of slice {worst.slice.id}, {worst.share:.1%},"
+    message = f"{count} {what}{why}; the bound is {bound:.1%}"
+    sources = (ProblemSource.LAKE,) if source is ProblemSource.LAKE else (ProblemSource.LAKE, source)
+    return Problem(ProblemKind.REJECTED, place, message, sources)
+
+
+FEWEST_ROWS = 50
+"""Rows of an hour below which their shares mean nothing."""
+HISTORY = 3
+_NOISE = 4  # standard deviations
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A column's share of rows without a value, in an hour and, at most, in the hours before."""
+
+    slice: Slice
+    column: str
+    before: float
+    now: float
+
+    def __str__(self) -> str:
+        shares = f"{percent(self.before)} to {percent(self.now)}"
+        return f"column {visible(self.column, 40)} from {shares} in slice {self.slice.id}"
+
+
+def jumps(hours: Mapping[Slice, MissingValues], judged: Collection[Slice], bound: float) -> Iterator[Jump]:
+    """Yields the jumps by more than `bound`, and by more than chance makes, in slices of `judged`."""
+    counted = sorted(slice_ for slice_, missing in hours.items() if missing.rows >= FEWEST_ROWS)
+    for number, slice_ in enumerate(counted):
+        earlier = [hours[one] for one in counted[max(number - HISTORY, 0) : number]]
+        if slice_ not in judged or not earlier:
+            continue
+        for column in sorted(hours[slice_].columns):
+            before = max(one.share(column) for one in earlier)
+            chance = _NOISE * sqrt(before * (1 - before) / hours[slice_].rows)
+            if hours[slice_].share(column) > before + max(bound, chance):
+                yield Jump(slice_, column, before, hours[slice_].share(column))
+
+
+def missing(
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], judged: Collection[Slice] = ()
+) -> Iterator[Problem]:
+    """Yields a problem for each table with a jump. Judges its newest slices, and those of `judged`."""
+    bound = pipeline.alarms.missing
+    if bound is None:
+        return
+    for table, hours in _hours(statuses).items():
+        newest = {*sorted(hours)[-JUDGED:], *judged}
+        found = list(jumps(hours, newest, bound))
+        if found:
+            yield _problem(pipeline, table, found)
+
+
+def _hours(statuses: Iterable[UnitStatus]) -> dict[str, dict[Slice, MissingValues]]:
+    rows: dict[str, dict[Slice, list[UnitStatus]]] = {}
+    for status in statuses:
+        for table in status.tables.keys() - status.derived:
+            rows.setdefault(table, {}).setdefault(status.unit.slice, []).append(status)
+    return {
+        table: {
+            slice_: counted
+            for slice_, units in slices.items()
+            if (counted := missing_in(status.tables[table] for status in units)) is not None
+        }
+        for table, slices in sorted(rows.items())
+    }
+
+
+def _problem(pipeline: Pipeline, table: str, found: Sequence[Jump]) -> Problem:
+    worst = sorted(found, key=lambda jump: (jump.before - jump.now, jump.column))
+    shown = "; ".join(map(str, worst[:_NAMED]))
+    more = f"; and {len(worst) - _NAMED:,} more" if len(worst) > _NAMED else ""
+    first = min(jump.slice for jump in found)
+    since = f"{first.start:%Y-%m-%dT%H:%MZ}"
+    reload = pipeline.command("run", "--from", since, "--to", "now", "--mode", "reload")
+    message = (
+        f"the share of rows without a value went up: {shown}{more}; "
+        f"`{pipeline.command('status', '--changes')}` shows new fields: name one under `columns` in the "
+        f"pipeline file, then `{reload}`; `missing: reject` rejects such rows"
+    )
+    sources = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
+    return Problem(ProblemKind.FIELD, f"table {table}", message, sources)

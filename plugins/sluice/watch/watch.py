@@ -19,7 +19,7 @@ from sluice.plan.due import FirstForgotten
 from sluice.slices import utc
 from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
-from sluice.watch import missing_rules, notices, rules, traffic_rules
+from sluice.watch import notices, rules
 from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
 from sluice.watch.observe import Observation, observe, server_problems
 from sluice.watch.problems import (
@@ -91,9 +91,9 @@ def problems_of(
     yield from rules.added(pipeline, observation.added)
     yield from forgets(pipeline, observation.forgets, raised)
     judged = to_judge(observation.rows.slices, state.judged)
-    yield from traffic_rules.too_few(pipeline, observation.rows, judged)
-    yield from traffic_rules.rejects(pipeline, observation.landed, observation.statuses, judged)
-    yield from missing_rules.missing(pipeline, observation.statuses, judged)
+    yield from rules.too_few(pipeline, observation.rows, judged)
+    yield from rules.rejects(pipeline, observation.landed, observation.statuses, judged)
+    yield from rules.missing(pipeline, observation.statuses, judged)
     yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.statuses, now)
     yield from rules.waiting(pipeline, observation.lag_records)
     if observation.server is not None:

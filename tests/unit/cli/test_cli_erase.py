@@ -17,7 +17,7 @@ from sluice.errors import WrongUse
 from sluice.flow.erase.erase import ErasurePlan
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.what_is_left import LeftOnDisk, LeftParts
-from sluice.state.erasures.erasure_progress import ErasureProgress
+from sluice.state.erasures import ErasureProgress
 
 ALICE = "alice@b.example"
 FILE = """\

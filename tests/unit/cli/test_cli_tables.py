@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from sluice.cli import output, traffic_report
+from sluice.cli import output
 from sluice.cli import run as run_command
 from sluice.cli import status as status_command
 from sluice.cli.commands import commands
 from sluice.cli.lag import Behind
 from sluice.cli.output import ColumnNeeds, FittedTable, TableColumn, fit, flowing
-from sluice.cli.traffic_report import TrafficHour
+from sluice.cli.traffic import TrafficHour
 from sluice.manifest import LandedFile, Loss
 from sluice.plan.backlog import Backlog
 from sluice.plan.dry_run import DryRun
@@ -109,7 +109,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(status_command, "_departed", lambda _: (DepartedTable("e.old", 2, 1_200, 3),))
     monkeypatch.setattr(run_command, "_steps", lambda *_: (hours()[:1], {}))
     traffic = [TrafficHour(TEN.int_timestamp + 3600 * n, f"{TOPIC}/{n}", 1e7, 12_345_678) for n in range(30)]
-    monkeypatch.setattr(traffic_report, "traffic_of", lambda *_: traffic)
+    monkeypatch.setattr("sluice.cli.traffic.traffic_of", lambda *_: traffic)
     monkeypatch.setattr(
         "sluice.ship.publish.publish", lambda _spec, _order, on_report, **_: shipped(on_report)
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sluice.cli.output import console
-from sluice.cli.traffic import _shown
-from sluice.cli.traffic_report import TrafficHour, added, by_value, hourly, of_shards, plot
+from sluice.cli.traffic import TrafficHour, _tables, added, by_value, hourly, of_shards, plot
 from sluice.config.counts import Counts
 
 H = 1767225600  # 2026-01-01T00Z
@@ -98,7 +97,7 @@ def test_what_the_shard_behind_has_not_seen_has_not_landed_also_where_it_expects
 
 def test_what_people_see(capsys):
     found = [TrafficHour(H, "DE", 10.0, 8), TrafficHour(H + 3600, "DE", 1234.0, None)]
-    console().print(_shown(Counts(table="db.traffic", by=["country"]), found, NOW, 40))
+    console().print(_tables(Counts(table="db.traffic", by=["country"]), found, NOW, 40))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("db.traffic: rows by hour")
     (next_hour,) = [line for line in lines if "2026-01-01 01:00" in line]

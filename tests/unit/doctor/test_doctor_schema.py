@@ -10,10 +10,9 @@ import pytest
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.kafka.samples import SampledRecord
 from sluice.doctor.check import Level
-from sluice.doctor.columns import MOST_FIELDS, fit, fit_checks, sample_checks
+from sluice.doctor.columns import MOST_COLUMNS, MOST_FIELDS, fit, fit_checks, propose, sample_checks
 from sluice.doctor.events import MOST_LEVELS, EventSample, Sampled, fields, joined, parse
 from sluice.doctor.examine import lake_checks
-from sluice.doctor.propose_table import MOST_COLUMNS, propose
 from sluice.flow.load.casts.columns import RULES, fillable
 from tests.support.fakes import MemoryLake
 from tests.unit.doctor.test_doctor_kafka import NOW, pipeline

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.config.event import Event
-from sluice.doctor.propose_table import _at
+from sluice.doctor.columns import _at
 from sluice.event_values import all_fields, field, first_field, read_event
 from sluice.field_path import first_keys, holds, last_keys, names_of, path_of, spellings
 from sluice.flow.find.row_match import read_match
@@ -24,12 +24,11 @@ from sluice.flow.land.task.count_fields import FieldTexts
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.flow.land.task.parse import Parser, RecordColumns
 from sluice.flow.load.evolve.lake_values import _value_of, _values
-from sluice.mask.json_edit import DROP
-from sluice.mask.unit_mask import EventMask
+from sluice.mask.unit_mask import DROP, EventMask
 from sluice.runtime import deeper
 from sluice.ship.record_times import RecordKeys
 from sluice.slices import FIRST_MS, LAST_MS
-from sluice.state.erasures.erasure_list import Erasure, ErasureList
+from sluice.state.erasures import Erasure, ErasureList
 from tests.support.path_cases import (
     CASES,
     TOKENS,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli import chosen_run
+from sluice.cli import run as chosen_run
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseUnavailable, Refused, SluiceError
 from sluice.flow import steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.cli.chosen_run import run_units
+from sluice.cli.run import run_units
 from sluice.errors import Conservation, NotLoaded, SluiceError
 from sluice.flow import steps
 from sluice.plan.estimate import TimeEstimate

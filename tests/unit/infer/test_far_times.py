@@ -23,7 +23,7 @@ from sluice.infer.far_times import NumberSpan, far_instants, far_times
 from sluice.plan.lag import far_rows
 from sluice.ship.record_times import RecordTimes, SourceTimes
 from sluice.slices import Slice
-from sluice.state.rejected_total import rejected_by_reason, rejected_words
+from sluice.state.row_balance import rejected_by_reason, rejected_words
 from tests.support.fakes import FakeKafka, FakeTopic
 from tests.support.landing_world import pipeline
 from tests.support.page_world import complete, file, missing, unit

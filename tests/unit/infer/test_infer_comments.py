@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.infer.column import column
+from sluice.infer.infer import column
 from sluice.infer.types import Rules
 from sluice.infer.values import loads
 

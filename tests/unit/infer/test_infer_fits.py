@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.clients.clickhouse.types import Type, parse
-from sluice.infer.column import column
-from sluice.infer.fits import misfit
-from sluice.infer.types import Leaf, Rules
+from sluice.infer.infer import column
+from sluice.infer.types import Leaf, Rules, misfit
 from sluice.infer.values import loads
 from tests.support import oracle
 

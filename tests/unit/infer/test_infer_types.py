@@ -6,9 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from sluice.infer.column import column
-from sluice.infer.fits import misfit
-from sluice.infer.types import JSON, ArrayOf, Leaf, MapOf, Rules, TupleOf
+from sluice.infer.infer import column
+from sluice.infer.types import JSON, ArrayOf, Leaf, MapOf, Rules, TupleOf, misfit
 from sluice.infer.values import loads
 
 UUID = "1e6b1e5c-6f5e-4f0c-9a52-0f6f0c2e8a11"

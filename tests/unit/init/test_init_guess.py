@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 
 from sluice.errors import WrongUse
-from sluice.init.guess import EventGuess, TimeField, events_of, guess
-from sluice.init.questions import LAKE, InitChoices, ask, questions
-from sluice.init.request import InitRequest
+from sluice.init.questions import (
+    LAKE,
+    EventGuess,
+    InitChoices,
+    InitRequest,
+    TimeField,
+    ask,
+    events_of,
+    guess,
+    questions,
+)
 
 AT = "2026-11-20T10:00:00Z"
 NOTHING = EventGuess((), ())

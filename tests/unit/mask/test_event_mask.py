@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.mask.json_edit import DROP, edited
-from sluice.mask.keyed_hash import MaskKey
-from sluice.mask.unit_mask import EventMask, FirstKept, Hashed
+from sluice.mask.mask_rules import MaskKey
+from sluice.mask.unit_mask import DROP, EventMask, FirstKept, Hashed, edited
 from sluice.runtime import deeper
 
 KEY = b"0123456789abcdef"

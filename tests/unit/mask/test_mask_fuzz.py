@@ -15,10 +15,8 @@ import pytest
 from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.nesting import too_deep
 from sluice.flow.land.task.parse import Parser, RecordColumns
-from sluice.mask.json_edit import DROP, edited
-from sluice.mask.keyed_hash import MaskKey
-from sluice.mask.mask_rules import mask_rules
-from sluice.mask.unit_mask import FirstKept, Hashed, UnitMask
+from sluice.mask.mask_rules import MaskKey, mask_rules
+from sluice.mask.unit_mask import DROP, FirstKept, Hashed, UnitMask, edited
 from sluice.runtime import deeper
 from tests.support.landing_world import pipeline
 

@@ -6,8 +6,7 @@ import pytest
 
 from sluice.config.mask import MaskRule
 from sluice.manifest import Masked
-from sluice.mask.keyed_hash import MaskKey
-from sluice.mask.mask_rules import KeyedRule, MaskRules, unsearchable
+from sluice.mask.mask_rules import KeyedRule, MaskKey, MaskRules, unsearchable
 
 OLD, NEW, OTHER = (MaskKey(text.encode()) for text in ("old" * 9, "new" * 9, "other" * 9))
 

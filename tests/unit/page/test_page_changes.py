@@ -9,10 +9,9 @@ from sluice.slices import SliceRange
 from sluice.state.additions import Addition
 from sluice.state.boundaries.boundary import UNKNOWN, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, Era
-from sluice.state.erasures.erasure_list import AskedValue, Erasure
+from sluice.state.erasures import AskedValue, Erasure
+from sluice.state.field_changes import ChangeKind, FieldChange, UnitChange
 from sluice.state.file_versions import FileVersion
-from sluice.state.schema.changes import ChangeKind, FieldChange
-from sluice.state.schema.history import UnitChange
 from tests.support.page_world import START, unit
 
 WEEK = SliceRange(START.subtract(days=7), START.add(hours=1))

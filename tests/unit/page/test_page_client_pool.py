@@ -12,7 +12,7 @@ import pytest
 
 from sluice.clients.clickhouse.client import Silence
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import Connection
 from sluice.config.clickhouse import Shard
 from sluice.errors import ClickHouseUnavailable
 from sluice.page import client_pool

@@ -10,8 +10,7 @@ from sluice.clients.lake import layout
 from sluice.page.slice_view import change_rows, event_hours_of
 from sluice.slices import Slice, Unit
 from sluice.state.additions import Addition
-from sluice.state.schema.changes import ChangeKind, FieldChange
-from sluice.state.schema.history import UnitChange
+from sluice.state.field_changes import ChangeKind, FieldChange, UnitChange
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, pipeline
 

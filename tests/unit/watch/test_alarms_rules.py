@@ -18,9 +18,8 @@ from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.field_changes import ChangeKind, FieldChange, UnitChange, changes_of
 from sluice.state.ledger import LedgerRow
-from sluice.state.schema.changes import ChangeKind, FieldChange
-from sluice.state.schema.history import UnitChange, changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.type_fields import FieldSeen, TypeFields

@@ -7,10 +7,24 @@ import random
 
 import pytest
 
-from sluice.watch.expected import DAY, DAYS_NEEDED, Habit, expected, habit_of, smallest_volume
+from sluice.watch.expected import DAY, DAYS_NEEDED, LEAST_BURST, NARROWEST, WIDTH, Habit, expected, habit_of
 
 HOUR = 3600
 AT = 1_800_000_000 // DAY * DAY + 9 * HOUR
+
+
+def smallest_volume(drop: float, certainty: float = 3.0) -> float:
+    """Returns how many rows a slice has to have so that `drop` (a share above NARROWEST) of them is below the
+    band, where records come independently: `certainty` standard deviations of the remaining count are below
+    it, too.
+
+    With n rows the remaining count deviates by sqrt((1 - drop) * n), and the expected one by sqrt(n / 4).
+    """
+    deviation = math.sqrt((1 - drop) + (1 - drop) ** 2 / 4)
+    return max(
+        ((WIDTH * math.sqrt(LEAST_BURST) + certainty * deviation) / drop) ** 2,
+        (certainty * deviation / (drop - NARROWEST)) ** 2,
+    )
 
 
 def weekly(*rows: int | None) -> dict[int, int]:

@@ -15,7 +15,7 @@ from sluice.watch.expected import HISTORY_DAYS
 from sluice.watch.notices import decide
 from sluice.watch.problems import WatchState, decode, encode, first_judged, to_judge
 from sluice.watch.row_history import RowHistory, SliceRows
-from sluice.watch.traffic_rules import too_few
+from sluice.watch.rules import too_few
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_expected import month
 

@@ -10,11 +10,11 @@ import pytest
 
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow
-from sluice.state.missing_values import missing_in, percent, said
+from sluice.state.row_balance import missing_in, percent, said
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from sluice.watch.missing_rules import missing
 from sluice.watch.problems import first_judged, to_judge
+from sluice.watch.rules import missing
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
 START = pendulum.datetime(2026, 11, 20)

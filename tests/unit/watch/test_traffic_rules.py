@@ -24,7 +24,7 @@ from sluice.watch import row_history
 from sluice.watch.expected import HISTORY_DAYS
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource, to_judge
 from sluice.watch.row_history import RowHistory, SliceRows, keep, read_history, rows_of
-from sluice.watch.traffic_rules import rejects, too_few
+from sluice.watch.rules import rejects, too_few
 from tests.support.long_form import per_commit
 from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline

@@ -41,8 +41,8 @@ from sluice.page.slice_findings import RunRow, SliceFacts
 from sluice.page.slice_view import SliceView, change_rows, event_hours_of, slice_view
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
+from sluice.state.field_changes import changes_of
 from sluice.state.months import read_summaries
-from sluice.state.schema.history import changes_of
 from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims
 from sluice.state.unit_state import UnitState

@@ -16,8 +16,8 @@ from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
-from sluice.clients.connections.connection import Connection
 from sluice.clients.connections.find import (
+    Connection,
     airflow_base_url,
     embedded_home,
     embedded_port,

@@ -18,8 +18,7 @@ from sluice.clients.clickhouse.client import Client, Silence, explain
 from sluice.clients.clickhouse.errors import CONNECTING, READONLY, UNKNOWN_SETTING, ServerError, shorten
 from sluice.clients.clickhouse.settings import NEWER_READS, READS
 from sluice.clients.clickhouse.sql import render
-from sluice.clients.connections.connection import YES_OR_NO, Connection
-from sluice.clients.connections.find import find
+from sluice.clients.connections.find import YES_OR_NO, Connection, find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseUnavailable
 

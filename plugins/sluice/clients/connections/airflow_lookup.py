@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sluice.clients.connections.connection import Connection
-from sluice.clients.connections.find import embedded_airflow, find
+from sluice.clients.connections.find import Connection, embedded_airflow, find
 from sluice.errors import Unavailable
 from sluice.safe_text import line
 

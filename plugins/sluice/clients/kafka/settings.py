@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.clients.connections import find as connections
-from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import Connection
 from sluice.config.kafka import Cluster
 from sluice.errors import WrongUse
 from sluice.named_file import read_named

@@ -21,13 +21,16 @@ from sluice.flow.land.task.erasing import RowErasing
 from sluice.manifest import STAMP
 from sluice.safe_text import Say
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_list import Erasure, ErasureList, add_erasure, salted
-from sluice.state.erasures.erasure_progress import (
+from sluice.state.erasures import (
+    Erasure,
+    ErasureList,
     ErasureProgress,
+    add_erasure,
     has_receipt,
     left_of,
     note_progress,
     read_progress,
+    salted,
     unerased,
 )
 from sluice.state.file_moves import finish_moves

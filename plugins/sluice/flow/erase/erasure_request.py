@@ -13,7 +13,7 @@ from sluice.flow.land.task.erasing import LONGEST
 from sluice.manifest import STAMP, Manifest
 from sluice.mask.mask_rules import MaskRules, hashes_of, hidden_by, unsearchable
 from sluice.slices import SliceRange, Unit
-from sluice.state.erasures.erasure_list import Erasure, ErasureList
+from sluice.state.erasures import Erasure, ErasureList
 
 _MOST_VALUES = 100
 _MOST_REASON = 500

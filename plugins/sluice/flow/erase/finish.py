@@ -37,8 +37,14 @@ from sluice.flow.erase.what_is_left import (
 )
 from sluice.manifest import STAMP, Manifest
 from sluice.slices import Slice, Unit
-from sluice.state.erasures.erasure_list import Erasure, ErasureList
-from sluice.state.erasures.erasure_progress import ErasureProgress, FoundUnit, read_progress, write_receipt
+from sluice.state.erasures import (
+    Erasure,
+    ErasureList,
+    ErasureProgress,
+    FoundUnit,
+    read_progress,
+    write_receipt,
+)
 
 
 def finish(

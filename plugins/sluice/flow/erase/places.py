@@ -21,7 +21,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erasure_request import Where
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
-from sluice.state.erasures.erasure_progress import FoundUnit
+from sluice.state.erasures import FoundUnit
 from sluice.state.last_ddl import named_by
 from sluice.state.ledger import Ledger, manifests_in, unit_of
 from sluice.state.rules import RulesReader, TableRules

@@ -20,8 +20,7 @@ from sluice.manifest import Manifest
 from sluice.runtime import deeper
 from sluice.safe_text import Say
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_list import KEY, Erasure
-from sluice.state.erasures.erasure_progress import ErasureProgress, FileMark, FoundPlace, FoundUnit
+from sluice.state.erasures import KEY, Erasure, ErasureProgress, FileMark, FoundPlace, FoundUnit
 from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import landed_units
 

@@ -23,7 +23,7 @@ from sluice.flow.verify.read_lake import list_files
 from sluice.manifest import STAMP, Manifest
 from sluice.safe_text import Remark, Say
 from sluice.slices import Unit, ms_text
-from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
+from sluice.state.erasures import ErasureProgress, FoundPlace, FoundUnit
 from sluice.state.manifests import attempts_of
 
 

@@ -12,8 +12,7 @@ from sluice.clients.lake.base import Lake
 from sluice.flow.land.amend.erase_unit import erase_unit
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
-from sluice.state.erasures.erasure_list import covering, read_erasures
-from sluice.state.erasures.erasure_progress import note_clean
+from sluice.state.erasures import covering, note_clean, read_erasures
 from sluice.state.file_moves import finish_moves
 
 

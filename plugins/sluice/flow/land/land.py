@@ -45,10 +45,10 @@ from sluice.plan.plan import waits
 from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.erasures.erasure_list import read_erasures
+from sluice.state.erasures import read_erasures
+from sluice.state.field_changes import changes_of
 from sluice.state.file_moves import finish_moves, move
 from sluice.state.manifests import read_manifests
-from sluice.state.schema.history import changes_of
 from sluice.state.units import awaits, units_of
 
 

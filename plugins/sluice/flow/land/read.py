@@ -28,7 +28,7 @@ from sluice.manifest import Manifest, TopicPartitionKey
 from sluice.mask.mask_rules import MaskRules, keyless
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
-from sluice.state.erasures.erasure_list import NONE, ErasureList
+from sluice.state.erasures import NONE, ErasureList
 from sluice.state.rules import LandingRules, write_rules
 from sluice.type_fields import TypeFields, bounded, merged
 

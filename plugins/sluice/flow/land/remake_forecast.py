@@ -27,7 +27,7 @@ from sluice.mask.mask_rules import keyless, mask_rules, said_by
 from sluice.plan.dry_run import masked_so
 from sluice.safe_text import line
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_list import ErasureList, read_erasures
+from sluice.state.erasures import ErasureList, read_erasures
 
 SAMPLED = 3
 """Units that a plan tries, unless it is asked for all."""

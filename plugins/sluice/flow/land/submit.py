@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.clients.connections import find as connections
-from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import Connection
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.land import spark_needs

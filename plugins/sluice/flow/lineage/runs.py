@@ -13,8 +13,7 @@ from sluice.clients.clickhouse.connect import port_of
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import connect_replicas
 from sluice.clients.clickhouse.tables import Column
-from sluice.clients.connections.connection import Connection
-from sluice.clients.connections.find import find
+from sluice.clients.connections.find import Connection, find
 from sluice.clients.kafka.settings import settings_of
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake

@@ -32,7 +32,7 @@ from sluice.safe_text import Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.departed_tables import departed_tables
-from sluice.state.erasures.erasure_progress import unerased
+from sluice.state.erasures import unerased
 from sluice.state.ledger import LedgerRow
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses

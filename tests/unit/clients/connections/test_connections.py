@@ -9,8 +9,7 @@ import pytest
 
 from local.runner import NotedManager
 from sluice.clients.connections import find as connections
-from sluice.clients.connections.connection import Connection, parse
-from sluice.clients.connections.find import find
+from sluice.clients.connections.find import Connection, find, parse
 from sluice.errors import WrongUse
 
 

@@ -27,7 +27,7 @@ from sluice.flow.erase.what_is_left import (
 )
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, PartitionCount
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_progress import ErasureProgress, FoundPlace, FoundUnit
+from sluice.state.erasures import ErasureProgress, FoundPlace, FoundUnit
 from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import World, event, hours, pipeline

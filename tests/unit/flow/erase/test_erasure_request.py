@@ -84,7 +84,7 @@ def test_a_reason_says_something_and_not_who(reason: str):
 
 
 def test_the_entry_has_hashes_and_no_value():
-    from sluice.state.erasures.erasure_list import ErasureList, encode
+    from sluice.state.erasures import ErasureList, encode
 
     slices = SliceRange(START, START.add(hours=6))
     open_end = ErasureRequest((Where(("id",), "alice@b.example"),), slices, "ticket", "me")

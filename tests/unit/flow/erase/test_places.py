@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.places import state_place, table_place
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_progress import FoundUnit
+from sluice.state.erasures import FoundUnit
 from sluice.state.ledger import LedgerRow
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import hours, pipeline

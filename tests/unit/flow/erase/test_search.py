@@ -19,8 +19,14 @@ from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.land.task.erasing import RowErasing
 from sluice.manifest import Forgotten, Manifest
 from sluice.slices import HOUR, Unit
-from sluice.state.erasures.erasure_list import Erasure, read_erasures
-from sluice.state.erasures.erasure_progress import ErasureProgress, note_progress, read_progress, unerased
+from sluice.state.erasures import (
+    Erasure,
+    ErasureProgress,
+    note_progress,
+    read_erasures,
+    read_progress,
+    unerased,
+)
 from sluice.state.manifests import attempts_of, landed_span, read_manifests, units_in
 from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake

@@ -17,7 +17,7 @@ from sluice.errors import CannotErase
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_progress import unerased
+from sluice.state.erasures import unerased
 from sluice.state.manifests import read_manifests
 from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake

@@ -13,7 +13,7 @@ from sluice.event_values import field, read_event, text_of
 from sluice.flow.find.row_match import read_match
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.runtime import deeper
-from sluice.state.erasures.erasure_list import Erasure, ErasureList
+from sluice.state.erasures import Erasure, ErasureList
 
 LONG = "7f3c-user-0042"
 

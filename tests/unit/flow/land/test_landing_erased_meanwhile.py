@@ -12,8 +12,7 @@ from sluice.flow.land import erased_meanwhile
 from sluice.flow.land.amend.erase_unit import erase_unit
 from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.slices import Unit
-from sluice.state.erasures.erasure_list import read_erasures
-from sluice.state.erasures.erasure_progress import unerased
+from sluice.state.erasures import read_erasures, unerased
 from sluice.state.manifests import read_manifests
 from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake

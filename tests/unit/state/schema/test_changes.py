@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.state.schema.changes import ChangeKind, FieldChange, changes_in, confirmed
+from sluice.state.field_changes import ChangeKind, FieldChange, changes_in, confirmed
 from sluice.type_fields import FieldSeen, TypeFields
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.state.schema.changes import FieldSeries, Turn, begins, ends
+from sluice.state.field_changes import FieldSeries, Turn, begins, ends
 
 
 def series(*pairs: tuple[int, int], unknown: int = 0) -> FieldSeries:

@@ -28,7 +28,7 @@ from sluice.flow.land.task.reports import WrittenFile
 from sluice.manifest import LandedFile, Manifest
 from sluice.runtime import deeper
 from sluice.slices import Unit, to_ms
-from sluice.state.erasures.erasure_list import ErasureList
+from sluice.state.erasures import ErasureList
 from sluice.state.file_moves import move
 from sluice.type_fields import KINDS, Shape, TypeFields, less
 

@@ -43,7 +43,7 @@ from sluice.manifest import Manifest, Masked
 from sluice.mask.mask_rules import keyless, mask_rules
 from sluice.safe_text import visible
 from sluice.slices import Unit, last_late, to_ms
-from sluice.state.erasures.erasure_list import NONE, read_erasures
+from sluice.state.erasures import NONE, read_erasures
 from sluice.state.file_moves import move
 from sluice.state.rules import LandingRules, write_rules
 from sluice.type_fields import TypeFields, bounded, merged

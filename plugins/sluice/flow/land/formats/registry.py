@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from sluice.clients.connections.connection import Connection
+from sluice.clients.connections.find import Connection
 from sluice.errors import RegistryRefused, RegistryUnavailable, SluiceError, WrongUse
 from sluice.flow.land.reject_reasons import BadSchema
 

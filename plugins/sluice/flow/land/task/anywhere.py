@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 import numpy as np
 
-from sluice.state.erasures.erasure_list import PROBES, AskedValue, ErasureList, probe_weights
+from sluice.state.erasures import PROBES, AskedValue, ErasureList, probe_weights
 
 SHORTEST = 8
 """Bytes of a value that is searched for anywhere in what is no JSON object; a shorter one only where it

@@ -25,9 +25,9 @@ from sluice.event_values import field as field_of
 from sluice.field_path import FieldPath, last_keys, names_of
 from sluice.flow.land.task.anywhere import SHORTEST, Anywhere
 from sluice.flow.land.task.columns import last_values
-from sluice.mask.json_names import escapes_of, quoted
+from sluice.mask.unit_mask import escapes_of, quoted
 from sluice.slices import Slice
-from sluice.state.erasures.erasure_list import KEY, Erasure, ErasureList
+from sluice.state.erasures import KEY, Erasure, ErasureList
 
 LONGEST = 1_024
 """Bytes of a value that can be asked for."""

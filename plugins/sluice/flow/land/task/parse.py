@@ -24,7 +24,7 @@ from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_values
 from sluice.flow.land.task.times import READERS
 from sluice.flow.land.task.type_folders import TypeCodes
-from sluice.mask.json_names import escapes_of, quoted
+from sluice.mask.unit_mask import escapes_of, quoted
 from sluice.slices import FIRST_MS, LAST_MS
 
 Reasons = dict[int, str]

@@ -39,7 +39,7 @@ from sluice.manifest import TWELFTHS, Masked
 from sluice.mask.mask_rules import MaskRules
 from sluice.runtime import deeper
 from sluice.slices import Slice
-from sluice.state.erasures.erasure_list import NONE, ErasureList
+from sluice.state.erasures import NONE, ErasureList
 
 # A value, key or list of headers is handed over up to this size, so that a batch of records is bounded
 # without weighing each: weighing them costs Spark as much as handing them over.

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from sluice.flow.load.casts.columns import RULES
 from sluice.flow.load.evolve.earlier import Kinds, examples
 from sluice.flow.load.evolve.lake_values import ValueSample, value
-from sluice.infer.column import InferredColumn, optional_column
-from sluice.infer.fits import misfit
+from sluice.infer.infer import InferredColumn, optional_column
 from sluice.infer.spellings import fraction_digits
-from sluice.infer.types import STRING, ArrayOf, Inferred, Leaf, nullable
+from sluice.infer.types import STRING, ArrayOf, Inferred, Leaf, misfit, nullable
 
 # No row becomes a misfit by a column that its own load adds.
 _RULES = replace(RULES, misfits=0.0)
