@@ -191,25 +191,25 @@ class ExpiredMeanwhile(Unavailable):
 
 
 @dataclass(eq=False)
-class _NoAnswer(Unavailable):
+class _NoAnswer:
     """A server that did not answer at `url`."""
 
     url: str
     reason: str
 
 
-class LakeUnavailable(_NoAnswer):
+class LakeUnavailable(_NoAnswer, Unavailable):
     message = "the lake {url} does not answer ({reason}): check its address and credentials"
 
 
-class ClickHouseUnavailable(_NoAnswer):
+class ClickHouseUnavailable(_NoAnswer, Unavailable):
     message = (
         "ClickHouse does not answer at {url} ({reason}): "
         "check that the server runs and that the Airflow connection is right"
     )
 
 
-class RegistryUnavailable(_NoAnswer):
+class RegistryUnavailable(_NoAnswer, Unavailable):
     message = (
         "the schema registry {url} does not answer ({reason}): check that it runs and that its connection is "
         "right"
@@ -386,7 +386,7 @@ class UnknownTopic(SluiceError):
 
 
 @dataclass(eq=False)
-class _ServerRefuses(SluiceError):
+class _ServerRefuses:
     """A server that is there, and refuses."""
 
     url: str
@@ -395,13 +395,13 @@ class _ServerRefuses(SluiceError):
     exit_code = 3
 
 
-class LakeRefused(_ServerRefuses):
+class LakeRefused(_ServerRefuses, SluiceError):
     """A full disk, a missing right, an unknown bucket."""
 
     message = "the lake {url} refuses ({reason}): {remedy}"
 
 
-class RegistryRefused(_ServerRefuses):
+class RegistryRefused(_ServerRefuses, SluiceError):
     """A wrong login or address, or an answer that is no schema."""
 
     message = "the schema registry {url} refuses ({reason}): {remedy}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticOmit, core_schema
 
 from sluice.config.mask import MaskRule
 from sluice.config.message_format import FORMS, WITH_SCHEMA, MessageFormat
@@ -32,39 +31,36 @@ def json_schema() -> JsonSchema:
 class _FileSchema(GenerateJsonSchema):
     """A variable may stand for any value. What the reader sets, defaults and null are no part of a file."""
 
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchema:
+    def model_schema(self, schema: Any) -> JsonSchema:
         if schema["cls"] is MessageFormat:
             return _message_format()
         made = super().model_schema(schema)
         made.pop("title", None)
         made.pop("description", None)
+        made["properties"] = {key: one for key, one in made["properties"].items() if "description" in one}
+        made["required"] = [key for key in made.get("required", ()) if key in made["properties"]]
         short = _SHORT.get(schema["cls"])
         return {"anyOf": [short, made]} if short else made
-
-    def model_field_schema(self, schema: core_schema.ModelField) -> JsonSchema:
-        if "description" not in (schema.get("metadata") or {}).get("pydantic_js_updates", {}):
-            raise PydanticOmit
-        return super().model_field_schema(schema)
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchema:
+    def nullable_schema(self, schema: Any) -> JsonSchema:
         return self.generate_inner(schema["schema"])
 
-    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchema:
+    def default_schema(self, schema: Any) -> JsonSchema:
         return self.generate_inner(schema["schema"])
 
-    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchema:
+    def int_schema(self, schema: Any) -> JsonSchema:
         return _or_variable({"type": "integer"})
 
-    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchema:
+    def float_schema(self, schema: Any) -> JsonSchema:
         return _or_variable({"type": "number"})
 
-    def bool_schema(self, schema: core_schema.BoolSchema) -> JsonSchema:
+    def bool_schema(self, schema: Any) -> JsonSchema:
         return _or_variable({"type": "boolean"})
 
-    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchema:
+    def literal_schema(self, schema: Any) -> JsonSchema:
         return _or_variable({"enum": list(schema["expected"])})
 
 

@@ -54,8 +54,13 @@ def unit_reads(
         topics = {u: topics_of_unit(pipeline, u, old.get(u)) for u in units if u.cluster == cluster}
         ranges = {u: boundaries.ranges(u.slice, cluster, topics[u]) for u in topics}
         for unit in (unit for unit, unit_ranges in ranges.items() if unit_ranges is None):
-            why = f"slice {unit.slice.id} of cluster {cluster!r} is not resolved"
-            failed.setdefault(cluster, Refused(f"{why}: run the resolve step over it first"))
+            hour = unit.slice.id
+            failed.setdefault(
+                cluster,
+                Refused(
+                    f"slice {hour} of cluster {cluster!r} is not resolved: run the resolve step over it first"
+                ),
+            )
         resolved = {unit: unit_ranges for unit, unit_ranges in ranges.items() if unit_ranges is not None}
         try:
             by_cluster[cluster], refused = _cluster_reads(
