@@ -19,6 +19,8 @@ from sluice.state.last_ddl import gone
 
 # A server that works says so every 15 seconds, as the driver asks it to with this deadline.
 ANSWER_SECONDS = 20
+# For all of an answer, whatever it says meanwhile.
+WHOLE_SECONDS = 30.0
 SILENT_SECONDS = 15.0
 
 
@@ -72,6 +74,6 @@ class Clients:
             if silent is None or silent[0] != connection:
                 silent = self._silent[name] = (connection, Silence(SILENT_SECONDS))
             with silent[1].kept():
-                client = open_client(connection, ANSWER_SECONDS, silent[1])
+                client = open_client(connection, ANSWER_SECONDS, silent[1], WHOLE_SECONDS)
             cached = self._cached[name] = (connection, client)
         return cached[1]

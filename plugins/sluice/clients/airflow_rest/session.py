@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from sluice.clients.airflow_rest.access import Access
+from sluice.deadline import Deadline
 from sluice.errors import SluiceError, Unavailable, WrongUse
 from sluice.safe_text import line
 
@@ -170,6 +171,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 SECONDS = 30
+"""For an answer, from the connection to its last byte."""
 _API = "/api/v2"
 
 Judge = Callable[[Access, Answer], SluiceError | None]
@@ -224,10 +226,14 @@ class Session:
         return str((answer.content() or {})["access_token"])
 
     def _send(self, method: str, path: str, body: Any = None, judge: Judge = lambda *_: None) -> Answer:
+        deadline = Deadline(SECONDS)
         try:
-            response = self._client.request(method, path, json=body)
+            with deadline:
+                response = self._client.request(method, path, json=body, extensions={"trace": deadline.trace})
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise no_answer(self.access, error) from error
+            raise no_answer(self.access, _late(path) if deadline.over else error) from error
+        if deadline.over:
+            raise no_answer(self.access, _late(path))
         request = f"{method} {path.partition('?')[0]}"
         answer = Answer(request, response.status_code, response.text, response.headers.get("location", ""))
         if refusal := judge(self.access, answer):
@@ -235,10 +241,15 @@ class Session:
         return answer
 
 
+def _late(path: str) -> httpx.ReadTimeout:
+    return httpx.ReadTimeout(f"no whole answer of {path.partition('?')[0]} within {SECONDS} s")
+
+
 @contextmanager
 def open_session(access: Access) -> Iterator[Session]:
     """Yields a session that has logged in. Raises Unavailable and WrongUse."""
-    with httpx.Client(base_url=access.url, timeout=SECONDS, verify=access.trust()) as client:
+    new = httpx.Limits(max_keepalive_connections=0)  # a deadline sees a connection begin
+    with httpx.Client(base_url=access.url, timeout=SECONDS, verify=access.trust(), limits=new) as client:
         yield Session(client, access)
 
 

@@ -20,6 +20,7 @@ from sluice.clients.clickhouse.settings import NEWER_READS, READS
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.connections.find import YES_OR_NO, Connection, find
 from sluice.config.pipeline import Pipeline
+from sluice.deadline import bound_answers
 from sluice.errors import ClickHouseUnavailable
 
 # The driver tries a connect twice: an unavailable server is noticed within ten seconds.
@@ -50,10 +51,14 @@ def connect(pipeline: Pipeline) -> Iterator[Client]:
 
 
 def open_client(
-    connection: Connection, answer_seconds: int | None = None, silence: Silence | None = None
+    connection: Connection,
+    answer_seconds: int | None = None,
+    silence: Silence | None = None,
+    whole_seconds: float | None = None,
 ) -> Client:
     """Returns a client of `connection`; `secure` in its extra makes it HTTPS. A server that is silent for
-    `answer_seconds`, else an hour, counts as unavailable.
+    `answer_seconds`, else an hour, counts as unavailable; so does one whose answer is not whole after
+    `whole_seconds`.
 
     Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
     `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
@@ -73,6 +78,7 @@ def open_client(
             **{name: extra[name] for name in _TLS if extra.get(name)},
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=answer_seconds or _ANSWER_SECONDS,
+            whole_seconds=whole_seconds,
         )
         fixed = set_back(driver)
     except ClickHouseError as error:
@@ -102,9 +108,15 @@ class _Bare(HttpClient):
 
     sent: ClassVar[Mapping[str, object]] = READS
 
+    def __init__(self, whole_seconds: float | None = None, **arguments: Any) -> None:
+        self._whole_seconds = whole_seconds
+        super().__init__(**arguments, dedicated_pool=whole_seconds is not None)
+
     def _init_common_settings(self, tz_source: Any) -> None:
         # The login is for the server that the connection names. urllib3 takes a number or this.
         self.http_retries = Retry(1, redirect=0)  # type: ignore[assignment]
+        if self._whole_seconds is not None:
+            bound_answers(self.http, self._whole_seconds)
         self.params.update({name: str(value) for name, value in self.sent.items()})
         super()._init_common_settings(tz_source)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _ABSENT = ("NoSuchKey", "404")
 _BEHIND_THE_END = 416
+_NO_STORE = "another server or a proxy answers: correct the address of the store"
 _DELETES_PER_REQUEST = 1000
 _CREATED_TOGETHER = 128
 _TRIES = 5
@@ -77,10 +78,15 @@ class S3Lake:
                 if code(error) in _ABSENT:
                     return None
                 raise
+            if not {"ContentLength", "ETag"} <= response.keys():
+                raise LakeRefused(self.url, "an answer has no length or no ETag", _NO_STORE)
             if response["ContentLength"] > MOST_READ:
                 reason = f"it has more than {MOST_READ >> 20} MiB"
                 raise LakeRefused(f"{self.url}/{key}", reason, TOO_LONG)
-            return StoredObject(response["Body"].read(MOST_READ), response["ETag"])
+            data = response["Body"].read(MOST_READ)
+            if len(data) != response["ContentLength"]:  # botocore compares only at the end
+                raise LakeUnavailable(self.url, f"the answer of {key} broke off")
+            return StoredObject(data, response["ETag"])
 
     def create(self, key: str, data: bytes) -> bool:
         return self._write_if(key, data, lambda stored: stored is None, IfNoneMatch="*")

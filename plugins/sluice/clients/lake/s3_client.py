@@ -18,6 +18,7 @@ from botocore.session import get_session
 from s3transfer.exceptions import RetriesExceededError
 
 from sluice.clients.lake.settings import S3Settings
+from sluice.deadline import bound_answers
 from sluice.errors import LakeRefused, LakeUnavailable, SluiceError, WrongUse
 from sluice.metrics import meter
 
@@ -109,6 +110,9 @@ def _client(settings: S3Settings, _process: int) -> S3Client:
         verify=settings.verify,
         config=_config(settings.config, _addressing(settings)),
     )
+    if settings.whole_seconds is not None:
+        endpoint: Any = getattr(s3_client, "_endpoint")  # noqa: B009 - its stub has none
+        bound_answers(endpoint.http_session._manager, settings.whole_seconds)
     s3_client.meta.events.register("before-send.s3", _sent)
     s3_client.meta.events.register("after-call.s3", _received)
     return s3_client

@@ -24,6 +24,8 @@ _INNER = ("config_kwargs", "session_kwargs", "service_config")
 _OF_A_ROLE = ("assume_role_method", "assume_role_kwargs")
 _BRIEF = {"read_timeout": 5, "connect_timeout": 3, "retries": {"mode": "standard", "total_max_attempts": 2}}
 
+_WHOLE_SECONDS = 15.0
+
 
 @dataclass(frozen=True)
 class S3Settings:
@@ -38,11 +40,13 @@ class S3Settings:
     addressing: str | None = None  # path or virtual; None: path where the endpoint is given
     verify: bool | str | None = None  # of the store's certificate: whether, or with which CA file
     config: str = field(default="", repr=False)  # more of botocore's Config, as JSON; a proxy has a login
+    whole_seconds: float | None = None  # for all of an answer, whatever comes of it meanwhile
 
     def brief(self) -> S3Settings:
-        """Returns the settings with two tries of five seconds, whatever the connection says of waiting."""
+        """Returns the settings with two tries of five seconds, whatever the connection says of waiting; a try
+        whose answer goes on ends after three times as many."""
         more = json.loads(self.config or "{}") | _BRIEF
-        return replace(self, config=json.dumps(more))
+        return replace(self, config=json.dumps(more), whole_seconds=_WHOLE_SECONDS)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> S3Settings:
