@@ -13,9 +13,9 @@ import httpx
 import pytest
 import uvicorn
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from fastapi import HTTPException
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
-from starlette.routing import Mount
 
 from sluice.airflow.api import access as gate
 from tests.dags.page_app import PLAN, READS, endpoints, login, path_of, query_of
@@ -88,8 +88,7 @@ def test_bodies_that_never_arrive_delay_nobody_and_are_given_up(airflow_app, mon
 @pytest.fixture
 def no_turn(airflow_app: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have all turns, and keep them."""
-    (page,) = [r.app for r in airflow_app.app.routes if isinstance(r, Mount) and r.path == "/sluice"]
-    monkeypatch.setattr(page._app.state.turns, "_free", asyncio.Semaphore(0))
+    monkeypatch.setattr(gate, "AT_ONCE", 0)
     monkeypatch.setattr(gate, "PATIENCE", 0.01)
 
 
@@ -124,3 +123,58 @@ def test_an_error_ends_a_turn(airflow_app: TestClient):
         url = "/sluice/api/pipelines/nowhere/plan"
         assert airflow_app.post(url, json=PLAN, headers=login("op")).status_code == 404
     assert airflow_app.get("/sluice/api/overview?from=48h", headers=login("viewer")).status_code == 200
+
+
+async def holding(turns: gate.Turns, pipeline: str, over: asyncio.Event) -> None:
+    async with turns.one(pipeline):
+        await over.wait()
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_pipelines_whose_servers_hang_leave_turns_to_the_others(monkeypatch: pytest.MonkeyPatch):
+    """Two of them ask as often as they like; a third and a fourth are asked at once, and all end."""
+    monkeypatch.setattr(gate, "PATIENCE", 60.0)
+
+    async def ask() -> list[str]:
+        turns, over, order = gate.Turns(), asyncio.Event(), []
+        hanging = [asyncio.create_task(holding(turns, name, over)) for name in "ab" for _ in range(20)]
+        await settled()
+        async with asyncio.timeout(2), turns.one("c"), turns.one("d"):
+            order.append("others")
+        order.append("hanging") if not any(task.done() for task in hanging) else None
+        over.set()
+        await asyncio.gather(*hanging)
+        async with asyncio.timeout(2), turns.one("a"), turns.one("a"), turns.one("a"), turns.one("a"):
+            order.append("all are free")
+        return order
+
+    assert asyncio.run(ask()) == ["others", "hanging", "all are free"]
+
+
+def test_who_gives_up_waiting_takes_no_turn(monkeypatch: pytest.MonkeyPatch):
+    """Whether the time is over, or the caller is gone, also just when a turn is given."""
+    monkeypatch.setattr(gate, "PATIENCE", 0.05)
+
+    async def ask() -> None:
+        turns, over = gate.Turns(), asyncio.Event()
+        holders = [asyncio.create_task(holding(turns, "a", over)) for _ in range(gate.AT_ONCE_OF_ONE)]
+        await settled()
+        with pytest.raises(HTTPException, match="busy"):
+            async with turns.one("a"):
+                pass
+        waiting = [asyncio.create_task(holding(turns, "a", asyncio.Event())) for _ in range(3)]
+        await settled()
+        waiting[0].cancel()
+        over.set()
+        await asyncio.gather(*holders)  # gives the others their turns
+        for task in waiting[1:]:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        async with turns.one("a"), turns.one("a"), turns.one("a"), turns.one("a"):
+            pass
+
+    asyncio.run(ask())

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Literal
-from weakref import WeakValueDictionary
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -113,9 +112,11 @@ ShownPayloads = Annotated[Payloads, Depends(payloads_of)]
 #
 # Endpoints run in the threads that Airflow's own API has, too. Those that wait here hold none of them. A turn
 # is taken last: when the body is there, and the caller has the right to what it asks for. One pipeline takes
-# half of them at most, so that one whose servers hang leaves some to the others.
+# half of them at most, and the last ones go to pipelines that have none: some whose servers hang leave a turn
+# to the others.
 AT_ONCE = 8  # of the 40 threads
 AT_ONCE_OF_ONE = 4
+KEPT_FREE = 2
 PATIENCE = 30.0  # seconds
 BODY_SECONDS = 10.0  # for all of a body
 MOST_BYTES = 64 << 10
@@ -157,28 +158,49 @@ class Turns:
     """The turns of one app, and so of one event loop."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(AT_ONCE)
-        self._of_one: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._held: Counter[str] = Counter()
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
 
     @asynccontextmanager
     async def one(self, pipeline: str) -> AsyncIterator[None]:
         """Holds a turn while the context lasts. Raises HTTPException when none is free for PATIENCE."""
-        its_own = self._of_one.setdefault(pipeline, asyncio.Semaphore(AT_ONCE_OF_ONE))
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await its_own.acquire()
-                try:
-                    await self._free.acquire()
-                except BaseException:
-                    its_own.release()
-                    raise
-        except TimeoutError:
-            raise HTTPException(503, "the page is busy: ask again in a minute") from None
+        await self._take(pipeline)
         try:
             yield
         finally:
-            self._free.release()
-            its_own.release()
+            self._release(pipeline)
+
+    async def _take(self, pipeline: str) -> None:
+        if self._may(pipeline):
+            self._held[pipeline] += 1
+            return
+        waiting = pipeline, asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await waiting[1]
+        except BaseException as error:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+            else:  # it was given just then
+                self._release(pipeline)
+            if isinstance(error, TimeoutError):
+                raise HTTPException(503, "the page is busy: ask again in a minute") from None
+            raise
+
+    def _may(self, pipeline: str) -> bool:
+        held, free = self._held[pipeline], AT_ONCE - self._held.total()
+        return held < AT_ONCE_OF_ONE and free > (KEPT_FREE if held else 0)
+
+    def _release(self, pipeline: str) -> None:
+        self._held[pipeline] -= 1
+        for waiting in list(self._waiting):
+            name, given = waiting
+            if self._may(name) and not given.done():
+                self._held[name] += 1
+                self._waiting.remove(waiting)
+                given.set_result(None)
+        self._held = +self._held
 
 
 async def _turn(request: Request) -> AsyncIterator[None]:
