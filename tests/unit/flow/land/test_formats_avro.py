@@ -374,3 +374,24 @@ def test_of_a_large_schema_a_message_costs_what_it_is_itself():
             sys.setprofile(None)
         assert len(message) > parsed.short
         assert 10 < calls < 200
+
+
+def test_values_are_looked_at_only_where_one_may_be_a_float(monkeypatch):
+    """An optional field is null more often than not."""
+
+    def look(value):
+        raise AssertionError(value)
+
+    monkeypatch.setattr("sluice.flow.land.formats.json_text._finite", look)
+    event = {"a": None, "b": 1}
+    fields = [{"name": "a", "type": ["null", "string"]}, {"name": "b", "type": "long"}]
+    kind = {"type": "record", "name": "r", "fields": fields}
+    assert json.loads(read(written(event, kind), kind)) == event
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_default_that_json_lacks_is_text(kind):
+    writer = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
+    added = {"name": "b", "type": kind, "default": float("nan")}
+    reader = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}, added]}
+    assert json.loads(read(written({"a": 1}, writer), writer, reader)) == {"a": 1, "b": "NaN"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,7 @@ NOT_THE_READERS = "does not fit the reader's schema"
 # The bytes of a record are those of its fields.
 _NAME, _FIELD = "?", "message"
 _MOST_SAID = 300
+_FLOATS = re.compile("float|double|nan|inf")  # Python's json takes NaN and Infinity as defaults
 # What bytes that are no datum of the schema do to the walk, and to the encoder of JSON.
 _DAMAGED = (ValueError, IndexError, ArithmeticError)
 
@@ -37,6 +39,7 @@ _DAMAGED = (ValueError, IndexError, ArithmeticError)
 class Schema:
     """`walk` checks the indexes of a message; None where the schema has none. `sizes` say what a message may
     become, and `short` how long one may be that cannot become too large. `reader`: whose fields are wanted.
+    `floats`: whether a message may have one, of its schema or out of a default of the reader's.
 
     Where types nest without end, or in many levels, fastavro's compiled reader follows a deep message until
     the process dies of it (5 KB suffice); its Python twin raises RecursionError.
@@ -49,6 +52,7 @@ class Schema:
     short: int
     walk: Walk | None = None
     reader: Any = None
+    floats: bool = True
 
     @cached_property
     def counted(self) -> tuple[Walk, Room]:
@@ -75,7 +79,9 @@ def schema_of(
         sizes = SchemaSizes.of(_content(parsed), named, added)
         short = bytes_within(bound, sizes.whole, sizes.byte)
         wanted = None if reader is None or reader.parsed == parsed else _reader(reader.parsed)
-        return Schema(parsed, named, sizes, bound, short, walk_of(_content(parsed), named), wanted)
+        floats = any(_FLOATS.search(repr(one)) for one in (parsed, named, wanted))
+        walk = walk_of(_content(parsed), named)
+        return Schema(parsed, named, sizes, bound, short, walk, wanted, floats)
     except RecursionError:
         raise BadSchema("it is nested too deeply") from None
     except BadSchema:
@@ -97,7 +103,7 @@ def decoded(message: bytes, schema: Schema) -> bytes:
             room.take(schema.sizes.whole)
         if walk is not None and walk(message, 0) != len(message):
             raise Unparsed(NOT_AVRO)
-        return json_text(_read(message, schema))
+        return json_text(_read(message, schema), schema.floats)
     except RecursionError:
         raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
     except _DAMAGED:

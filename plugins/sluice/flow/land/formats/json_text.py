@@ -15,11 +15,12 @@ import msgspec
 _ENCODER = msgspec.json.Encoder(decimal_format="string", uuid_format="canonical")
 
 
-def json_text(event: Any) -> bytes:
-    """Raises UnicodeEncodeError for half a surrogate pair, TypeError for what no schema gives."""
+def json_text(event: Any, floats: bool = True) -> bytes:
+    """`floats`: whether one may be in the event. Raises UnicodeEncodeError for half a surrogate pair,
+    TypeError for what no schema gives."""
     text = _ENCODER.encode(event)
-    # The encoder writes NaN as null: rarely is there a null to check.
-    return _ENCODER.encode(_finite(event)) if b"null" in text else text
+    # The encoder writes NaN as null. To look at each value takes as long as to decode it.
+    return _ENCODER.encode(_finite(event)) if floats and b"null" in text else text
 
 
 def _finite(value: Any) -> Any:
