@@ -352,7 +352,9 @@ def _landing(manifest: Manifest, now: LandingRules, rules: RulesReader) -> Itera
 
 
 def _isolation(pipeline: Pipeline, manifest: Manifest) -> Iterator[Difference]:
-    if manifest.isolation != pipeline.cluster(manifest.cluster).isolation:
+    """A cluster that has left the file has no isolation to differ from: its units are never read again."""
+    now = [cluster.isolation for cluster in pipeline.kafka if cluster.cluster == manifest.cluster]
+    if now and manifest.isolation not in now:
         yield Difference("kafka.isolation", "")
 
 
