@@ -14,10 +14,16 @@ from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from structlog.testing import capture_logs
 
-from sluice.airflow import hours as module
-from sluice.airflow.assets import pipeline_alias
+from sluice.airflow import assets as module
+from sluice.airflow.assets import (
+    KEY,
+    MOST_HOURS,
+    announce_hours,
+    hour_outlets,
+    pipeline_alias,
+    published_range,
+)
 from sluice.airflow.dags import pipeline_dags
-from sluice.airflow.hours import KEY, MOST_HOURS, announce_hours, hour_outlets, published_range
 from sluice.airflow.pipelines import read_pipeline
 from sluice.flow import steps
 from tests.dags.pipeline_texts import TWO_TABLES

@@ -173,7 +173,7 @@ def test_an_hour_says_what_holds_what_is_wrong_and_its_numbers(airflow_app, monk
         return OverviewSnapshot(found, [summary_of(one) for one in found], Boundaries())
 
     monkeypatch.setattr(slices.memory, "snapshot", snapshot)
-    monkeypatch.setattr(slices, "_gone", lambda *_: frozenset())
+    monkeypatch.setattr(slices.memory.clients, "gone", lambda _: frozenset())
     monkeypatch.setattr(slices, "first_instant", lambda *_: TEN.slice.start)
     answer = airflow_app.get(SLICE, headers=login(role))
     assert answer.status_code == 200, answer.text

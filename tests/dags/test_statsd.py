@@ -6,9 +6,8 @@ import pytest
 from airflow.sdk._shared.observability.metrics.statsd_logger import get_statsd_logger
 
 from sluice.airflow import metrics
-from sluice.metrics.metric import NAMES, MetricKind
 from sluice.metrics.sink import sample
-from sluice.metrics.table import METRICS
+from sluice.metrics.table import METRICS, NAMES, MetricKind
 from tests.support.hostile_texts import HALVES, TEXTS
 
 EVERY = {**TEXTS, **HALVES, "of the set": "click", "long and foreign": "日本" * 100}

@@ -22,7 +22,7 @@ from pathlib import Path
 import pendulum
 from airflow.sdk import DAG, Asset, get_current_context, task
 from sluice.airflow.assets import emit_events, pipeline_alias
-from sluice.airflow.hours import announce_hours, hour_outlets
+from sluice.airflow.assets import announce_hours, hour_outlets
 from sluice.config.files import read
 from sluice.flow import steps
 

@@ -20,8 +20,7 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from local import services
 from local.readiness import free_port
 from sluice.clients.lake.settings import S3Settings
-from sluice.metrics.metric import MetricKind
-from sluice.metrics.table import METRICS
+from sluice.metrics.table import METRICS, MetricKind
 from tests.integration import s3_servers
 from tests.integration import test_airflow as hourly
 from tests.integration import test_watch as watching

@@ -26,9 +26,8 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.airflow import doc_md
-from sluice.airflow.assets import emit_events, pipeline_alias
+from sluice.airflow.assets import announce_hours, emit_events, hour_outlets, pipeline_alias
 from sluice.airflow.deadlines import deadline
-from sluice.airflow.hours import announce_hours, hour_outlets
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.metrics import measured, measuring
 from sluice.airflow.pipelines import (

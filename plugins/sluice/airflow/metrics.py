@@ -17,8 +17,8 @@ from sluice import __version__
 from sluice.airflow.lineage import lineage_of_task
 from sluice.errors import SluiceError
 from sluice.metrics import meter
-from sluice.metrics.metric import NAMES, MetricKind
 from sluice.metrics.sink import MetricSample, count, emit, taken_by
+from sluice.metrics.table import NAMES, MetricKind
 from sluice.runtime import collect_seldom
 from sluice.safe_text import label
 

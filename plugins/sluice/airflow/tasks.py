@@ -17,8 +17,7 @@ import structlog
 from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from sluice.airflow.assets import emit_events
-from sluice.airflow.hours import announce_hours
+from sluice.airflow.assets import announce_hours, emit_events
 from sluice.airflow.metrics import measured
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import extend, final_errors_fail

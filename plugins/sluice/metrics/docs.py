@@ -9,10 +9,7 @@ from typing import Any
 
 import yaml
 
-from sluice.metrics.counter_rows import COUNTERS
-from sluice.metrics.gauge_rows import GAUGES
-from sluice.metrics.metric import Metric
-from sluice.metrics.table import TIMERS
+from sluice.metrics.table import COUNTERS, GAUGES, TIMERS, Metric
 from sluice.runtime import SHIPPED
 
 ALERTS = SHIPPED / "monitoring" / "alerts.yaml"

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sluice.metrics.metric import Metric
-from sluice.metrics.table import METRICS
+from sluice.metrics.table import METRICS, Metric
 
 
 @dataclass(frozen=True)

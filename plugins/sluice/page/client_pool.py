@@ -1,4 +1,4 @@
-"""The clients of a process that is asked again and again.
+"""The ClickHouse clients of a process that is asked again and again, and what ledgers they are asked for.
 
 A server that hangs, and doesn't refuse, would hold everybody who asks the page something for as long as they
 wait. It gets a short deadline, and after that it isn't asked again for a while.
@@ -6,16 +6,22 @@ wait. It gets a short deadline, and after that it isn't asked again for a while.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 
 from sluice.clients.clickhouse.client import Client, Silence
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.shards import Server, Servers
 from sluice.clients.connections.find import Connection, find
+from sluice.clients.lake.open import open_lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
-from sluice.errors import Unavailable
+from sluice.errors import SluiceError, Unavailable
+from sluice.slices import SliceRange
 from sluice.state.last_ddl import gone
+from sluice.state.ledger import Ledger, LedgerQuestion, ask_ledger
+from sluice.state.shard_ledgers import by_shard, merged
 
 # A server that works says so every 15 seconds, as the driver asks it to with this deadline.
 ANSWER_SECONDS = 20
@@ -77,3 +83,57 @@ class Clients:
                 client = open_client(connection, ANSWER_SECONDS, silent[1], WHOLE_SECONDS)
             cached = self._cached[name] = (connection, client)
         return cached[1]
+
+
+# The ledgers of many pipelines for one answer: a statement for each ClickHouse server.
+LedgersByTable = Mapping[str, Ledger]
+PendingLedgers = Callable[[], LedgersByTable]
+"""Waits for what is committed, by table. Raises what the lake's settings and ClickHouse raise, each time."""
+_LedgersByPipeline = Mapping[str, Mapping[str, Ledger]]
+
+
+def ask_together(
+    clients: Clients, pool: Executor, ranges: Sequence[tuple[Pipeline, SliceRange]]
+) -> list[PendingLedgers]:
+    """Starts the statements, and returns an answer for each of the different pipelines.
+
+    Each server gets one statement for all pipelines: one that does not answer costs one time-out.
+    """
+    questions = [_question(pipeline, slices) for pipeline, slices in ranges]
+    by_server: dict[tuple[str, ...], tuple[Shard, list[LedgerQuestion]]] = {}
+    for question in questions:
+        if isinstance(question, LedgerQuestion):
+            for shard in question.pipeline.clickhouse.parts:
+                by_server.setdefault(shard.connections, (shard, []))[1].append(question)
+    pending = {key: pool.submit(_ask, clients, *asking) for key, asking in by_server.items()}
+    return [_answer(question, pending) for question in questions]
+
+
+def _question(pipeline: Pipeline, slices: SliceRange) -> LedgerQuestion | SluiceError:
+    try:
+        return LedgerQuestion(pipeline, open_lake(pipeline).url, pipeline.targets, slices)
+    except SluiceError as error:
+        return error
+
+
+def _ask(clients: Clients, shard: Shard, questions: Sequence[LedgerQuestion]) -> _LedgersByPipeline:
+    """Returns the ledgers by pipeline and table."""
+    names = [question.pipeline.name for question in questions]
+    return dict(zip(names, ask_ledger(clients.of(shard), questions), strict=True))
+
+
+def _answer(
+    question: LedgerQuestion | SluiceError, pending: Mapping[tuple[str, ...], Future[_LedgersByPipeline]]
+) -> PendingLedgers:
+    def answer() -> LedgersByTable:
+        if isinstance(question, SluiceError):
+            raise question
+        pipeline = question.pipeline
+        shares = by_shard(
+            pipeline.clickhouse.parts,
+            question,
+            lambda shard: pending[shard.connections].result()[pipeline.name],
+        )
+        return merged(pipeline, shares)
+
+    return answer

@@ -314,18 +314,12 @@ MisfitCount = tuple[str, str, str, int]
 
 def unparsed_counts(manifests: Iterable[Manifest]) -> Counter[str]:
     """Returns records, and rows of records, by reason: exact, from the manifests."""
-    counts: Counter[str] = Counter()
-    for manifest in manifests:
-        counts.update(manifest.refused_by_reason())
-    return counts
+    return sum((Counter(manifest.refused_by_reason()) for manifest in manifests), Counter())
 
 
 def forgotten_counts(manifests: Iterable[Manifest]) -> Counter[str]:
     """Returns, by reason, the unparsed records of which the lake has forgotten the bytes."""
-    counts: Counter[str] = Counter()
-    for manifest in manifests:
-        counts.update(manifest.forgotten_by_reason())
-    return counts
+    return sum((Counter(manifest.forgotten_by_reason()) for manifest in manifests), Counter())
 
 
 def rejects_of(
@@ -346,7 +340,10 @@ def rejects_of(
         _group(UNPARSED, "", "", reason, count, by_key.get((UNPARSED, "", reason), ()), gone.get(reason, 0))
         for reason, count in unparsed.items()
     ]
-    for (table, column, reason), count in _summed(misfits).items():
+    records: Counter[tuple[str, str, str]] = Counter()  # what several shards have counted
+    for table, column, reason, count in misfits:
+        records[table, column, reason] += count
+    for (table, column, reason), count in records.items():
         group_samples = by_key.get((MISFIT, f"{table}.{column}", reason), ())
         group = _group(MISFIT, table, column, reason, count, group_samples)
         groups.append(
@@ -354,14 +351,6 @@ def rejects_of(
         )
     groups.sort(key=lambda one: (-one.records, one.kind, one.table, one.column, one.reason))
     return Rejects(payloads=payloads, groups=groups[:MOST_GROUPS], more=max(len(groups) - MOST_GROUPS, 0))
-
-
-def _summed(misfits: Iterable[MisfitCount]) -> Counter[tuple[str, str, str]]:
-    """Adds up what several shards have counted."""
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for table, column, reason, records in misfits:
-        counts[table, column, reason] += records
-    return counts
 
 
 def plain(place: str) -> str:

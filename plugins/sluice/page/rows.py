@@ -21,8 +21,8 @@ from sluice.flow.verify.verdict import within
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.airflow_runs import DagRunView, work_of
 from sluice.page.cells import Cell
+from sluice.page.client_pool import PendingLedgers, ask_together
 from sluice.page.history import days_of, hours_past, ids_of
-from sluice.page.ledgers import PendingLedgers, ask_together
 from sluice.page.models import Legend, OverviewCell, OverviewRow
 from sluice.page.overview import ExpiredUnits, OverviewContext, expired_units, first_instant, hours_of
 from sluice.page.status_cache import StatusCache

@@ -28,9 +28,8 @@ from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.manifest import Manifest
-from sluice.page.client_pool import Clients
+from sluice.page.client_pool import Clients, LedgersByTable, PendingLedgers
 from sluice.page.history import CachedDays
-from sluice.page.ledgers import LedgersByTable, PendingLedgers
 from sluice.page.overview import OverviewSnapshot
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog

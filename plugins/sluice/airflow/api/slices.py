@@ -17,7 +17,6 @@ from sluice.airflow.api.pipelines import memory, paused_dags
 from sluice.airflow.api.runs import run_rows, runs_of, timings_of
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake import layout
-from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.rule_differences import rule_differences
@@ -46,7 +45,7 @@ from sluice.state.months import read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import Alarm, AlarmStore
+from sluice.watch.problems import AlarmStore
 
 log = logging.getLogger(__name__)
 slices = APIRouter()
@@ -65,7 +64,11 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     verdict = within(read_verdict(lake), only)
     runs = runs_of(session, pipeline, slice_.start)
     work = work_of(runs, (int(slice_.start.timestamp()),), pipeline.slice)
-    gone, alarms = _gone(pipeline, snapshot.statuses), _alarms(lake, snapshot.statuses)
+    states = {status.state for status in snapshot.statuses}
+    gone = memory.clients.gone(pipeline) if UnitState.LANDED in states else frozenset()
+    # What the watch has seen is nothing to an hour that is done.
+    whole = all(state.done for state in states)
+    alarms = () if whole else tuple(AlarmStore(lake).read().alarms.values())
     expired, first = expired_units(alarms), first_instant(pipeline, snapshot.boundaries)
     around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone), expired=expired)
     hour = next(iter(hours_of(snapshot, noted, around)), None)
@@ -73,15 +76,15 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
     rows = run_rows(session, runs, int(slice_.start.timestamp()))
     facts = SliceFacts(
-        pipeline,
-        hour.cell,
-        with_expired(snapshot.statuses, expired),
-        cause_rows(verdict.anomalies, verdict.verifications),
-        rows,
-        alarms,
-        gone,
-        paused_dags(session, [pipeline]).get(pipeline.name),
-        rule_differences(pipeline, lake, snapshot.statuses),
+        pipeline=pipeline,
+        cell=hour.cell,
+        statuses=with_expired(snapshot.statuses, expired),
+        causes=cause_rows(verdict.anomalies, verdict.verifications),
+        runs=rows,
+        alarms=alarms,
+        gone=gone,
+        paused=paused_dags(session, [pipeline]).get(pipeline.name),
+        differences=rule_differences(pipeline, lake, snapshot.statuses),
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
     view = slice_view(facts, slice_, hour.running, noted, now)
@@ -96,16 +99,6 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
             "step_runs": step_runs(slice_, timings_of(lake, _days(snapshot.statuses, rows))),
         }
     )
-
-
-def _alarms(lake: Lake, statuses: Iterable[UnitStatus]) -> tuple[Alarm, ...]:
-    """Returns the stored alarms of the watch; none for an hour that is done."""
-    return () if all(s.state.done for s in statuses) else tuple(AlarmStore(lake).read().alarms.values())
-
-
-def _gone(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> frozenset[str]:
-    waiting = any(status.state is UnitState.LANDED for status in statuses)
-    return frozenset(memory.clients.gone(pipeline)) if waiting else frozenset()
 
 
 def _counts(pipeline: Pipeline, slice_: Slice, snapshot: OverviewSnapshot) -> dict[str, object]:
@@ -155,18 +148,15 @@ def manifest(pipeline: Readable, slice_id: SliceIdPath, cluster: NameQuery) -> R
     """Answers the manifest as it is in the lake. 404 where the unit has not landed, 409 for one that is too
     large."""
     lake, key = brief_lake(pipeline), layout.manifest(_slice_of(pipeline, slice_id).id, cluster)
-    size = lake.size(key) if cluster in _clusters(pipeline, lake) else None
+    # Those of the pipeline file, and those that it no longer has.
+    clusters = memory.of(pipeline).boundaries(lake).clusters | frozenset(pipeline.clusters)
+    size = lake.size(key) if cluster in clusters else None
     if size is not None and size > MOST_BYTES:
         raise HTTPException(409, f"the manifest has {size:,} bytes: it is {lake.url}/{key}")
     stored = None if size is None else lake.read(key)
     if stored is None:
         raise HTTPException(404, f"{slice_id}/{one_line(cluster)} has no manifest")
     return Response(stored.data, media_type="application/json")
-
-
-def _clusters(pipeline: Pipeline, lake: Lake) -> frozenset[str]:
-    """Returns the clusters of the pipeline file, and those that it no longer has."""
-    return memory.of(pipeline).boundaries(lake).clusters | frozenset(pipeline.clusters)
 
 
 def _slice_of(pipeline: Pipeline, slice_id: str) -> Slice:

@@ -190,16 +190,14 @@ class Session:
 
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Sends a request; `path` is below /api/v2."""
-        answer = self._authorized(method, f"{_API}{path}", body)
-        if error := refused(self.access, answer, answered=True):
-            raise error
-        return answer.content() or {}
+        return self._content(self._authorized(method, f"{_API}{path}", body))
 
     def read(self, path: str) -> dict[str, Any] | None:
         """Sends a GET; returns None for what is not there."""
         answer = self._authorized("GET", f"{_API}{path}", None)
-        if answer.not_there:
-            return None
+        return None if answer.not_there else self._content(answer)
+
+    def _content(self, answer: Answer) -> dict[str, Any]:
         if error := refused(self.access, answer, answered=True):
             raise error
         return answer.content() or {}
