@@ -237,38 +237,41 @@ def test_misfits_that_no_ledger_row_covers(damaged: Damaged):
 
 
 @pytest.mark.parametrize(
-    ("damage", "table", "hour"),
+    ("damage", "table", "hour", "kind"),
     per_commit(
         [
-            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(1)} AND _partition = 1", "sums", 1),
-            (f"INSERT INTO {{db}}.`{{inner}}` SELECT * FROM {{db}}.`{{inner}}` WHERE {at(2)}", "sums", 2),
-            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(3)} AND n = 21", "large", 3),
-            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(0)}", "large", 0),
-            # The last bit of one floating point number; then a number on top of a sum of them.
+            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(1)} AND _partition = 1", "sums", 1, "view"),
+            (
+                f"INSERT INTO {{db}}.`{{inner}}` SELECT * FROM {{db}}.`{{inner}}` WHERE {at(2)}",
+                "sums",
+                2,
+                "values differ",
+            ),
+            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(3)} AND n = 21", "large", 3, "view"),
+            (f"DELETE FROM {{db}}.`{{inner}}` WHERE {at(0)}", "large", 0, "view"),
+            # The last bit of one floating point number.
             (
                 "ALTER TABLE {db}.`{inner}` UPDATE third = "
                 "reinterpretAsFloat64(reinterpretAsUInt64(third) + 1) "
                 f"WHERE {at(1)} AND n = 20 SETTINGS mutations_sync = 2",
                 "thirds",
                 1,
-            ),
-            (
-                "INSERT INTO {db}.`{inner}` SELECT _slice, _cluster, sumState(toFloat64(0.001)), 0 FROM "
-                f"{{db}}.clicks WHERE {at(2)} GROUP BY _slice, _cluster",
-                "means",
-                2,
+                "values differ",
             ),
         ]
     ),
 )
 @pytest.mark.long
-def test_the_table_of_a_view(damaged: Damaged, damage: str, table: str, hour: int):
+def test_the_table_of_a_view(damaged: Damaged, damage: str, table: str, hour: int, kind: str):
+    """What leaves as many rows is found by their values."""
     [(uuid,)] = damaged.sql(
         f"SELECT toString(uuid) FROM system.tables WHERE database = '{{db}}' AND name = '{table}'"
     )
     damaged.sql(damage.replace("{inner}", f".inner_id.{uuid}"))
-    anomalies = damaged.verify()
+    counted = damaged.verify()
+    anomalies = counted if kind == "view" else damaged.verify("--contents")
     assert found(anomalies, "kind", "table", "slice") == [
-        ("view", f"damage_tables.{table}", damaged.slice_id(hour))
+        (kind, f"damage_tables.{table}", damaged.slice_id(hour))
     ]
+    assert anomalies is counted or counted == []
     repaired(damaged, anomalies, "repair")

@@ -9,11 +9,13 @@ import pytest
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import Placement
 from sluice.clients.clickhouse.sql import identifier
+from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.read_tables import SliceSpan
 from sluice.flow.verify.read_views import read_views
 from sluice.slices import SliceRange
 from sluice.state.system_tables import create_system_tables
 from tests.integration.landed import START, World, client_of, event, land, unit
+from tests.integration.test_contents import compared
 from tests.support.statement_names import names
 
 pytestmark = pytest.mark.integration
@@ -33,7 +35,8 @@ def columns(kind: str) -> str:
 
 
 @pytest.fixture
-def world(clickhouse_server, tmp_path, name) -> World:
+def world(clickhouse_server, tmp_path, name, monkeypatch) -> World:
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     made = World(tmp_path, client_of(clickhouse_server), name)
     made.sql("CREATE DATABASE {db}")
     create_system_tables(made.client, "sluice verify made")
@@ -42,33 +45,32 @@ def world(clickhouse_server, tmp_path, name) -> World:
     made.sql("DROP DATABASE {db} SYNC")
 
 
-def make_view(world: World, table: str, kind: str) -> None:
-    given = ", ".join(f"CAST({identifier(name)} AS {kind}) AS {identifier(name)}" for name in NAMES)
-    engine = f"SummingMergeTree(({', '.join(map(identifier, NAMES))})) ORDER BY (_slice, _cluster)"
-    world.sql(f"CREATE TABLE {{db}}.{table} ({columns(kind)}, {KEYS}) ENGINE = {engine}")
+def test_the_rows_of_a_views_table_are_compared_by_its_own_columns(world: World):
+    given = ", ".join(map(identifier, NAMES))
+    engine = f"SummingMergeTree(({given})) ORDER BY (_slice, _cluster)"
+    world.sql(f"CREATE TABLE {{db}}.sums ({columns('UInt32')}, {KEYS}) ENGINE = {engine}")
     world.sql(
-        f"CREATE MATERIALIZED VIEW {{db}}.{table}_view TO {{db}}.{table} AS "
+        "CREATE MATERIALIZED VIEW {db}.sums_view TO {db}.sums AS "
         f"SELECT {given}, _slice, _cluster FROM {{db}}.clicks"
     )
-
-
-def test_sums_of_a_views_table_are_of_its_own_columns(world: World):
-    make_view(world, "whole", "UInt32")
-    make_view(world, "broken", "Float64")
-    hour = f"toDateTime({int(START.timestamp())}, 'UTC')"
-    rows = [f"({', '.join(str(value(name, n)) for name in NAMES)}, {hour}, 'dc1')" for n in EVENTS]
-    world.sql(f"INSERT INTO {{db}}.clicks VALUES {', '.join(rows)}")
-    pipeline, found = world.pipeline({"click": "clicks"}), read_table(world.client, world.database, "clicks")
+    pipeline = world.pipeline({"click": "clicks"})
+    land(world.lake, unit(), [event(**{name: value(name, n) for name in NAMES}) for n in EVENTS])
+    world.load(pipeline, unit())
+    found = read_table(world.client, world.database, "clicks")
     assert found is not None
     span = SliceSpan.of(SliceRange(START, START.add(hours=1))).parameters
-    views = read_views(world.client, pipeline, pipeline.targets[0], found, span)
-    assert views.notes == ()
-    sums = {one.table.partition(".")[2]: one for one in views.view_tables}
-    wanted = [sum(value(name, n) for n in EVENTS) for name in NAMES]
-    for seen in (sums["whole"].stored, sums["whole"].selected):
-        assert seen[unit()].exact == f"({','.join(map(str, wanted))})"
-    for seen in (sums["broken"].stored, sums["broken"].selected):
-        assert [(one.value, one.scale) for one in seen[unit()].floats] == [(n, n) for n in wanted]
+    [seen] = read_views(world.client, pipeline, found, span)
+    assert (seen.rows, seen.committed) == ({unit(): 1}, {unit(): 1})
+
+    def differing() -> list[tuple[str, str]]:
+        found = compared(world, pipeline).anomalies
+        return [(one.table, one.seen) for one in found if one.kind is AnomalyKind.VALUES]
+
+    assert differing() == []
+    world.sql(
+        f"ALTER TABLE {{db}}.sums UPDATE {identifier(NAMES[0])} = 1 WHERE 1 SETTINGS mutations_sync = 2"
+    )
+    assert differing() == [(f"{world.database}.sums", f"1 rows, other values in {NAMES[0]}")]
 
 
 def test_a_row_is_placed_by_its_own_columns(world: World):

@@ -65,12 +65,12 @@ def clicks(world: World) -> list[int]:
 
 
 def compared(world: World) -> dict[Unit, bool]:
-    """Of each unit that verify judges, whether the view's table holds what the view gives."""
+    """Of each unit that verify judges, whether the view's table holds as many rows as were committed."""
     pipeline = world.pipeline({"click": "clicks"})
     found = read_table(world.client, world.database, "clicks")
     span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
-    seen = read_views(world.client, pipeline, pipeline.targets[0], found, span)
-    return {u: one.stored.get(u) == one.selected.get(u) for one in seen.view_tables for u in one.covered}
+    seen = read_views(world.client, pipeline, found, span)
+    return {u: one.rows.get(u, 0) == rows for one in seen for u, rows in one.committed.items()}
 
 
 @pytest.mark.parametrize("point", per_commit(INSIDE, 2))

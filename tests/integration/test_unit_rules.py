@@ -361,8 +361,8 @@ def test_verify_expects_of_a_view_what_the_unit_was_loaded_with(world: World, ma
         table = read_table(world.client, world.database, "rides")
         assert table is not None
         span = {"start": int(START.timestamp()), "end": int(START.add(days=1).timestamp())}
-        [seen] = read_views(world.client, pipeline, pipeline.targets[0], table, span).view_tables
-        return [seen.stored.get(one) == seen.selected.get(one) for one in seen.covered]
+        [seen] = read_views(world.client, pipeline, table, span)
+        return [seen.rows.get(one, 0) == rows for one, rows in seen.committed.items()]
 
     assert compared() == []
     world.load(pipeline, unit(), mode="repair")

@@ -117,12 +117,6 @@ ROOMS = dict(
             "unit/flow/verify/verification_offsets",
         ),
         _room("flow.verify.check_tables", "unit/flow/verify/verification_shares"),
-        _room(
-            "flow.verify.view_sums",
-            "unit/flow/verify/verification_fed",
-            "unit/flow/verify/verification_summing",
-        ),
-        _room("flow.verify.view_shape", "integration/view_shape_cases", sql=True),
         _room("flow.verify.repairs", "unit/flow/verify/verification_repairs"),
         _room(
             "flow.verify.ttl",
@@ -135,10 +129,6 @@ ROOMS = dict(
             "unit/flow/contents/contents_event",
             "unit/flow/contents/contents_judge_told",
             "unit/flow/contents/contents_judge",
-        ),
-        _room(
-            "flow.contents.compare_views",
-            "unit/flow/contents/contents_merging",
         ),
         _room("plan.lag", "unit/page/page_series", "unit/plan/lag"),
         _room(

@@ -5,8 +5,8 @@ INSERT INTO {ledger}
 SELECT
     {pipeline:String}, {lake:String}, {target:String}, {table_uuid:UUID}, fence.slice, fence.cluster,
     {generation:UInt64}, {attempt:UInt32}, 'committed',
-    fence.manifest, fence.types, fence.landed, staged.rows, rejected.rows, {token:String}, {sharding:String}, {views:Array(String)},
-    {rules:String}, {counted:Bool}, lacking.defaulted, lacking.nulls
+    fence.manifest, fence.types, fence.landed, staged.rows, rejected.rows, {token:String}, {sharding:String},
+    views.rows, {rules:String}, {counted:Bool}, lacking.defaulted, lacking.nulls
 FROM {fence} AS fence
 LEFT JOIN ({staged}) AS staged ON staged.slice = fence.slice AND staged.cluster = fence.cluster
 LEFT JOIN
@@ -15,4 +15,5 @@ LEFT JOIN
     FROM {misfits}
     GROUP BY slice, cluster
 ) AS rejected ON rejected.slice = fence.slice AND rejected.cluster = fence.cluster
+LEFT JOIN ({views}) AS views ON views.slice = fence.slice AND views.cluster = fence.cluster
 LEFT JOIN ({lacking}) AS lacking ON lacking.slice = fence.slice AND lacking.cluster = fence.cluster

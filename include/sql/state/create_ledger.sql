@@ -2,7 +2,7 @@
 -- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
 -- `sharding`: which of which shards, placed by what, this one was; rows and misfits are its share of landed.
 -- `rules`: the digest of the rules of the load (state/rules.py); a revocation has those of the load that revokes.
--- `views`: the tables of which views hold the rows, and by which SELECTs, as digests; the first is the target's own.
+-- `views`: by table that materialized views fill, and by which SELECTs (as a digest), the rows that stay in it.
 -- `defaulted`, `nulls`: by column the rows whose event has no value for it, and which got a default, or NULL. Rows of
 -- which that is not known are not `counted`.
 CREATE TABLE IF NOT EXISTS sluice.ledger
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     misfits UInt64,
     token String,
     sharding String,
-    views Array(String),
+    views Map(String, UInt64),
     rules String,
     counted Bool,
     defaulted Map(String, UInt64),

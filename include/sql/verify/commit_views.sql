@@ -1,4 +1,4 @@
--- With which views each unit of a table was committed, by its newest row: none where a rollup's rows are frozen.
+-- The rows that each unit's commit put into the tables of views, by its newest row: none where a rollup's are frozen.
 SELECT toUnixTimestamp(slice), toString(cluster), argMax(views, (generation, attempt, state))
 FROM sluice.ledger
 WHERE target = {target:String} AND table_uuid = {uuid:UUID}

@@ -2,9 +2,9 @@
 SELECT
     toUnixTimestamp({slice}),
     toString({cluster}),
-    count(),
-    sumWithOverflow(cityHash64({row})),
-    sumWithOverflow(sipHash64({row})),
+    {count}({row}),
+    {sum}(cityHash64({row})),
+    {sum}(sipHash64({row})),
     CAST([{columns}], 'Array(UInt64)')
 FROM {table}
 {prewhere}

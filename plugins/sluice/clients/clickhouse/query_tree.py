@@ -25,6 +25,7 @@ _TABLE = re.compile(r"TABLE id: \d+,.* table_name: (?P<name>.*)")
 _COLUMN = re.compile(
     r"COLUMN id: .*column_name: (?P<name>.*), result_type: (?P<type>.*), source_id: (?P<source>\d+)"
 )
+_FUNCTION = re.compile(r"FUNCTION id: .*function_name: (?P<name>.*), function_type: (?P<type>\w+)")
 _TYPE = re.compile(r".*, (?:result_type|constant_value_type): (?P<type>.*?)(?:, source_id: \d+)?$")
 _EXPRESSIONS = ("TABLE", "QUERY", "UNION", "TABLE_FUNCTION")
 
@@ -86,6 +87,22 @@ def reads(node: QueryNode, source: str) -> int:
     return sum(1 for match in matches if match and match["name"] == source)
 
 
+def tables(node: QueryNode) -> set[str]:
+    """Returns everything that is read, in subqueries of expressions, too; a table function by its line."""
+    found = set()
+    for inner in node.walk():
+        match = _TABLE.fullmatch(inner.text)
+        if match or inner.kind == "TABLE_FUNCTION":
+            found.add(match["name"] if match else inner.text)
+    return found
+
+
+def functions(node: QueryNode) -> set[str]:
+    """Returns the ordinary functions that are called, without aggregate functions."""
+    matches = (_FUNCTION.match(inner.text) for inner in node.walk())
+    return {match["name"] for match in matches if match and match["type"] == "ordinary"}
+
+
 def reads_once(node: QueryNode, source: str) -> bool:
     """Returns whether each SELECT reads `source` in one place of its FROM: then a view's rows do not depend
     on how the rows of its source are cut into blocks, or on what else is in it. A UNION's branches count
@@ -120,12 +137,6 @@ def passes(root: QueryNode, name: str, source: str) -> bool:
 def names(query: QueryNode) -> list[str]:
     """Returns what a SELECT calls its columns."""
     return [name for name, _ in projection(query)]
-
-
-def types(query: QueryNode) -> dict[str, str]:
-    """Returns the types of a SELECT's columns by name."""
-    matches = {name: _TYPE.fullmatch(expression.text) for name, expression in projection(query)}
-    return {name: match["type"].replace("\\'", "'") for name, match in matches.items() if match}
 
 
 def projection(query: QueryNode) -> list[tuple[str, QueryNode]]:
@@ -204,16 +215,6 @@ def candidates(select: str, source: str, replacement: Sql) -> Iterator[Sql]:
         for start, (qualifies, aliased) in places.items()
     }
     yield _written(tokens, named)
-
-
-def is_union(select: str) -> bool:
-    """Returns whether `select` is several SELECTs: the server gives a view's rows to the first only."""
-    depth = 0
-    for part in _TOKEN.findall(select):
-        depth += (part == "(") - (part == ")")
-        if depth == 0 and part in ("UNION", "INTERSECT"):
-            return True
-    return False
 
 
 def _places(tokens: list[str], database: str, name: str) -> dict[int, tuple[bool, bool]]:

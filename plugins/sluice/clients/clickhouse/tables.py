@@ -23,6 +23,8 @@ _REFRESHING = re.compile(
 
 _CONTAINERS = ("Array", "Map", "Tuple")
 
+_MERGING = ("SummingMergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "CoalescingMergeTree")
+
 _OWN = ".inner_id."  # how the server names the table of a view without TO
 
 
@@ -61,6 +63,20 @@ class ViewTable:
     @property
     def replicated(self) -> bool:
         return self.engine.startswith("Replicated")
+
+    @property
+    def merges(self) -> bool:
+        """Whether FINAL gives the same rows whatever was merged."""
+        return self.engine.removeprefix("Replicated") in _MERGING
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is certain which rows are there, as far as none expires."""
+        return self.merges or self.engine.removeprefix("Replicated") == "MergeTree"
+
+    def as_merged(self, name: Sql) -> Sql:
+        """Returns the rows of a table of this engine as merges put them together."""
+        return Sql(f"{name} FINAL") if self.merges else name
 
 
 @dataclass(frozen=True)
@@ -283,12 +299,9 @@ def where(condition: str, value: str, reads: Sequence[str], otherwise: str) -> s
 
 # What a commit says of the materialized views whose rows it holds. Pure.
 def view_stamps(target_table: TargetTable) -> dict[str, str]:
-    """By table that gets the target's rows, and the target itself, 16 hexadecimal digits that stand for the
-    table and for all SELECTs through which rows come to it."""
-    names = dict.fromkeys(
-        (target_table.table, *(view_table.table for view_table in target_table.view_tables))
-    )
-    return {name: _stamp(target_table, name) for name in names}
+    """By table in which the views' rows stay 16 hexadecimal digits that stand for the table and for all
+    SELECTs through which rows come to it."""
+    return {view_table.table: _stamp(target_table, view_table.table) for view_table in target_table.stored}
 
 
 def _stamp(target_table: TargetTable, name: str) -> str:

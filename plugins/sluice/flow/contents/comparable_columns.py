@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.inspect_tables import expiring_columns
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable
-from sluice.flow.verify.read_view_shapes import changing as changing_columns
+from sluice.clients.clickhouse.types import parse
 from sluice.flow.verify.ttl import deleting, instants
 
 # Their bytes depend on how parts were merged; as text the same value reads the same.
 _AS_TEXT = re.compile(r"\b(JSON|Object|Dynamic|Variant)\b")
 # The order of rows decides what these give, or their state's bytes.
 _BY_ORDER = re.compile(r"\b(AggregateFunction|Float32|Float64|BFloat16)\b")
+_FLOAT = re.compile(r"\b(Float32|Float64|BFloat16)\b")
+# Of these the same rows give the same value, in any order.
+_STATES = re.compile(r"(count|sum|min|max|uniq|uniqExact)(If)?")
 IDENTITY = ("_topic", "_partition", "_offset")
 MARGIN_SECONDS = 3600  # what expires while two tables are compared is left out of both
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The `columns` that are compared, in the table's order, and of the others why not."""
+    """The `columns` that are compared, in the table's order, and of the others why not. `distinct`: each
+    different row counts once."""
 
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...]
     kept: Sql
+    distinct: bool = False
+
+    def of_different_rows(self) -> Comparison:
+        """Compares each different row once: then the rows that are put together vary, and sums of floats."""
+        return replace(self.leaving_out(_by_order(self.columns), _ORDERED), distinct=True)
+
+    def leaving_out(self, names: Collection[str], why: str) -> Comparison:
+        left_out = (*self.left_out, *((name, why) for name in sorted(names)))
+        return replace(self.without(names), left_out=left_out)
 
     def without(self, later: Collection[str]) -> Comparison:
         """Leaves out columns that the table has got since: no load has given their values."""
@@ -47,16 +61,35 @@ class Comparison:
 
 def value(column: Column) -> Sql:
     name = identifier(column.name)
+    if _finalized(column):
+        return Sql(f"finalizeAggregation({name})")
     for chosen in ("Dynamic", "Variant"):  # the text of 1 and "1" is the same
         if column.type.startswith(chosen):
             return Sql(f"tuple(toString({name}), toString({chosen.lower()}Type({name})))")
     return Sql(f"toString({name})") if _AS_TEXT.search(column.type) else name
 
 
-def compare(client: Client, compared_table: TargetTable | ViewTable, derived: bool) -> Comparison:
-    """`derived`: a SELECT gave the rows, in any order. Raises what the client raises."""
+_ORDERED = "it depends on the order of rows"
+
+
+def _finalized(column: Column) -> bool:
+    kind = parse(column.type)
+    return (
+        kind.name == "AggregateFunction"
+        and bool(_STATES.fullmatch(kind.arguments[0]))
+        and not _FLOAT.search(column.type)
+    )
+
+
+def _by_order(columns: Sequence[Column]) -> list[str]:
+    return [c.name for c in columns if _BY_ORDER.search(c.type) and not _finalized(c)]
+
+
+def compare(client: Client, compared_table: TargetTable | ViewTable, ordered: bool) -> Comparison:
+    """`ordered`: the order of rows decides what adding them up gives. Raises what the client raises."""
     expiring = expiring_columns(client, compared_table)
-    changing = changing_columns(client, compared_table.columns)
+    changing = _changing(client, compared_table.columns)
+    by_order = _by_order(compared_table.columns) if ordered else []
     left_out: list[tuple[str, str]] = []
     columns: list[Column] = []
     for column in compared_table.columns:
@@ -66,7 +99,7 @@ def compare(client: Client, compared_table: TargetTable | ViewTable, derived: bo
             left_out.append((column.name, "its TTL takes values away"))
         elif column.name in changing:
             left_out.append((column.name, "its DEFAULT may give another value each time"))
-        elif derived and _BY_ORDER.search(column.type):
+        elif column.name in by_order:
             left_out.append((column.name, f"a {column.type} depends on the order of rows"))
         else:
             columns.append(column)
@@ -81,3 +114,41 @@ def _kept(client: Client, compared_table: TargetTable | ViewTable) -> Sql:
     [(now,)] = client.rows(render("clickhouse/evaluate", expression=Sql("toUnixTimestamp(now())")))
     until = int(now) + MARGIN_SECONDS
     return Sql(f"NOT arrayExists(expiry -> expiry != 0 AND expiry <= {until}, [{instants(expiries)}])")
+
+
+# Which expressions give the same for the same row every time.
+_CALL = re.compile(r"\b(\w+)\s*\(")
+_WORDS = frozenset({"in", "and", "or", "not", "between", "like", "ilike", "when", "then", "else", "case"})
+
+
+def _changing(client: Client, columns: Sequence[Column]) -> frozenset[str]:
+    """Returns columns whose DEFAULT calls what is not known to be deterministic, or reads such a column."""
+    defaults = {c.name: c.default for c in columns if c.kind and c.default}
+    called = {column: _calls(text) for column, text in defaults.items()}
+    sure = deterministic(client, sorted(set().union(*called.values())))
+    unsure = {column for column, names in called.items() if not names <= sure}
+    while True:
+        more = {
+            name
+            for name, text in defaults.items()
+            if any(re.search(rf"(?<!\w){re.escape(other)}(?!\w)", text) for other in unsure)
+        }
+        if more <= unsure:
+            return frozenset(unsure)
+        unsure |= more
+
+
+def _calls(expression: str) -> set[str]:
+    return {name for name in _CALL.findall(expression) if name.lower() not in _WORDS}
+
+
+def deterministic(client: Client, names: Sequence[str]) -> frozenset[str]:
+    """Returns the functions that give the same every time; none where the server does not say."""
+    for column in ("deterministic", "is_deterministic") if names else ():
+        sql = render("verify/deterministic_functions", deterministic=Sql(column))
+        try:
+            return frozenset(name for (name,) in client.rows(sql, {"names": list(names)}))
+        except ServerError as error:
+            if error.code != UNKNOWN_IDENTIFIER:
+                raise
+    return frozenset()

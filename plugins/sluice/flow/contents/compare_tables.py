@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, own_prefix, render, table
-from sluice.config.target import Rollup
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import Comparison, compare
 from sluice.flow.contents.compare_floats import ParsedFloats
-from sluice.flow.contents.compare_views import ViewContents
+from sluice.flow.contents.derived_tables import DerivedTables
 from sluice.flow.contents.sampling import Sample
 from sluice.flow.contents.staged_load import Stage, Staged
 from sluice.flow.contents.sums import (
@@ -177,15 +175,13 @@ class Comparing:
             staged_where = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
             target_sums, lake_sums = self._sums(staged, comparison, staged_where)
             wrong = units_that_differ(target_sums, lake_sums)
-            units, rollup = [work.unit for work in works], self.stage.target.rollup
-            views = ViewContents(client, self.stage.pipeline, staged, self._anomaly)
+            rollup = self.stage.target.rollup
+            derived = DerivedTables(self.stage, works, staged, self.repairs, self._anomaly)
             if rollup is not None and wrong:
-                again = RollupAgain(self.stage, rollup, works, staged, self.repairs)
-                comparison, wrong = again.compare(comparison, partial(self._sums, staged))
-                contents.notes += again.notes
-                views.leave_out(units, rollup=self.stage.target.table)
+                comparison, wrong = derived.rollup(rollup, comparison)
+                derived.leave_out_views(self.stage.target.table)
             elif reading is None and self.views:
-                views.check(units, rollup is not None)
+                derived.views()
             anomalies = list(self._values(staged, comparison, staged_where, wrong))
             parsed = ParsedFloats(self.stage, staged, comparison)
             anomalies += parsed.check(works, rows, self._anomaly)
@@ -197,9 +193,10 @@ class Comparing:
         names = {(unit.slice.id, unit.cluster) for unit in moved}
         contents.moved += moved
         contents.rows += sum(sums.rows for sums in lake_sums.values())
-        contents.anomalies += [a for a in (*anomalies, *views.anomalies) if (a.slice, a.cluster) not in names]
-        contents.uncompared += views.uncompared
-        notes = (*self._notes(comparison), *views.notes)
+        anomalies += derived.anomalies
+        contents.anomalies += [a for a in anomalies if (a.slice, a.cluster) not in names]
+        contents.uncompared += derived.uncompared
+        notes = (*self._notes(comparison), *derived.notes)
         contents.notes += [note for note in notes if note not in contents.notes]
 
     def _sums(
@@ -305,77 +302,3 @@ def _with_rules(work: LoadWork, ledger: Mapping[Unit, LedgerRow]) -> LoadWork:
 def _stood_still(work: LoadWork, before: Mapping[Unit, LedgerRow], after: Mapping[Unit, LedgerRow]) -> bool:
     row = before.get(work.unit)
     return row is not None and row.manifest == work.manifest and after.get(work.unit) == row
-
-
-# Which columns of a rollup can be compared: those that its SELECT gives alike each time it is evaluated.
-Sums = Callable[[Comparison], tuple[Mapping[Unit, RowSums], Mapping[Unit, RowSums]]]
-"""What the table holds, and what the SELECT has given."""
-
-_EVALUATIONS = 4
-"""What the order of rows decides (any, groupArray, LIMIT) may by chance be the same in one of them."""
-_NONE = RowSums()
-_WHY = "another evaluation of its SELECT over the same rows gives other values"
-# What may be another time: other tables, the clock, and functions that read what is outside of the query.
-_OUTSIDE = re.compile(
-    r"\b(FROM|JOIN)\s+(?!\{source\}|\()|\bIN\s+[A-Za-z_`\"]|"
-    r"\b(now\w*|today|yesterday|UTCTimestamp|dict\w+|joinGet\w*|hostName|currentUser|file|url|s3|remote)\s*\(",
-    re.IGNORECASE,
-)
-
-
-def reads_outside(select: str) -> bool:
-    """Returns whether a rollup's SELECT may read more than the rows of its unit: other tables, the clock."""
-    return _OUTSIDE.search(select) is not None
-
-
-@dataclass
-class RollupAgain:
-    """Evaluates a rollup's SELECT again where the table has other rows than it gave. `notes` say what is not
-    compared."""
-
-    stage: Stage
-    rollup: Rollup
-    works: Sequence[LoadWork]
-    staged: Staged
-    repairs: Repairs
-    notes: list[str] = field(default_factory=list)
-
-    def compare(self, comparison: Comparison, sums: Sums) -> tuple[Comparison, list[Unit]]:
-        """Returns what can be compared, and the units that differ in it. Raises what staging raises."""
-        name = self.stage.target.table
-        alike = self._alike_each_time(comparison)
-        if alike is None:
-            self.notes.append(f"table {name} is not compared: its SELECT gives other rows each time")
-            return comparison, []
-        units = units_that_differ(*sums(alike))
-        if units and reads_outside(self.rollup.select):
-            command = self.repairs.run([unit.slice for unit in units], "reload", name)
-            self.notes.append(
-                f"table {name}: its SELECT gives other rows of {len(units):,} slices now: it reads more than "
-                f"{self.rollup.source}; if that has changed: {command}"
-            )
-            return alike, []
-        return alike, units
-
-    def _alike_each_time(self, comparison: Comparison) -> Comparison | None:
-        """Returns the comparison without the columns that evaluations over other orders of the same rows give
-        other values; None where they do not even give as many rows."""
-        for _ in range(_EVALUATIONS):
-            with self.stage.staged(self.works, shuffled=True) as again:
-                shared = (self.stage.client, self.stage.pipeline)
-                first, second = (
-                    sums_of(*shared, one, one.rows, comparison, ALL_ROWS, by_column=True)
-                    for one in (self.staged, again)
-                )
-            changing: set[str] = set()
-            for unit in {*first, *second}:
-                these, those = first.get(unit, _NONE), second.get(unit, _NONE)
-                if these.rows != those.rows:
-                    return None
-                changing.update(columns_that_differ(comparison, these, those) if these.rows else ())
-            comparison = replace(
-                comparison,
-                columns=tuple(column for column in comparison.columns if column.name not in changing),
-                left_out=(*comparison.left_out, *((name, _WHY) for name in sorted(changing))),
-            )
-        return comparison

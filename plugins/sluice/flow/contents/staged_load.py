@@ -6,6 +6,7 @@ One that begins meanwhile drops them, too, and then there is nothing to compare 
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +17,13 @@ from sluice import crash_points
 from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
 from sluice.clients.clickhouse.shards import Server, placement_of
-from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
+from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import create_fence
@@ -29,11 +31,11 @@ from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork
-from sluice.flow.load.writer import Writer, staged_names
+from sluice.flow.load.writer import UnitCounts, Writer, staged_names
 from sluice.state.ledger import unit_of
 
 _CANCELLED = 394
-_KEEPING = "MergeTree ORDER BY tuple()"
+_MOST_IN_BLOCK = 1_000_000  # rows, as the server puts together by itself
 _GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
 
 
@@ -41,9 +43,9 @@ _GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
 class Staged:
     """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit.
 
-    `view_tables`: by table of the target's views the temporary one that has every row which they give of
-    `rows`. `target` has the columns of the units' rules; `later`: columns that the table has got
-    since the units were loaded."""
+    `view_tables`: by table of the target's views the temporary one that has what they give of `rows`.
+    `target` has the columns of the units' rules; `later`: columns that the table has got since the units were
+    loaded."""
 
     target_table: TargetTable
     rows: Sql
@@ -54,6 +56,14 @@ class Staged:
     later: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Again:
+    """Another evaluation over staged `rows`: in an order that chance decides, in about so many `blocks`."""
+
+    rows: Sql
+    blocks: int
+
+
 class Stage(LoadPlace):
     """A place of loads whose rows are compared and thrown away."""
 
@@ -62,10 +72,10 @@ class Stage(LoadPlace):
         self,
         works: Sequence[LoadWork],
         reading: Reading | None = None,
-        shuffled: bool = False,
+        again: Again | None = None,
     ) -> Iterator[Staged]:
         """Yields the rows and misfits that a load of `works` gives by their rules, which are the same; the
-        tables go at the end. `shuffled`: a rollup's SELECT reads its rows in an order left to chance.
+        tables go at the end.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.
@@ -78,9 +88,11 @@ class Stage(LoadPlace):
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
         sieve = ShardFilter(self.placement, target_table, writer)
         load_place = replace(place, client=client)
-        staging = load_place.staging(
-            keeping_all(target_table), filling, works, writer, sieve, reading, shuffled
-        )
+        shuffled = again is not None
+        staging = load_place.staging(target_table, filling, works, writer, sieve, reading, shuffled)
+        if again is not None and target_table.view_tables and self.target.rollup is None:
+            fields = {field.name: getattr(staging, field.name) for field in dataclasses.fields(staging)}
+            staging = Reordered(**fields, again=again)
         try:
             create_fence(writer, works)
             crash_points.reached(Verify.LISTED)
@@ -104,13 +116,25 @@ def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> 
     return Stage(server.reached.reading(STEADY), pipeline, target, lake, placement)
 
 
-def keeping_all(target_table: TargetTable) -> TargetTable:
-    """Returns the target with views' tables that merge no rows into each other."""
-    view_tables = [
-        replace(view_table, engine_full=_KEEPING) if view_table.stores else view_table
-        for view_table in target_table.view_tables
-    ]
-    return replace(target_table, view_tables=tuple(view_tables))
+@dataclass(frozen=True)
+class Reordered(Staging):
+    """Stages rows that are staged already once more, for the views to read them otherwise."""
+
+    again: Again
+
+    def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
+        rows = sum(work.landed for work in self.works)
+        sql = render(
+            "verify/reorder",
+            staging=self.writer.attempt.staging,
+            columns=listed(map(identifier, self.target_table.filled)),
+            rows=self.again.rows,
+            block=Sql(str(max(1, min(_MOST_IN_BLOCK, rows // self.again.blocks)))),
+        )
+        self.writer.run("stage", sql)
+
+    def review(self) -> tuple[UnitCounts, UnitCounts]:
+        return self.writer.count_rows(self.writer.attempt.staging), {}
 
 
 def _fill(staging: Staging, attempt: LoadAttempt) -> None:

@@ -54,6 +54,7 @@ def sums_of(
         "verify/contents",
         slice=identifier("_slice"),
         cluster=identifier("_cluster"),
+        **_aggregates(comparison.distinct),
         row=comparison.row,
         columns=listed(columns),
         table=name,
@@ -67,8 +68,15 @@ def sums_of(
 def _column(comparison: Comparison, column: Column) -> Sql:
     """Returns the sum of a column, with each row's identity: two rows that have swapped their values change
     it."""
-    identity = [identifier(name) for name in comparison.identity]
-    return Sql(f"sumWithOverflow(cityHash64(tuple({listed([value(column), *identity, Sql('0')])})))")
+    identity = [] if comparison.distinct else [identifier(name) for name in comparison.identity]
+    add = _aggregates(comparison.distinct)["sum"]
+    return Sql(f"{add}(cityHash64(tuple({listed([value(column), *identity, Sql('0')])})))")
+
+
+def _aggregates(distinct: bool) -> dict[str, Sql]:
+    """Returns what counts rows and adds up hashes, each different one once if they are `distinct`."""
+    names = ("uniqExact", "sumWithOverflowDistinct") if distinct else ("count", "sumWithOverflow")
+    return dict(zip(("count", "sum"), map(Sql, names), strict=True))
 
 
 def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sql) -> dict[Unit, RowSums]:
@@ -77,6 +85,7 @@ def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sq
         "verify/contents",
         slice=identifier("slice"),
         cluster=identifier("cluster"),
+        **_aggregates(False),
         row=Sql(f"tuple({listed(map(identifier, _REJECTED))})"),
         columns=Sql(""),
         table=name,

@@ -22,8 +22,8 @@ _DELETIONS = {
 
 @dataclass(frozen=True)
 class Changes:
-    """`ledger_values` are the attempt's own, `views` the digests of the views whose rows it loads. `lacking`
-    selects by unit and column the rows without a value, where they are `counted`.
+    """`ledger_values` are the attempt's own. `views` selects by unit the rows of the views' tables, and
+    `lacking` by unit and column the rows without a value, where they are `counted`.
 
     `rehearsed`: the statements go to tables of the attempt's own, as `rehearsal` gives them.
     """
@@ -32,7 +32,7 @@ class Changes:
     writer: Writer
     replicated: bool
     ledger_values: Mapping[str, object]
-    views: Sequence[str]
+    views: Sql
     lacking: Sql
     counted: bool
     ledger: Sql = _LEDGER
@@ -70,8 +70,9 @@ class Changes:
         """`staged` selects (slice, cluster, rows) of the units."""
         attempt = self.writer.attempt
         parts = {"fence": attempt.fence, "staged": staged, "misfits": attempt.misfits}
-        sql = render("load/commit", ledger=self.ledger, lacking=self.lacking, **parts)
-        values = {**self.ledger_values, "views": list(self.views), "counted": self.counted}
+        own = {"views": self.views, "lacking": self.lacking}
+        sql = render("load/commit", ledger=self.ledger, **own, **parts)
+        values = {**self.ledger_values, "counted": self.counted}
         self._run("commit", sql, values, blocks=1)
 
     def _run(self, step: str, sql: Sql, values: Mapping[str, object] | None = None, blocks: int = 0) -> None:

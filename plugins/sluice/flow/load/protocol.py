@@ -84,7 +84,7 @@ class LoadRun:
         """Commits what a rollup has of `works` as it is: nothing has all of their input any more."""
         self._create_fence()
         rows = Sql(f"SELECT slice, cluster, landed AS rows FROM {self._fence}")  # noqa: S608 - quoted
-        replace(self._changes, views=()).commit(rows)
+        replace(self._changes, views=self._view_rows({})).commit(rows)
         self._drop()
         return [UnitLoad(w.unit, w.manifest, w.landed, 0, loaded=False) for w in self.works]
 
@@ -112,16 +112,31 @@ class LoadRun:
 
     @property
     def _changes(self) -> Changes:
-        views = list(view_stamps(self.target_table).values())
         sieve = self.staging.sieve
         return Changes(
             works=self.works,
             writer=self.writer,
             replicated=self.replicated,
             ledger_values=self._ledger_values(),
-            views=views,
+            views=self._view_rows(view_stamps(self.target_table)),
             lacking=sieve.lacking,
             counted=bool(sieve.lacks),
+        )
+
+    def _view_rows(self, stamps: Mapping[str, str]) -> Sql:
+        """Returns the SELECT of the staged rows of the views' tables, as they are once all is merged."""
+        view_tables = {view_table.table: view_table for view_table in self.target_table.stored}
+        each = []
+        for destination in self._destinations:
+            if destination.table in stamps:
+                rows = self.writer.rows_by_unit(view_tables[destination.table].as_merged(destination.staged))
+                stamp = literal(stamps[destination.table])
+                each.append(f"UNION ALL SELECT slice, cluster, {stamp}, rows FROM ({rows})")  # noqa: S608
+        return render(
+            "load/view_rows",
+            fence=self._fence,
+            stamps=listed(map(literal, stamps.values())),
+            each=Sql(" ".join(each)),
         )
 
     @property

@@ -93,7 +93,7 @@ def audit(
         clients = [server.reached for server in servers]
         located = locate(facts, clients, lake, anomalies, say)
     unit_statuses = [s for s in facts.statuses if (s.unit.slice.id, s.unit.cluster) not in pending]
-    lines = [*notes(facts, scope.contents), *(f"not verified: {line}" for line in moving)]
+    lines = [*notes(facts), *(f"not verified: {line}" for line in moving)]
     return Findings(unit_statuses, located, lines, pending)
 
 

@@ -29,7 +29,6 @@ from sluice.flow.verify.check_tables import (
 from sluice.flow.verify.current import lacking, targets_of, units_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs, by_hour
-from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import Loss
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -196,10 +195,7 @@ def _losses(status: UnitStatus, losses: tuple[Loss, ...]) -> Iterator[Anomaly]:
         )
 
 
-# The tables of materialized views against their source. Pure.
-_NOTHING = "no rows"
-
-
+# The tables of materialized views against the ledger. Pure.
 def check_views(
     facts: VerifyFacts, repairs: Repairs, broken: Collection[tuple[str, str, str]]
 ) -> Iterator[Anomaly]:
@@ -216,38 +212,34 @@ def _of(
     """Yields the anomalies of one table, or of its part on a shard."""
     done = units_of(facts, table.table)
     for view_table in table.view_tables:
-        units = {*view_table.stored, *view_table.selected}
-        for unit in sorted(units & done & view_table.covered):
+        for unit in sorted(done & view_table.committed.keys()):
             if table.aged is not None and table.may_lack(unit):
-                continue  # what the view gave of rows that are deleted is still there
-            expected, seen = view_table.selected.get(unit), view_table.stored.get(unit)
-            if not _same(expected, seen) and (unit.slice.id, unit.cluster, table.table) not in broken:
-                expected_sums = f"counts and sums {expected or _NOTHING}"
-                yield Anomaly(
-                    AnomalyKind.VIEW,
-                    expected=f"{expected_sums}, as {view_table.view} gives of {table.table}",
-                    seen=str(seen or _NOTHING),
-                    command=repairs.repair(unit.slice, table.table),
-                    slice=unit.slice.id,
-                    cluster=unit.cluster,
-                    table=view_table.called,
-                )
-        for unit in sorted(set(view_table.stored) - set(table.ledger) - set(table.rows)):
+                continue  # what the view gave of rows that are deleted may still be there
+            expected, seen = view_table.committed[unit], view_table.rows.get(unit, 0)
+            expired = seen < expected and view_table.expiring
+            if seen == expected or expired or (unit.slice.id, unit.cluster, table.table) in broken:
+                continue
+            yield Anomaly(
+                AnomalyKind.VIEW,
+                expected=f"{expected:,} rows that {view_table.view} gave, by the ledger",
+                seen=f"{seen:,}",
+                command=repairs.repair(unit.slice, table.table),
+                slice=unit.slice.id,
+                cluster=unit.cluster,
+                table=view_table.called,
+            )
+        for unit in sorted(set(view_table.rows) - set(table.ledger) - set(table.rows)):
             command, advice = cover(facts, unit, view_table.table, view_table.projections, repairs)
             yield Anomaly(
                 AnomalyKind.ROWS_UNCOVERED,
                 expected="none: no ledger row covers them",
-                seen=f"counts and sums {view_table.stored[unit]}",
+                seen=f"{view_table.rows[unit]:,} rows",
                 command=command,
                 advice=advice,
                 slice=slice_text(unit.slice),
                 cluster=unit.cluster,
                 table=view_table.called,
             )
-
-
-def _same(expected: ViewSums | None, seen: ViewSums | None) -> bool:
-    return expected is seen is None or (expected is not None and seen is not None and expected.agrees(seen))
 
 
 # Partitions that stand still while their siblings move. Pure.

@@ -9,7 +9,6 @@ from functools import cached_property
 
 from sluice.clients.clickhouse.tables import called
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
@@ -36,19 +35,16 @@ class RowIdentities:
 
 
 @dataclass(frozen=True)
-class ViewTableSums:
-    """Counts and sums by unit: `stored` in a table that materialized views fill, and `selected` by the views'
-    SELECTs from their source now.
-
-    `covered` units were committed when the view stood as it does; where the rows are not compared, there are
-    none, and `stored` has counts. `projections`: the table has some.
+class ViewTableRows:
+    """A table that materialized views fill: its `rows` by unit, and those that the commits of units put there
+    which were loaded with the views as they are. `expiring`: a TTL deletes rows. `projections`: it has some.
     """
 
     table: str
     view: str
-    stored: Mapping[Unit, ViewSums]
-    selected: Mapping[Unit, ViewSums]
-    covered: frozenset[Unit]
+    rows: Mapping[Unit, int]
+    committed: Mapping[Unit, int]
+    expiring: bool = False
     projections: bool = False
 
     @property
@@ -63,10 +59,9 @@ class TableFacts:
     `missing`: the table is not there; the text says how to create it. `expiring`: a TTL deletes rows, but
     none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
     of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
-    own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `notes` say
-    what of its views' tables is not compared. `viewed`: the readers' view shows its committed slices. `aged`:
-    of hours that began until then it may lack rows, as `keep.tables` says; None where the file does not.
-    `steady`: no TTL takes values of rows away that stay.
+    own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `viewed`:
+    the readers' view shows its committed slices. `aged`: of hours that began until then it may lack rows, as
+    `keep.tables` says; None where the file does not. `steady`: no TTL takes values of rows away that stay.
     """
 
     table: str
@@ -76,14 +71,13 @@ class TableFacts:
     rows: Mapping[Unit, ByType] = field(default_factory=dict)
     misfits: Mapping[Unit, ByType] = field(default_factory=dict)
     identities: tuple[RowIdentities, ...] = ()
-    view_tables: tuple[ViewTableSums, ...] = ()
+    view_tables: tuple[ViewTableRows, ...] = ()
     ledger: Mapping[Unit, LedgerRow] = field(default_factory=dict)
     counted: Mapping[Unit, ByType] = field(default_factory=dict)
     shard: str = ""
     misplaced: Mapping[Unit, int] = field(default_factory=dict)
     viewed: bool = True
     projections: bool = False
-    notes: tuple[str, ...] = ()
     aged: datetime | None = None
     steady: bool = True
 

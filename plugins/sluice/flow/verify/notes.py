@@ -10,13 +10,9 @@ from sluice.flow.verify.landed_without import landed_without
 from sluice.state.boundaries.outside import outside_at_most
 
 
-def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
+def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yields a line on what no slice has, for each topic of which it is unknown what slices lack, and for
-    each table of a view that is not compared, whose rows a TTL may have deleted, or that the pipeline file
-    no longer names.
-
-    `contents`: the tables of views are compared row by row, and that comparison has its own notes.
-    """
+    each table whose rows a TTL may have deleted, or that the pipeline file no longer names."""
     forgotten = [status for status in facts.statuses if status.forgotten_on]
     if forgotten:
         yield (
@@ -37,7 +33,6 @@ def notes(facts: VerifyFacts, contents: bool = False) -> Iterator[str]:
     yield from (f"{departed}: {departed.remedy}" for departed in facts.departed)
     yield from _frozen(facts)
     for table in facts.tables:
-        yield from () if contents else table.notes
         if not table.expiring and table.aged is None:
             continue
         expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]

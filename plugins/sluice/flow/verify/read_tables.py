@@ -84,7 +84,6 @@ def read_target(
     if not {"_slice", "_cluster"} <= _names(target_table):
         return TableFacts(target.table, misfits=misfits, ledger=ledger)
     rows = _rows(client, pipeline, target, target_table, span)
-    views = read_views(client, pipeline, target, target_table, span.parameters)
     return TableFacts(
         table=target.table,
         expiring=forgets(target_table),
@@ -92,8 +91,7 @@ def read_target(
         rows=rows,
         misfits=misfits,
         identities=_identities(client, pipeline, target, target_table, span),
-        view_tables=views.view_tables,
-        notes=views.notes,
+        view_tables=read_views(client, pipeline, target_table, span.parameters),
         projections=target_table.projections,
         ledger=ledger,
         counted=read_counts(client, pipeline, target, target_table, span.parameters),
@@ -223,7 +221,6 @@ def whole(parts: Sequence[TableFacts], ledger: Ledger) -> TableFacts:
         ledger=ledger,
         counted=_summed(part.counted for part in parts),
         projections=any(part.projections for part in parts),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         steady=all(part.steady for part in parts),
         aged=min((part.aged for part in parts if part.aged is not None), default=None),
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
+from sluice.clients.clickhouse.sql import Sql
+from sluice.clients.clickhouse.tables import TargetTable, ViewTable, view_stamps
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow import steps
-from sluice.flow.contents import compare_tables, compare_views
+from sluice.flow.contents import compare_tables, derived_tables
+from sluice.flow.contents.comparable_columns import Comparison
 from sluice.flow.contents.compare import ContentsReport
 from sluice.flow.contents.compare_tables import Comparing, TableContents
-from sluice.flow.contents.compare_views import ViewContents
+from sluice.flow.contents.derived_tables import DerivedTables
 from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
@@ -123,20 +127,22 @@ def test_other_kinds_of_the_table_are_judged():
 def test_a_views_table_is_not_compared_with_slices_from_before_the_view(monkeypatch):
     """Its views have changed since ten was loaded, and a load of ten would compare it."""
 
-    class Shape:
-        view_tables = (SimpleNamespace(stores=True),)
-        called = PER_DAY
-
-        def covered(self, *_: object) -> frozenset[Unit]:
-            return frozenset({ELEVEN})
-
-    monkeypatch.setattr(compare_views, "view_table_shapes", lambda *_: {PER_DAY: Shape()})
-    monkeypatch.setattr(ViewContents, "_table", lambda *_: iter(()))
-    monkeypatch.setattr(compare_views, "read_table", lambda *_: None)
-    target = SimpleNamespace(database="d", name="t")
-    nothing = cast("Any", SimpleNamespace(target_table=None, target=target))
-    views = ViewContents(nothing, pipeline(), nothing, lambda _: values)
-    views.check([TEN, ELEVEN], False)
+    view_table = ViewTable("e.view", PER_DAY, "MergeTree", "", (), frozenset(), projections=False)
+    target_table = TargetTable(CLICKS, "", "MergeTree", "MergeTree ORDER BY n", (), False, (view_table,))
+    stamp = view_stamps(target_table)[PER_DAY]
+    monkeypatch.setattr(derived_tables, "view_commits", lambda *_: {TEN: {"older": 5}, ELEVEN: {stamp: 5}})
+    monkeypatch.setattr(derived_tables, "compare", lambda *_: Comparison((), (), Sql("1")))
+    monkeypatch.setattr(derived_tables, "reads_more", lambda *_: False)
+    monkeypatch.setattr(derived_tables, "sums_of", lambda *_: {})
+    monkeypatch.setattr(derived_tables, "read_table", lambda *_: target_table)
+    stage = SimpleNamespace(client=None, pipeline=pipeline(), target=pipeline().targets[0])
+    staged = SimpleNamespace(
+        target_table=target_table, target=stage.target, view_tables={PER_DAY: Sql("staged")}
+    )
+    views = DerivedTables(
+        cast("Any", stage), works(), cast("Any", staged), Repairs("ads"), lambda unit: partial(values, unit)
+    )
+    views.views()
     assert views.uncompared == [(TEN, PER_DAY)]
     assert "1 slices are not compared: they were loaded before its views last changed" in views.notes[0]
 

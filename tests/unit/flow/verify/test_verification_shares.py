@@ -9,9 +9,8 @@ import pytest
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.check_tables import check_shards
-from sluice.flow.verify.facts import LeftRows, TableFacts, ViewTableSums
+from sluice.flow.verify.facts import LeftRows, TableFacts, ViewTableRows
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.view_sums import ViewSums
 from sluice.manifest import Loss, OffsetRange, Traffic
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.unit_state import UnitState
@@ -123,7 +122,7 @@ def test_all_equations_are_looked_at_those_of_slices_first():
     other = replace(FOUND[1], state=UnitState.STALE)
     lake = replace(LAKE, sizes={**LAKE.sizes, "x": 1})
     broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, holes=1))
-    fed = ViewTableSums("e.sums", "e.view", {}, {TEN: ViewSums("(5)")}, frozenset({TEN}))
+    fed = ViewTableRows("e.sums", "e.view", {}, {TEN: 5})
     tables = (
         replace(CLICKS, view_tables=(fed,)),
         replace(OTHER, rows={TEN: {"view": 2}, ELEVEN: {"view": 3}}),
