@@ -30,7 +30,7 @@ from sluice.errors import SluiceError, WrongUse
 from sluice.flow.land.land import land
 from sluice.flow.land.spark_needs import seconds_since_submit
 from sluice.flow.land.submit import ERROR
-from sluice.plan.modes import MODES
+from sluice.plan.modes import MISSING_COLUMNS, MODES
 from sluice.runtime import collect_seldom
 from sluice.safe_text import line
 from sluice.slices import SliceRange, parse_instant
@@ -45,7 +45,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--config", type=Path, required=True, help="the pipeline file")
     parser.add_argument("--from", dest="start", required=True)
     parser.add_argument("--to", required=True)
-    parser.add_argument("--mode", choices=MODES, default="fill")
+    parser.add_argument("--mode", choices=(*MODES, MISSING_COLUMNS), default="fill")
     parser.add_argument(
         "--token", help="names one reland or remake: repeated with the same token it lands nothing twice"
     )

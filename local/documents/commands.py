@@ -41,11 +41,11 @@ this folder the command is `.venv/bin/sluice`.
 | mode | does |
 | --- | --- |
 | `fill` | what is missing or stale (the default) |
-| `refill` | `fill`, and what was loaded before a column was added and may have its field |
-| `repair` | as `reload`, and by the rules of each hour's own last load: what `verify` prints for damage |
 | `reload` | loads ClickHouse again from the lake, and lands what has not landed |
-| `remake` | makes what has landed again out of the lake, by the pipeline file of now, without Kafka |
-| `reland` | reads Kafka again with the same boundaries, and replaces the slice everywhere |"""
+| `reload --missing-columns` | of what is loaded only hours that lack a column which their rows may have |
+| `reland` | reads Kafka again with the same boundaries, and replaces the slice everywhere |
+| `repair` | as `reload`, and by the rules of each hour's own last load: what `verify` prints for damage |
+| `remake` | for experts: makes what has landed again out of the lake, by the pipeline file as it is |"""
 
 
 def parser() -> Any:

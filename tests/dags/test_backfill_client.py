@@ -291,3 +291,9 @@ def test_what_the_command_refuses_before_it_asks_airflow(airflow: FakeAirflow, w
     with pytest.raises(WrongUse, match=said):
         commands(["backfill", "adx", *RANGE_WORDS, *words], standalone_mode=False)
     assert airflow.seen == []
+
+
+def test_a_load_of_missing_columns_is_a_reload_with_a_param():
+    conf = BackfillAsked("ads", START, END, "reload --missing-columns").conf
+    assert (conf["mode"], conf["missing_columns"]) == ("reload", True)
+    assert "missing_columns" not in BackfillAsked("ads", START, END, "reload").conf

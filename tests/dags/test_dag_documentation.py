@@ -50,12 +50,11 @@ def test_every_task_says_in_a_sentence_what_it_does(dags: dict[str, DAG]):
 
 def test_every_param_of_the_form_is_described(dags: dict[str, DAG]):
     params = dags["ads_backfill"].params
-    assert set(params) == {"from", "to", "mode", "accept_loss", "dry_run", "tables"}
+    assert set(params) == {"from", "to", "mode", "missing_columns", "accept_loss", "dry_run", "tables"}
     for name in params:
         assert params.get_param(name).description, name
     assert set(params.get_param("mode").schema["enum"]) == {
         "fill",
-        "refill",
         "repair",
         "reload",
         "remake",

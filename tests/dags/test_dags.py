@@ -167,6 +167,7 @@ def test_params_that_are_accepted(dags: dict[str, DAG], given: dict):
             "to": "now",
             "mode": "fill",
             "dry_run": False,
+            "missing_columns": False,
             "accept_loss": False,
             "tables": [],
         }
@@ -199,7 +200,14 @@ def test_params_that_are_refused(dags: dict[str, DAG], name: str, value: object)
 
 
 def test_a_pipeline_without_tables_has_none_to_choose_from(dags: dict[str, DAG]):
-    assert [*dags["plain_backfill"].params] == ["from", "to", "mode", "accept_loss", "dry_run"]
+    assert [*dags["plain_backfill"].params] == [
+        "from",
+        "to",
+        "mode",
+        "missing_columns",
+        "accept_loss",
+        "dry_run",
+    ]
 
 
 def test_from_is_required(dags: dict[str, DAG]):
@@ -213,6 +221,7 @@ def test_params_are_the_dags_alone_and_each_task_has_their_values(dags: dict[str
         "from": "2026-11-20",
         "to": "2026-11-21",
         "mode": "reload",
+        "missing_columns": False,
         "accept_loss": False,
         "dry_run": True,
         "tables": ["ads.bids"],

@@ -125,7 +125,7 @@ def test_who_may_start_may_plan(airflow_app: TestClient):
 @pytest.mark.parametrize(
     ("asked", "status", "said"),
     [
-        ({**PLAN, "mode": "drop"}, 400, "fill, refill, repair, reload, remake, reland"),
+        ({**PLAN, "mode": "drop"}, 400, "fill, repair, reload, remake, reland"),
         ({**PLAN, "end": "2026-11-20T09Z"}, 400, "empty"),
         ({**PLAN, "end": "2036-11-20T09Z"}, 400, "not over"),
         ({**PLAN, "start": "2024-01-01"}, 400, "too many"),

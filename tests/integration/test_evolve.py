@@ -391,14 +391,14 @@ def test_a_refill_loads_exactly_the_slices_that_lack_values(world: World):
     units = [unit(hour) for hour in range(4)]
     assert world.load(pipeline, *units).loaded == ()
     assert world.sql("SELECT count(coupon) FROM {db}.clicks") == [(2,)]
-    again = world.load(pipeline, *units, mode="refill")
+    again = world.load(pipeline, *units, mode="reload --missing-columns")
     assert [loaded.unit for loaded in again.loaded] == [unit(0), unit(2)]
     rows = world.sql("SELECT n, coupon FROM {db}.clicks ORDER BY n")
     told = {
         item["n"]: item.get("coupon") for events in slices for item in (json.loads(e.payload) for e in events)
     }
     assert rows == sorted(told.items())
-    assert world.load(pipeline, *units, mode="refill").loaded == ()
+    assert world.load(pipeline, *units, mode="reload --missing-columns").loaded == ()
 
 
 def planned(world: World, pipeline: Pipeline, hours: int, mode: str = "fill") -> list[str]:

@@ -74,12 +74,12 @@ def test_every_value_that_ever_came_is_in_its_column(world: World):
     lacking = {(item["n"], name) for day in events for item in day for name in item} - filled(world)
     assert lacking == {((since - 1) * ROWS + k, name) for name, (since, _) in ADDED.items() for k in range(2)}
 
-    again = world.load(pipeline, *units, mode="refill").loaded
+    again = world.load(pipeline, *units, mode="reload --missing-columns").loaded
     assert [loaded.unit for loaded in again] == [units[since - 1] for since, _ in ADDED.values()]
     expected = [{k: held(k, v) for k, v in item.items() if k != "type"} for day in events for item in day]
     assert rows(world) == expected
     assert world.sql("SELECT count() FROM sluice.rejected WHERE target = '{db}.clicks'") == [(0,)]
-    assert world.load(pipeline, *units, mode="refill").loaded == ()
+    assert world.load(pipeline, *units, mode="reload --missing-columns").loaded == ()
 
     added = {one.column: one for one in read_additions(world.lake)}
     assert added.keys() == {*ADDED, "sum", "buyer", "customer", "ref"}

@@ -70,7 +70,7 @@ def test_a_refill_takes_no_row_out(world: World, read: str):
     before = (rows(world), ledger(world), left_over(world))
     assert len(before[0]) == 60
     with pytest.raises(TargetRefused, match=message(world, f"3 of slice {unit()}")):
-        world.load(pipeline, unit(), unit(1), mode="refill")
+        world.load(pipeline, unit(), unit(1), mode="reload --missing-columns")
     assert (rows(world), ledger(world), left_over(world)) == before
     assert rejected(world) == []
 
@@ -87,7 +87,7 @@ def test_the_other_slices_of_the_load_are_filled(world: World, read: str):
     what = f"3 of slice {unit(1)}, 2 of slice {unit(3)}"
     for _ in range(2):
         with pytest.raises(TargetRefused, match=message(world, what)):
-            world.load(pipeline, *units, mode="refill")
+            world.load(pipeline, *units, mode="reload --missing-columns")
         found = rows(world)
         assert [row for row in found if row[0].hour in (11, 13, 14)] == left
         filled = [(n, k) for at, n, k in found if at.hour in (10, 12)]
@@ -100,7 +100,7 @@ def test_either_remedy_that_the_message_names_ends_it(world: World):
     pipeline = evolving(world, rows=5)
     loaded_one_by_one(world, pipeline, OLD, NEW)
     with pytest.raises(TargetRefused) as refused:
-        world.load(pipeline, unit(), unit(1), mode="refill")
+        world.load(pipeline, unit(), unit(1), mode="reload --missing-columns")
     world.load(pipeline, unit(), mode="reload")
     assert [n for _, n, _ in rows(world)] == [*range(3, 40), *range(100, 120)]
     assert [(at, column, value) for at, column, _, value, _ in rejected(world)] == [(10, "k", "word5")] * 3
@@ -119,7 +119,7 @@ def test_the_wider_column_takes_the_refill(world: World):
     pipeline = evolving(world, rows=5)
     loaded_one_by_one(world, pipeline, OLD, NEW)
     world.sql("ALTER TABLE {db}.clicks MODIFY COLUMN k Nullable(String)")
-    world.load(pipeline, unit(), unit(1), mode="refill")
+    world.load(pipeline, unit(), unit(1), mode="reload --missing-columns")
     assert [(n, k) for _, n, k in rows(world)][:4] == [(0, "word5"), (1, "word5"), (2, "word5"), (3, None)]
     assert len(rows(world)) == 60 and rejected(world) == []
 
@@ -135,7 +135,7 @@ def test_a_row_that_comes_back_does_not_pay_for_one_that_would_go(world: World):
     world.sql("ALTER TABLE {db}.clicks MODIFY COLUMN n UInt16")
     before = (rows(world), rejected(world))
     with pytest.raises(TargetRefused, match=message(world, f"1 of slice {unit()}")):
-        world.load(pipeline, unit(), mode="refill")
+        world.load(pipeline, unit(), mode="reload --missing-columns")
     assert (rows(world), rejected(world)) == before
 
 
@@ -152,7 +152,7 @@ def test_misfits_of_before_are_no_reason(world: World, emptied: bool):
         world.sql(
             "ALTER TABLE sluice.rejected DELETE WHERE target = '{db}.clicks' SETTINGS mutations_sync = 1"
         )
-    world.load(pipeline, unit(), mode="refill")
+    world.load(pipeline, unit(), mode="reload --missing-columns")
     assert [(n, k) for _, n, k in rows(world)][:2] == [(1, 7), (2, None)]
     assert [value for *_, value, _ in rejected(world)] == ["x"]
 
@@ -182,7 +182,7 @@ def test_a_column_holds_the_kinds_that_manifests_of_loaded_slices_have(world: Wo
     said = planned(world, pipeline, 2)
     world.load(pipeline, unit(1))
     assert columns(world) == {"k": kind} and f"would add `k` {kind}," in said[0]
-    world.load(pipeline, unit(), unit(1), mode="refill")
+    world.load(pipeline, unit(), unit(1), mode="reload --missing-columns")
     assert rejected(world) == [] and [n for _, n, _ in rows(world)] == [0, 1, 10, 11]
     assert world.sql("SELECT toString(k) FROM {db}.clicks WHERE n = 1") == [(held,)]
 

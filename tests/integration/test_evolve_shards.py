@@ -193,7 +193,7 @@ def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
     before = two.everywhere(query)
     assert sorted(row for rows in before for row in rows) == [(0, None), (1, None)]
     with pytest.raises(ShardsRefused, match=r"the value of record \S+ does not fit Nullable"):
-        two.load(pipeline, *map(unit, range(3)), mode="refill")
+        two.load(pipeline, *map(unit, range(3)), mode="reload --missing-columns")
     found = two.everywhere(query)
     assert [[n for n, _ in rows] for rows in found] == [[n for n, _ in rows] for rows in before]
     assert two.everywhere("SELECT count() FROM sluice.rejected WHERE target = '{db}.clicks'") == [[(0,)]] * 2

@@ -31,7 +31,7 @@ def test_a_run_adds_the_column_and_a_refill_fills_the_hour_before(spark_world: S
     assert world.rows(rows) == [(1, None), (2, None), *late]
     lacking = [status.later for status in survey(pipeline, hours(0, 2))]
     assert lacking == [{table: {"coupon": 1}}, {}]
-    assert world.run(pipeline, hours(0, 2), mode="refill") == []
+    assert world.run(pipeline, hours(0, 2), mode="reload --missing-columns") == []
     assert world.rows(rows) == [(1, "early"), (2, None), *late]
     assert [status.later for status in survey(pipeline, hours(0, 2))] == [{}, {}]
     [added] = additions_in(open_lake(pipeline), hours(0, 2))

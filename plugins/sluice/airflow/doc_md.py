@@ -39,11 +39,13 @@ Does any past range of **{pipeline.name}** (again); overlapping ranges and repea
 | mode | does |
 | --- | --- |
 | `fill` | what is missing or stale |
-| `refill` | `fill`, and what was loaded before a column was added and may have its field |
-| `repair` | loads ClickHouse again from the lake, by the rules of each hour's own last load |
 | `reload` | loads ClickHouse again from the lake, and lands what has not landed |
-| `remake` | makes what has landed again out of the lake, by the pipeline file of now, without Kafka |
 | `reland` | reads Kafka again and replaces the hours in the lake and in ClickHouse, by their own rules |
+
+With `missing_columns` a `reload` takes of what is loaded only what was loaded before a column was added and
+may have its field. For experts: `repair` is a `reload` by the rules of each hour's own last load, and
+`remake` makes what has landed again out of the lake, by the pipeline file as it is, without Kafka.
+
 
 `from` and `to` are widened to whole slices. `tables` names those that are loaded, each with its rollups;
 the others keep their rows. Whole hours are verified and published, and none that another table lacks.

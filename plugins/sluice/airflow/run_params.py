@@ -14,6 +14,7 @@ from airflow.sdk import Param
 from sluice.config.chosen_tables import Tables, tables_for
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClockBehind, EndInFuture, WrongUse
+from sluice.plan.modes import asked_mode
 from sluice.safe_text import line
 from sluice.slices import MOST_SLICES, SliceRange, bounded, floor, parse_instant, utc
 
@@ -80,7 +81,7 @@ DEFAULT_MODE = "fill"
 
 def mode_of(params: Mapping[str, Any]) -> str:
     """Returns the backfill's mode; the hourly DAG has no params and always fills."""
-    return str(params.get("mode", DEFAULT_MODE))
+    return asked_mode(str(params.get("mode", DEFAULT_MODE)), params.get("missing_columns") is True)
 
 
 def accepts_loss(params: Mapping[str, Any]) -> bool:
@@ -145,13 +146,17 @@ def _range_and_mode() -> dict[str, Param]:
         "mode": Param(
             DEFAULT_MODE,
             type="string",
-            enum=["fill", "refill", "repair", "reload", "remake", "reland"],
-            description="fill: what is missing or stale. refill: that, and what was loaded before a column "
-            "was added and may have its field. reload: ClickHouse again from the lake. "
-            "remake: what has landed again from the lake's own records, by the pipeline file of now, then "
-            "ClickHouse. "
-            "reland: Kafka again with the same boundaries, then the lake and ClickHouse, by each hour's own "
-            "rules",
+            enum=["fill", "reload", "reland", "repair", "remake"],
+            description="fill: what is missing or stale. reload: ClickHouse again from the lake, by the "
+            "pipeline file as it is. reland: Kafka again with the same boundaries, then the lake and "
+            "ClickHouse, by each hour's own rules. For experts: repair is a reload by the rules of each "
+            "hour's own last load, remake makes what has landed again from the lake's own records",
+        ),
+        "missing_columns": Param(
+            False,
+            type="boolean",
+            description="With the mode reload: of what is loaded only what was loaded before a column was "
+            "added, and may have its field. No row leaves a table",
         ),
         "accept_loss": Param(
             False,

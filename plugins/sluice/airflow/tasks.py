@@ -82,7 +82,7 @@ def plan_backfill(name: str) -> dict[str, str] | None:
     only = sorted(tables) if tables is not None else "all"
     log.info("slices of the backfill", asked=edges, whole=str(slices), slices=len(slices), tables=only)
     if params["dry_run"]:
-        lines = steps.dry_run(pipeline, slices, params["mode"], tables).lines
+        lines = steps.dry_run(pipeline, slices, mode_of(params), tables).lines
         for line in lines:
             log.info(line)
         get_current_context()["ti"].xcom_push(PLAN_KEY, shortened(lines))

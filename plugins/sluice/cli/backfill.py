@@ -12,6 +12,7 @@ from sluice.cli.options import (
     DayOption,
     From,
     Json,
+    MissingColumns,
     ModeOption,
     PipelineArgument,
     TableOption,
@@ -52,6 +53,7 @@ def backfill(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    missing_columns: MissingColumns = False,
     table: TableOption = None,
     wait: WaitOption = False,
     dry_run: DryRunOption = False,
@@ -74,7 +76,8 @@ def backfill(
     spec = load_pipeline(pipeline, None)
     slices = asked_range(spec, start, to, day)
     refuse_future(slices)
-    chosen = tables_of(spec, table, check_mode(mode))
+    mode = check_mode(mode, missing_columns)
+    chosen = tables_of(spec, table, mode)
     refuse_yes(yes, mode)
     names = tuple(sorted(chosen or ()))
     asked = BackfillAsked(spec.name, slices.start, slices.end, mode, dry_run, names, yes)

@@ -16,6 +16,7 @@ from sluice.config.files import find, pipeline_names, read
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import parse_duration
 from sluice.errors import EndInFuture, WrongUse
+from sluice.plan.modes import asked_mode
 from sluice.slices import FIRST, SliceRange, bounded, floor, parse_instant, utc
 
 PipelineArgument = Annotated[
@@ -50,12 +51,19 @@ ModeOption = Annotated[
     str,
     typer.Option(
         "--mode",
-        metavar="fill|refill|repair|reload|remake|reland",
-        help="fill: what is missing or stale. refill: that, and what was loaded before a column was added "
-        "and may have its field. repair: load ClickHouse again from the lake, by the rules of each hour's "
-        "own last load. reload: the same by the pipeline file of now. "
-        "remake: make what has landed again out of the lake's own records, by the pipeline file of now. "
-        "reland: read Kafka again with the same boundaries and replace, by each hour's own rules.",
+        metavar="fill|reload|reland|repair|remake",
+        help="fill: what is missing or stale. reload: ClickHouse again from the lake, by the pipeline file "
+        "as it is. reland: Kafka again with the same boundaries, by each hour's own rules. For experts: "
+        "repair is a reload by the rules of each hour's own last load, remake makes what has landed again "
+        "out of the lake's own records, by the pipeline file as it is.",
+    ),
+]
+MissingColumns = Annotated[
+    bool,
+    typer.Option(
+        "--missing-columns",
+        help="With --mode reload: of what is loaded only what was loaded before a column was added, and may "
+        "have its field. No row leaves a table.",
     ),
 ]
 From = Annotated[
@@ -93,7 +101,7 @@ NewestFrom = Annotated[
 ]
 OptionalTo = Annotated[str, typer.Option("--to", metavar="B", help="Default: the last complete slice.")]
 
-MODES = ("fill", "refill", "repair", "reload", "remake", "reland")
+MODES = ("fill", "reload", "reland", "repair", "remake")
 
 
 def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -> Tables | None:
@@ -105,10 +113,11 @@ def load_pipeline(name: str, config: Path | None) -> Pipeline:
     return read(find(name, config))
 
 
-def check_mode(mode: str) -> str:
+def check_mode(mode: str, missing_columns: bool = False) -> str:
+    """Returns the mode with its flag."""
     if mode not in MODES:
         raise typer.BadParameter(f"--mode: expected {', '.join(MODES)}, not {mode!r}.")
-    return mode
+    return asked_mode(mode, missing_columns)
 
 
 def asked_range(pipeline: Pipeline, start: str | None, end: str | None, day: str | None) -> SliceRange:

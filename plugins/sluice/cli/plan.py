@@ -13,6 +13,7 @@ from sluice.cli.options import (
     DayOption,
     From,
     Json,
+    MissingColumns,
     ModeOption,
     PipelineArgument,
     TableOption,
@@ -57,6 +58,7 @@ def plan(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    missing_columns: MissingColumns = False,
     table: TableOption = None,
     exact: Exact = False,
     wide: Wide = False,
@@ -71,7 +73,7 @@ def plan(
     """
     from sluice.flow.steps import dry_run
 
-    check_mode(mode)
+    mode = check_mode(mode, missing_columns)
     if exact and mode != "remake":
         raise WrongUse(
             "--exact is for --mode remake: other modes change no row of the lake by the pipeline file"

@@ -16,6 +16,7 @@ from sluice.cli.options import (
     DayOption,
     From,
     Json,
+    MissingColumns,
     ModeOption,
     PipelineArgument,
     TableOption,
@@ -35,6 +36,7 @@ from sluice.config.chosen_tables import Tables
 from sluice.config.files import find
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable, WrongUse
+from sluice.plan.modes import MISSING_COLUMNS
 from sluice.plan.plan import waiting, waits, work_of
 from sluice.slices import SliceRange
 from sluice.state.row_balance import rejected_by_reason
@@ -63,6 +65,7 @@ def run(
     to: To = None,
     day: DayOption = None,
     mode: ModeOption = "fill",
+    missing_columns: MissingColumns = False,
     table: TableOption = None,
     backfill: Backfill = False,
     yes: YesOption = False,
@@ -79,7 +82,7 @@ def run(
     Example: sluice run adx --from 2026-11-20T10:00Z --to 2026-11-20T14:00Z
     """
     spec = load_pipeline(pipeline, config)
-    check_mode(mode)
+    mode = check_mode(mode, missing_columns)
     slices = asked_range(spec, start, to, day)
     tables, token = tables_of(spec, table, mode), uuid.uuid4().hex
     if backfill and mode != "fill":
@@ -131,7 +134,7 @@ def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | Non
         if not again:
             break
         progress(f"{len(again):,} slices were loaded before columns were added that their rows may have")
-        statuses, _silent = _steps(spec, path, slices, "refill", uuid.uuid4().hex, tables)
+        statuses, _silent = _steps(spec, path, slices, MISSING_COLUMNS, uuid.uuid4().hex, tables)
     return statuses
 
 
@@ -154,7 +157,7 @@ def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None) -> 
     statuses = narrowed(spec, around, tables)
     lacking = {status.unit.slice for status in statuses if status.later}
     if outside := sorted(slice_ for slice_ in lacking if not slices.start <= slice_.start < slices.end):
-        command = Repairs.of(spec).run(outside, "refill")
+        command = Repairs.of(spec).run(outside, MISSING_COLUMNS)
         progress(f"{len(outside):,} slices outside of the range lack columns that were added: {command}")
 
 

@@ -14,7 +14,7 @@ from sluice.errors import WrongUse
 from sluice.flow.verify.current import is_current
 from sluice.page.models import Model
 from sluice.plan.dry_run import DryRun, lost
-from sluice.plan.modes import MODES
+from sluice.plan.modes import MISSING_COLUMNS, MODES, asked_mode
 from sluice.plan.plan import has_work, rows_of
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -30,6 +30,7 @@ class PlanAsked(BaseModel):
     start: str = Field(max_length=40)
     end: str = Field(max_length=40)
     mode: str = Field("fill", max_length=40)
+    missing_columns: bool = False
     tables: list[Annotated[str, Field(max_length=500)]] = Field(default_factory=list, max_length=1_000)
 
 
@@ -64,6 +65,7 @@ class PlanView(Model):
     start: str
     end: str
     mode: str
+    missing_columns: bool = False
     tables: list[str] = Field(default_factory=list)
     slices: int
     units: int
@@ -81,8 +83,9 @@ class PlanView(Model):
     dag_id: str = ""
 
 
-def check(request: PlanAsked, slices: SliceRange) -> None:
-    """Raises WrongUse for an unknown mode, and for a range that is too long to plan here."""
+def check(request: PlanAsked, slices: SliceRange) -> str:
+    """Returns the mode with its flag. Raises WrongUse for an unknown one, and for a range that is too long to
+    plan here."""
     if request.mode not in MODES:
         raise WrongUse(f"mode: expected one of {', '.join(MODES)}, not {request.mode!r}")
     if len(slices) > MOST_SLICES:
@@ -90,6 +93,7 @@ def check(request: PlanAsked, slices: SliceRange) -> None:
             f"{len(slices):,} slices are too many for this form: plan at most {MOST_SLICES:,}, or use "
             "plan and backfill on the command line"
         )
+    return asked_mode(request.mode, request.missing_columns)
 
 
 def plan_view(pipeline: Pipeline, slices: SliceRange, dry: DryRun, tables: Tables | None = None) -> PlanView:
@@ -157,7 +161,7 @@ def _of_tables(pipeline: Pipeline, dry: DryRun, tables: Tables | None) -> Iterat
 
 def _loads_again(pipeline: Pipeline, target: Target, status: UnitStatus, dry: DryRun) -> bool:
     does = dry.does(status)
-    if does == _LANDS_AGAIN or (does == "load again" and dry.mode != "refill"):
+    if does == _LANDS_AGAIN or (does == "load again" and dry.mode != MISSING_COLUMNS):
         return True
     if not has_work(status, dry.mode):
         return False

@@ -11,6 +11,7 @@ from sluice.errors import SluiceError
 from sluice.manifest import Loss, Manifest
 from sluice.mask.mask_rules import said_by
 from sluice.plan.estimate import TimeEstimate
+from sluice.plan.modes import MISSING_COLUMNS
 from sluice.plan.plan import PlannedWork, action, to_land, waits
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -59,7 +60,8 @@ class DryRun:
             {s.unit.slice for s in self.statuses if s.later and s.state.done} if self.mode == "fill" else ()
         )
         some = f"{len(lacking):,} slice lacks" if len(lacking) == 1 else f"{len(lacking):,} slices lack"
-        return [*([f"{some} columns that were added: --mode refill"] if lacking else []), *self.differences]
+        hint = f"{some} columns that were added: --mode {MISSING_COLUMNS}"
+        return [*([hint] if lacking else []), *self.differences]
 
     @property
     def facts(self) -> dict[str, int | str]:

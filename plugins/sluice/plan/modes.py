@@ -7,9 +7,11 @@ from typing import Literal, get_args
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 
-Mode = Literal["fill", "refill", "repair", "reload", "remake", "reland", "retry", "amend"]
+Mode = Literal["fill", "repair", "reload", "remake", "reland", "reload --missing-columns", "retry", "amend"]
 _ALL: tuple[Mode, ...] = get_args(Mode)
-MODES: tuple[Mode, ...] = tuple(mode for mode in _ALL if mode not in ("retry", "amend"))
+MISSING_COLUMNS: Mode = "reload --missing-columns"
+"""A `reload` of what was loaded before a column was added, and may have its field; of all else a `fill`."""
+MODES: tuple[Mode, ...] = tuple(mode for mode in _ALL if mode not in (MISSING_COLUMNS, "retry", "amend"))
 """Those that a person asks for. `sluice rejected --retry` loads by `retry`: again, and not where a row would
 leave the table. `sluice erase` loads by `amend`: what is not loaded of a manifest yet."""
 AGAIN: tuple[Mode, ...] = ("remake", "reland")
@@ -31,6 +33,15 @@ def mode_of(text: str) -> Mode:
         if mode == text:
             return mode
     raise WrongUse(f"mode {text!r}: expected one of {', '.join(MODES)}")
+
+
+def asked_mode(mode: str, missing_columns: bool) -> str:
+    """Returns the mode with its flag. Raises WrongUse for a flag that the mode doesn't have."""
+    if not missing_columns:
+        return mode
+    if mode != "reload":
+        raise WrongUse(f"--missing-columns (missing_columns) is for the mode reload, not {mode}: change one")
+    return MISSING_COLUMNS
 
 
 def needs_landing(manifest: Manifest | None, mode: str, token: str) -> bool:

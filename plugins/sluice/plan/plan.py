@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClusterRefused, ClusterWaits, FilesForgotten, SluiceError
 from sluice.plan.batches import SliceWeight, cut
-from sluice.plan.modes import AGAIN, FROM_LAKE, LOADS_AGAIN, waits_for_kafka
+from sluice.plan.modes import AGAIN, FROM_LAKE, LOADS_AGAIN, MISSING_COLUMNS, waits_for_kafka
 from sluice.slices import SliceRange, Unit
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -38,7 +38,7 @@ def action(status: UnitStatus, mode: str, on_expired: str = "fail") -> str:
         return "refuse: forgotten"
     if mode == "remake" and status.manifest is not None:
         return "make again out of the lake and load"
-    if status.manifest is not None and (mode in LOADS_AGAIN or (mode == "refill" and status.later)):
+    if status.manifest is not None and (mode in LOADS_AGAIN or (mode == MISSING_COLUMNS and status.later)):
         return "load again"
     if status.state is UnitState.EXPIRED and on_expired == "land_rest":
         return "land what is left and load"
@@ -87,9 +87,8 @@ def has_work(status: UnitStatus, mode: str) -> bool:
         return False
     if status.gone and mode in AGAIN:
         mode = "fill"
-    return (
-        mode in (*LOADS_AGAIN, *AGAIN) or (mode == "refill" and bool(status.later)) or not status.state.done
-    )
+    lacks_columns = mode == MISSING_COLUMNS and bool(status.later)
+    return mode in (*LOADS_AGAIN, *AGAIN) or lacks_columns or not status.state.done
 
 
 def refuse_forgotten(

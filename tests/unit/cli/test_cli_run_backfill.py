@@ -39,7 +39,7 @@ def test_it_ends_when_nothing_is_lacking_any_more(surveys, refills, monkeypatch:
     monkeypatch.setattr("sluice.state.survey.survey", lambda spec, slices: next(left))
     monkeypatch.setattr(run, "_steps", steps)
     found = run._filled(pipeline(), Path("x"), SLICES, None)
-    assert modes == [(SLICES, "refill")] * refills
+    assert modes == [(SLICES, "reload --missing-columns")] * refills
     assert found == ([DONE] if refills else [])
 
 
@@ -51,7 +51,7 @@ FURTHER = [
 
 TOLD = (
     "2 slices outside of the range lack columns that were added: sluice run ads --config 'x y.yaml' "
-    "--from 2026-11-19T19:00Z --to 2026-11-19T22:00Z --mode refill"
+    "--from 2026-11-19T19:00Z --to 2026-11-19T22:00Z --mode reload --missing-columns"
 )
 
 
@@ -81,7 +81,7 @@ def test_slices_outside_of_the_range_are_named(additions, span, asked, told, mon
     assert edges == ([] if asked is None else [tuple(DAY.add(hours=hour) for hour in asked)])
 
 
-@pytest.mark.parametrize("mode", ["refill", "reload", "reland"])
+@pytest.mark.parametrize("mode", ["reload", "reland"])
 def test_it_goes_with_a_fill_alone(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(run, "load_pipeline", lambda name, config: pipeline())
     with pytest.raises(WrongUse, match="--backfill is for --mode fill"):

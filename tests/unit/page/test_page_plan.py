@@ -91,7 +91,7 @@ def units() -> list:
         ("fill", [(TABLE, 1, 6, 0)], 480),
         ("reload", [(TABLE, 2, 11, 0)], 530),
         ("reland", [("lake", 2, 13, 130), (TABLE, 2, 11, 0)], 530),
-        ("refill", [(TABLE, 1, 6, 0)], 480),
+        ("reload --missing-columns", [(TABLE, 1, 6, 0)], 480),
     ],
 )
 def test_what_a_run_takes_away_and_how_large_it_is(mode: str, replaces: list, size: int):
@@ -102,7 +102,7 @@ def test_what_a_run_takes_away_and_how_large_it_is(mode: str, replaces: list, si
 
 def test_a_refill_replaces_the_table_that_lacks_a_column():
     lacking = replace(complete(unit(0)), later={TABLE: {"country": 3}})
-    (one,) = planned([lacking], "refill").replaces
+    (one,) = planned([lacking], "reload --missing-columns").replaces
     assert (one.place, one.units, one.rows) == (TABLE, 1, 5)
     assert planned([lacking], "fill").replaces == []
 

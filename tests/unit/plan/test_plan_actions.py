@@ -11,11 +11,12 @@ import pytest
 
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
-from sluice.errors import FilesForgotten
+from sluice.errors import FilesForgotten, WrongUse
 from sluice.manifest import Forgotten, LandedFile, Loss, Masked, OffsetRange
 from sluice.mask.mask_rules import mask_rules
 from sluice.plan.dry_run import DryRun, lost, mask_lines, unit_json, unit_line
 from sluice.plan.estimate import TimeEstimate
+from sluice.plan.modes import MISSING_COLUMNS, MODES, asked_mode
 from sluice.plan.plan import action, has_work, refuse_forgotten, rows_of, unresolved, work_of
 from sluice.slices import Slice, Unit
 from sluice.state.status import LackingTopic, UnitStatus
@@ -100,13 +101,14 @@ def test_what_nobody_could_resolve_waits_for_its_cluster(mode):
 @pytest.mark.parametrize("state", list(UnitState))
 def test_a_refill_is_a_fill_and_loads_what_lacks_a_column_again(state):
     plain = status(state)
-    assert (action(plain, "refill"), has_work(plain, "refill")) == (
+    assert (action(plain, "reload --missing-columns"), has_work(plain, "reload --missing-columns")) == (
         action(plain, "fill"),
         has_work(plain, "fill"),
     )
     lacking = status(state, later={"e.clicks": {"coupon": 3}})
     if lacking.manifest is not None:
-        assert (action(lacking, "refill"), has_work(lacking, "refill")) == ("load again", True)
+        refill = "reload --missing-columns"
+        assert (action(lacking, refill), has_work(lacking, refill)) == ("load again", True)
         assert action(lacking, "fill") == action(plain, "fill")
 
 
@@ -119,7 +121,7 @@ def test_work_is_what_an_action_is_taken_for(state):
 
 def test_a_reload_of_what_the_lake_has_forgotten_is_refused_before_it_begins():
     found = [status(UnitState.COMPLETE), *(status(UnitState.FORGOTTEN, hour) for hour in (1, 2))]
-    for mode in ("fill", "refill", "remake", "reland"):  # a remake refuses unit by unit
+    for mode in ("fill", "reload --missing-columns", "remake", "reland"):  # a remake refuses unit by unit
         refuse_forgotten(PIPELINE, found, mode, None)
     refuse_forgotten(PIPELINE, found[:1], "reload", None)
     refuse_forgotten(PIPELINE, found, "reload", {"e.users"})  # it is made from the rows of e.clicks
@@ -278,14 +280,18 @@ def test_columns_that_would_be_added_have_their_lines():
     ("mode", "states", "hints"),
     [
         ("fill", [], []),
-        ("fill", [UnitState.COMPLETE], ["1 slice lacks columns that were added: --mode refill"]),
+        (
+            "fill",
+            [UnitState.COMPLETE],
+            ["1 slice lacks columns that were added: --mode reload --missing-columns"],
+        ),
         (
             "fill",
             [UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS],
-            ["2 slices lack columns that were added: --mode refill"],
+            ["2 slices lack columns that were added: --mode reload --missing-columns"],
         ),
         ("fill", [UnitState.STALE], []),
-        ("refill", [UnitState.COMPLETE], []),
+        ("reload --missing-columns", [UnitState.COMPLETE], []),
         ("reload", [UnitState.COMPLETE], []),
     ],
 )
@@ -336,3 +342,11 @@ def test_units_that_landed_without_it_or_with_another():
     left = f"landed without this mask, or with another: `{command}` masks them"
     assert lines(mask, whole, None) == [said, f"1 unit was {left}"]
     assert lines(mask, None, for_all, applied({"email": "drop"})) == [said, f"3 units were {left}"]
+
+
+def test_only_a_reload_takes_missing_columns():
+    assert asked_mode("reload", missing_columns=True) == MISSING_COLUMNS
+    assert [asked_mode(mode, missing_columns=False) for mode in MODES] == [*MODES]
+    for mode in set(MODES) - {"reload"}:
+        with pytest.raises(WrongUse, match=f"is for the mode reload, not {mode}"):
+            asked_mode(mode, missing_columns=True)

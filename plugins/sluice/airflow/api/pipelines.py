@@ -126,10 +126,11 @@ def plan(pipeline: Startable, asked: PlanAsked) -> PlanView:
 
     now = pendulum.now("UTC")
     slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
-    planning.check(asked, slices)
-    tables = tables_for(pipeline, asked.tables, asked.mode)
-    plan = planning.plan_view(pipeline, slices, dry_run(pipeline, slices, asked.mode, tables), tables)
-    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), "tables": asked.tables})
+    mode = planning.check(asked, slices)
+    tables = tables_for(pipeline, asked.tables, mode)
+    plan = planning.plan_view(pipeline, slices, dry_run(pipeline, slices, mode, tables), tables)
+    more = asked.model_dump(include={"mode", "missing_columns", "tables"})
+    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), **more})
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")

@@ -41,6 +41,7 @@ from sluice.page.run_history import (
 )
 from sluice.page.slice_findings import RunRow, TaskRow
 from sluice.page.status_cache import TimedCache
+from sluice.plan.modes import MISSING_COLUMNS
 from sluice.slices import SliceRange, from_seconds, iso, utc
 from sluice.state.timings import Timing, of_day
 
@@ -219,9 +220,14 @@ def airflow_run(run: DagRun, pipeline: Pipeline) -> AirflowRun:
         ended=run.end_date,
         start=from_seconds(span[0]) if span else None,
         end=from_seconds(span[1]) if span else None,
-        mode=str(conf.get("mode", DEFAULT_MODE)) if backfill else DEFAULT_MODE,
+        mode=_mode(conf) if backfill else DEFAULT_MODE,
         tables=tuple(map(str, tables[:MOST_TABLES])) if backfill and isinstance(tables, list) else (),
     )
+
+
+def _mode(conf: dict[str, Any]) -> str:
+    mode = str(conf.get("mode", DEFAULT_MODE))
+    return MISSING_COLUMNS if mode == "reload" and conf.get("missing_columns") is True else mode
 
 
 def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressView:

@@ -38,7 +38,10 @@ class BackfillAsked:
         more: dict[str, Any] = {"tables": list(self.tables)} if self.tables else {}
         if self.accept_loss:
             more["accept_loss"] = True
-        return {**edges, "mode": self.mode, "dry_run": self.dry_run, **more}
+        mode, _, missing_columns = self.mode.partition(" ")
+        if missing_columns:
+            more["missing_columns"] = True
+        return {**edges, "mode": mode, "dry_run": self.dry_run, **more}
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,8 @@ def id_of(identity: Sequence[str]) -> Sql:
     return Sql(f"({listed(['toUnixTimestamp(_slice)', 'toString(_cluster)', 'toString(_topic)', *numbers])})")
 
 
-# Refuses a refill or a retry that would take rows out of a table: those with values that do not fit a column
-# any more.
+# Refuses a load of missing columns, or a retry, that would take rows out of a table: those with values that
+# do not fit a column any more.
 _SHOWN = 3
 _NULLABLE_TEXT = Sql("Nullable(String)")
 

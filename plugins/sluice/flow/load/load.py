@@ -37,7 +37,7 @@ from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
-from sluice.plan.modes import KEEPS_RULES, Mode
+from sluice.plan.modes import KEEPS_RULES, MISSING_COLUMNS, Mode
 from sluice.safe_text import Remark, Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
@@ -71,8 +71,8 @@ def load(
 ) -> LoadResult:
     """Brings those of `units` that have landed into the target, each exactly once, and says what it did.
 
-    `fill` and `reland` load what the ledger does not hold with this manifest and these types; `refill` also
-    what was loaded before a column was added, and may have its field; `reload` and `repair` everything,
+    `fill` and `reland` load what the ledger does not hold with this manifest and these types; MISSING_COLUMNS
+    also what was loaded before a column was added, and may have its field; `reload` and `repair` everything,
     except what a run of the same `token` has loaded before. `rules_for` says by which rules. `client` is of
     the shard that `placement` says; shards.py loads all of them. `others`: the shard lists replicas, and
     these answer beside `client`. `shards`: what is known of the other shards. Raises TargetRefused before
@@ -189,7 +189,7 @@ class _Loading:
                 choice[0].extend([*chosen.todo, *chosen.frozen])
                 choice[1].extend(chosen.skipped)
             return choice
-        additions = read_additions(self.lake) if self.mode == "refill" else ()
+        additions = read_additions(self.lake) if self.mode == MISSING_COLUMNS else ()
         landed = read_manifests(self.lake, units)
         arguments = (additions, self.placement.shard, ledger.revoked, self._elsewhere())
         return choose(self.pipeline, self.target, landed, *how, *arguments, shards=self.shards)
@@ -250,7 +250,7 @@ class _Loading:
         number = 0
         while runs:
             works, number = runs.popleft(), number + 1
-            every_column, types = self.mode == "refill", self.mode != "retry"
+            every_column, types = self.mode == MISSING_COLUMNS, self.mode != "retry"
             place = self._place.by_rules(works[0].rules, every_column, types)
             as_loaded, filling = place.inspect()
             if not works[0].kept and not every_column:

@@ -11,7 +11,7 @@ from sluice.errors import FilesForgotten
 from sluice.field_path import first_keys, path_of
 from sluice.flow.load.other_shards import NO_OTHERS, OtherShards
 from sluice.manifest import LandedFile, Manifest
-from sluice.plan.modes import CHANGES_RULES, KEEPS_RULES, LOADS_AGAIN, Mode
+from sluice.plan.modes import CHANGES_RULES, KEEPS_RULES, LOADS_AGAIN, MISSING_COLUMNS, Mode
 from sluice.slices import Unit
 from sluice.state.additions import Addition, added_after, maybe_lost, since
 from sluice.state.ledger import LedgerRow
@@ -36,8 +36,8 @@ class LoadWork:
     `replaces`: the unit is revoked in the ledger first: it may have an older commit there. `sharding` is the
     stamp of clients/clickhouse/shards.py, `long_numbers` the manifest's. `fields` are those of the types of
     a table that may get columns, as far as the manifest knows them; `counted`: of all of them, in every row.
-    `held`: the commit that is loaded again so that all of its rows have to stay: a refill only fills columns,
-    and a retry only brings rows in.
+    `held`: the commit that is loaded again so that all of its rows have to stay: a load of missing columns
+    only fills those, and a retry only brings rows in.
     `rules`: the digest of the rules to load by (state/rules.py); empty: those of the pipeline file. `routes`:
     the types that go to the table by those, where the pipeline file says otherwise by now. `kept`: the rows
     of the commit stay as far as the lake has their records, and only the rest is made. `source`: of a rollup
@@ -126,7 +126,7 @@ def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode, types: C
     | mode | the newest row names | rules |
     | --- | --- | --- |
     | reload, remake | anything | the pipeline file's |
-    | fill, refill | this manifest, without all of the types | the pipeline file's |
+    | fill, reload --missing-columns | this manifest, without all of the types | the pipeline file's |
     | any other | this manifest, or one that it amends | the row's |
     | any other | another manifest, or there is none | the pipeline file's |
     """
@@ -162,7 +162,8 @@ def choose(
 ) -> tuple[list[LoadWork], list[LedgerRow]]:
     """Returns what is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
 
-    `refill` also loads again what may have lost fields of `additions`, the columns that loads have added.
+    MISSING_COLUMNS also loads again what may have lost fields of `additions`, the columns that loads have
+    added.
     `revoked` are units that a load has revoked and not committed again. `elsewhere` are
     a unit's newest rows of other tables: what changes no rules leaves their types there. `shards`: what is
     known of the other shards.
@@ -178,7 +179,9 @@ def choose(
         if mode in KEEPS_RULES and not target.counted:
             routes = _routes(pipeline, target, manifest, newest, (elsewhere or {}).get(unit, ()))
         work = work_for(pipeline, target, unit, manifest, row is not None, sharding, routes)
-        columns = added_after(columns_since, target.table, row, shard) if row and mode == "refill" else ()
+        columns: Collection[str] = ()
+        if row is not None and mode == MISSING_COLUMNS:
+            columns = added_after(columns_since, target.table, row, shard)
         again = bool(columns) and bool(maybe_lost(target, manifest, work.types, columns))
         current = done(work, row, mode, token)
         if manifest.forgotten_on:

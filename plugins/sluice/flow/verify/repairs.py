@@ -44,7 +44,7 @@ class Repairs:
 
     def run(self, slices: Sequence[Slice], mode: str, *tables: str) -> str:
         named = (word for table in tables for word in ("--table", table))
-        return self._line("run", *_edges(slices[0], slices[-1]), "--mode", mode, *named)
+        return self._line("run", *_edges(slices[0], slices[-1]), "--mode", *mode.split(), *named)
 
     def clean(self, slice_: Slice | None = None) -> str:
         """Removes files that no manifest lists; without a slice wherever they are."""

@@ -59,10 +59,8 @@ def test_what_has_to_be_landed(found, mode, token, needed):
 
 
 def test_a_mode_that_is_none():
-    assert MODES == ("fill", "refill", "repair", "reload", "remake", "reland")
-    with pytest.raises(
-        WrongUse, match="^mode 'all': expected one of fill, refill, repair, reload, remake, reland$"
-    ):
+    assert MODES == ("fill", "repair", "reload", "remake", "reland")
+    with pytest.raises(WrongUse, match="^mode 'all': expected one of fill, repair, reload, remake, reland$"):
         needs_landing(None, "all", "")
 
 

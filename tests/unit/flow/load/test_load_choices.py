@@ -160,7 +160,7 @@ def test_the_names_of_an_attempts_things():
     assert isinstance(attempt.fence, Sql)
 
 
-@pytest.mark.parametrize("mode", ["fill", "refill", "remake", "reland"])
+@pytest.mark.parametrize("mode", ["fill", "reload --missing-columns", "remake", "reland"])
 @pytest.mark.parametrize("known", [None, row(), row(manifest="0-z")])
 def test_nothing_is_loaded_out_of_files_that_are_forgotten(mode, known):
     gone = {unit(): manifest(forgotten=Forgotten(lake="2028-01-01T00:00:00Z"))}

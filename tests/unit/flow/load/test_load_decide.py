@@ -272,9 +272,9 @@ ADDED = Addition("db.clicks", "coupon", "String", "s", 1, 1, "now", "me", shards
 @pytest.mark.parametrize(
     ("mode", "generation", "filled", "loads"),
     [
-        ("refill", 1, 3, True),
-        ("refill", 2, 3, False),
-        ("refill", 1, 0, False),
+        ("reload --missing-columns", 1, 3, True),
+        ("reload --missing-columns", 2, 3, False),
+        ("reload --missing-columns", 1, 0, False),
         ("fill", 1, 3, False),
         ("reland", 1, 3, False),
     ],

@@ -64,7 +64,7 @@ def test_one_cluster_waits_for_its_own_hours_alone(world: World):
     assert preview.preview(pipeline(kafka=BOTH), hours(1), "remake").unreachable == {}
 
 
-@pytest.mark.parametrize("mode", ["fill", "refill", "reland"])
+@pytest.mark.parametrize("mode", ["fill", "reload --missing-columns", "reland"])
 @pytest.mark.usefixtures("world")
 def test_what_kafka_no_longer_has_is_asked_of_kafka(mode: str):
     with pytest.raises(KafkaUnavailable):

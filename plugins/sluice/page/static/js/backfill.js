@@ -11,11 +11,10 @@ import { runTable } from "./runs.js";
 
 const MODES = [
   ["fill", "only what is missing or stale"],
-  ["refill", "also hours that were loaded before a column was added, and may have its field"],
-  ["repair", "loads damaged hours again from the lake, by the rules of their own last load"],
-  ["reload", "loads ClickHouse again from the lake, by the pipeline file of now; Kafka is not needed"],
-  ["remake", "makes what has landed again out of the lake's own records, by the pipeline file of now, then loads it"],
+  ["reload", "loads ClickHouse again from the lake, by the pipeline file as it is; Kafka is not needed"],
   ["reland", "reads Kafka again with the same boundaries, and replaces the hours everywhere"],
+  ["repair", "for experts: loads damaged hours again from the lake, by the rules of their own last load"],
+  ["remake", "for experts: makes what has landed again out of the lake's own records, by the pipeline file as it is"],
 ];
 const HOUR = 3600000;
 
@@ -69,6 +68,8 @@ function backfillForm(place, name, row, now, ended) {
   const edge = (key, value) => h("input", { type: "text", name: key, required: true, maxlength: "40", size: "20", spellcheck: "false", autocomplete: "off", placeholder: "2026-11-20T10:00Z", value, disabled: !mayStart });
   const [start, end] = [edge("from", iso(first)), edge("to", iso(last))];
   const modes = MODES.map(([mode, what], index) => h("label", { class: "choice" }, h("input", { type: "radio", name: "mode", value: mode, checked: index === 0, disabled: !mayStart }), h("span", {}, h("b", {}, mode), ` ${what}`)));
+  const box = h("input", { type: "checkbox", name: "missing_columns", disabled: !mayStart });
+  const missing = h("label", { class: "choice" }, box, h("span", {}, "With reload: only hours that were loaded before a column was added, and may have its field"));
   const tables = (row.tables ?? []).map((each) => h("label", { class: "choice" }, h("input", { type: "checkbox", name: "table", value: each }), h("span", {}, each)));
   const answer = h("div", { class: "plan", "aria-live": "polite" });
   const presets = presetsOf(Date.parse(now), row.slice_seconds * 1000).map(([title, from, to]) => h("button", { type: "button", class: "small", disabled: !mayStart, onclick: () => preset(from, to) }, title));
@@ -76,7 +77,7 @@ function backfillForm(place, name, row, now, ended) {
     "form", { "aria-label": "Backfill" },
     h("div", { class: "presets", role: "group", "aria-label": "Ranges" }, presets),
     h("div", { class: "fields" }, h("label", {}, "From (UTC)", start), h("label", {}, "To (UTC, not included)", end)),
-    h("fieldset", {}, h("legend", {}, "Mode"), modes),
+    h("fieldset", {}, h("legend", {}, "Mode"), modes, missing),
     tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all)"), h("div", { class: "choices" }, tables)),
     h("button", { type: "submit", class: "primary", disabled: !mayStart }, "Show the plan"),
     !mayStart && h("p", { class: "quiet" }, "Your role may read, but not start runs."),
@@ -84,9 +85,9 @@ function backfillForm(place, name, row, now, ended) {
   let shown = null; // the query whose plan or run is shown
   const asked = () => {
     const given = new FormData(form);
-    return { start: start.value.trim(), end: end.value.trim(), mode: given.get("mode"), tables: given.getAll("table") };
+    return { start: start.value.trim(), end: end.value.trim(), mode: given.get("mode"), missing_columns: box.checked, tables: given.getAll("table") };
   };
-  const queryOf = ({ start: from, end: to, mode, tables: chosen }) => ({ from, to, mode, table: chosen.join(",") || null, run: null });
+  const queryOf = ({ start: from, end: to, mode, missing_columns: columns, tables: chosen }) => ({ from, to, mode, columns: columns ? "missing" : null, table: chosen.join(",") || null, run: null });
   const watchRun = async (run) => {
     shown = JSON.stringify({ ...queryOf(asked()), run });
     setQuery({ run });
@@ -107,8 +108,9 @@ function backfillForm(place, name, row, now, ended) {
     if (query.from) start.value = query.from;
     if (query.to) end.value = query.to;
     const wanted = query.table ? query.table.split(",") : [];
-    for (const box of form.querySelectorAll("[name=table]")) box.checked = wanted.includes(box.value);
+    for (const one of form.querySelectorAll("[name=table]")) one.checked = wanted.includes(one.value);
     for (const radio of form.querySelectorAll("[name=mode]")) radio.checked = radio.value === (query.mode ?? "fill");
+    box.checked = query.columns === "missing";
     const unknown = wanted.filter((table) => !(row.tables ?? []).includes(table));
     if (query.run) watchRun(query.run);
     else if (mayStart && unknown.length) replace(answer, h("p", { class: "error", role: "alert" }, `The pipeline has no table ${unknown.join(", ")}: choose another one.`));
@@ -122,8 +124,8 @@ function backfillForm(place, name, row, now, ended) {
   replace(place, card("Backfill", {}, form, answer));
   return {
     follow(query) {
-      const { from = null, to = null, mode = "fill", table = null, run = null } = query;
-      const said = JSON.stringify({ from, to, mode, table, run });
+      const { from = null, to = null, mode = "fill", columns = null, table = null, run = null } = query;
+      const said = JSON.stringify({ from, to, mode, columns, table, run });
       if (said === shown) return;
       shown = said;
       fill(query);

@@ -24,7 +24,7 @@ function planned(answer, plan, started) {
   const start = h("button", { type: "button", class: "primary", disabled: !work, onclick: () => begin(answer, plan, start, started) }, label);
   const does = Object.entries(plan.actions).map(([action, number]) => h("li", {}, h("b", {}, count(number)), ` ${action}`));
   return [
-    h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
+    h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}${plan.missing_columns ? ", missing columns" : ""}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
     h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
     work && stats([
       { label: "Records", value: count(plan.rows), note: "at most" },
@@ -50,7 +50,7 @@ const lines = (plan) => h("div", {}, table("The plan, slice by slice", [
 async function begin(answer, plan, button, started) {
   button.disabled = true;
   try {
-    const run = await api.startBackfill(plan.dag_id, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false, ...(plan.tables.length ? { tables: plan.tables } : {}) });
+    const run = await api.startBackfill(plan.dag_id, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false, ...(plan.missing_columns ? { missing_columns: true } : {}), ...(plan.tables.length ? { tables: plan.tables } : {}) });
     await started(run.dag_run_id);
   } catch (error) {
     button.disabled = false;

@@ -3,7 +3,7 @@
 //
 //   #/                                overview          ?from=48h&to=now and filters
 //   #/p/<pipeline>                    one pipeline      ?from&to&tab and what its forms hold
-//   #/p/<pipeline>/backfill           its backfills     ?from&to&mode&table: the form, filled; run: one that is followed
+//   #/p/<pipeline>/backfill           its backfills     ?from&to&mode&columns&table: the form, filled; run: one that is followed
 //   #/s/<pipeline>/<slice>            one hour, over the view that `over` names: ?over=p&from&to&tab
 
 const PATTERNS = {
