@@ -176,7 +176,7 @@ class Comparing:
             target_sums, lake_sums = self._sums(staged, comparison, staged_where)
             wrong = units_that_differ(target_sums, lake_sums)
             rollup = self.stage.target.rollup
-            derived = DerivedTables(self.stage, works, staged, self.repairs, self._anomaly)
+            derived = DerivedTables(self.stage, works, staged, comparison.row, self.repairs, self._anomaly)
             if rollup is not None and wrong:
                 comparison, wrong = derived.rollup(rollup, comparison)
                 derived.leave_out_views(self.stage.target.table)

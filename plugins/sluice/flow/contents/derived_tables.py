@@ -27,7 +27,7 @@ from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
 from sluice.state.last_ddl import everything
 
-_BLOCKS = (1, 50, 1, 50)
+_BLOCKS = (1, 8, 1, 8)
 """Of each evaluation. What the order of rows decides (any, groupArray) may by chance be the same in one."""
 _CHANGING = "another evaluation of its SELECT over the same rows gives other values"
 _OFTEN = "how often a row is there is not compared: blocks of rows decide"
@@ -63,7 +63,8 @@ Sums = tuple[Mapping[Unit, RowSums], Mapping[Unit, RowSums]]
 
 @dataclass
 class DerivedTables:
-    """Those of one target on one server. `anomaly` returns what makes a unit's anomalies.
+    """Those of one target on one server. `row`: a tuple that tells its rows apart. `anomaly` returns what
+    makes a unit's anomalies.
 
     `notes` say what is not compared, and `uncompared` are a unit and a table each that another comparison may
     compare."""
@@ -71,6 +72,7 @@ class DerivedTables:
     stage: Stage
     works: Sequence[LoadWork]
     staged: Staged
+    row: Sql
     repairs: Repairs
     anomaly: Callable[[Unit], Callable[..., Anomaly]]
     anomalies: list[Anomaly] = field(default_factory=list)
@@ -182,7 +184,7 @@ class DerivedTables:
             suspects = [by_name[name] for name, units in wrong.items() if units]
             if not suspects:
                 break
-            with self.stage.staged(self.works, again=Again(self.staged.rows, blocks)) as again:
+            with self.stage.staged(self.works, again=Again(self.staged.rows, self.row, blocks)) as again:
                 for suspect in suspects:
                     by_name[suspect.called] = self._alike(suspect, again)
                     wrong[suspect.called] = self._wrong(by_name[suspect.called])

@@ -35,7 +35,6 @@ from sluice.flow.load.writer import UnitCounts, Writer, staged_names
 from sluice.state.ledger import unit_of
 
 _CANCELLED = 394
-_MOST_IN_BLOCK = 1_000_000  # rows, as the server puts together by itself
 _GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
 
 
@@ -58,9 +57,11 @@ class Staged:
 
 @dataclass(frozen=True)
 class Again:
-    """Another evaluation over staged `rows`: in an order that chance decides, in about so many `blocks`."""
+    """Another evaluation over staged `rows`: in an order that chance decides, in so many `blocks` at least.
+    `row`: a tuple that tells the rows apart."""
 
     rows: Sql
+    row: Sql
     blocks: int
 
 
@@ -123,15 +124,17 @@ class Reordered(Staging):
     again: Again
 
     def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
-        rows = sum(work.landed for work in self.works)
-        sql = render(
-            "verify/reorder",
-            staging=self.writer.attempt.staging,
-            columns=listed(map(identifier, self.target_table.filled)),
-            rows=self.again.rows,
-            block=Sql(str(max(1, min(_MOST_IN_BLOCK, rows // self.again.blocks)))),
-        )
-        self.writer.run("stage", sql)
+        again, salt = self.again, uuid.uuid4().int >> 96
+        for number in range(again.blocks):
+            block = Sql(f"sipHash64({again.row}, {salt}) % {again.blocks} = {number}")
+            sql = render(
+                "verify/reorder",
+                staging=self.writer.attempt.staging,
+                columns=listed(map(identifier, self.target_table.filled)),
+                rows=again.rows,
+                block=block,
+            )
+            self.writer.run("stage", sql)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
         return self.writer.count_rows(self.writer.attempt.staging), {}

@@ -140,7 +140,12 @@ def test_a_views_table_is_not_compared_with_slices_from_before_the_view(monkeypa
         target_table=target_table, target=stage.target, view_tables={PER_DAY: Sql("staged")}
     )
     views = DerivedTables(
-        cast("Any", stage), works(), cast("Any", staged), Repairs("ads"), lambda unit: partial(values, unit)
+        cast("Any", stage),
+        works(),
+        cast("Any", staged),
+        Sql("n"),
+        Repairs("ads"),
+        lambda unit: partial(values, unit),
     )
     views.views()
     assert views.uncompared == [(TEN, PER_DAY)]
