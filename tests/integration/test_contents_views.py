@@ -7,9 +7,11 @@ import re
 
 import pytest
 
+from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.contents.compare import ContentsReport
+from sluice.flow.contents.derived_tables import reads_more
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from tests.integration import test_contents
@@ -91,3 +93,26 @@ def test_a_view_that_no_load_could_fill(world: World, pipeline: Pipeline, select
     assert f"view {world.database}.v" in str(failed.value)
     assert not failed.value.retryable
     assert world.sql("SELECT count() FROM {db}.clicks") == rows
+
+
+@pytest.mark.parametrize(
+    ("select", "more"),
+    [
+        (f"n, upper(kind) AS kind, {OWN}", False),
+        (f"n % 2 AS n, count() AS c, max(n) AS most, {OWN} GROUP BY ALL", False),
+        (f"arrayJoin([n, n + 1]) AS n, {OWN}", False),
+        (f"* FROM (SELECT n, {OWN} UNION ALL SELECT n + 1 AS n, {OWN})", False),
+        (f"n, now() AS at, {OWN}", True),
+        (f"n, rand() AS r, {OWN}", True),
+        (f"n, (SELECT max(n) FROM {{db}}.other) AS m, {OWN}", True),
+        (f"n, {OWN} WHERE n IN (SELECT n FROM {{db}}.other)", True),
+        ("c.n AS n, c._slice, c._cluster FROM {db}.clicks AS c LEFT JOIN {db}.other AS o ON c.n = o.n", True),
+        ("number AS n, _slice, _cluster FROM {db}.clicks, numbers(2)", True),
+        (f"gone, {OWN}", True),
+    ],
+)
+def test_whether_a_select_reads_more_than_its_source(
+    world: World, pipeline: Pipeline, select: str, more: bool
+):
+    text = Sql(f"SELECT {select}".replace("{db}", world.database))
+    assert reads_more(world.client, text, f"{world.database}.clicks") is more
