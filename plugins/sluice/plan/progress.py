@@ -14,6 +14,7 @@ from sluice.plan.plan import PlannedWork, UnitsAndRows, has_work
 from sluice.safe_text import Say
 from sluice.slices import SliceRange
 from sluice.state.months import seal_of
+from sluice.state.row_balance import balance_of
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey
 from sluice.state.unit_state import UnitState
@@ -111,7 +112,8 @@ class RangeProgress:
         now, done = self.clock(), sum(status.state.done for status in statuses)
         if self._first is None:
             self._first = (now, done)
-        return progress_line(statuses, done, now - self._first[0], done - self._first[1], self.tables)
+        elapsed, newly = now - self._first[0], done - self._first[1]
+        return progress_line(self.pipeline, statuses, done, elapsed, newly, self.tables)
 
 
 @dataclass
@@ -151,6 +153,7 @@ def _id(status: UnitStatus) -> str:
 
 
 def progress_line(
+    pipeline: Pipeline,
     statuses: Sequence[UnitStatus],
     done: int,
     elapsed: float,
@@ -160,11 +163,12 @@ def progress_line(
     """Formats the progress. `newly_done` units became complete within `elapsed` seconds; with a choice of
     `tables`, in these."""
     landed = sum(status.manifest is not None for status in statuses)
-    rows = sum(status.manifest.read for status in statuses if status.manifest and status.state.done)
     over = sum(status.state is not UnitState.NOT_OVER for status in statuses)
-    line = f"{done:,} of {over:,} units complete, {landed:,} landed, {rows:,} rows loaded"
+    line = f"{done:,} of {over:,} units complete, {landed:,} landed"
     if tables is not None:
         line = f"{done:,} of {over:,} units loaded into {', '.join(sorted(tables))}, {landed:,} landed"
+    else:
+        line += f", {balance_of(pipeline, statuses).loaded:,} rows loaded"
     return f"{line}, {_about((over - done) * elapsed / newly_done)}" if newly_done and done < over else line
 
 

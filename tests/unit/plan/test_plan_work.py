@@ -121,25 +121,40 @@ def test_many_hours_of_a_plan_are_summed_up(monkeypatch, capsys):
     assert rows[2][2:4] == ["24 missing", "24 land and load"]
 
 
+def loaded(one: UnitStatus, rows: int) -> UnitStatus:
+    """Of its records `rows` are in a table, and one is a misfit; counts by minute are in another table."""
+    assert one.manifest is not None
+    row = LedgerRow(one.unit, one.manifest.id, (), rows + 1, rows, 1, "", 1)
+    return replace(one, state=UnitState.COMPLETE, tables={"db.click": row, "db.traffic": row})
+
+
 def test_how_far_a_backfill_is():
-    surveys = iter([MIXED, [replace(s, state=UnitState.COMPLETE) if s.manifest else s for s in MIXED]])
+    """Rows are those that verify counts: of events, in tables; records that were read are more."""
+    before = [loaded(MIXED[0], 7), *MIXED[1:4], loaded(MIXED[4], 5), MIXED[5]]
+    surveys = iter([before, [loaded(s, 5) if s.manifest else s for s in MIXED]])
     times = iter([100.0, 130.0])
     slices = SliceRange(DAY, DAY.add(hours=6))
-    reach = RangeProgress(None, slices, read=lambda *_: next(surveys), clock=lambda: next(times))
-    assert reach.line() == "2 of 5 units complete, 4 landed, 15 rows loaded"
+    reach = RangeProgress(
+        pipeline(tables={"click": "db.click"}, counts=[{"table": "db.traffic"}]),
+        slices,
+        read=lambda *_: next(surveys),
+        clock=lambda: next(times),
+    )
+    assert reach.line() == "2 of 5 units complete, 4 landed, 12 rows loaded"
     # two more in 30 s, one is left
-    assert reach.line() == "4 of 5 units complete, 4 landed, 30 rows loaded, about 15 s left"
+    assert reach.line() == "4 of 5 units complete, 4 landed, 20 rows loaded, about 15 s left"
 
 
 def test_of_chosen_tables_nothing_else_is_said():
     """What is loaded into them is not complete, and its records are not counted."""
     assert (
-        progress_line(MIXED, 2, 0.0, 0, {"db.b", "db.a"}) == "2 of 5 units loaded into db.a, db.b, 4 landed"
+        progress_line(pipeline(), MIXED, 2, 0.0, 0, {"db.b", "db.a"})
+        == "2 of 5 units loaded into db.a, db.b, 4 landed"
     )
 
 
 def test_no_time_is_promised_for_what_is_done():
-    assert "left" not in progress_line([MIXED[0]], 1, 10.0, 1)
+    assert "left" not in progress_line(pipeline(), [MIXED[0]], 1, 10.0, 1)
 
 
 def test_how_far_a_run_is_that_does_complete_hours_again():
