@@ -34,7 +34,7 @@ from sluice.state.erasures import (
     unerased,
 )
 from sluice.state.file_moves import finish_moves
-from sluice.state.ledger import Ledger
+from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import landed_units, read_manifests
 
 _ROUNDS = 10
@@ -82,7 +82,8 @@ class Eraser:
             progress = progress.with_more(searched.progress)
             rows += searched.rows
             for unit in searched.progress.found:
-                tables += self._by_table(searched.rows, units[unit], ledgers)
+                own = {name: ledger[units[unit]] for name, ledger in ledgers.items() if units[unit] in ledger}
+                tables += by_table(self.pipeline, searched.rows, own)
             rejected += searched.rejected
         lines = (*unsearched_lines(self.lake, manifests), *forgotten_lines(manifests.values()))
         due = self.loads.due(manifests, [unit for unit in manifests if str(unit) in progress.found])
@@ -163,15 +164,18 @@ class Eraser:
     def _search(self, erasures: ErasureList, entry: Erasure) -> UnitSearch:
         return UnitSearch(self.lake, RowErasing(erasures, [entry]), self.request.wheres)
 
-    def _by_table(self, rows: Mapping[str, int], unit: Unit, ledgers: Mapping[str, Ledger]) -> Counter[str]:
-        """Counts a unit's rows, given by type, by the tables that have them."""
-        found = Counter[str]()
-        for target in self.pipeline.targets:
-            if not target.counted and target.rollup is None:
-                row = ledgers.get(target.table, {}).get(unit)
-                types = self.pipeline.routed(target, rows) if row is None else row.types
-                found[target.table] += sum(rows.get(kind, 0) for kind in types)
-        return found
+
+def by_table(pipeline: Pipeline, rows: Mapping[str, int], own: Mapping[str, LedgerRow]) -> Counter[str]:
+    """Counts a unit's rows, given by type, by the tables that have them: by its `own` newest ledger rows, and
+    what none of them has where the pipeline file says. Pure."""
+    loaded = {kind for row in own.values() for kind in row.types}
+    found = Counter[str]()
+    for target in pipeline.targets:
+        if not target.counted and target.rollup is None:
+            row = own.get(target.table)
+            types = set(pipeline.routed(target, rows)) - loaded if row is None else set(row.types)
+            found[target.table] += sum(rows.get(kind, 0) for kind in types)
+    return found
 
 
 # `sluice erase --pending`: applies the erasure list to units that landed without some of its entries.
