@@ -107,7 +107,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *
     from sluice.flow.rule_differences import rule_lines
     from sluice.flow.verify import audit as verification
     from sluice.flow.verify.causes import causes_of
-    from sluice.flow.verify.repairs import by_hour
+    from sluice.flow.verify.repairs import as_printed
     from sluice.flow.verify.verdict_store import note_verified, opened_all
     from sluice.plan.plan import missing_lines
 
@@ -118,7 +118,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *
     compared = ContentsReport()
     if scope.contents:
         compared = auditor(spec, say, anomalies, scope.tables).whole(statuses)
-    anomalies = by_hour(spec, [*anomalies, *compared.anomalies])
+    anomalies = as_printed(spec, statuses, [*anomalies, *compared.anomalies])
     differences = rule_lines(spec, open_lake(spec), statuses)
     notes = [*notes, *differences, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:

@@ -42,7 +42,7 @@ from sluice.flow.rule_differences import rule_lines
 from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.current import narrowed
-from sluice.flow.verify.repairs import by_hour
+from sluice.flow.verify.repairs import as_printed
 from sluice.flow.verify.run_error import error_of, failing, lacked_elsewhere, not_published
 from sluice.flow.verify.verdict_store import note_verified
 from sluice.metrics import meter, sink
@@ -216,7 +216,7 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     with timed(open_lake(pipeline), "verify", slices) as count:
         statuses, findings, notes, pending = audit(pipeline, slices)
         contents = ContentsReport() if findings else auditor(pipeline).sample(statuses)
-        findings = by_hour(pipeline, [*findings, *contents.anomalies])
+        findings = as_printed(pipeline, statuses, [*findings, *contents.anomalies])
         count({"units": len(statuses), "rows": records_of(statuses)})
     sink.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
     sink.emit(metrics.read_back(pipeline.name, statuses, contents.rows))

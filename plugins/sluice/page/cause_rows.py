@@ -102,6 +102,6 @@ def _minute(slice_id: str) -> str:
 
 def repair_row(command: str) -> RepairRow:
     run = ranged(command)
-    if run is None or not run.mode:
+    if run is None or not run.mode or run.yes:  # a yes is for a shell
         return RepairRow(command=command)
     return RepairRow(command=command, mode=run.mode, start=run.start, end=run.until, tables=run.tables)

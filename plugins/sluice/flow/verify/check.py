@@ -28,7 +28,7 @@ from sluice.flow.verify.check_tables import (
 )
 from sluice.flow.verify.current import lacking, targets_of, units_of
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
-from sluice.flow.verify.repairs import Repairs, by_hour
+from sluice.flow.verify.repairs import Repairs, as_printed
 from sluice.manifest import Loss
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
@@ -38,7 +38,9 @@ from sluice.state.unit_state import UnitState
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
     """Returns every anomaly, those of slices first; none when all holds."""
     anomalies = [_repairable(facts, repairs, anomaly) for anomaly in _anomalies(facts, repairs)]
-    return [after_creation(facts, anomaly) for anomaly in by_hour(facts.pipeline, anomalies)]
+    return [
+        after_creation(facts, anomaly) for anomaly in as_printed(facts.pipeline, facts.statuses, anomalies)
+    ]
 
 
 def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from sluice.config.command_line import command_line
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.slices import Slice
+from sluice.state.status import UnitStatus
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,10 @@ def _named(tables: Iterable[str]) -> str:
 _WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""
 _RANGED = re.compile(
     r"(?P<head>sluice (?:run|verify) .+) --from (?P<start>\S+) --to (?P<until>\S+)"
-    rf"(?P<tail> --(?:mode \w+|clean|accept))(?P<named>(?: --table {_WORD})*)",
+    rf"(?P<tail> --(?:mode \w+|clean|accept)(?: --yes)?)(?P<named>(?: --table {_WORD})*)",
     re.DOTALL,
 )
-_MODE = " --mode "
+_MODE, _YES = " --mode ", " --yes"
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,13 @@ class RangedCommand:
     @property
     def mode(self) -> str:
         """Returns the mode of a run; empty for another command."""
-        return self.tail.removeprefix(_MODE) if self.tail.startswith(_MODE) else ""
+        mode = self.tail.removesuffix(_YES)
+        return mode.removeprefix(_MODE) if mode.startswith(_MODE) else ""
+
+    @property
+    def yes(self) -> bool:
+        """Returns whether it takes rows out, and so has the yes that it is asked for."""
+        return self.tail.endswith(_YES)
 
     @property
     def tables(self) -> list[str]:
@@ -111,9 +118,31 @@ def ranged(command: str) -> RangedCommand | None:
     return RangedCommand(**found.groupdict()) if found else None
 
 
-def by_hour(pipeline: Pipeline, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
-    """Returns the anomalies with one `repair` for each hour: it names the hour's tables that are wrong, and
-    none where all of them are."""
+def as_printed(
+    pipeline: Pipeline, statuses: Iterable[UnitStatus], anomalies: Sequence[Anomaly]
+) -> list[Anomaly]:
+    """Returns the anomalies with commands that work when they are pasted: one `repair` for each hour, and a
+    `reland` with the yes that it needs."""
+    retried = {status.unit.slice for status in statuses if status.manifest and status.manifest.retried}
+    return [_consented(pipeline, retried, anomaly) for anomaly in _by_hour(pipeline, anomalies)]
+
+
+def _consented(pipeline: Pipeline, retried: Collection[Slice], anomaly: Anomaly) -> Anomaly:
+    """A `reland` lands by the landing's rules, and so rejects again what a retry brought in by others."""
+    found = ranged(anomaly.command)
+    if found is None or found.mode != "reland" or found.yes:
+        return anomaly
+    again = [s for s in retried if found.start < _instant(s.end) and _instant(s.start) < found.until]
+    if not again:
+        return anomaly
+    retry = pipeline.command("rejected", *_edges(min(again), max(again)), "--retry")
+    advice = f"it rejects again what a retry has brought in by other rules; then `{retry}` brings that in"
+    command = str(replace(found, tail=found.tail + _YES))
+    return replace(anomaly, command=command, advice="; ".join(filter(None, (anomaly.advice, advice))))
+
+
+def _by_hour(pipeline: Pipeline, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """Names in each hour's `repair` the tables that are wrong, and none where all of them are."""
     tables: dict[RangedCommand, set[str]] = {}
     every = {target.table for target in pipeline.targets}
     repairs = [_repair_in(anomaly.command) for anomaly in anomalies]

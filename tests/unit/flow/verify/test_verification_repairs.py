@@ -9,7 +9,7 @@ import pytest
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check_states
 from sluice.flow.verify.facts import TableFacts
-from sluice.flow.verify.repairs import Repairs, by_hour, commands, merged, ranged
+from sluice.flow.verify.repairs import Repairs, as_printed, commands, merged, ranged
 from sluice.manifest import Loss
 from sluice.slices import Slice
 from sluice.state.unit_state import UnitState
@@ -157,10 +157,31 @@ def test_a_repair_names_the_tables_of_an_hour_that_are_wrong(wrong: list[str], n
         Anomaly(AnomalyKind.GAP, "", "", REPAIRS.reland(TEN.slice)),
         Anomaly(AnomalyKind.LOSS, "", "", advice="none"),
     ]
-    once = by_hour(spec, [*found, *beside])
+    once = as_printed(spec, (), [*found, *beside])
     assert {one.command for one in once[: len(found)]} == {RUN_TEN.format("repair") + named}
     assert once[len(found) :] == beside
-    assert by_hour(spec, once) == once
+    assert as_printed(spec, (), once) == once
+
+
+def test_a_reland_of_what_a_retry_brought_in_has_the_yes_that_it_needs():
+    """Only where it takes rows out; and what brings them in again is said beside it."""
+    retried = replace(FOUND[0], manifest=replace(manifest(TEN, 0), retried=("other",)))
+    found = [
+        Anomaly(AnomalyKind.FILE_MISSING, "", "", REPAIRS.reland(one.slice), advice)
+        for one, advice in ((TEN, ""), (TEN, "put back a copy"), (ELEVEN, ""))
+    ]
+    printed = as_printed(pipeline(), [retried, *FOUND[1:]], found)
+    assert [one.command for one in printed] == [
+        *[f"{RUN_TEN.format('reland')} --yes"] * 2,
+        REPAIRS.reland(ELEVEN.slice),
+    ]
+    retry = f"sluice rejected {RUN_TEN.removeprefix('sluice run ').partition(' --mode')[0]} --retry"
+    said = f"it rejects again what a retry has brought in by other rules; then `{retry}` brings that in"
+    assert [one.advice for one in printed] == [said, f"put back a copy; {said}", ""]
+    assert as_printed(pipeline(), [retried], printed) == printed
+    assert merged(one.command for one in printed) == [printed[0].command, printed[2].command]
+    run = ranged(printed[0].command)
+    assert run is not None and (run.mode, run.yes, str(run)) == ("reland", True, printed[0].command)
 
 
 def test_the_tables_of_a_printed_repair_are_read_back():
