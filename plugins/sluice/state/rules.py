@@ -324,9 +324,9 @@ def differs(
     """Returns the differences between a landed unit and the pipeline file, each once.
 
     `rows` are the unit's ledger rows by table, `now` the rules by which it would land today, `required` says
-    without which columns the file rejects a row. What a fill
-    changes by itself (routes, shards, a derived table's SELECT) makes the unit stale, and is not listed. Nor
-    is a topic that the unit lacks: its offsets are counted (state/status.py). Raises what the lake raises.
+    without which columns the file rejects a row. What a fill changes by itself (routes, shards, a derived
+    table's SELECT) makes the unit stale, and is not listed; what it changes with a route is. Nor is a topic
+    that the unit lacks: its offsets are counted (state/status.py). Raises what the lake raises.
     """
     return tuple(
         dict.fromkeys(
@@ -334,7 +334,7 @@ def differs(
                 *_landing(manifest, now, rules),
                 *_isolation(pipeline, manifest),
                 *_counts(pipeline, manifest),
-                *_columns(pipeline, rows, rules, required),
+                *_columns(pipeline, manifest, rows, rules, required),
             )
         )
     )
@@ -366,20 +366,28 @@ def _counts(pipeline: Pipeline, manifest: Manifest) -> Iterator[Difference]:
 
 
 def _columns(
-    pipeline: Pipeline, rows: Mapping[str, LedgerRow], rules: RulesReader, required: Required
+    pipeline: Pipeline,
+    manifest: Manifest,
+    rows: Mapping[str, LedgerRow],
+    rules: RulesReader,
+    required: Required,
 ) -> Iterator[Difference]:
+    types = manifest.rows_by_type()
     for target in pipeline.targets:
         row = rows.get(target.table)
         loaded = rules.table(row.rules) if row is not None else None
-        if loaded is None:
+        if row is None or loaded is None:
             continue
+        # A fill that brings a type loads the whole unit by the file (`rules_for`).
+        brings = row.manifest == manifest.id and not set(pipeline.routed(target, types)) <= set(row.types)
+        mode = "fill" if brings else "reload"
         if dict(loaded.columns) != dict(target.columns):
-            yield Difference(f"columns of {target.table}", "reload")
+            yield Difference(f"columns of {target.table}", mode)
         then = [
             Column(name, kind, how, default) for name, (kind, how, default, _) in loaded.definitions.items()
         ]
         if required(then, target) & loaded.definitions.keys() != set(loaded.required):
-            yield Difference(f"missing of {target.table}", "reload")
+            yield Difference(f"missing of {target.table}", mode)
 
 
 def difference_lines(by_unit: Mapping[Unit, Iterable[Difference]]) -> list[str]:

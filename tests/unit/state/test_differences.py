@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.target_checks import required
-from sluice.manifest import Traffic
+from sluice.manifest import LandedFile, Traffic
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.rules import (
@@ -42,6 +42,7 @@ def found(
     traffic: tuple[Traffic, ...] = (),
     columns: dict[str, str] | None = None,
     needed: tuple[str, ...] = (),
+    kinds: tuple[str, ...] = (),
 ) -> tuple[Difference, ...]:
     lake = MemoryLake()
     digest = write_rules(lake, LandingRules.of(landed, None))
@@ -52,7 +53,8 @@ def found(
             lake, TableRules("db.clicks", columns=columns, required=needed, definitions=COLUMNS)
         )
         rows["db.clicks"] = LedgerRow(UNITS[0], manifest.id, ("click",), 1, 1, 0, "", 1, rules=table)
-    manifest = replace(manifest, traffic=traffic)
+    files = tuple(LandedFile("k", "k", kind, "h", 1, 1, "") for kind in kinds)
+    manifest = replace(manifest, traffic=traffic, files=files)
     return differs(now, manifest, rows, LandingRules.of(now, None), RulesReader(lake), required)
 
 
@@ -104,6 +106,17 @@ def test_columns_are_those_of_the_last_load():
     spec = pipeline(**TABLES)
     assert found(spec, spec, columns={"rider": "passenger"}) == ()
     assert found(spec, spec, columns={"rider": "person"}) == (Difference("columns of db.clicks", "reload"),)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "mode"), [((), "reload"), (("click", "odd"), "reload"), (("click", "view"), "fill")]
+)
+def test_a_fill_that_brings_a_type_applies_the_files_columns_and_says_so(kinds: tuple[str, ...], mode: str):
+    """The ledger row has clicks; by now the file sends views there, too."""
+    target = {"table": "db.clicks", "columns": {"rider": "person"}}
+    spec = pipeline(tables={"click": target, "view": target})
+    differences = found(spec, spec, columns={"rider": "passenger"}, kinds=kinds)
+    assert differences == (Difference("columns of db.clicks", mode),)
 
 
 @pytest.mark.parametrize(
