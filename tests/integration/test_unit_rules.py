@@ -321,6 +321,16 @@ def test_no_column_is_added_by_what_changes_no_rules(world: World, mode: str):
     assert world.sql("SELECT * FROM {db}.rides") == [("b", unit().slice.start.naive(), "dc1")]
 
 
+@pytest.mark.parametrize(("mode", "added"), [("retry", False), ("fill", True)])
+def test_no_column_is_added_to_a_table_that_is_new_to_the_unit(world: World, mode: str, added: bool):
+    land(world.lake, unit(), [event(passenger="a", more=1), event(passenger="b", more=2)])
+    target = {"table": "rides", "columns": {"rider": "passenger"}, "evolve": "add", "evolve_rows": 1}
+    world.load(world.pipeline({"click": target}), unit(), mode=mode)
+    names = [name for name, *_ in world.sql("SELECT name FROM system.columns WHERE database = '{db}'")]
+    assert ("more" in names) is added
+    assert rows(world) == [("a",), ("b",)]
+
+
 @pytest.mark.long
 def test_what_was_null_keeps_the_default_that_took_its_place(world: World):
     world.sql("ALTER TABLE {db}.rides ADD COLUMN n Nullable(Int32), ADD COLUMN e Nullable(Int32) DEFAULT 5")

@@ -37,7 +37,7 @@ from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import sink
-from sluice.plan.modes import KEEPS_RULES, MISSING_COLUMNS, Mode
+from sluice.plan.modes import ADDS_COLUMNS, KEEPS_RULES, MISSING_COLUMNS, Mode
 from sluice.safe_text import Remark, Say
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
@@ -226,7 +226,8 @@ class _Loading:
 
     def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
         keeps = self.mode in KEEPS_RULES
-        self._add_columns(lease, [work for work in todo if not (keeps and work.rules)], ledger)
+        if self.mode in ADDS_COLUMNS:
+            self._add_columns(lease, [work for work in todo if not (keeps and work.rules)], ledger)
         target_table, _ = inspect_target(self.client, self.pipeline, self.target)
         self.shards.expect_unchanged(target_table)
         create_view(self.client, target_table)
