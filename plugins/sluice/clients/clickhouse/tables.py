@@ -167,7 +167,7 @@ class Column:
     rows are inserted into has two columns more, what the event gives and whether that is nothing, and the
     default reads these. Their names begin with `own` (sql.py). `altered`: the expression is not the
     table's, so that a table like it needs the change. `null`: the expression for a value that
-    is missing or null, if neither NULL nor the DEFAULT of the table stands for it.
+    is missing or null, if neither NULL nor the DEFAULT of the table stands for it; both become `of_null`.
     """
 
     name: str
@@ -179,6 +179,7 @@ class Column:
     own: str = field(default="sluice_", compare=False)
     altered: bool = field(default=False, compare=False)
     null: str = field(default="", compare=False)
+    of_null: str = field(default="", compare=False)
 
     @property
     def filled(self) -> bool:
@@ -217,13 +218,21 @@ class Column:
         """`value`, which is NULL for "take the DEFAULT". The server knows that of columns that it stores;
         DEFAULTs that read an EPHEMERAL one would get the NULL."""
         if self.null and not self.computed:
-            return Sql(f"ifNull({value}, {self.null})")
+            return self._without_null(value)
         if self.may_be_null or (self.filled and not self.computed):
             return value
         if self.computed and parse(self.type).stored.shape.name in _CONTAINERS:
             return value
         nothing = f"defaultValueOfTypeName({literal(self.type)})"
         return Sql(f"ifNull({value}, {self._evaluated if self.default and not self.computed else nothing})")
+
+    def _without_null(self, value: Sql) -> Sql:
+        """The server brings two types under one only if one of them holds the other's values."""
+        of_null = parse(self.of_null).stored
+        nothing = f"CAST({self.null}, {literal(self.of_null)})"
+        if self.of_null != self.type and of_null.shape.name not in _CONTAINERS:
+            value = Sql(f"CAST({value}, {literal(f'Nullable({of_null.plain.text})')})")
+        return Sql(f"ifNull({value}, {nothing})")
 
     @property
     def definition(self) -> Sql:

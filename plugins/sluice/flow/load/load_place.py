@@ -199,13 +199,13 @@ def _filled(column: Column, now: Column, rules: TableRules, types: bool) -> Colu
     if column.name not in rules.definitions or column.name in HOLDERS or not column.stored:
         return column
     then, kind, default, absent = rules.definitions[column.name]
-    type_ = then if types else column.type
-    null = ""
+    type_, null, of_null = then if types else column.type, "", ""
     if not parse(absent).stored.nullable and absent != column.type:
-        null = _default_of(absent, default)
-    elif parse(type_).stored.nullable and not column.may_be_null:
-        null = _default_of(now.type, now.default)  # which ALTER TABLE put in place of NULLs
-    return replace(column, type=type_, kind=kind, default=default, null=null)
+        null, of_null = _default_of(absent, default), type_
+    elif parse(then).stored.nullable and not column.may_be_null:
+        # ALTER TABLE put the DEFAULT of now in place of NULLs.
+        null, of_null = _default_of(now.type, now.default), now.type
+    return replace(column, type=type_, kind=kind, default=default, null=null, of_null=of_null)
 
 
 def _default_of(kind: str, default: str) -> str:
