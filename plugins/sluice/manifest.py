@@ -218,11 +218,6 @@ def read_count(ranges: Iterable[OffsetRange], rows_per_read: int) -> int:
     return max((-(-r.offsets // rows_per_read) for r in ranges), default=0)
 
 
-def last_rules(manifest: Manifest) -> str:
-    """Returns the digest of the rules by which it landed, or by which its last rejected records came in."""
-    return (manifest.rules, *manifest.retried)[-1]
-
-
 def _summed(forgotten: Iterable[ForgottenRecords]) -> Counter[str]:
     reasons: Counter[str] = Counter()
     for records in forgotten:

@@ -24,6 +24,7 @@ from sluice.flow.rejected.retry_plan import (
     RetryResult,
     candidates,
     is_behind,
+    refused_units,
     retry_plan,
 )
 from sluice.slices import Slice, SliceRange, Unit
@@ -63,7 +64,7 @@ def retry_rejected(
         raise typer.Exit(1 if planned.matching else 0)
     if not yes and not typer.confirm("Begin?", err=True):
         raise typer.Exit(1)
-    parsed, errors = _do(spec, lake, planned.plan)
+    parsed, errors = _do(spec, lake, planned.plan, criteria)
     follows, wrong = _judged(spec, errors, planned.behind)
     if follows:
         (progress if json else print_line)(follows)
@@ -98,12 +99,18 @@ class _Planned:
         if not self.matching and not self.plan:
             yield "no rejected record matches"
         for why, units in self.candidates.left.items():
-            yield f"{units:,} {'slice stays as it is' if units == 1 else 'slices stay as they are'}: {why}"
+            yield _staying(units, why)
         for cause, cure in self.cures.items():
             yield f"{cause_text(cause)}: {cure.said}"
+        for why, refused in refused_units(self.cures.values()).items():
+            yield _staying(len(refused), why)
         yield from self.plan.lines
         if self.matching and not self.plan:
             yield "nothing would come in: nothing is done"
+
+
+def _staying(units: int, why: str) -> str:
+    return f"{units:,} {'slice stays as it is' if units == 1 else 'slices stay as they are'}: {why}"
 
 
 def _planned(
@@ -119,7 +126,7 @@ def _planned(
     statuses = {status.unit: status for status in survey(spec, slices)}
     rejections = [*reader.unparsed(slices), *reader.misfits(servers, slices)]
     retry_candidates = candidates(spec, rejections, statuses, rules_now(spec))
-    cures = RetryTrial(spec, lake, statuses, progress).cures(retry_candidates, servers, slices)
+    cures = RetryTrial(spec, lake, statuses, progress, criteria.type).cures(retry_candidates, servers, slices)
     stopped = revoked(servers, spec, lake.url, slices)
     plan = retry_plan(retry_candidates, cures, statuses, stopped)
     unknown = unknown_words(spec, statuses, unlanded(statuses.values()))
@@ -141,7 +148,9 @@ def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -
     return [rejection for rejection in rejections if rejection.unit in plan.units]
 
 
-def _do(spec: Pipeline, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceError]]:
+def _do(
+    spec: Pipeline, lake: Lake, plan: RetryPlan, criteria: RejectionFilter
+) -> tuple[int, list[SluiceError]]:
     """Returns how many records came in by being parsed, and what verify found wrong of slices that were done,
     or not complete, or which rows a load would have taken out of a table: the others do not wait for it."""
     wrong: list[SluiceError] = []
@@ -154,7 +163,7 @@ def _do(spec: Pipeline, lake: Lake, plan: RetryPlan) -> tuple[int, list[SluiceEr
             wrong.append(error)
 
     load(plan.unfinished, "amend")
-    parsed = _bring_in(spec, lake, plan.bring_in)
+    parsed = _bring_in(spec, lake, plan.bring_in, criteria)
     load(plan.bring_in, "retry")
     for table, statuses in plan.reload.items():
         load(statuses, "retry", chosen_tables(spec, [table]))
@@ -182,7 +191,7 @@ def _judged(
     return f"{slices} not complete before, and a fill still has to follow the pipeline file: `{fill}`", wrong
 
 
-def _bring_in(spec: Pipeline, lake: Lake, statuses: Sequence[UnitStatus]) -> int:
+def _bring_in(spec: Pipeline, lake: Lake, statuses: Sequence[UnitStatus], criteria: RejectionFilter) -> int:
     from sluice.flow.land.amend.retry_unit import UnitRetry
     from sluice.state.file_moves import finish_moves
 
@@ -190,7 +199,7 @@ def _bring_in(spec: Pipeline, lake: Lake, statuses: Sequence[UnitStatus]) -> int
     for number, status in enumerate(statuses, start=1):
         progress(f"bringing in rejected records of {status.unit}, {number:,} of {len(statuses):,}")
         for unit, manifest in finish_moves(lake, [status.unit]).items():
-            came_in += UnitRetry(spec, lake).retry(unit, manifest, now).came_in
+            came_in += UnitRetry(spec, lake, criteria.takes).retry(unit, manifest, now).came_in
     return came_in
 
 

@@ -23,7 +23,7 @@ CHANGES_RULES: tuple[Mode, ...] = ("reload", "remake")
 KEEPS_RULES: tuple[Mode, ...] = ("repair", "reland", "retry", "amend")
 """Those that change no rules: a `reland` lands by those of the unit's landing, and all of them load by the
 routes, the columns and the SELECT of its last load."""
-ADDS_COLUMNS: tuple[Mode, ...] = ("fill", "refill", "reload", "remake", "reland")
+ADDS_COLUMNS: tuple[Mode, ...] = ("fill", MISSING_COLUMNS, "reload", "remake", "reland")
 """Those that may add columns to a table (`evolve`)."""
 FROM_LAKE: tuple[Mode, ...] = ("repair", "reload", "retry", "remake")
 """Those that take all that has landed out of the lake, and ask Kafka only for the rest."""

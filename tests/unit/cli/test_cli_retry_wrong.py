@@ -6,6 +6,7 @@ import pytest
 
 from sluice.cli import rejected_retry
 from sluice.errors import Busy, Conservation, LakeUnavailable, NotLoaded
+from sluice.flow.rejected.rejections import RejectionFilter
 from sluice.flow.rejected.retry_plan import RetryPlan
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
@@ -31,7 +32,7 @@ def did(
     monkeypatch.setattr(rejected_retry, "run_units", run_units)
     monkeypatch.setattr(rejected_retry, "_bring_in", lambda *_: done.append("bring in") or 0)
     try:
-        _, wrong = rejected_retry._do(pipeline(), MemoryLake(), PLAN)
+        _, wrong = rejected_retry._do(pipeline(), MemoryLake(), PLAN, RejectionFilter())
         return done, [error for error in wrong if isinstance(error, Conservation)]
     except LakeUnavailable:
         return done, []

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from sluice.config.pipeline import Pipeline
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.remedies import retryable
-from sluice.manifest import last_rules
 from sluice.slices import Unit
 from sluice.state.ledger import is_of_another
 from sluice.state.status import UnitStatus
@@ -31,10 +30,12 @@ Statuses = Mapping[Unit, UnitStatus]
 
 @dataclass(frozen=True)
 class Cure:
-    """Whether a fix brings records of a cause in, and what a trial of it has said."""
+    """Whether a fix brings records of a cause in, and what a trial of it has said. `refused`: the units that
+    a table would not load, each with the reason."""
 
     cured: bool
     said: str = ""
+    refused: Mapping[Unit, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,17 @@ class RetryPlan:
             yield f"load {_named(statuses)} again into {table}"
 
 
+def refused_units(cures: Iterable[Cure]) -> dict[str, list[Unit]]:
+    """Returns the units that stay because a table would not load them, by its reason."""
+    reasons: dict[Unit, str] = {}
+    for cure in cures:
+        reasons = {**cure.refused, **reasons}  # of several the first: they name the same column
+    units: dict[str, list[Unit]] = {}
+    for unit, why in sorted(reasons.items()):
+        units.setdefault(why, []).append(unit)
+    return units
+
+
 def candidates(
     pipeline: Pipeline, rejections: Iterable[Rejection], statuses: Statuses, rules: str
 ) -> RetryCandidates:
@@ -104,7 +116,7 @@ def _stays(pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, 
         return "its cluster is no longer in the pipeline file"
     if status.forgotten_on:
         return f"the lake forgot its files on {status.forgotten_on}, as `keep` in the pipeline file says"
-    if pipeline.event.registry is None and last_rules(status.manifest) == rules:
+    if pipeline.event.registry is None and status.manifest.rules == rules:
         return "landed by the rules that the file has now: they would be rejected again"
     return None
 
@@ -118,7 +130,10 @@ def retry_plan(
     """Returns what a retry does. `stopped` are units out of which a load that was stopped has taken rows."""
 
     def cured(rejections: Sequence[Rejection]) -> Iterator[Rejection]:
-        return (rejection for rejection in rejections if cures[rejection.cause].cured)
+        for rejection in rejections:
+            cure = cures[rejection.cause]
+            if cure.cured and rejection.unit not in cure.refused:
+                yield rejection
 
     bring_in = {rejection.unit for rejection in cured(candidates.unparsed)}
     reload: dict[str, set[Unit]] = {}

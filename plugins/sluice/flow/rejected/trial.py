@@ -1,22 +1,27 @@
-"""Tries on some of the rejected records whether a fix brings them in; changes nothing."""
+"""Tries on some of the rejected records whether a fix brings them in; changes nothing.
+
+Misfits go through the very statements of a load, into tables of the trial's own. What would refuse the load
+is known before it: also of each table into which records go that the landing brings in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from sluice.clients.clickhouse.settings import STEADY
-from sluice.clients.clickhouse.shards import Server, Servers, placement_of
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
+from sluice.clients.clickhouse.shards import ALONE, Servers
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
+from sluice.errors import TargetRefused
+from sluice.flow.contents.staged_load import Stage, stage_of
 from sluice.flow.land.amend.retry_unit import Tried, UnitRetry
 from sluice.flow.land.task import lake_read
 from sluice.flow.load.casts.columns import LAKE
-from sluice.flow.load.load_place import LoadPlace
-from sluice.flow.load.source.select import filled
-from sluice.flow.load.work import rules_for
-from sluice.flow.rejected.read_rejections import span
+from sluice.flow.load.source.pull_or_push import Reading
+from sluice.flow.load.source.select import FileRows, definitions
+from sluice.flow.load.work import LoadWork, rules_for, work_for
+from sluice.flow.load.writer import Writer
 from sluice.flow.rejected.rejections import Rejection, RejectionCause
 from sluice.flow.rejected.remedies import fix_of
 from sluice.flow.rejected.retry_plan import Cure, RetryCandidates, Statuses
@@ -27,18 +32,21 @@ from sluice.state.ledger import LedgerQuestion, ask_ledger
 MOST, SPREAD = 3, 5
 """Units of a reason that are tried: those with most of its records, and others evenly over the range."""
 _EACH, _MISFITS = 20, 1000  # misfits of a slice, and of a cause
-_MAX_QUERY = 256 << 20
+_EVERY = listed(map(identifier, (*LAKE, "_slice")))
+_NO_ROWS = Sql("1 = 0")
 
 
 @dataclass
 class RetryTrial:
-    """Tries each cause until one unit or row of it would come in."""
+    """Tries each cause until one unit or row of it would come in. `kind`: the type of event that is asked
+    for, empty for all."""
 
     pipeline: Pipeline
     lake: Lake
     statuses: Statuses
     say: Say
-    _forecasts: dict[Unit, Tried] = field(default_factory=dict)
+    kind: str = ""
+    _forecasts: dict[tuple[Unit, str], Tried] = field(default_factory=dict)
 
     def cures(
         self, candidates: RetryCandidates, servers: Servers, slices: SliceRange
@@ -48,6 +56,10 @@ class RetryTrial:
             cause: self._brought_in(cause, rejections)
             for cause, rejections in _by_cause(candidates.unparsed).items()
         }
+        units = {rejection.unit for rejection in candidates.unparsed if cures[rejection.cause].cured}
+        refused = self._refused(units, servers, slices)
+        for cause, cure in cures.items():
+            cures[cause] = replace(cure, refused=refused)
         for cause, rejections in _by_cause(candidates.misfits).items():
             cures[cause] = self._reloaded(cause, rejections, servers, slices)
         return cures
@@ -58,9 +70,9 @@ class RetryTrial:
             return Cure(True, "not tried: its units have too many rejected records to try some of them first")
         report = ""
         for unit in tried:
-            forecast = self._forecast(unit)
+            forecast = self._forecast(unit, cause.reason)
             report = f"tried {forecast}"
-            if forecast.came_in and cause.reason in forecast.tried:
+            if forecast.came_in:
                 return Cure(True, report)
         units = len({rejection.unit for rejection in rejections})
         return Cure(
@@ -71,65 +83,125 @@ class RetryTrial:
         manifest = self.statuses[unit].manifest
         return manifest is not None and manifest.kept <= lake_read.TOGETHER
 
-    def _forecast(self, unit: Unit) -> Tried:
+    def _forecast(self, unit: Unit, reason: str) -> Tried:
         manifest = self.statuses[unit].manifest
-        if unit not in self._forecasts and manifest is not None:
+        if (unit, reason) not in self._forecasts and manifest is not None:
             self.say(f"trying the rejected records of {unit}")
-            self._forecasts[unit] = UnitRetry(self.pipeline, self.lake).forecast(unit, manifest)
-        return self._forecasts[unit]
+            retry = UnitRetry(self.pipeline, self.lake, reason.__eq__)
+            self._forecasts[unit, reason] = retry.forecast(unit, manifest)
+        return self._forecasts[unit, reason]
+
+    def _refused(self, units: Collection[Unit], servers: Servers, slices: SliceRange) -> dict[Unit, str]:
+        """Returns the units that a table does not load as it is, with its reason."""
+        refused: dict[Unit, str] = {}
+        for target in self.pipeline.targets if units else ():
+            if target.rollup is not None or target.counted:
+                continue
+            for stage, works in self._stages(target.table, units, servers, slices):
+                try:
+                    _fitting(stage, works, _Misfits(self.lake, None, _NO_ROWS))
+                except TargetRefused as error:
+                    refused |= dict.fromkeys((work.unit for work in works), str(error))
+        return refused
 
     def _reloaded(
         self, cause: RejectionCause, rejections: Sequence[Rejection], servers: Servers, slices: SliceRange
     ) -> Cure:
-        units = [rejection.unit for rejection in rejections]
-        counts = [
-            self._fitting(place, cause, by, slices)
-            for server in servers
-            for place, by in self._by_rules(server, cause, units, slices)
-        ]
-        rows, fit = (sum(column) for column in zip(*counts, strict=True))
+        units = {rejection.unit for rejection in rejections}
+        refused: dict[Unit, str] = {}
+        rows = fit = 0
+        for stage, works in self._stages(cause.table, units, servers, slices):
+            tried = works[:: -(-len(works) // _MISFITS)]
+            misfits = _Misfits(self.lake, None, self._wanted(cause, tried))
+            try:
+                fit += _fitting(stage, tried, misfits)
+            except TargetRefused as error:
+                refused |= dict.fromkeys((work.unit for work in works), str(error))
+            rows += misfits.count
         if fit:
-            return Cure(True, f"{fit:,} of {rows:,} rows that were tried would fit")
-        return Cure(False, f"none of {rows:,} rows that were tried would fit: {fix_of(cause.reason, True)}")
+            return Cure(True, f"{fit:,} of {rows:,} rows that were tried would fit", refused)
+        if refused and not rows:
+            return Cure(False, "no row could be tried", refused)
+        return Cure(
+            False, f"none of {rows:,} rows that were tried would fit: {fix_of(cause.reason, True)}", refused
+        )
 
-    def _by_rules(
-        self, server: Server, cause: RejectionCause, units: Sequence[Unit], slices: SliceRange
-    ) -> Iterator[tuple[LoadPlace, list[Unit]]]:
-        """Yields the units by the rules that a retry loads them by on this server."""
-        target = next(t for t in self.pipeline.targets if t.table == cause.table)
-        placement = placement_of(self.pipeline.clickhouse, server.shard, cause.table)
-        place = LoadPlace(server.reached, self.pipeline, target, self.lake, placement)
+    def _stages(
+        self, table: str, units: Collection[Unit], servers: Servers, slices: SliceRange
+    ) -> Iterator[tuple[Stage, list[LoadWork]]]:
+        """Yields the units by the rules that a retry loads them by on each server. The trial's rows are all
+        of the server that rejected them: where they belong after it is the load's to find out."""
+        target = next(target for target in self.pipeline.targets if target.table == table)
         question = LedgerQuestion(self.pipeline, self.lake.url, [target], slices)
-        commits = ask_ledger(server.reached, [question])[0][cause.table]
-        digests: dict[str, list[Unit]] = {}
-        for unit in units:
-            manifest, newest = self.statuses[unit].manifest, commits.get(unit) or commits.revoked.get(unit)
-            if manifest is not None:
-                digests.setdefault(rules_for(manifest, newest, "retry"), []).append(unit)
-        for digest, own in digests.items():
-            yield place.by_rules(digest, types=False), own[:: -(-len(own) // _MISFITS)]
+        for server in servers:
+            stage = replace(stage_of(server, self.pipeline, target, self.lake), placement=ALONE, types=False)
+            commits = ask_ledger(server.reached, [question])[0][table]
+            works: dict[str, list[LoadWork]] = {}
+            for unit in sorted(units):
+                manifest, newest = (
+                    self.statuses[unit].manifest,
+                    commits.get(unit) or commits.revoked.get(unit),
+                )
+                if manifest is not None:
+                    rules = rules_for(manifest, newest, "retry")
+                    work = work_for(self.pipeline, target, unit, manifest, False)
+                    works.setdefault(rules, []).append(replace(work, rules=rules))
+            for group in works.values():
+                yield stage, group
 
-    def _fitting(
-        self, place: LoadPlace, cause: RejectionCause, units: Sequence[Unit], slices: SliceRange
-    ) -> tuple[int, int]:
-        """Returns how many misfits of the cause were cast again, and how many of them fit."""
-        _, filling = place.inspect()
-        source = render("rejected/some_misfits", columns=listed(map(identifier, LAKE)))
-        rows = filled(filling, tuple(LAKE), source, Sql("1"))
-        sql = render("rejected/fitting", misfit=filling.misfit, rows=rows)
-        parameters = {
-            "target": cause.table,
-            "pipeline": self.pipeline.name,
-            "reason": cause.reason,
-            "place": cause.column,
-            "starts": [int(unit.slice.start.timestamp()) for unit in units],
-            "clusters": [unit.cluster for unit in units],
-            **span(slices),
-        }
-        settings = {**STEADY, "max_query_size": _MAX_QUERY}
-        sizes = {"each": _EACH, "most": _MISFITS}
-        [(count, fit)] = place.client.rows(sql, {**parameters, **sizes}, settings=settings)
-        return int(count), int(fit)
+    def _wanted(self, cause: RejectionCause, works: Sequence[LoadWork]) -> Sql:
+        starts = [int(work.unit.slice.start.timestamp()) for work in works]
+        clusters = (literal(work.unit.cluster) for work in works)
+        return render(
+            "rejected/wanted_misfits",
+            target=literal(cause.table),
+            pipeline=literal(self.pipeline.name),
+            reason=literal(cause.reason),
+            place=literal(cause.column),
+            type=literal(self.kind),
+            first=Sql(str(min(starts))),
+            last=Sql(str(max(starts))),
+            units=listed(f"({start}, {cluster})" for start, cluster in zip(starts, clusters, strict=True)),
+        )
+
+
+@dataclass(frozen=True)
+class _Misfits(Reading):
+    """Some of the misfits that are `wanted`, in place of the lake's files. `copied`: the table that they were
+    copied into, and how many."""
+
+    wanted: Sql
+    copied: list[tuple[Sql, int]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.copied)
+
+    def sources(
+        self, pipeline: Pipeline, files: Sequence[FileRows], columns: Sequence[str], writer: Writer
+    ) -> Iterator[Sql]:
+        """Copies them once: a load may read its rows several times, and a few are other ones each time."""
+        table = writer.attempt.temporary("sent")
+        if not self.copied:
+            kinds = definitions(tuple(LAKE), with_slice=True)
+            writer.run("send", render("load/create_sent", sent=table, definitions=kinds))
+            parts = {"each": Sql(str(_EACH)), "most": Sql(str(_MISFITS)), "wanted": self.wanted}
+            writer.run("send", render("rejected/copy_misfits", copy=table, columns=_EVERY, **parts))
+            [(count,)] = writer.rows(render("clickhouse/count_table", table=table))
+            self.copied.append((table, int(count)))
+        yield render("load/source_sent", sent=table, columns=listed(map(identifier, columns)))
+
+
+def _fitting(stage: Stage, works: Sequence[LoadWork], misfits: _Misfits) -> int:
+    """Returns how many of the misfits a load would put into the table. Raises TargetRefused where it would
+    put none there."""
+    try:
+        with stage.staged([replace(w, files=(), landed=0) for w in works], misfits, counted=False) as staged:
+            [(count,)] = stage.client.rows(render("clickhouse/count_table", table=staged.rows))
+    finally:
+        for copy, _ in misfits.copied:
+            stage.client.run(render("clickhouse/drop_table", table=copy))
+    return int(count)
 
 
 def tried_units(rejections: Sequence[Rejection], most: int = MOST, spread: int = SPREAD) -> list[Unit]:

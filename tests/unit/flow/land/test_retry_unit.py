@@ -113,6 +113,23 @@ def test_a_net_gain_takes_no_good_row_with_it():
     assert len(before) == 20
 
 
+def test_of_the_reasons_that_are_asked_for_and_no_others():
+    """The file cures two; what is left of the other comes in by the next call."""
+    text, at = event("click", 1, grade="k1")
+    log = [(text.replace(b'"at"', b'"when"'), at), (text.replace(b'"type"', b'"kind"'), at), (b"{", at)]
+    world, lake = World({BIDS: [log]}), MemoryLake()
+    world.resolve(pipeline(), lake, hours(1))
+    world.land(pipeline(), lake, hours(1))
+    now = pipeline(event={"type": {"field": "kind"}, "time": {"record": True}})
+    old = read_manifests(lake, [UNIT])[UNIT]
+    type_alone = UnitRetry(now, lake, "no type".__eq__)
+    tried = Tried(UNIT, {"no type": 1}, {}, {("click", "2026-01-01T00"): 1})
+    assert type_alone.forecast(UNIT, old) == tried == type_alone.retry(UNIT, old, NOW)
+    manifest = read_manifests(lake, [UNIT])[UNIT]
+    check(lake, [manifest])
+    assert dict(manifest.refused_by_reason()) == {"no time": 1, "not JSON": 1}
+
+
 def test_of_an_array_only_the_rejected_element_comes_in_with_its_own_number():
     arrays = pipeline(event={**BY_FIELD, "rows": "array"}, counts=[{"table": "db.n", "by": ["grade"]}])
     late = b'{"type":"click","when":"2026-01-01T00:05:00Z","grade":"k9"}'

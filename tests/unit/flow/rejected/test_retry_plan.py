@@ -12,6 +12,7 @@ from sluice.flow.rejected.retry_plan import (
     RetryCandidates,
     RetryResult,
     candidates,
+    refused_units,
     retry_plan,
 )
 from sluice.flow.rejected.trial import tried_units
@@ -55,12 +56,12 @@ def statuses(*found: UnitStatus) -> dict[Unit, UnitStatus]:
         (TIME, {"rules": ""}, None),
         (TIME, {"rules": NOW}, "landed by the rules that the file has now: they would be rejected again"),
         (SMALL, {"rules": NOW}, None),
+        (TIME, {"retried": (NOW,)}, None),  # of another reason, maybe: the trial says what comes in
         (
             TIME,
-            {"retried": (NOW,)},
+            {"rules": NOW, "retried": (OTHER,)},
             "landed by the rules that the file has now: they would be rejected again",
         ),
-        (TIME, {"rules": NOW, "retried": (OTHER,)}, None),
         (TOMBSTONE, {}, "no value: no change of the file or of a table brings these records in"),
         (TIME, {"gone": True}, "its cluster is no longer in the pipeline file"),
         (SMALL, {"gone": True}, None),
@@ -124,6 +125,23 @@ def test_records_of_a_slice_are_brought_in_or_it_is_loaded_again_and_not_both():
         "into all tables",
         "load 2026-01-01T03Z (10 records) again into db.click",
     ]
+
+
+def test_a_unit_that_a_table_would_refuse_stays():
+    found = RetryCandidates(
+        (Rejection(UNITS[0], TIME, 1), Rejection(UNITS[1], TIME, 1)),
+        (Rejection(UNITS[2], SMALL, 1), Rejection(UNITS[3], SMALL, 1)),
+    )
+    cures = {
+        TIME: Cure(True, "", {UNITS[1]: "table db.click: no"}),
+        SMALL: Cure(True, "", {UNITS[2]: "table db.click: no", UNITS[4]: "table db.click: odd"}),
+    }
+    plan = retry_plan(found, cures, statuses(*map(status, UNITS)), ())
+    assert plan.units == {UNITS[0], UNITS[3]}
+    assert refused_units(cures.values()) == {
+        "table db.click: no": [UNITS[1], UNITS[2]],
+        "table db.click: odd": [UNITS[4]],
+    }
 
 
 def test_what_is_not_cured_is_not_touched():

@@ -35,7 +35,7 @@ from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.remake import landed_meanwhile
 from sluice.flow.land.task.decoding import Decoding, decoding_of
 from sluice.flow.land.task.lake_file import LakeFile
-from sluice.flow.land.task.lake_read import rejected_batches, tried
+from sluice.flow.land.task.lake_read import Takes, rejected_batches, tried
 from sluice.flow.land.task.reports import SeenOffsets, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import folders_with, placed
@@ -49,6 +49,10 @@ from sluice.state.rules import LandingRules, write_rules
 from sluice.type_fields import TypeFields, bounded, merged
 
 _READ = ("_payload", "_reason", "_size", "_row")
+
+
+def _every(_: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,16 @@ class Tried:
 
 @dataclass(frozen=True)
 class UnitRetry:
-    """Retries units by a pipeline file."""
+    """Retries units by a pipeline file: the records of the reasons that it `takes`."""
 
     pipeline: Pipeline
     lake: Lake
+    takes: Takes = _every
 
     def forecast(self, unit: Unit, manifest: Manifest) -> Tried:
-        """Tries all rejected records of the unit, and writes nothing. Raises what reading and decoding
-        raise."""
-        return _Retry(self.pipeline, cast(Lake, DiscardingLake(self.lake)), unit, manifest, self.lake).tried()
+        """Tries the unit's rejected records, and writes nothing. Raises what reading and decoding raise."""
+        discarding = cast(Lake, DiscardingLake(self.lake))
+        return _Retry(self.pipeline, discarding, unit, manifest, self.lake, self.takes).tried()
 
     def retry(self, unit: Unit, old: Manifest, now: datetime) -> Tried:
         """Commits a generation with what comes in, in place of `old`; nothing where nothing does.
@@ -97,7 +102,7 @@ class UnitRetry:
         Raises Relanded where another run has replaced `old`, CannotRemake for a file that is missing or
         damaged, Conservation, and what the lake raises; then nothing of the attempt is left.
         """
-        retry = _Retry(self.pipeline, self.lake, unit, old, self.lake)
+        retry = _Retry(self.pipeline, self.lake, unit, old, self.lake, self.takes)
         try:
             outcome = retry.tried()
             amendment = retry.amendment(now) if outcome.came_in else None
@@ -124,6 +129,7 @@ class _Retry:
     unit: Unit
     old: Manifest
     lake: Lake
+    takes: Takes
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     change: CountChange = field(default_factory=CountChange)
 
@@ -164,14 +170,14 @@ class _Retry:
                 raise LakeFile.of(self.lake, self.unit, file).refusal(f"cannot be read ({error})") from error
 
     def _found(self, batch: pa.RecordBatch) -> np.ndarray:
-        good = tried(batch, self.old.masked)
+        good = tried(batch, self.old.masked, self.takes)
         if self.decoding is not None and "_row" in batch.schema.names:  # an element of an array is JSON
             good &= batch["_row"].is_null().to_numpy(zero_copy_only=False)
         return good
 
     def _landed(self, elements: bool) -> TaskReport:
         task = self._task(elements)
-        return task.land(rejected_batches(task, elements), "elements" if elements else "records")
+        return task.land(rejected_batches(task, elements, self.takes), "elements" if elements else "records")
 
     def _task(self, elements: bool) -> Task:
         """The rows are counted as the unit's others were. An element is an event that is not told apart from

@@ -35,6 +35,8 @@ TOGETHER = 200_000
 _ROWS = 8_192
 _PLACE = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_headers")
 _MORE = ("_row", "_size", "_reason")
+Takes = Callable[[str], bool]
+"""Says of a reason whether a retry tries its records."""
 _MAY_LACK_VALUE = (reject_reasons.NO_VALUE, reject_reasons.SHIPPED_TWICE)
 
 
@@ -44,11 +46,15 @@ def shares(task: Task, together: bool, most_rows: int = TOGETHER) -> list[Task]:
     return [task] if together or offsets <= most_rows else divided(task, task.pipeline.rows_per_read)
 
 
-def tried(batch: pa.RecordBatch, masked: Masked | None) -> np.ndarray:
-    """Returns which rejected records a retry tries: those whose bytes are there, and may become a row."""
+def tried(batch: pa.RecordBatch, masked: Masked | None, takes: Takes) -> np.ndarray:
+    """Returns which rejected records a retry tries: those whose bytes are there, and may become a row, of the
+    reasons that it `takes`."""
     count, reasons = batch.num_rows, batch["_reason"].cast(pa.string())
-    fixed: pa.Array[Any] = pc.is_in(reasons, value_set=pa.array(reject_reasons.NO_FIX))
-    good: np.ndarray = np.logical_not(fixed.to_numpy(zero_copy_only=False)).astype(bool)
+    fixed: set[Any] = set(reject_reasons.NO_FIX)
+    unique: list[Any] = pc.unique(reasons).to_pylist()
+    chosen = [reason for reason in unique if reason not in fixed and takes(reason)]
+    are_chosen: pa.Array[Any] = pc.is_in(reasons, value_set=pa.array(chosen, pa.string()))
+    good: np.ndarray = are_chosen.to_numpy(zero_copy_only=False).astype(bool)
     good &= batch["_payload"].is_valid().to_numpy(zero_copy_only=False)
     if "_size" in batch.schema.names:
         good &= batch["_size"].is_null().to_numpy(zero_copy_only=False)
@@ -58,16 +64,17 @@ def tried(batch: pa.RecordBatch, masked: Masked | None) -> np.ndarray:
     return good
 
 
-def rejected_batches(task: Task, elements: bool) -> Iterator[pa.RecordBatch]:
+def rejected_batches(task: Task, elements: bool, takes: Takes) -> Iterator[pa.RecordBatch]:
     """Yields the rejected records that a retry tries of the task's `files`, as `batches` does: whole records,
-    or `elements` of arrays, each of them alone and with ROW, the number that it has."""
+    or `elements` of arrays, each of them alone and with ROW, the number that it has; of the reasons that it
+    `takes`."""
     spans = _Spans(task)
 
     def chosen(file: LakeFile, batch: pa.RecordBatch) -> np.ndarray:
         are_elements = np.zeros(batch.num_rows, bool)
         if "_row" in batch.schema.names:
             are_elements = batch["_row"].is_valid().to_numpy(zero_copy_only=False)
-        good: np.ndarray = tried(batch, file.masked) & (are_elements == elements)
+        good: np.ndarray = tried(batch, file.masked, takes) & (are_elements == elements)
         return good
 
     parts = (part for file in task.files or () for part in _rows_of(task, file, spans, None, chosen))

@@ -1,0 +1,17 @@
+-- Some of the misfits that are wanted, as rows of the lake; keys are not kept.
+INSERT INTO {copy} ({columns})
+SELECT
+    type AS _type,
+    cluster AS _cluster,
+    topic AS _topic,
+    partition AS _partition,
+    offset AS _offset,
+    row AS _row,
+    timestamp AS _timestamp,
+    CAST(NULL, 'Nullable(String)') AS _key,
+    payload AS _payload,
+    slice AS _slice
+FROM sluice.rejected
+WHERE {wanted}
+LIMIT {each} BY slice
+LIMIT {most}
