@@ -10,6 +10,7 @@ from functools import partial
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
+from sluice.clients.clickhouse.rights import grant, lacking
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
@@ -74,17 +75,12 @@ def version_check(address: str, version: str) -> Check:
 
 
 def _granted(client: Client, user: str, rights: tuple[str, ...], place: str) -> Iterator[Check]:
-    lacking = [r for r in rights if not _has(client, r, place)]
-    if lacking:
-        remedy = f"GRANT {', '.join(lacking)} ON {place} TO {identifier(user)}"
-        yield fail(Area.CLICKHOUSE, place, f"user {user} lacks {', '.join(lacking)}", remedy)
+    missing_rights = lacking(client, rights, Sql(place))
+    if missing_rights:
+        remedy = grant(client, missing_rights, Sql(place))
+        yield fail(Area.CLICKHOUSE, place, f"user {user} lacks {', '.join(missing_rights)}", remedy)
     else:
         yield ok(Area.CLICKHOUSE, place, f"user {user} has {', '.join(rights)}")
-
-
-def _has(client: Client, right: str, place: str) -> bool:
-    [(granted,)] = client.rows(render("clickhouse/check_grant", rights=Sql(right), place=Sql(place)))
-    return bool(int(granted))
 
 
 def _target(

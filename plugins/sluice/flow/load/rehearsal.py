@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.errors import ServerError, shorten
+from sluice.clients.clickhouse.rights import grant, lacking
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render, table
 from sluice.errors import Blocked, TargetRefused
 from sluice.flow.load.changes import Changes
@@ -96,19 +97,14 @@ class Rehearsal:
     def _check_rights(self) -> None:
         needed = {destination.table: _RIGHTS for destination in self.destinations} | _OWN_RIGHTS
         for name, rights in needed.items():
-            if not self._granted(", ".join(rights), name):
-                lacking = [right for right in rights if not self._granted(right, name)]
+            client, place = self.writer.client, table(name)
+            if lacking(client, [", ".join(rights)], place):
+                missing = lacking(client, rights, place)
                 raise TargetRefused(
                     name,
-                    f"the user of the connection lacks {', '.join(lacking)}",
-                    f"GRANT {', '.join(lacking)} ON {table(name)} to the user",
+                    f"the user of the connection lacks {', '.join(missing)}",
+                    grant(client, missing, place),
                 )
-
-    def _granted(self, rights: str, name: str) -> bool:
-        [(granted,)] = self.writer.rows(
-            render("clickhouse/check_grant", rights=Sql(rights), place=table(name))
-        )
-        return bool(int(granted))
 
     def _check_mutations(self) -> None:
         """Raises Blocked for a failing mutation of a table from which rows will be deleted."""

@@ -12,6 +12,7 @@ from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, Se
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.passing import Passing, read_passing
 from sluice.clients.clickhouse.query_tree import explained
+from sluice.clients.clickhouse.rights import grant
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
 from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, ViewTable, written_by
 from sluice.clients.clickhouse.types import parse
@@ -262,7 +263,7 @@ def check_passing(above: Sequence[Passing]) -> None:
 def check_views(client: Client, target_table: TargetTable) -> None:
     """Raises TargetRefused, and what the client raises."""
     for unseen in target_table.unseen:
-        raise _unseen(unseen)
+        raise _unseen(client, unseen)
     sources = {view.source for view in target_table.view_tables}
     for view in target_table.view_tables:
         if view.stores:
@@ -284,15 +285,15 @@ def _understood(client: Client, view: ViewTable) -> list[str]:
         ) from error
 
 
-def _unseen(unseen: OtherReader) -> TargetRefused:
+def _unseen(client: Client, unseen: OtherReader) -> TargetRefused:
     if unseen.engine:
         reason = f"{unseen.view}, a {unseen.engine}, gets its rows, and Sluice cannot take them back there"
         return TargetRefused(unseen.source, reason, f"DROP TABLE {table(unseen.view)}")
     return TargetRefused(
         unseen.source,
         f"{unseen.view} gets its rows, and the user of the connection may not see what it is",
-        f"GRANT SHOW COLUMNS ON {table(unseen.view)} to the user, and SELECT, INSERT and ALTER DELETE on the "
-        "table that it writes to",
+        f"`{grant(client, ['SHOW COLUMNS'], table(unseen.view))}`; the table that it writes to takes SELECT, "
+        "INSERT and ALTER DELETE",
     )
 
 

@@ -16,6 +16,7 @@ from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNFINISHED, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.rights import grant, lacking
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
@@ -201,12 +202,11 @@ def check_may_add(client: Client, pipeline: Pipeline, target: Target, target_tab
     if not target.evolves:
         return
     name = table(target.table)
-    [(granted,)] = client.rows(render("clickhouse/check_grant", rights=_RIGHT, place=name))
-    if not int(granted):
+    if lacking(client, [_RIGHT], name):
         raise TargetRefused(
             target.table,
             f"`evolve: add`: the user of the connection lacks {_RIGHT}",
-            f"GRANT {_RIGHT} ON {name} to the user, or set `evolve: off`",
+            f"`{grant(client, [_RIGHT], name)}`, or set `evolve: off`",
         )
     for reader, select in _selects(pipeline, target_table):
         tree = client.rows(render("load/explain_syntax", select=Sql(select)))
