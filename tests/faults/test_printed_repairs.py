@@ -14,6 +14,7 @@ import pytest
 
 from sluice import crash_points
 from sluice.cli.commands import commands
+from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.clients.lake import layout
 from sluice.crash_points import Erase, Forget
 from sluice.errors import SluiceError
@@ -24,6 +25,7 @@ from sluice.flow.verify.verdict_store import read_verdict
 from sluice.page.cause_rows import cause_rows
 from sluice.plan.dry_run import mask_lines
 from sluice.state.survey import survey_past
+from sluice.watch.retention import retention
 from sluice.watch.rules import older
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
@@ -267,6 +269,25 @@ def with_a_later_column(state: Damaged) -> None:
     state.sql("ALTER TABLE {db}.clicks ADD COLUMN at String")
 
 
+def with_a_column_that_a_load_added(state: Damaged) -> None:
+    """Only the last hour was loaded since: all events have its field."""
+    state.make()
+    clicks = {"table": f"{state.database}.clicks", "evolve": "add", "evolve_rows": 1}
+    state.configure(tables={"click": clicks, "*": f"{state.database}.other"})
+    assert state.command(f"sluice run ads --config {state.config} {edges(3, 3)} --mode reload")[0] == 0
+
+
+def retried_without_a_file(state: Damaged) -> None:
+    """All records came in by another pipeline file than they landed by, and a file of them is gone."""
+    state.make_tables()
+    state.configure(event={"type": {"field": "kind"}, "time": {"field": "at"}})
+    state.world.resolve(state.pipeline, state.lake, hours(4))
+    assert state.command(f"sluice run ads --config {state.config} {edges(0, 3)}")[0] == 0
+    state.configure()
+    assert state.command(f"sluice rejected ads --config {state.config} --retry --yes")[0] == 0
+    file_of(state, 2).unlink()
+
+
 def resolved(state: Damaged) -> None:
     state.make_tables()
     state.configure()
@@ -287,6 +308,17 @@ def of_page(state: Damaged) -> str:
 def of_watch(state: Damaged) -> str:
     backlog = seen_backlog(state.pipeline, state.lake, START.add(hours=4))
     (problem,) = older(state.pipeline, backlog)
+    return problem.message
+
+
+def of_retention(state: Damaged) -> str:
+    """What the watch says of an hour that Kafka deletes soon, and that has not landed."""
+    now = START.add(hours=5)
+    partition = PartitionFacts(0, 100)
+    kept = {"retention.ms": str(3 * 3_600_000)}
+    facts = TopicFacts("dc1", "bids", 1, 0, None, kept, dict.fromkeys(range(3), partition))
+    statuses = survey_past(state.pipeline, hours(4))
+    (problem,) = retention(state.pipeline, statuses, {("dc1", "bids"): facts}, {}, now)
     return problem.message
 
 
@@ -332,13 +364,14 @@ def half_forgotten(state: Damaged) -> None:
 class Printed:
     """`prepare` makes the state; `by` are the words of the command that prints, or what prints instead of
     one; `repair` are the words of what is printed. `misfits`: what did not fit comes in. `erased`: the clicks
-    of this number go."""
+    of this number go. `filled`: the column has every value."""
 
     prepare: Callable[[Damaged], None]
     by: str | Callable[[Damaged], str]
     repair: str
     misfits: bool = False
     erased: int | None = None
+    filled: str = ""
 
 
 RECORD = "bids:1:11"
@@ -412,6 +445,18 @@ PRINTED = {
     "erase, half forgotten": Printed(
         half_forgotten, "erase {ads} --where n=4711 --reason x --yes", "forget {ads} --yes"
     ),
+    "verify, a column that a load added": Printed(
+        with_a_column_that_a_load_added,
+        f"verify {{ads}} {edges(0, 3)} --contents",
+        f"run {{ads}} {edges(0, 2)} --backfill",
+        filled="at",
+    ),
+    "verify, after a retry": Printed(
+        retried_without_a_file,
+        f"verify {{ads}} {edges(0, 3)}",
+        f"run {{ads}} {edges(2, 2)} --mode reland --yes",
+    ),
+    "watch, retention": Printed(unlanded, of_retention, f"run {{ads}} {edges(3, 3)}"),
     "watch": Printed(unlanded, of_watch, f"run {{ads}} {edges(3, 3)}"),
 }
 
@@ -469,11 +514,15 @@ def test_a_printed_repair_works_as_it_stands(state: Damaged, case: Printed):
     repair = f"sluice {said(case.repair)}"
     assert repair in printed(text), text
     paste(state, repair)
+    for then in dict.fromkeys(re.findall(r"; then `(sluice rejected [^`]+)`", text)):
+        paste(state, then)
     if "then the same words again" in text:
         typed(state, f"sluice {said(case.by)}")
     after = held(state)
     for table, rows in right.items():
         assert not (before[table] & rows) - after[table], "a right row is gone"
         assert after[table] == rows
+    if case.filled:
+        assert state.sql(f"SELECT countIf(isNull({case.filled})) FROM {{db}}.clicks") == [(0,)]
     code, text = typed(state, f"sluice verify ads {config} --contents")
     assert code == 0, text
