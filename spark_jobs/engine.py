@@ -47,7 +47,7 @@ _CUT_RECORDS = (256 << 20) // CUT_BYTES
 _NO_BOUND = (1 << 31) - 1
 _ELSEWHERE: Any = None  # what a work travels without
 # What a work has of its own. It alone goes through a file of Spark's: nothing of it may know a secret.
-_OWN = ("cluster", "attempt", "slices", "edges", "files", "erasures", "masked", "stamp")
+_OWN = ("cluster", "attempt", "slices", "edges", "whole", "files", "erasures", "masked", "stamp")
 # Above it Spark puts a function into a file, with all that it knows.
 _FUNCTION_IN_FILE = "spark.broadcast.UDFCompressionThreshold"
 _Work = TypeVar("_Work", bound=Task | Merge | Total)
@@ -71,6 +71,7 @@ class SparkEngine:
         self._name = name
         self._say = say
         self._spark: SparkSession | None = None
+        self._lands = 0
         self.starting = 0.0  # seconds that Spark took to start
 
     def __enter__(self) -> SparkEngine:
@@ -88,6 +89,7 @@ class SparkEngine:
             self._say(f"Spark says nothing of its stages: {_reason(str(error))}")
 
     def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
+        self._lands += 1
         again = [(run, task) for run, task in reads if task.files is not None]
         new = [(run, task) for run, task in reads if task.files is None]
         together = [(run, task) for run, task in new if run.together]
@@ -104,7 +106,8 @@ class SparkEngine:
             return encode(task.land(lake_read.batches(task), name))
 
         if rows <= lake_read.TOGETHER:
-            return [task.land(lake_read.batches(task), f"here-{n}") for n, task in enumerate(tasks)]
+            name = f"here-{self._lands}"
+            return [task.land(lake_read.batches(task), f"{name}-{n}") for n, task in enumerate(tasks)]
         return [decode(report) for report in self._each(land, tasks, len(tasks), "read", rows)]
 
     def _read_by_tasks(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
@@ -117,7 +120,7 @@ class SparkEngine:
             with BoundedReader(settings[task.cluster], task.pipeline.max_record) as reader:
                 return encode(task.land(batches(reader, task), name, reader.left))
 
-        shares = ([task] if run.together else divided(task, first.rows_per_read) for run, task in reads)
+        shares = ([task] if run.together else divided(task, first.rows_per_task) for run, task in reads)
         tasks = [task for share in shares for task in share]
         return [decode(report) for report in self._each(land, tasks, len(tasks), "read", rows)]
 

@@ -67,7 +67,7 @@ def not_handed_over(error: BaseException) -> str | None:
 
 
 def read_options(pipeline: Pipeline, run: ReadGroup) -> dict[str, str]:
-    """Returns `assign` with explicit offsets, divided into pieces of at most `rows_per_read` offsets.
+    """Returns `assign` with explicit offsets, divided into pieces of at most `rows_per_task` offsets.
 
     Source: Spark 4.2, "Structured Streaming + Kafka Integration Guide", batch queries.
     """
@@ -84,7 +84,7 @@ def read_options(pipeline: Pipeline, run: ReadGroup) -> dict[str, str]:
         "assign": json.dumps(assigned),
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
-        "maxRecordsPerPartition": str(pipeline.rows_per_read),
+        "maxRecordsPerPartition": str(pipeline.rows_per_task),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
         "groupIdPrefix": "sluice",

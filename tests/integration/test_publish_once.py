@@ -27,7 +27,8 @@ def test_of_two_copies_of_a_line_one_arrives(user: User):
     columns = f"id String, {SYSTEM_COLUMNS}"
     user.client.command(f"CREATE TABLE {user.name}.clicks ({columns}) ENGINE = MergeTree ORDER BY _slice")
     event = {"type": {"field": "type"}, "time": {"field": "at"}, "batch": {"header": "sluice_batch"}}
-    user.write(event=event, tables={"click": f"{user.name}.clicks"})
+    # Reads of so few records would have the copies of a line in two of them.
+    user.write(event=event, tables={"click": f"{user.name}.clicks"}, rows_per_read=7)
     path, at = user.folder / "batch.ndjson", (START + timedelta(minutes=5)).isoformat()
     lines = [json.dumps({"type": "click", "id": f"e{n}", "at": at}) for n in range(LINES)]
     path.write_text(

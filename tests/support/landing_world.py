@@ -130,17 +130,22 @@ class _Reader(FakeReader):
 class InProcess:
     """An engine that runs the tasks here; `twice` runs each a second time and drops what that reports, as a
     task of Spark's that was tried again; `hidden` offsets are not brought. Of more than `most_rows` records
-    those that are in the lake are divided."""
+    those that are in the lake are divided. `batch`: how many records Spark hands over at once; 0: half of
+    them."""
 
     world: World
     rows_per_read: int = 10
     twice: bool = False
     hidden: frozenset[int] = frozenset()
     most_rows: int = TOGETHER
+    batch: int = 0
+    lands: int = 0
 
     def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         reports: list[TaskReport] = []
-        for read, (run, task) in enumerate(reads):
+        self.lands += 1
+        for number, (run, task) in enumerate(reads):
+            read = f"{self.lands}-{number}"
             if task.files is not None:
                 self.world.out_of_lake += len(task.files)
                 own = shares(task, run.together, self.most_rows)
@@ -151,8 +156,9 @@ class InProcess:
                 reports.append(task.land(batches, f"{read}-together"))
                 continue
             for (topic, partition), edges in run.edges().items():
-                for start in range(edges[0], edges[-1], self.rows_per_read):
-                    until = min(start + self.rows_per_read, edges[-1])
+                own = task.pipeline.model_copy(update={"rows_per_read": self.rows_per_read})
+                for start in range(edges[0], edges[-1], own.rows_per_task):
+                    until = min(start + own.rows_per_task, int(edges[-1]))
                     self.world.reads.append((topic, partition, start, until))
                     batches = list(self._batches(task, topic, partition, start, until))
                     name = f"{read}-{topic}-{partition}-{start}"
@@ -176,7 +182,8 @@ class InProcess:
         log = self.world.logs[task.cluster, topic][partition]
         unseen = self.hidden | self.world.unseen(task.pipeline.cluster(task.cluster))
         offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in unseen]
-        for some in (offsets[: len(offsets) // 2], offsets[len(offsets) // 2 :]):
+        size = self.batch or len(offsets) // 2 + 1
+        for some in (offsets[at : at + size] for at in range(0, len(offsets), size)):
             yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some], CUT_BYTES + 1)
 
     def _reader(self, task: Task) -> LogReader:

@@ -32,6 +32,7 @@ CATCH_ALL = "*"
 _DAY = timedelta(days=1)
 NO_CRON = (timedelta(minutes=45), timedelta(minutes=90))
 """Lengths of slices that no cron expression has; their timetable takes no offset."""
+_ANY_ROWS = 1 << 62
 MOST_ROLLUPS = 1_000
 """Of a pipeline: each reads a file."""
 
@@ -63,7 +64,8 @@ class Pipeline(Section):
     clickhouse: ClickHouse = ClickHouse()
     """How the tables are reached. Example: `{connection: clickhouse_default}`"""
     rows_per_read: int = Field(500_000, ge=1)
-    """Expert. Records that one Spark task reads at most. Example: `250000`"""
+    """Expert. Records of a partition that one Spark task reads at most; with `event.batch` it reads all of a
+    slice's. Example: `250000`"""
     slice: Duration = HOUR
     """Length of a slice: 15m to 1d, a multiple of 15m that divides the day. The first boundary fixes it for
     good.
@@ -211,6 +213,12 @@ class Pipeline(Section):
             f"pipeline {self.name} has no Kafka cluster {name!r}, so it is not asked: put it back "
             "under `kafka` in the pipeline file"
         )
+
+    @property
+    def rows_per_task(self) -> int:
+        """How many offsets of a partition one task reads at most: with `event.batch` any number, because
+        copies are told apart within one task."""
+        return self.rows_per_read if self.event.batch is None else _ANY_ROWS
 
     @property
     def success_grace(self) -> timedelta:

@@ -51,7 +51,7 @@ def _totals(pipeline: Pipeline, manifests: Sequence[Manifest]) -> dict[str, int]
     return {
         "units_landed": len(manifests),
         "units_relanded": sum(m.generation > 1 for m in manifests),
-        "reads": sum(read_count(m.ranges, pipeline.rows_per_read) for m in manifests),
+        "reads": sum(read_count(m.ranges, pipeline.rows_per_task) for m in manifests),
         "records_read": sum(m.read for m in manifests),
         "records_parsed": sum(m.parsed for m in manifests),
         "records_erased": sum(m.erased for m in manifests),

@@ -204,7 +204,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         manifest=manifest,
         tables=rows,
         lacking=lacking_topics(boundaries, unit, topics, manifest) if manifest else (),
-        reads=read_count(ranges or (), pipeline.rows_per_read),
+        reads=read_count(ranges or (), pipeline.rows_per_task),
         gone=gone,
         uncounted=uncounted(pipeline, manifest) if manifest and held and not gone else (),
         derived=seen.derived,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.errors import SluiceError
+from sluice.flow.land.bounds import at_bounds
 from sluice.flow.land.conservation import check_rows, counted, gaps_of
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.manifest_draft import Landed, summed_times
@@ -98,9 +100,20 @@ class LandingAttempt:
         ]
 
     def _land(self, reads: Sequence[UnitRead], decoding: Decoding | None) -> TaskReport:
+        cut = partial(together, large_apart=self.pipeline.event.batch is not None)
+        report = self._land_in(chain.from_iterable(map(cut, runs(reads))), decoding)
+        alone = at_bounds(reads, report, self.pipeline)
+        if not alone:
+            return report
+        self.say(f"{len(alone):,} units pass a bound of a task: one task reads each of them again")
+        again = [ReadGroup(read.unit.cluster, (read,), together=True) for read in alone]
+        others = report.without({_name(read.unit) for read in alone})
+        return TaskReport.of([others, self._land_in(again, decoding)])
+
+    def _land_in(self, groups: Iterable[ReadGroup], decoding: Decoding | None) -> TaskReport:
         tasks = []
         pipeline = keyless(self.pipeline)
-        for run in chain.from_iterable(map(together, runs(reads))):
+        for run in groups:
             slices = tuple(read.unit.slice for read in run.units)
             attempt = self.ids[run.cluster]
             task = Task(

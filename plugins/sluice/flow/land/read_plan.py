@@ -175,8 +175,12 @@ def together(
     max_rows: int = MAX_ROWS,
     max_slices: int = MAX_SLICES,
     min_rows: int = MIN_ROWS_PER_PARTITION,
+    large_apart: bool = False,
 ) -> list[ReadGroup]:
-    """Returns the same units in the same order. Slices that are alone in their part are read as before."""
+    """Returns the same units in the same order. Slices that are alone in their part are read as before.
+
+    `large_apart`: a task reads all of a partition, so that each large slice has tasks of its own.
+    """
     worth = min_rows * len({(r.topic, r.partition) for unit in run.units for r in unit.left if r.offsets})
     parts: list[list[UnitRead]] = []
     rows = 0
@@ -184,7 +188,7 @@ def together(
         small = unit.offsets <= max_rows
         full = not parts or rows + unit.offsets > max_rows or (len(parts[-1]) >= max_slices and rows >= worth)
         # Large ones in a row stay one read: Spark divides it by rows.
-        both_large = bool(parts) and not small and rows > max_rows
+        both_large = bool(parts) and not small and rows > max_rows and not large_apart
         if full and not both_large:
             parts.append([])
             rows = 0

@@ -30,6 +30,7 @@ TOO_LARGE = "too large"
 BECOMES_TOO_LARGE = "too large when decoded"
 TOO_MANY_VALUES = "too many values"
 SHIPPED_TWICE = "shipped twice"
+TOO_MANY_BATCHES = "too many batches"
 
 NO_FIX = (NO_VALUE, SHIPPED_TWICE, TOO_LARGE)
 """Of such a record no change of the pipeline file makes a row out of what the lake has."""

@@ -164,8 +164,7 @@ def _after(
         mask=mask_rules(pipeline),
     )
     task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(fileless, run)
-    shares = lake_read.shares(task, together=False) if manifest.read else []
-    report = TaskReport.of(share.land(lake_read.batches(share), f"{n}") for n, share in enumerate(shares))
+    report = task.land(lake_read.batches(task), "plan") if manifest.read else TaskReport()
     account(unit, manifest, report.seen)
     stay = Counter({(reason, ""): count for reason, count in manifest.forgotten_by_reason().items()})
     stay[_ERASED, ""] += manifest.erased_rows

@@ -40,6 +40,7 @@ _REMEDIES = {
     why.NOT_AN_OBJECT: (
         f"set `rows: array` where messages are arrays of objects, or correct the producer; then {_RETRY}"
     ),
+    why.TOO_MANY_BATCHES: f"remove `event.batch`, or publish fewer files at once; then {_RETRY}",
     why.SHIPPED_TWICE: "nothing: the same event is there once",
 }
 MISFIT_REMEDY = (

@@ -23,6 +23,7 @@ from sluice.flow.land.formats.decoders import ProtobufByNumber
 from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
 from sluice.flow.land.formats.registry import StoredSchema
 from sluice.flow.land.reject_reasons import UNREADABLE_SCHEMA, BadSchema, Unparsed
+from sluice.flow.land.task.reports import SchemasAsked
 from sluice.runtime import deeper
 
 BID = """syntax = "proto3";
@@ -293,7 +294,7 @@ def test_a_schema_that_nobody_can_read_is_its_messages_verdict():
     for number, name in enumerate("ab", start=1):
         entry.field.add(name=name, number=number, label=Kind.LABEL_OPTIONAL, type=Kind.TYPE_STRING)
     stored = StoredSchema("PROTOBUF", base64.b64encode(file.SerializeToString()).decode())
-    decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None)
+    decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None, SchemasAsked())
     first, second = b"\0\0\0\0\1\0" + whole(1, 5), b"\0\0\0\0\1\2\2" + text(1, b"x")
     assert json.loads(decode(first)) == {"n": 5}
     for message in (second, second, first):
@@ -304,7 +305,7 @@ def test_a_schema_that_nobody_can_read_is_its_messages_verdict():
 
 def test_a_schema_whose_text_is_no_base64_is_its_messages_verdict():
     stored = StoredSchema("PROTOBUF", 'syntax = "proto3"; message Café { string n = 1; }')
-    decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None)
+    decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None, SchemasAsked())
     with pytest.raises(Unparsed) as told:
         decode(b"\0\0\0\0\1\0")
     assert told.value.reason == UNREADABLE_SCHEMA

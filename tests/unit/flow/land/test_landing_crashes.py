@@ -88,7 +88,7 @@ def visible(lake: MemoryLake) -> tuple:
 def way(request, monkeypatch) -> None:
     """Small slices are read together; larger ones partition by partition, and their small files merged."""
     if request.param != "together":
-        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
 
 
 def prepared(with_first: bool) -> MemoryLake:

@@ -73,7 +73,7 @@ def test_each_row_has_the_time_of_its_event(lake):
 
 @pytest.mark.parametrize("merged", [True, False])
 def test_statistics_say_what_the_rows_say(lake, monkeypatch, merged):
-    monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])  # a task for each partition
+    monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])  # a task for each partition
     if not merged:
         monkeypatch.setattr("sluice.flow.land.merge.SMALL_BYTES", 0)
     _, found = landed(lake, world())

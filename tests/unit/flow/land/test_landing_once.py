@@ -191,6 +191,17 @@ def seconds_of(order: Iterable[int]) -> float:
     return time.process_time() - began
 
 
+def test_batches_of_a_partition_and_hour_have_a_bound(monkeypatch: pytest.MonkeyPatch):
+    """Lines of the batches that came first are known; a line of a further one is rejected, each time. The
+    next hour has a bound of its own."""
+    monkeypatch.setattr("sluice.flow.land.task.dedup.MOST_BLOCKS", 3)
+    keys = {"type": {"topic": True}, "time": {"record": True}, "batch": {"header": "b"}}
+    names = ["x:1", "x:600", "y:1", "z:1", "x:2", "z:1", "y:1", "z:1", "y:1"]
+    headers = pa.array([to_json([("b", name.encode())]) for name in names], pa.string())
+    found = Deduplicator(Event.model_validate(keys)).refused("t", 0, headers, np.array([0] * 7 + [1] * 2))
+    assert found == {3: "too many batches", 5: "too many batches", 6: "shipped twice"}
+
+
 def test_what_a_task_remembers_of_a_batch_is_less_than_a_kilobyte():
     """As many batches as records, with the longest names. None is forgotten: its line would land twice."""
     keys = {"type": {"topic": True}, "time": {"record": True}, "batch": {"header": "b"}}

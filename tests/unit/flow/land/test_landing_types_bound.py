@@ -112,3 +112,12 @@ def test_types_at_the_bound_are_known_for_ever(monkeypatch):
     found, refused = codes.encode(pa.array(["c", "e", "click", "a"]))
     assert (found.tolist(), refused) == ([3, -1, 2, 0], {1: "too many types"})
     assert codes.names == ["a", "b", "click", "c"]
+
+
+def test_a_row_that_does_not_land_uses_up_no_type(monkeypatch):
+    """Not its own type's name, nor the place of one that comes after it."""
+    monkeypatch.setattr(type_folders, "MOST_TYPES", 2)
+    codes, lands = TypeCodes(), np.array([False, True, False, True, True, False])
+    found, refused = codes.encode(pa.array(["a", "b", "c", "a", "c", "c"]), lands)
+    assert codes.names == ["b", "a"]
+    assert (found[lands].tolist(), refused) == ([0, 1, -1], {4: "too many types"})

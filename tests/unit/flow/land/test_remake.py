@@ -181,13 +181,13 @@ def test_any_two_pipeline_files(seed: int, monkeypatch):
             [("sluice_batch", b"b:%d" % chance.randrange(4)), ("table", b"t")],
         )
     if chance.random() < 0.5:
-        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
     compare(before, after, logs, rows_per_read=17, most_rows=0)
 
 
 def test_divided_and_sorted_on_disk_it_is_the_same(monkeypatch):
     """As a large unit is: tasks of some offsets each, and runs of a few rows, merged in several rounds."""
-    monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+    monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
     monkeypatch.setattr(record_sort, "PIECE_BYTES", 300)
     monkeypatch.setattr(record_sort, "FAN_IN", 2)
     monkeypatch.setattr(record_sort.sorted_by_record, "__defaults__", (2_000,))

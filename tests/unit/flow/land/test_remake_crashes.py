@@ -43,7 +43,7 @@ def prepared() -> tuple[World, MemoryLake]:
 @pytest.mark.parametrize("kept", per_commit(["together", "merged on their own"]))
 def test_killed_before_any_step_and_repeated(kept: str, monkeypatch):
     if kept != "together":
-        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
     kafka, whole = prepared()
     counting = Mortal(whole, ENOUGH)
     kafka.land(AFTER, counting, hours(2), "remake", "one")

@@ -37,6 +37,16 @@ def test_large_slices_in_a_row_stay_one_read():
     assert shape([1, 1, 500, 600, 1, 1]) == [(2, True), (2, False), (2, True)]
 
 
+def test_large_slices_are_apart_where_a_task_reads_all_of_a_partition():
+    parts = together(run_of([1, 1, 500, 600, 1, 1]), 100, 3, 0, large_apart=True)
+    assert [(len(part.units), part.together) for part in parts] == [
+        (2, True),
+        (1, False),
+        (1, False),
+        (2, True),
+    ]
+
+
 def test_one_slice_alone_is_read_as_before():
     assert shape([5]) == [(1, False)]
 

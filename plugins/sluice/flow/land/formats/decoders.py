@@ -19,6 +19,7 @@ from sluice.flow.land.formats.protobuf import MessageDecoder
 from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.task.reports import SchemasAsked
 from sluice.named_file import MOST_OF_SCHEMA, read_named
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Format:
     """`prepare` makes, on the driver, of a schema's file what travels to the tasks; `decoder` decodes there
     what becomes at most a bound. Both raise BadSchema."""
 
-    decoder: Callable[[Decoding, Size], Decode]
+    decoder: Callable[[Decoding, Size, SchemasAsked], Decode]
     prepare: Callable[[Path], bytes]
 
 
@@ -55,8 +56,8 @@ class _ByNumber:
 
     kind: str
 
-    def __init__(self, registry: SchemaRegistry, bound: Size) -> None:
-        self._registry, self._bound = registry, bound
+    def __init__(self, registry: SchemaRegistry, bound: Size, asked: SchemasAsked) -> None:
+        self._registry, self._bound, self._told = registry, bound, asked
         self._reasons: dict[int, str] = {}
         self._schemas: dict[int, tuple[Any, int]] = {}
         self._bytes = 0
@@ -72,12 +73,12 @@ class _ByNumber:
             raise Unparsed(reject_reasons.TOO_MANY_SCHEMAS)
         self._again -= self._forgotten.pop(number, 0)
         if number not in self._reasons:
-            if len(self._reasons) == MOST_WITHOUT_SCHEMA:
+            if len(self._reasons) >= MOST_WITHOUT_SCHEMA:
                 raise Unparsed(reject_reasons.TOO_MANY_UNKNOWN_SCHEMAS)
             try:
                 return self._asked(number)
             except Unparsed as verdict:
-                self._reasons[number] = verdict.reason
+                self._refuse(number, verdict.reason)
         raise Unparsed(self._reasons[number])
 
     def _asked(self, number: int) -> Any:
@@ -93,10 +94,15 @@ class _ByNumber:
             raise Unparsed(reject_reasons.UNREADABLE_SCHEMA) from None
         size = len(stored.text) + sum(map(len, stored.references))
         self._schemas[number], self._bytes = (schema, size), self._bytes + size
+        self._told.sizes[number] = size
         while self._bytes > MOST_KEPT and len(self._schemas) > 1:
             oldest = next(iter(self._schemas))
             self._forgotten[oldest] = self._forget(oldest)
         return schema
+
+    def _refuse(self, number: int, reason: str) -> None:
+        self._reasons[number] = reason
+        self._told.without.add(number)
 
     def _forget(self, number: int) -> int:
         """Returns the bytes of the schema's texts."""
@@ -113,9 +119,11 @@ class AvroByNumber(_ByNumber):
 
     kind = "AVRO"
 
-    def __init__(self, registry: SchemaRegistry, bound: Size, reader: str | None) -> None:
+    def __init__(
+        self, registry: SchemaRegistry, bound: Size, reader: str | None, asked: SchemasAsked
+    ) -> None:
         """Raises BadSchema for the reader's schema."""
-        super().__init__(registry, bound)
+        super().__init__(registry, bound, asked)
         self._reader = None if reader is None else avro.schema_of(reader)
 
     def __call__(self, message: bytes) -> bytes:
@@ -132,10 +140,15 @@ class ProtobufByNumber(_ByNumber):
     kind = "PROTOBUF"
 
     def __init__(
-        self, registry: SchemaRegistry, bound: Size, descriptors: bytes | None, name: str | None
+        self,
+        registry: SchemaRegistry,
+        bound: Size,
+        descriptors: bytes | None,
+        name: str | None,
+        asked: SchemasAsked,
     ) -> None:
         """Raises BadSchema for the descriptors."""
-        super().__init__(registry, bound)
+        super().__init__(registry, bound, asked)
         self._reader = None
         if descriptors is not None and name is not None:
             self._reader = MessageDecoder(protobuf.message_type(descriptors, name), bound)
@@ -149,7 +162,7 @@ class ProtobufByNumber(_ByNumber):
         except BadSchema:
             # Of all its messages, also those of other types: they share what is known of their sizes.
             self._forget(number)
-            self._reasons[number] = reject_reasons.UNREADABLE_SCHEMA
+            self._refuse(number, reject_reasons.UNREADABLE_SCHEMA)
             raise Unparsed(reject_reasons.UNREADABLE_SCHEMA) from None
         return decoder(content)
 
@@ -191,18 +204,18 @@ class _StoredMessages:
     decoders: dict[tuple[int, ...], MessageDecoder] = field(default_factory=dict)
 
 
-def _avro(decoding: Decoding, bound: Size) -> Decode:
+def _avro(decoding: Decoding, bound: Size, asked: SchemasAsked) -> Decode:
     text = None if decoding.schema is None else decoding.schema.decode()
     if decoding.registry is not None:
-        return AvroByNumber(SchemaRegistry(decoding.registry, serialized=False), bound, text)
+        return AvroByNumber(SchemaRegistry(decoding.registry, serialized=False), bound, text, asked)
     schema = avro.schema_of(text or "", bound=bound)
     return lambda message: avro.decoded(message, schema)
 
 
-def _protobuf(decoding: Decoding, bound: Size) -> Decode:
+def _protobuf(decoding: Decoding, bound: Size, asked: SchemasAsked) -> Decode:
     if decoding.registry is not None:
         registry = SchemaRegistry(decoding.registry, serialized=True)
-        return ProtobufByNumber(registry, bound, decoding.schema, decoding.message)
+        return ProtobufByNumber(registry, bound, decoding.schema, decoding.message, asked)
     return MessageDecoder(protobuf.message_type(decoding.schema or b"", decoding.message or ""), bound)
 
 

@@ -11,6 +11,7 @@ from sluice.clients.connections import find as connections
 from sluice.config.event import Event
 from sluice.errors import SchemaRefused
 from sluice.flow.land.expansion import BOUND, Size
+from sluice.flow.land.task.reports import SchemasAsked
 from sluice.flow.land.task.unpack import Arrays, Decoded, SingleEvents, Unpacker
 
 if TYPE_CHECKING:
@@ -51,10 +52,13 @@ def schema_of(event: Event) -> bytes | None:
     return None if form.schema_file is None else _content(form.kind, form.schema_file)
 
 
-def opener(event: Event, decoding: Decoding | None, bound: Size = BOUND) -> Unpacker:
-    """Returns what makes events of records, in a task. `bound`: what one may become."""
+def opener(
+    event: Event, decoding: Decoding | None, bound: Size = BOUND, asked: SchemasAsked | None = None
+) -> Unpacker:
+    """Returns what makes events of records, in a task. `bound`: what one may become. `asked` is told of the
+    schemas."""
     if decoding is not None:
-        return Decoded(_decode(decoding, bound), bound)
+        return Decoded(_decode(decoding, bound, asked), bound)
     return Arrays(bound) if event.arrays else SingleEvents()
 
 
@@ -70,12 +74,12 @@ def _content(kind: str, file: Path) -> bytes:
         raise SchemaRefused(str(file), str(error)) from error
 
 
-def _decode(decoding: Decoding, bound: Size = BOUND) -> Decode:
+def _decode(decoding: Decoding, bound: Size = BOUND, asked: SchemasAsked | None = None) -> Decode:
     # The clients take a worker half a second to load: only where messages have to be decoded.
     from sluice.flow.land.formats import decoders
     from sluice.flow.land.reject_reasons import BadSchema
 
     try:
-        return decoders.FORMATS[decoding.kind].decoder(decoding, bound)
+        return decoders.FORMATS[decoding.kind].decoder(decoding, bound, asked or SchemasAsked())
     except (BadSchema, UnicodeDecodeError) as error:
         raise SchemaRefused(decoding.file, str(error)) from error

@@ -51,7 +51,11 @@ def divided(task: Task, rows: int) -> list[Task]:
     """Divides into tasks of at most so many offsets of one partition, which read together what `task`
     reads."""
     return [
-        replace(task, edges={topic_partition: np.clip(edges, start, min(start + rows, int(edges[-1])))})
+        replace(
+            task,
+            edges={topic_partition: np.clip(edges, start, min(start + rows, int(edges[-1])))},
+            whole=task.edges,
+        )
         for topic_partition, edges in sorted(task.edges.items())
         for start in range(int(edges[0]), int(edges[-1]), rows)
     ]

@@ -37,13 +37,13 @@ _PLACE = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_headers")
 _MORE = ("_row", "_size", "_reason")
 Takes = Callable[[str], bool]
 """Says of a reason whether a retry tries its records."""
-_MAY_LACK_VALUE = (reject_reasons.NO_VALUE, reject_reasons.SHIPPED_TWICE)
+_MAY_LACK_VALUE = (reject_reasons.NO_VALUE, reject_reasons.SHIPPED_TWICE, reject_reasons.TOO_MANY_BATCHES)
 
 
 def shares(task: Task, together: bool, most_rows: int = TOGETHER) -> list[Task]:
     """Divides a task that reads from the lake into those that may run side by side."""
     offsets = sum(int(edges[-1] - edges[0]) for edges in task.edges.values())
-    return [task] if together or offsets <= most_rows else divided(task, task.pipeline.rows_per_read)
+    return [task] if together or offsets <= most_rows else divided(task, task.pipeline.rows_per_task)
 
 
 def tried(batch: pa.RecordBatch, masked: Masked | None, takes: Takes) -> np.ndarray:

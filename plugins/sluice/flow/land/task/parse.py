@@ -99,17 +99,18 @@ class Parser:
     def parse(self, records: RecordColumns) -> ParsedRecords:
         read = self._read(records.values)
         rows, refused = read.rows, read.refused
-        types, reasons = self.types.encode(self._names(records, read))
-        _add(refused, rows, reasons)
-        times, reasons = self._times(records, read)
-        _add(refused, rows, reasons)
+        times, untimed = self._times(records, read)
         early = times < np.maximum(records.earliest[rows], FIRST_MS)
         late = times > np.minimum(records.latest[rows], LAST_MS)
-        _add(
-            refused,
-            rows,
-            dict.fromkeys(np.flatnonzero(early | late).tolist(), reject_reasons.TIME_OUT_OF_RANGE),
-        )
+        outside = dict.fromkeys(np.flatnonzero(early | late).tolist(), reject_reasons.TIME_OUT_OF_RANGE)
+        untimed = {**outside, **untimed}
+        lands = None
+        if refused or untimed:
+            lands = np.isin(rows, list(refused), invert=True)
+            lands[list(untimed)] = False
+        types, untyped = self.types.encode(self._names(records, read), lands)
+        _add(refused, rows, untyped)
+        _add(refused, rows, untimed)
         if not refused:
             return ParsedRecords(rows, types, times, refused)
         good = np.isin(rows, list(refused), invert=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -94,6 +94,25 @@ class SeenTimes:
     counts: tuple[int, ...]
 
 
+@dataclass
+class SchemasAsked:
+    """What a task has asked a schema registry for: by id the bytes of a schema's texts, and ids without
+    one."""
+
+    sizes: dict[int, int] = field(default_factory=dict)
+    without: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class SeenSchemas:
+    """SchemasAsked of a task that reads records of the slice, among others."""
+
+    cluster: str
+    slice_id: str
+    sizes: Mapping[int, int]
+    without: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class TaskReport:
     """`traffic`: files of partial sums of traffic counts."""
@@ -103,6 +122,7 @@ class TaskReport:
     traffic: tuple[WrittenFile, ...] = ()
     fields: tuple[SeenFields, ...] = ()
     times: tuple[SeenTimes, ...] = ()
+    schemas: tuple[SeenSchemas, ...] = ()
 
     @classmethod
     def of(cls, reports: Iterable[TaskReport]) -> TaskReport:
@@ -112,7 +132,19 @@ class TaskReport:
         seen = tuple(entry for report in parts for entry in report.seen)
         traffic = tuple(file for report in parts for file in report.traffic)
         fields = tuple(entry for report in parts for entry in report.fields)
-        return cls(files, seen, traffic, fields, tuple(entry for report in parts for entry in report.times))
+        times = tuple(entry for report in parts for entry in report.times)
+        schemas = tuple(entry for report in parts for entry in report.schemas)
+        return cls(files, seen, traffic, fields, times, schemas)
+
+    def without(self, units: Collection[tuple[str, str]]) -> TaskReport:
+        """Returns what is reported of others than these, by slice and cluster."""
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return TaskReport(
+            **{
+                name: tuple(one for one in part if (one.slice_id, one.cluster) not in units)
+                for name, part in parts.items()
+            }
+        )
 
 
 _DECODER = msgspec.json.Decoder(TaskReport)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from sluice.flow.land.task.long_numbers import may_be_long_in
 from sluice.flow.land.task.masking import RecordMasks
 from sluice.flow.land.task.parse import ParsedRecords, Parser, RecordColumns
 from sluice.flow.land.task.read_counts import Explain, SeenRecords
-from sluice.flow.land.task.reports import SeenTimes, TaskReport, WrittenFile
+from sluice.flow.land.task.reports import SchemasAsked, SeenSchemas, SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.times import HOUR_MS, event_bounds, hour_name
 from sluice.flow.land.task.type_folders import OVERFLOW, Admission
 from sluice.flow.land.task.unpack import UnpackedEvents, numbers_in
@@ -50,7 +50,8 @@ CUT_BYTES = 64 << 10
 class Task:
     """What every task of one read knows; it travels to the workers.
 
-    `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end.
+    `edges`: by (topic, partition) the offset at which each slice begins, and the last one's end. `whole`: the
+    edges of the task that it is a part of.
     `decoding`: how messages are decoded that are not JSON.
     `exact_fields`: types whose fields are counted in every row, and not in a sample; `*` stands for those
     without a table of their own. `files`: those of the lake that hold the records, where a unit is
@@ -69,6 +70,7 @@ class Task:
     erasures: ErasureList = NONE
     mask: MaskRules | None = None
     masked: tuple[Masked | None, ...] = ()
+    whole: Mapping[tuple[str, int], np.ndarray] | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -109,7 +111,8 @@ class _Landing:
         self._arrays = pipeline.event.arrays
         self.seen = SeenRecords(self._arrays)
         self._times = RecordTimes(task.slices)
-        self._opener = opener(pipeline.event, task.decoding, bound_of(pipeline.max_record))
+        self._asked = SchemasAsked()
+        self._opener = opener(pipeline.event, task.decoding, bound_of(pipeline.max_record), self._asked)
         self._task, self._files, self._name, self._cluster = task, files, name, task.cluster
         self._places = {task.place(*place): place for place in task.edges}
         counted = {path for spec in pipeline.counts for path in spec.by.values()}
@@ -124,7 +127,7 @@ class _Landing:
         self._rows, self._rejected = Gathering(), Gathering()
         self._tally = Tally(pipeline.counts, names, [slice_.id for slice_ in task.slices])
         self._traffic: list[WrittenFile] = []
-        self._fields = FieldTally(task.edges, names, pipeline.types, task.exact_fields)
+        self._fields = FieldTally(task.whole or task.edges, names, pipeline.types, task.exact_fields)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records of one partition, in the order of their offsets."""
@@ -137,7 +140,13 @@ class _Landing:
         seen = self.seen.report(self._task.cluster, self._task.slices, explain)
         fields = self._fields.report(self._task.cluster, self._task.slices)
         times = self._times.report(self._task.cluster)
-        return TaskReport(files, seen, tuple(self._traffic), fields, times)
+        return TaskReport(files, seen, tuple(self._traffic), fields, times, tuple(self._schemas()))
+
+    def _schemas(self) -> Iterator[SeenSchemas]:
+        if self._asked.sizes or self._asked.without:
+            without = tuple(sorted(self._asked.without))
+            for slice_ in self._task.slices:
+                yield SeenSchemas(self._cluster, slice_.id, self._asked.sizes, without)
 
     def _once(self, topic: str, partition: int, batch: pa.RecordBatch, slices: np.ndarray) -> None:
         """Rejects records that are not read or were shipped twice, and takes the others on."""
@@ -267,6 +276,11 @@ class FarHours:
         early, late = (NEAR if limit is None else None for limit in (max_early, max_late))
         self._first, self._last = event_bounds(slices, early, late)
         self._admitted: dict[int, set[int]] = {}
+
+    def may_have(self, hour: int) -> bool:
+        """Returns whether events of an hour since the epoch may be far from the first slice."""
+        first, last = int(self._first[0]), int(self._last[0])
+        return hour * HOUR_MS < first or (hour + 1) * HOUR_MS > last + 1
 
     def bounded(self, parsed: ParsedRecords, slices: np.ndarray) -> ParsedRecords:
         """Refuses rows of too many far hours. `slices` are those of all records that were parsed."""

@@ -132,18 +132,42 @@ class TypeCodes:
         self._configured = frozenset(configured)
         self._others = 0
 
-    def encode(self, names: pa.Array[Any]) -> tuple[np.ndarray, dict[int, str]]:
-        """Returns (int32 codes, reason by position). Bytes, which headers are, have to be UTF-8."""
+    def encode(
+        self, names: pa.Array[Any], lands: np.ndarray | None = None
+    ) -> tuple[np.ndarray, dict[int, str]]:
+        """Returns (int32 codes, reason by position). Bytes, which headers are, have to be UTF-8.
+
+        Codes go to names in the order of the rows that may land (`lands`; None: all may); of others none gets
+        one.
+        """
         encoded = names.dictionary_encode()
         distinct: list[Any] = encoded.dictionary.to_pylist()
-        verdicts = [self._code(name) for name in distinct]
+        verdicts = self._verdicts(distinct, encoded.indices, lands)
         if not encoded.indices.null_count and all(isinstance(verdict, int) for verdict in verdicts):
             return np.array(verdicts, np.int32)[encoded.indices.to_numpy()], {}
         each = [reject_reasons.NO_TYPE if i is None else verdicts[i] for i in encoded.indices.to_pylist()]
         codes = np.array([verdict if isinstance(verdict, int) else -1 for verdict in each], np.int32)
-        return codes, {i: verdict for i, verdict in enumerate(each) if isinstance(verdict, str)}
+        refused = {i: verdict for i, verdict in enumerate(each) if isinstance(verdict, str)}
+        if lands is None:
+            return codes, refused
+        # Of a row that is refused otherwise the name was not counted.
+        beyond = reject_reasons.TOO_MANY_TYPES
+        return codes, {i: reason for i, reason in refused.items() if lands[i] or reason != beyond}
 
-    def _code(self, name: str | bytes) -> int | str:
+    def _verdicts(
+        self, distinct: list[Any], indices: pa.Array[Any], lands: np.ndarray | None
+    ) -> list[int | str]:
+        if lands is None:
+            return [self._code(name, True) for name in distinct]
+        named: list[Any] = indices.filter(pa.array(lands, pa.bool_())).to_pylist()
+        needed = [number for number in dict.fromkeys(named) if number is not None]
+        verdicts = {number: self._code(distinct[number], True) for number in needed}
+        return [
+            verdicts[number] if number in verdicts else self._code(name, False)
+            for number, name in enumerate(distinct)
+        ]
+
+    def _code(self, name: str | bytes, needed: bool) -> int | str:
         try:
             text = name if isinstance(name, str) else name.decode()
         except UnicodeDecodeError:
@@ -154,6 +178,8 @@ class TypeCodes:
         verdict = _verdict(text)
         if verdict is not None:  # not kept: it may be of any length, and another one in each record
             return verdict
+        if not needed:
+            return -1
         if text not in self._configured:
             if self._others >= MOST_TYPES:
                 return reject_reasons.TOO_MANY_TYPES
