@@ -131,7 +131,7 @@ class PlainEngine(InProcess):
 
     def __init__(self, pipeline: Pipeline, hidden: Sequence[int] = ()) -> None:
         super().__init__(
-            SimpleNamespace(logs=_Logs(pipeline), reads=[], out_of_lake=0),
+            SimpleNamespace(logs=_Logs(pipeline), reads=[], out_of_lake=0, unseen=lambda _: frozenset[int]()),
             rows_per_read=1000,
             hidden=frozenset(hidden),
         )
