@@ -79,13 +79,13 @@ def begun(lake: S3Lake) -> list[str]:
 
 def test_two_hundred_megabytes(direct: S3Lake) -> None:
     """Uploaded, moved and read back: what is there is what was written."""
-    begun, written = direct.begin(KEY), hashlib.sha256()
-    with begun.path.open("wb") as file:
+    new, written = direct.begin(KEY), hashlib.sha256()
+    with new.path.open("wb") as file:
         for _ in range(LARGE // (1 << 20)):
             piece = os.urandom(1 << 20)
             written.update(piece)
             file.write(piece)
-    direct.finish(KEY, begun)
+    direct.finish(KEY, new)
     direct.move(KEY, "type=a/f.parquet")
     assert [(item.key, item.size) for item in direct.list("")] == [("type=a/f.parquet", LARGE)]
     with direct.local("type=a/f.parquet") as path, path.open("rb") as file:

@@ -68,7 +68,7 @@ def test_a_bomb_is_rejected_and_its_neighbours_and_the_other_hours_land(
     kafka_broker, name, tmp_path, engine, monkeypatch, codec, together
 ):
     if not together:
-        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
     world = SparkWorld(name, tmp_path, kafka_broker, None, engine)
     topic, size = world.topic("t"), SIZES[codec]
     before = [event(1, n=n) for n in range(5)]
@@ -88,7 +88,7 @@ def test_a_record_of_millions_of_headers_is_rejected_and_its_neighbours_land(
     kafka_broker, name, tmp_path, engine, monkeypatch, together
 ):
     if not together:
-        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
     world = SparkWorld(name, tmp_path, kafka_broker, None, engine)
     topic, events = world.topic("t"), [event(5, n=n) for n in range(3)]
     before, after = event(1, n=9), event(61, n=10)

@@ -160,7 +160,7 @@ class HistoryWorld:
         pipeline = self.pipeline()
         with connect_shards(pipeline) as servers:
             planned = _planned(pipeline, self.lake, servers, slices, RejectionFilter())
-        came_in, wrong = _do(pipeline, self.lake, planned.plan)
+        came_in, wrong = _do(pipeline, self.lake, planned.plan, RejectionFilter())
         assert wrong == []
         return came_in
 
