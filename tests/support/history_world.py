@@ -31,13 +31,14 @@ from sluice.flow.rejected.rejections import RejectionFilter
 from sluice.flow.steps import load_table
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.flow.verify.audit import AuditScope, audit
+from sluice.mask.mask_rules import mask_rules
 from sluice.plan.plan import refuse_forgotten
 from sluice.slices import SliceRange
 from sluice.state.manifests import read_manifests, units_in
 from sluice.state.survey import survey
 from sluice.state.unit_state import UnitState
 from tests.support.history_model import HOURS, TOPICS, FileNow, Record
-from tests.support.landing_world import START, InProcess, World, hours
+from tests.support.landing_world import START, InProcess, World, hours, kafka_away
 
 _OWN = (
     "_slice DateTime('UTC'), _cluster LowCardinality(String), _topic LowCardinality(String), "
@@ -139,12 +140,15 @@ class HistoryWorld:
 
     def erase(self, person: str) -> dict[str, Any]:
         """What `sluice erase --where uid=…` does."""
-        request = ErasureRequest((Where(("uid",), person),), hours(HOURS), "ticket", "me", end=True)
-        eraser = Eraser(self.pipeline(), self.lake, request, lambda _: None)
+        pipeline = self.pipeline()
+        wheres, rules = (Where(("uid",), person),), mask_rules(pipeline)
+        request = ErasureRequest(wheres, hours(HOURS), "ticket", "me", end=True, rules=rules)
+        eraser = Eraser(pipeline, self.lake, request, lambda _: None)
         _, searched = eraser.plan()
         number, erasures = eraser.ask()
         wrong = eraser.erase(number, erasures, searched)
-        return finish(eraser, number, erasures, force=False, wrong=wrong)
+        with kafka_away():
+            return finish(eraser, number, erasures, force=False, wrong=wrong)
 
     def forget(self, until: int) -> set[int]:
         """What `sluice forget` does when the first `until` hours are old enough. Returns which of them it

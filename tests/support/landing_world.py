@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import pendulum
 import pyarrow as pa
@@ -50,6 +51,12 @@ def event(kind: str = "click", minute: float = 0.0, **more: object) -> tuple[byt
 
 def hours(count: int, first: int = 0) -> SliceRange:
     return SliceRange(START.add(hours=first), START.add(hours=first + count))
+
+
+def kafka_away() -> AbstractContextManager[object]:
+    """What a receipt asks of Kafka is refused at once: a client tries a port without a broker for 10 s."""
+    away = KafkaUnavailable("dc1", "127.0.0.1:1", "no broker")
+    return patch("sluice.flow.erase.what_is_left.open_inquiry", side_effect=away)
 
 
 @dataclass

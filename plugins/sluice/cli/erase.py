@@ -147,7 +147,6 @@ def _request(
         ErasureRequest,
         checked_reason,
         hidden_lines,
-        masked_too,
         read_wheres,
     )
     from sluice.mask.mask_rules import mask_rules
@@ -159,8 +158,8 @@ def _request(
     for line in hidden_lines(wheres, rules):
         progress(line)
     typed: dict[str, Any] = {"start": start is not None, "end": to is not None}
-    sought, why = masked_too(wheres, rules), checked_reason(reason, wheres)
-    return ErasureRequest(sought, slices, why, getpass.getuser(), kind, **typed, rules=rules)
+    why = checked_reason(reason, wheres)
+    return ErasureRequest(wheres, slices, why, getpass.getuser(), kind, **typed, rules=rules)
 
 
 def _show_plan(

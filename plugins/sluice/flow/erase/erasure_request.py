@@ -29,9 +29,10 @@ class Where:
 
 @dataclass(frozen=True)
 class ErasureRequest:
-    """`slices`: where to search. `start` and `end` say whether they were typed."""
+    """`typed`: what the user asked for. `slices`: where to search. `start` and `end` say whether they were
+    typed."""
 
-    wheres: tuple[Where, ...]
+    typed: tuple[Where, ...]
     slices: SliceRange
     reason: str
     by: str
@@ -40,6 +41,16 @@ class ErasureRequest:
     end: bool = False
     rules: MaskRules | None = None
     """The mask of the pipeline file."""
+
+    @property
+    def wheres(self) -> tuple[Where, ...]:
+        """What was typed, and with it the hash that the mask makes of each value with each of its keys."""
+        hashed = (
+            Where(where.path, masked_value.decode())
+            for where in self.typed
+            for masked_value in hashes_of(self.rules, ".".join(where.path), where.value.encode())
+        )
+        return tuple(dict.fromkeys((*self.typed, *hashed)))
 
     def unsearchable(self, manifests: Mapping[Unit, Manifest]) -> list[str]:
         """Returns a line for each field of which some units may have values that are not found."""
@@ -106,16 +117,6 @@ def _where(label: str, text: str) -> Where:
     if len(value.encode()) > LONGEST:
         raise WrongUse(f"{label}: a value has at most {LONGEST:,} bytes")
     return Where(names, value)
-
-
-def masked_too(wheres: Sequence[Where], rules: MaskRules | None) -> tuple[Where, ...]:
-    """Returns them, and with them the hash that a mask makes of each value with each of its keys."""
-    hashed = (
-        Where(where.path, masked_value.decode())
-        for where in wheres
-        for masked_value in hashes_of(rules, ".".join(where.path), where.value.encode())
-    )
-    return tuple(dict.fromkeys((*wheres, *hashed)))
 
 
 def hidden_lines(wheres: Sequence[Where], rules: MaskRules | None) -> list[str]:

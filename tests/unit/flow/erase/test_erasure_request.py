@@ -14,7 +14,6 @@ from sluice.flow.erase.erasure_request import (
     Where,
     checked_reason,
     hidden_lines,
-    masked_too,
     read_wheres,
 )
 from sluice.mask.mask_rules import mask_rules
@@ -101,10 +100,11 @@ def test_the_entry_has_hashes_and_no_value():
 def test_what_a_mask_made_of_the_value_is_asked_for_too():
     spec = pipeline(mask={"email": {"hash": "a key of sixteen letters"}, "ip": "drop"})
     rules = mask_rules(spec)
-    found = masked_too(read_wheres(["email=a@b.example", "ip=::1", "id=7"]), rules)
+    typed = read_wheres(["email=a@b.example", "ip=::1", "id=7"])
+    found = ErasureRequest(typed, SliceRange(START, NOW), "ticket", "me", rules=rules).wheres
     seal = hmac.new(b"a key of sixteen letters", b"a@b.example", hashlib.sha256).hexdigest()
     assert any(where.path == ("email",) and where.value.endswith(seal) for where in found)
     assert [where.value for where in found if where.path != ("email",)] == ["::1", "7"]
-    assert hidden_lines(found, rules) == [
+    assert hidden_lines(typed, rules) == [
         "the mask `drop` hides ip: what has landed with it is not found by this field"
     ]
