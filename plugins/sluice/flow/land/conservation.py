@@ -1,40 +1,15 @@
-"""records read = offsets in range − explained holes, for every partition of a unit; and its files hold what
-was parsed and what was refused. Pure."""
+"""A unit's files hold what was parsed and what was refused, and its counts are those of its rows. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.config.counts import Counts
 from sluice.errors import Conservation
-from sluice.flow.land.task.reports import Gap, SeenOffsets, WrittenFile
-from sluice.manifest import OffsetRange, TopicPartitionKey
+from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
 from sluice.slices import Unit
-
-
-def gaps_of(
-    unit: Unit, left: Iterable[OffsetRange], seen: Iterable[SeenOffsets]
-) -> dict[TopicPartitionKey, list[Gap]]:
-    """Returns by (topic, partition) the offsets in range that no task has read.
-
-    Raises Conservation when an offset was read twice, or one from outside the range.
-    """
-    seen_by_partition: dict[TopicPartitionKey, list[SeenOffsets]] = {}
-    for part in seen:
-        seen_by_partition.setdefault((part.topic, part.partition), []).append(part)
-    gaps_by_partition = {}
-    for r in left:
-        parts = sorted(seen_by_partition.pop((r.topic, r.partition), []), key=lambda part: part.first)
-        gaps = list(_gaps(unit, r, parts))
-        if gaps:
-            gaps_by_partition[r.topic, r.partition] = gaps
-    for parts in seen_by_partition.values():
-        raise Conservation(
-            _message(unit, parts[0].topic, parts[0].partition, parts[0].first, "not asked for")
-        )
-    return gaps_by_partition
 
 
 def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenFile]) -> None:
@@ -58,55 +33,6 @@ def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenF
                 f"slice {unit}: {expected:,} rows were {what}, and the files hold {held:,} of them: nothing "
                 "was committed; land the slice again and report it if it happens twice"
             )
-
-
-def unexplained(gap: Gap, visible: int) -> bool:
-    """Returns whether a second read of the gap, with `visible` records, differs from the first."""
-    return visible != gap.until - gap.start - gap.missing
-
-
-def refuse(unit: Unit, topic_partition: TopicPartitionKey, gap: Gap, visible: int) -> Conservation:
-    topic, partition = topic_partition
-    read = gap.until - gap.start - gap.missing
-    return Conservation(
-        f"slice {unit}: in offsets [{gap.start}, {gap.until}) of {unit.cluster}/{topic}/{partition} Spark "
-        f"read {read} records and a plain consumer {visible}: nothing was committed; land the slice again"
-    )
-
-
-def refuse_bare(unit: Unit, topic_partition: TopicPartitionKey, hole: tuple[int, int]) -> Conservation:
-    topic, partition = topic_partition
-    where = f"offsets [{hole[0]}, {hole[1]}) of {unit.cluster}/{topic}/{partition}"
-    return Conservation(
-        f"slice {unit}: {where} hold no record, and neither compaction nor a transaction explains it: the "
-        "broker has lost them; nothing was committed: inspect its log (an unclean leader election?), or, if "
-        "the topic was compacted before, give it `compact` in cleanup.policy back until the slice has landed"
-    )
-
-
-def _gaps(unit: Unit, r: OffsetRange, parts: Sequence[SeenOffsets]) -> Iterator[Gap]:
-    expected = r.start
-    for part in parts:
-        if part.first < expected or part.last >= r.until:
-            raise Conservation(
-                _message(unit, r.topic, r.partition, part.first, "brought twice or not asked for")
-            )
-        if part.first > expected:
-            yield Gap(expected, part.first)
-        yield from part.gaps
-        missing = sum(gap.missing for gap in part.gaps)
-        if part.records + part.hidden + missing != part.last - part.first + 1:
-            raise Conservation(_message(unit, r.topic, r.partition, part.first, "counted wrong"))
-        expected = part.last + 1
-    if expected < r.until:
-        yield Gap(expected, r.until)
-
-
-def _message(unit: Unit, topic: str, partition: int, offset: int, what: str) -> str:
-    return (
-        f"slice {unit}: offset {offset} of {unit.cluster}/{topic}/{partition} was {what} by Spark's Kafka "
-        "source: nothing was committed; land the slice again and report it if it happens twice"
-    )
 
 
 @dataclass(frozen=True)

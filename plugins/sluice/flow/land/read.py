@@ -15,8 +15,9 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.errors import SluiceError
 from sluice.flow.land.bounds import at_bounds
-from sluice.flow.land.conservation import check_rows, counted, gaps_of
+from sluice.flow.land.conservation import check_rows, counted
 from sluice.flow.land.count_totals import Total
+from sluice.flow.land.gaps import gaps_of
 from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
 from sluice.flow.land.newly_rejected import NotReplaced

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sluice.clients.kafka.fetch import Fetched, not_hidden
 from sluice.clients.kafka.record_batch import StoredBatch
-from sluice.flow.land.kafka_source import explain
+from sluice.flow.land.gaps import explain
 from sluice.flow.land.task.read_counts import MOST_GAPS, SeenRecords
 from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.slices import Unit

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from sluice.errors import Conservation
-from sluice.flow.land.conservation import check_rows, gaps_of, refuse, refuse_bare, unexplained
+from sluice.flow.land.conservation import check_rows
+from sluice.flow.land.gaps import gaps_of, refuse, refuse_bare, unexplained
 from sluice.flow.land.task.reports import Gap, SeenOffsets, WrittenFile
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit

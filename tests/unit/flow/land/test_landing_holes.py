@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CompactedAway, Conservation, ExpiredMeanwhile, RecordsExpired, TopicRecreated
-from sluice.flow.land.kafka_source import without_record
+from sluice.flow.land.gaps import without_record
 from sluice.flow.land.land import land
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.reports import Gap, TaskReport
