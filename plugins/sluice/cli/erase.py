@@ -49,7 +49,7 @@ FromOption = Annotated[
     str | None, typer.Option("--from", metavar="A", help="Slices from A on; else from the first one on.")
 ]
 ToOption = Annotated[
-    str | None, typer.Option("--to", metavar="B", help="Slices before B; else up to the one of now.")
+    str | None, typer.Option("--to", metavar="B", help="Slices before B; else up to the current one.")
 ]
 ReasonOption = Annotated[
     str, typer.Option("--reason", help="Kept in the lake, such as a ticket's number; not who it is.")

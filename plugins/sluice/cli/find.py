@@ -133,11 +133,11 @@ def _lines(spec: Pipeline, facts: RecordFacts) -> Iterator[RenderableType]:
 
 
 def _seat_lines(facts: RecordFacts) -> Iterator[str]:
-    seat, manifest, kafka = facts.seat, facts.manifest, facts.kafka
-    if seat is not None and seat.slice is not None:
-        yield f"slice: {seat.slice.id} of {facts.place.cluster}, topic id {seat.uuid}"
-    elif seat is not None and (seat.after or seat.before):
-        yield f"boundaries: after {seat.after or 'none'}, before {seat.before or 'none'}"
+    location, manifest, kafka = facts.location, facts.manifest, facts.kafka
+    if location is not None and location.slice is not None:
+        yield f"slice: {location.slice.id} of {facts.place.cluster}, topic id {location.uuid}"
+    elif location is not None and (location.after or location.before):
+        yield f"boundaries: after {location.after or 'none'}, before {location.before or 'none'}"
     if manifest is not None:
         yield f"manifest: {manifest.id}, landed at {manifest.landed_at}"
         if manifest.forgotten_on:
@@ -171,13 +171,13 @@ def _table_line(table: TableRecord) -> str:
 def _as_json(spec: Pipeline, facts: RecordFacts) -> dict[str, Any]:
     from sluice.flow.find.outcome import meaning, outcome_of
 
-    outcome, seat, manifest = outcome_of(facts), facts.seat, facts.manifest
+    outcome, location, manifest = outcome_of(facts), facts.location, facts.manifest
     return {
         **asdict(facts.place),
         "outcome": str(outcome),
         "meaning": meaning(outcome, spec, facts),
-        "slice": seat.slice.id if seat and seat.slice else None,
-        "topic_id": seat.uuid if seat else None,
+        "slice": location.slice.id if location and location.slice else None,
+        "topic_id": location.uuid if location else None,
         "manifest": manifest.id if manifest else None,
         "landed_at": manifest.landed_at if manifest else None,
         "forgotten": asdict(manifest.forgotten) if manifest and manifest.forgotten else None,

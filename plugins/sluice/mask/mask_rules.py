@@ -138,7 +138,7 @@ def _each(rule: KeyedRule, value: bytes) -> Iterator[bytes]:
 def unsearchable(masked: Masked | None, rules: MaskRules | None, name: str) -> str:
     """Returns why a value of the field `name` may be in a unit and not be found there; else nothing.
 
-    `masked`: what its manifest says. `rules`: the mask of now, with whose keys the value is hashed. A field
+    `masked`: what its manifest says. `rules`: today's mask, with whose keys the value is hashed. A field
     around it is masked as a whole.
     """
     if masked is None:

@@ -65,7 +65,7 @@ class _Edges:
 
 class Past:
     """Summarised hours, as a range of them is asked for: hours that no step has seen are missing; Airflow's
-    work and verify's anomalies are as of now."""
+    work and verify's anomalies are current."""
 
     def __init__(self, noted: Summaries, around: OverviewContext) -> None:
         length = around.pipeline.slice

@@ -1,8 +1,8 @@
 """The record time of each line: its event's time, of an array the latest of its events', or that of the line
 before it.
 
-The time of now in the middle of a log of last week would put an end to every hour in between: what comes
-after it in its partition would be late. So now is taken only where a source has no time at all.
+The current time in the middle of a log of last week would end every hour in between: what comes after it in
+its partition would be late. So it is taken only if a source has no time at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OwnTimes:
 
 
 class RecordTimes:
-    """Reads events' times, and counts those that could not be taken; `now` of them have that of now."""
+    """Reads events' times, and counts those that could not be taken; `now` of them have the current time."""
 
     def __init__(self, event: Event, lag: timedelta) -> None:
         time_only = Event(type=TypeSource(topic=True), time=event.time)

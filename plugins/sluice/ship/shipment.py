@@ -172,9 +172,9 @@ class BatchReport:
 class ShipReport:
     """`no_time`: events whose time is missing or not understood; `time_refused`: those whose time the broker
     would refuse (more than an hour ahead, by default). Both got the time of the line before them, or at the
-    start of a source that of its first line with a time; `stamped_now` of them that of now, because no such
-    line was there. `no_key`: events without the field that is the key. `gaps`: places where a log's rest
-    could not be found.
+    start of a source that of its first line with a time; `stamped_now` of them the current time, because
+    there was no such line. `no_key`: events without the field that is the key. `gaps`: places where a log's
+    rest could not be found.
 
     `events` were handed over; of them `acknowledged` are in Kafka, and `partitions` says where.
     """
@@ -203,7 +203,7 @@ def untimed(report: ShipReport, event: Event) -> str | None:
         return None
     location = f"the field {time.field} ({time.format})" + (" of an array's elements" if event.arrays else "")
     return (
-        f"no line has a time in {location}: all {report.events:,} records have the time of now, and are "
+        f"no line has a time in {location}: all {report.events:,} records have the current time, and are "
         "not in their events' hours; correct event.time or event.rows in the pipeline file, and publish "
         "the lines again (a file with --again)"
     )

@@ -183,7 +183,7 @@ class TableRules:
 
     def again(self, own: TableRules, types: bool) -> TableRules:
         """Returns these rules for a load by `own` ones: the columns that they define are as they are there.
-        Without `types` the columns' types are of now."""
+        Without `types` the columns have today's types."""
         definitions = dict(self.definitions)
         for name in own.definitions.keys() & definitions.keys():
             then, kind, default, absent = own.definitions[name]

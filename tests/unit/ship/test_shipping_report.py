@@ -27,13 +27,13 @@ def event(rows: str = "one", **time: object) -> Event:
     [
         (
             event(field="meta.at"),
-            "no line has a time in the field meta.at (iso8601): all 1,200 records have the time of now, "
+            "no line has a time in the field meta.at (iso8601): all 1,200 records have the current time, "
             f"and are not in their events' hours; {REMEDY}",
         ),
         (
             event("array", field="at", format="epoch_ms"),
             "no line has a time in the field at (epoch_ms) of an array's elements: all 1,200 records have "
-            f"the time of now, and are not in their events' hours; {REMEDY}",
+            f"the current time, and are not in their events' hours; {REMEDY}",
         ),
     ],
 )

@@ -267,7 +267,8 @@ def by_reading(
             answer = None if answer[0] == NONE else answer
         elif last is not None:
             answer = ask(instant)
-            held = held if answer is None else None
+            if answer is not None:
+                held = None
         if answer is None:
             start = _start(ask, log_start, instant, last, held)
             answer, held = ((NONE, -1), None) if start == NONE else first_at(batches(start), start, instant)

@@ -158,7 +158,7 @@ class DerivedTables:
         return False
 
     def _later_tables(self) -> list[str]:
-        """Returns the tables that no view of the units' rules writes to, but a view of now does."""
+        """Returns the tables that no view of the units' rules writes to, but a view of today does."""
         target = self.staged.target
         now = read_table(self._client, target.database, target.name)
         view_tables = () if now is None else now.stored

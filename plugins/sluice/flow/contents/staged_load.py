@@ -89,10 +89,10 @@ class Stage(LoadPlace):
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
-        sieve = ShardFilter(self.placement, target_table, writer)
+        shard_filter = ShardFilter(self.placement, target_table, writer)
         load_place = replace(place, client=client)
         shuffled = again is not None
-        staging = load_place.staging(target_table, filling, works, writer, sieve, reading, shuffled)
+        staging = load_place.staging(target_table, filling, works, writer, shard_filter, reading, shuffled)
         if again is not None and target_table.view_tables and self.target.rollup is None:
             fields = {field.name: getattr(staging, field.name) for field in dataclasses.fields(staging)}
             staging = Reordered(**fields, again=again)

@@ -22,7 +22,7 @@ from sluice.config.kafka import Cluster
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import SluiceError, Unavailable, WrongUse
 from sluice.flow.find.outcome import LakeRow, PartitionEdges, RecordFacts, TableRecord
-from sluice.flow.find.record_place import RecordPlace, SeatedOffset, seats_of
+from sluice.flow.find.record_place import OffsetLocation, RecordPlace, locations_of
 from sluice.flow.find.row_match import RowMatch
 from sluice.flow.find.search_files import FileSearch
 from sluice.manifest import Manifest
@@ -56,8 +56,8 @@ class RecordFinder:
         facts: list[RecordFacts] = []
         for name in clusters:
             place = RecordPlace(name, topic, partition, offset)
-            seats: Iterable[SeatedOffset | None] = seats_of(boundaries, place) or [None]
-            facts += [self._facts(place, seat) for seat in seats]
+            locations: Iterable[OffsetLocation | None] = locations_of(boundaries, place) or [None]
+            facts += [self._facts(place, location) for location in locations]
         return facts
 
     def matching(self, slices: SliceRange, match: RowMatch, most: int, say: Say) -> Iterator[RecordFacts]:
@@ -80,23 +80,23 @@ class RecordFinder:
             raise WrongUse(f"pipeline {self.pipeline.name} has never read {sought}: name one that it reads")
         return sorted(having)
 
-    def _facts(self, place: RecordPlace, seat: SeatedOffset | None) -> RecordFacts:
-        if seat is None or seat.slice is None:
-            return RecordFacts(place, seat, kafka=self._kafka(place))
-        if seat.left:
-            return RecordFacts(place, seat)
-        unit = Unit(seat.slice, place.cluster)
+    def _facts(self, place: RecordPlace, location: OffsetLocation | None) -> RecordFacts:
+        if location is None or location.slice is None:
+            return RecordFacts(place, location, kafka=self._kafka(place))
+        if location.left:
+            return RecordFacts(place, location)
+        unit = Unit(location.slice, place.cluster)
         manifest = read_manifest(self.lake, unit)
         if manifest is None:
-            return RecordFacts(place, seat, kafka=self._kafka(place))
+            return RecordFacts(place, location, kafka=self._kafka(place))
         search = FileSearch(self.lake, manifest)
         rows = search.at(place)
-        return self._landed(place, seat, unit, manifest, rows, rows, search.unreadable)
+        return self._landed(place, location, unit, manifest, rows, rows, search.unreadable)
 
     def _landed(
         self,
         place: RecordPlace,
-        seat: SeatedOffset,
+        location: OffsetLocation,
         unit: Unit,
         manifest: Manifest,
         record_rows: Iterable[LakeRow],
@@ -109,7 +109,7 @@ class RecordFinder:
         if not sought_rows and manifest.forgotten_on:  # its type is not known any more
             sought_types = set(manifest.rows_by_type())
         tables = TableReader(self.pipeline, self.lake.url, unit, manifest).read(place, types, sought_types)
-        return RecordFacts(place, seat, manifest, tuple(sought_rows), tuple(unreadable), tables)
+        return RecordFacts(place, location, manifest, tuple(sought_rows), tuple(unreadable), tables)
 
     def _scanned(self, unit: Unit, manifest: Manifest, match: RowMatch, say: Say) -> Iterator[RecordFacts]:
         search = FileSearch(self.lake, manifest)
@@ -140,11 +140,11 @@ class RecordFinder:
         self, place: RecordPlace, unit: Unit, manifest: Manifest, rows: Sequence[LakeRow]
     ) -> RecordFacts:
         """Of an array more rows may have landed than those that match."""
-        seat = _seat_of(unit.slice, manifest, place)
+        location = _location_of(unit.slice, manifest, place)
         if manifest.rows is None:
-            return self._landed(place, seat, unit, manifest, rows, rows)
+            return self._landed(place, location, unit, manifest, rows, rows)
         search = FileSearch(self.lake, manifest)
-        return self._landed(place, seat, unit, manifest, search.at(place), rows, search.unreadable)
+        return self._landed(place, location, unit, manifest, search.at(place), rows, search.unreadable)
 
     def _kafka(self, place: RecordPlace) -> PartitionEdges:
         try:
@@ -165,10 +165,10 @@ def _edges(topics_of: TopicsOf, cluster: Cluster, place: RecordPlace) -> Partiti
         return PartitionEdges(state.log_starts[place.partition], stable, end)
 
 
-def _seat_of(slice_: Slice, manifest: Manifest, place: RecordPlace) -> SeatedOffset:
-    """Returns the seat by the manifest alone."""
+def _location_of(slice_: Slice, manifest: Manifest, place: RecordPlace) -> OffsetLocation:
+    """Returns the location by the manifest alone."""
     uuids = [r.uuid for r in manifest.ranges if (r.topic, r.partition) == (place.topic, place.partition)]
-    return SeatedOffset(uuids[0] if uuids else "", slice_, None, None)
+    return OffsetLocation(uuids[0] if uuids else "", slice_, None, None)
 
 
 # Asks ClickHouse what each table that takes a record's type has of it.

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from sluice.config.pipeline import Pipeline
-from sluice.flow.find.record_place import RecordPlace, SeatedOffset
+from sluice.flow.find.record_place import OffsetLocation, RecordPlace
 from sluice.manifest import Manifest, PartitionCount
 from sluice.slices import SliceRange
 
@@ -78,7 +78,7 @@ _SAID = {
 
 def meaning(outcome: Outcome, pipeline: Pipeline, facts: RecordFacts) -> str:
     """Returns what the outcome means, and what to do where something is to be done."""
-    held = facts.seat.slice if facts.seat else None
+    held = facts.location.slice if facts.location else None
     words = SliceRange(held.start, held.end).words if held else ()
     return _SAID[outcome].format(
         run=pipeline.command("run", *words),
@@ -93,9 +93,9 @@ def outcome_of(facts: RecordFacts) -> Outcome:
     if facts.rows:
         landed = [row for row in facts.rows if row.type is not None]
         return _of_tables(facts) if landed else Outcome.REJECTED
-    if facts.seat is None or facts.seat.slice is None:
+    if facts.location is None or facts.location.slice is None:
         return _outside(facts)
-    if facts.seat.left:
+    if facts.location.left:
         return Outcome.LEFT_BEHIND
     if facts.manifest is None:
         return Outcome.LOST if _expired(facts) else Outcome.NOT_LANDED
@@ -148,8 +148,8 @@ def _is_of(count: PartitionCount, place: RecordPlace) -> bool:
 
 def _outside(facts: RecordFacts) -> Outcome:
     """Decides for an offset that no resolved slice holds."""
-    kafka, seat = facts.kafka, facts.seat
-    if seat is not None and seat.after is None:
+    kafka, location = facts.kafka, facts.location
+    if location is not None and location.after is None:
         return Outcome.BEFORE
     if kafka is None or kafka.error:
         return Outcome.NO_SLICE
@@ -229,14 +229,14 @@ class TableRecord:
 
 @dataclass(frozen=True)
 class RecordFacts:
-    """`seat` is None where no boundary knows the partition, and `kafka` where it was not asked.
+    """`location` is None where no boundary knows the partition, and `kafka` where it was not asked.
 
     `unreadable`: files of the manifest that are missing or damaged, and why. `rows` are those that were
     looked for: of an array there may be more.
     """
 
     place: RecordPlace
-    seat: SeatedOffset | None
+    location: OffsetLocation | None
     manifest: Manifest | None = None
     rows: tuple[LakeRow, ...] = ()
     unreadable: tuple[str, ...] = ()

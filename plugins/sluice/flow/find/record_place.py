@@ -42,12 +42,12 @@ def read_place(text: str) -> tuple[str, int, int]:
 
 
 @dataclass(frozen=True)
-class SeatedOffset:
+class OffsetLocation:
     """Where the boundaries of one topic id put an offset.
 
-    `slice_` is its slice. Without one it lies between the instants `after` and `before`, which are no
-    neighbours, or beyond the boundaries, where one of them is None. `left`: its slice is read from the topic
-    that was recreated under the same name.
+    Without a `slice` it lies between the instants `after` and `before`, which are further apart than a slice,
+    or beyond the boundaries: then one of them is None. `left`: its slice is read from the topic that was
+    recreated under the same name.
     """
 
     uuid: str
@@ -57,24 +57,24 @@ class SeatedOffset:
     left: bool = False
 
 
-def seats_of(boundaries: Boundaries, place: RecordPlace) -> list[SeatedOffset]:
+def locations_of(boundaries: Boundaries, place: RecordPlace) -> list[OffsetLocation]:
     """Returns where the offset is, by each topic id that the boundary log knows, the newest first; a topic id
     that is gone only where a slice holds the offset. Empty where the log does not know the partition."""
-    return list(_seats(boundaries, place))
+    return list(_locations(boundaries, place))
 
 
-def _seats(boundaries: Boundaries, place: RecordPlace) -> Iterator[SeatedOffset]:
+def _locations(boundaries: Boundaries, place: RecordPlace) -> Iterator[OffsetLocation]:
     eras = boundaries.eras.get((place.cluster, place.topic), ())
     for number, era in enumerate(reversed(eras)):
         block = boundaries.blocks.get((place.cluster, place.topic, era.uuid))
         if block is None or place.partition not in block.columns:
             continue
-        seat = _seat(boundaries, block, place)
-        if number == 0 or seat.slice is not None:
-            yield seat
+        location = _location(boundaries, block, place)
+        if number == 0 or location.slice is not None:
+            yield location
 
 
-def _seat(boundaries: Boundaries, block: TopicBoundaries, place: RecordPlace) -> SeatedOffset:
+def _location(boundaries: Boundaries, block: TopicBoundaries, place: RecordPlace) -> OffsetLocation:
     column, instants = block.columns[place.partition], block.instants
     # Per partition offsets never fall as instants rise.
     row = bisect_right(range(len(instants)), place.offset, key=column.offset)
@@ -82,10 +82,10 @@ def _seat(boundaries: Boundaries, block: TopicBoundaries, place: RecordPlace) ->
     before = pendulum.from_timestamp(instants[row]) if row < len(instants) else None
     length = boundaries.length
     if after is None or before is None or length is None or before - after != length:
-        return SeatedOffset(block.uuid, None, after, before)
+        return OffsetLocation(block.uuid, None, after, before)
     slice_ = Slice(after, length)
     left = not _reads(boundaries, slice_, block.uuid, place)
-    return SeatedOffset(block.uuid, slice_, after, before, left)
+    return OffsetLocation(block.uuid, slice_, after, before, left)
 
 
 def _reads(boundaries: Boundaries, slice_: Slice, uuid: str, place: RecordPlace) -> bool:

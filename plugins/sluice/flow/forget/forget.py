@@ -142,7 +142,7 @@ def _forget(
     leases: Sequence[Lease],
 ) -> Forgetting:
     """Returns what was forgotten. Under the leases no table is loaded: there each unit is decided once more,
-    by its state of now."""
+    by its current state."""
     edges, at = KeepEdges.of(pipeline.keep, now), utc(now).strftime(_STAMP)
     seals = {decision.unit: seal_of(decision.status) for decision in todo}
     statuses = survey(pipeline, window)

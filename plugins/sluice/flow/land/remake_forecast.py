@@ -42,7 +42,7 @@ Outcome = tuple[str, str]
 class UnitChange:
     """Rows by outcome, `before` and `after`; or `why` the unit cannot be remade. `forgotten`: unparsed
     records that stay, because the lake has forgotten their bytes. `lost`: rows that would be rejected, record
-    by record. `masked`: it landed by the mask of now."""
+    by record. `masked`: it landed with today's mask."""
 
     unit: Unit
     before: Mapping[Outcome, int]

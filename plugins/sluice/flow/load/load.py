@@ -264,7 +264,7 @@ class _Loading:
             writer = Writer(
                 self.client, attempt, lease.renew, unit, units, self._write_settings(target_table)
             )
-            sieve = ShardFilter(
+            shard_filter = ShardFilter(
                 self.placement, as_loaded, writer, () if works[0].kept else self._counted(filling)
             )
             run = LoadRun(
@@ -273,7 +273,7 @@ class _Loading:
                 target_table=as_loaded,
                 present=target_table,
                 works=works,
-                staging=place.staging(as_loaded, filling, works, writer, sieve),
+                staging=place.staging(as_loaded, filling, works, writer, shard_filter),
                 writer=writer,
                 lake_root=self.lake.url,
                 token=self.token,

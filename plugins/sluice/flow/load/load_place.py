@@ -32,9 +32,9 @@ from sluice.state.rules import RulesReader, TableRules
 
 @dataclass(frozen=True)
 class LoadPlace:
-    """`client` is of the shard that `placement` says. `rules`: those of an earlier load; None: of now. With
-    `every_column` those are filled, too, that the table has got since. Without `types` the columns have the
-    types of now: a retry is for values that did not fit those of then."""
+    """`client` is of the shard that `placement` says. `rules`: those of an earlier load; None: today's.
+    `every_column`: also fill the columns that the table got since. Without `types` the columns have today's
+    types: a retry is for values that did not fit the types of that load."""
 
     client: Client
     pipeline: Pipeline
@@ -127,7 +127,7 @@ class LoadPlace:
         filling: Filling,
         works: Sequence[LoadWork],
         writer: Writer,
-        sieve: ShardFilter,
+        shard_filter: ShardFilter,
         reading: Reading | None = None,
         shuffled: bool = False,
     ) -> Staging:
@@ -142,16 +142,16 @@ class LoadPlace:
             source = self.source(rollup)
             out_of_lake = tuple(source.stagings([work.source for work in works if work.source], writer))
             rows = (rollup, source, out_of_lake, shuffled, self._then)
-            return RollupStaging(*arguments, Reading(self.lake, None), writer, sieve, *rows)
+            return RollupStaging(*arguments, Reading(self.lake, None), writer, shard_filter, *rows)
         reading = reading or choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
-        return Staging(*arguments, reading, writer, sieve)
+        return Staging(*arguments, reading, writer, shard_filter)
 
 
 # A target table as it was when units were loaded: with the DEFAULTs, types and views of their rules. Pure.
 #
-# What a table has by now was changed for rows to come. Rows of units that are loaded by their own rules get
-# the values that they had: computed by the expressions of then, in the types of then, and brought into the
-# types of now as ALTER TABLE brought those that were there.
+# The table may have been changed since, for rows to come. Units that are loaded by their own rules get the
+# values that they had: computed by the expressions and in the types of that load, then converted to today's
+# types as ALTER TABLE converted the rows in the table.
 def as_loaded(target_table: TargetTable, rules: TableRules) -> TargetTable:
     """Returns the table with the expressions of the rules' columns, and with their views: one that came since
     has no rows of these units.
@@ -180,7 +180,7 @@ def as_loaded(target_table: TargetTable, rules: TableRules) -> TargetTable:
 def filled_as_loaded(
     loaded: TargetTable, now: TargetTable, rules: TableRules, types: bool
 ) -> tuple[Column, ...]:
-    """Returns the columns of `as_loaded` as events fill them; without `types` in those of now."""
+    """Returns the columns of `as_loaded` as events fill them; without `types` in today's types."""
     pairs = zip(loaded.columns, now.columns, strict=True)
     return tuple(_filled(column, column_now, rules, types) for column, column_now in pairs)
 
@@ -203,7 +203,7 @@ def _filled(column: Column, now: Column, rules: TableRules, types: bool) -> Colu
     if not parse(absent).stored.nullable and absent != column.type:
         null, of_null = _default_of(absent, default), type_
     elif parse(then).stored.nullable and not column.may_be_null:
-        # ALTER TABLE put the DEFAULT of now in place of NULLs.
+        # ALTER TABLE put today's DEFAULT in place of NULLs.
         null, of_null = _default_of(now.type, now.default), now.type
     return replace(column, type=type_, kind=kind, default=default, null=null, of_null=of_null)
 

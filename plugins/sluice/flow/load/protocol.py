@@ -112,15 +112,15 @@ class LoadRun:
 
     @property
     def _changes(self) -> Changes:
-        sieve = self.staging.sieve
+        shard_filter = self.staging.shard_filter
         return Changes(
             works=self.works,
             writer=self.writer,
             replicated=self.replicated,
             ledger_values=self._ledger_values(),
             views=self._view_rows(view_stamps(self.target_table)),
-            lacking=sieve.lacking,
-            counted=bool(sieve.lacks),
+            lacking=shard_filter.lacking,
+            counted=bool(shard_filter.lacks),
         )
 
     def _view_rows(self, stamps: Mapping[str, str]) -> Sql:
@@ -233,7 +233,7 @@ class LoadRun:
             "generation": self.writer.attempt.generation,
             "attempt": self.writer.attempt.number,
             "token": self.token,
-            "sharding": self.staging.sieve.placement.stamp,
+            "sharding": self.staging.shard_filter.placement.stamp,
             "rules": self.rules,
         }
 

@@ -44,7 +44,7 @@ class Staging:
     works: Sequence[LoadWork]
     reading: Reading
     writer: Writer
-    sieve: ShardFilter
+    shard_filter: ShardFilter
 
     @property
     def views(self) -> ViewStaging:
@@ -53,7 +53,7 @@ class Staging:
     @property
     def tables(self) -> tuple[Sql, ...]:
         """Everything that staging makes, in the order in which it is dropped."""
-        return (*self.sieve.tables, *self.views.tables, self._staging, self._misfits)
+        return (*self.shard_filter.tables, *self.views.tables, self._staging, self._misfits)
 
     @property
     def _fence(self) -> Sql:
@@ -78,7 +78,7 @@ class Staging:
 
     def _wanted(self, routed: Sql) -> Sql:
         """Returns the condition on the lake's rows, for those that are to be made."""
-        condition = self.sieve.wanted(routed)
+        condition = self.shard_filter.wanted(routed)
         return condition if self._kept is None else Sql(f"({condition}) AND {self._kept.others}")
 
     def _sources(self, columns: Sequence[str]) -> Iterator[Sql]:
@@ -120,7 +120,7 @@ class Staging:
                 raise TargetRefused(
                     self.target_table.table,
                     f"the expressions that {', '.join(altered)} had when these hours were loaded do not fit "
-                    f"the columns of now ({shorten(error.reason, 200)})",
+                    f"today's columns ({shorten(error.reason, 200)})",
                     "ALTER it back, or reload these hours, which takes the table as it is",
                 ) from error
         self.views.create()
@@ -146,7 +146,7 @@ class Staging:
         return bool(failing)
 
     def _with_names_of_tables(self, reason: str) -> str:
-        own = {str(name).replace("`", ""): self.target_table.table for name in self.sieve.tables}
+        own = {str(name).replace("`", ""): self.target_table.table for name in self.shard_filter.tables}
         for own_name, meant in sorted({**own, **self.views.meanings}.items(), reverse=True):
             reason = re.sub(rf"{re.escape(own_name)}\b", meant.replace("\\", r"\\"), reason)
         return reason
@@ -157,8 +157,8 @@ class Staging:
         return self.target.rollup is None and any(column.default for column in self.target_table.columns)
 
     def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
-        self.sieve.create()
-        if self.sieve.by_record:
+        self.shard_filter.create()
+        if self.shard_filter.by_record:
             self._count_records()
         if self._kept is not None:
             for source in self._sources(("_type", "_cluster", *self._kept.identity)):
@@ -172,8 +172,8 @@ class Staging:
         for source in self._sources(columns):
             sql = render(
                 "load/count_records",
-                counted=self.sieve.counts,
-                own=self.sieve.placement.own_record,
+                counted=self.shard_filter.counts,
+                own=self.shard_filter.placement.own_record,
                 source=source,
                 routed=self._routed if filtered else Sql("1"),
             )
@@ -181,7 +181,7 @@ class Staging:
 
     def _insert_rows(self, failing: Sequence[Failing]) -> None:
         filtered = overflowing(self.works)
-        columns = needed(self.filling, filtered, self.sieve.by_record)
+        columns = needed(self.filling, filtered, self.shard_filter.by_record)
         condition = self._wanted(self._routed if filtered else Sql("1"))
         if failing:
             condition = Sql(f"({condition}) AND {other_records(failing)}")
@@ -190,9 +190,9 @@ class Staging:
         for source in self._sources(columns):
             sql = render(
                 "load/stage_rows",
-                staging=self.sieve.entry,
-                columns=listed(map(identifier, (*self.filling.into, *self.sieve.flags))),
-                values=listed((*self.filling.values, *(lack.flag for lack in self.sieve.lacks))),
+                staging=self.shard_filter.entry,
+                columns=listed(map(identifier, (*self.filling.into, *self.shard_filter.flags))),
+                values=listed((*self.filling.values, *(lack.flag for lack in self.shard_filter.lacks))),
                 rows=filled(self.filling, columns, source, condition),
                 misfit=self.filling.misfit,
                 block=self.filling.block,
@@ -205,11 +205,11 @@ class Staging:
         Raises Conservation when the lake's files do not hold what landed, on this shard and all others.
         """
         staged = self.writer.count_rows(self._staging)
-        if self.sieve.by_record:
+        if self.shard_filter.by_record:
             return staged, self._rest(self._own_works(), staged)
-        if not self.sieve.by_value:
+        if not self.shard_filter.by_value:
             return staged, self._rest(self.works, staged)
-        fitting, own_rows = self.sieve.counted()
+        fitting, own_rows = self.shard_filter.counted()
         for unit, (expected, counted) in differences(_sharing(self.works, own_rows), staged).items():
             raise Conservation(
                 f"table {self.target_table.table}, slice {unit}: {expected:,} rows belong on this shard, and "
@@ -217,14 +217,14 @@ class Staging:
             )
         if self._rest(self.works, fitting):
             sql = render(
-                "load/drop_foreign_misfits", misfits=self._misfits, own=self.sieve.placement.own_misfit
+                "load/drop_foreign_misfits", misfits=self._misfits, own=self.shard_filter.placement.own_misfit
             )
             self.writer.run("misfits", sql)
         return staged, self.count_misfits(self._misfits)
 
     def _own_works(self) -> list[LoadWork]:
         """Returns the works with this shard's rows as what landed."""
-        all_rows, own_rows = self.sieve.counted()
+        all_rows, own_rows = self.shard_filter.counted()
         for unit, (landed, counted) in differences(self.works, all_rows).items():
             raise self._uneven(unit, landed, counted)
         return _sharing(self.works, own_rows)
@@ -266,9 +266,9 @@ class Staging:
 
     def defaulted(self) -> dict[Unit, dict[str, int]]:
         """Returns by unit and column how many staged rows got a default."""
-        if not self.sieve.lacks:
+        if not self.shard_filter.lacks:
             return {}
-        rows = self.writer.rows(render("load/read_lacking", lacking=self.sieve.lacking))
+        rows = self.writer.rows(render("load/read_lacking", lacking=self.shard_filter.lacking))
         return {self.writer.unit_of(start, cluster): dict(counts) for start, cluster, counts in rows}
 
     def count_misfits(self, misfits_table: Sql) -> UnitCounts:

@@ -95,7 +95,7 @@ def test_every_offset_of_two_hours(lake):
                 assert outcome_of(facts) == Outcome.NO_SLICE
                 assert (facts.kafka.start, facts.kafka.end) == (0, len(log))
                 continue
-            assert facts.seat.slice.id == f"2026-01-01T0{put.minute // 60}Z"
+            assert facts.location.slice.id == f"2026-01-01T0{put.minute // 60}Z"
             if put.hole:
                 assert (outcome_of(facts), facts.rows) == (Outcome.HOLE, ())
                 continue
@@ -168,7 +168,7 @@ def test_before_and_between_what_is_resolved(lake):
     assert outcome_of(one(finder, 0, 0)) == Outcome.BEFORE
     facts = one(finder, 0, 6)  # of the third hour: neither it nor the two after it are resolved
     assert outcome_of(facts) == Outcome.NO_SLICE
-    assert (facts.seat.after, facts.seat.before) == (START.add(hours=2), START.add(hours=5))
+    assert (facts.location.after, facts.location.before) == (START.add(hours=2), START.add(hours=5))
 
 
 def test_a_topic_that_was_recreated(lake):
@@ -180,8 +180,8 @@ def test_a_topic_that_was_recreated(lake):
     accept_topic(spec(), lake, *TOPIC, START.add(hours=2), NOW, kafka.topics_of)
     kafka.resolve(spec(), lake, hours(1, first=2))
     newer, older = RecordFinder(finder.pipeline, lake, kafka.topics_of).at("bids", 0, 0)
-    assert (newer.seat.uuid, newer.seat.slice.id) == ("id-new", "2026-01-01T02Z")
-    assert (older.seat.uuid, older.seat.slice.id) == ("id-bids", "2026-01-01T00Z")
+    assert (newer.location.uuid, newer.location.slice.id) == ("id-new", "2026-01-01T02Z")
+    assert (older.location.uuid, older.location.slice.id) == ("id-bids", "2026-01-01T00Z")
     assert outcome_of(newer) == Outcome.NOT_LANDED
     assert [row.type for row in older.rows] == ["click"]
 

@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from sluice.flow.find.outcome import LakeRow, Outcome, RecordFacts, TableRecord, meaning, outcome_of
-from sluice.flow.find.record_place import RecordPlace, SeatedOffset
+from sluice.flow.find.record_place import OffsetLocation, RecordPlace
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, OffsetRange, PartitionCount
 from sluice.slices import Slice
 from tests.support.manifests import made_manifest
@@ -67,7 +67,7 @@ def test_of_a_forgotten_unit_only_tables_are_known(tables: tuple[TableRecord, ..
     files = (LandedFile("type=click/f", "a", "click", "2026-11-20T10", 1, 1, "x"),)
     landed = made_manifest("p", "s", "dc1", 1, "a", (OffsetRange("bids", "u", 0, 0, 9),), files, (), 9, {}, 0)
     gone = replace(landed, forgotten=Forgotten(lake="2028-01-01T00:00:00Z"))
-    facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), gone, (), (), tables)
+    facts = RecordFacts(PLACE, OffsetLocation("u", Slice(START), None, None), gone, (), (), tables)
     assert outcome_of(facts) == Outcome.FORGOTTEN
     assert facts.found == bool(tables and tables[0].rows)
     # An offset that the slice has not read is none of it.
@@ -96,7 +96,7 @@ def test_of_a_rejected_record_that_is_forgotten(changes: dict, outcome: Outcome)
     counts = tuple(PartitionCount("bids", n, 9, 2 * (n == 0), without_bytes=there * (n == 0)) for n in (0, 1))
     ranges = tuple(OffsetRange("bids", "u", n, 0, 9) for n in (0, 1))
     manifest = made_manifest("p", "s", "dc1", 1, "a", ranges, (), (), 18, {"no type": 2}, 0, counts=counts)
-    facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), replace(manifest, **changes))
+    facts = RecordFacts(PLACE, OffsetLocation("u", Slice(START), None, None), replace(manifest, **changes))
     assert (PLACE.topic, PLACE.partition) == ("bids", 0)
     assert outcome_of(facts) == outcome
     # The other partition has none.
@@ -110,7 +110,7 @@ def test_of_an_array_whose_elements_are_all_rejected_and_forgotten():
     ranges = (OffsetRange("bids", "u", 0, 0, 9),)
     made = made_manifest("p", "s", "dc1", 1, "a", ranges, (), BAD, 9, {}, 0, counts=counts, rows=9)
     gone = replace(made, rows_unparsed={"no type": 2}, forgotten=Forgotten(rejected=ON))
-    facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None), gone)
+    facts = RecordFacts(PLACE, OffsetLocation("u", Slice(START), None, None), gone)
     assert outcome_of(facts) == Outcome.BYTES_FORGOTTEN
 
 
@@ -131,7 +131,7 @@ def test_each_outcome_has_words():
     ],
 )
 def test_its_command_is_whole(outcome: Outcome, command: str):
-    facts = RecordFacts(PLACE, SeatedOffset("u", Slice(START), None, None))
+    facts = RecordFacts(PLACE, OffsetLocation("u", Slice(START), None, None))
     assert f"`{command.format('2026-11-20T10:00Z', '2026-11-20T11:00Z')}`" in meaning(
         outcome, pipeline(), facts
     )

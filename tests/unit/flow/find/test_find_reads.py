@@ -12,7 +12,7 @@ import pytest
 from sluice.errors import WrongUse
 from sluice.flow.find.find import RecordFinder
 from sluice.flow.find.outcome import Outcome, outcome_of
-from sluice.flow.find.record_place import RecordPlace, read_place, seats_of
+from sluice.flow.find.record_place import RecordPlace, locations_of, read_place
 from sluice.flow.find.search_files import row_groups
 from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
@@ -64,9 +64,9 @@ def test_the_slice_of_an_offset_in_a_year(partition: int, hour: int):
     known = year()
     first = hour * PER_HOUR + partition
     for offset in (first, first + 1, first + PER_HOUR - 1):
-        (seat,) = seats_of(known, RecordPlace(*TOPIC, partition, offset))
-        assert (seat.slice.start, seat.left) == (START.add(hours=hour), False)
-    (after,) = seats_of(known, RecordPlace(*TOPIC, partition, first + PER_HOUR))
+        (location,) = locations_of(known, RecordPlace(*TOPIC, partition, offset))
+        assert (location.slice.start, location.left) == (START.add(hours=hour), False)
+    (after,) = locations_of(known, RecordPlace(*TOPIC, partition, first + PER_HOUR))
     assert after.after == START.add(hours=hour + 1)
 
 
@@ -79,7 +79,7 @@ def test_few_reads_among_many_slices():
     kafka.land(spec, lake, hours(count))
     lake.asked.clear()
     (facts,) = RecordFinder(spec, lake, kafka.topics_of).at("bids", 0, 41)
-    assert (outcome_of(facts), facts.seat.slice.start) == (Outcome.NO_TABLE, START.add(hours=41))
+    assert (outcome_of(facts), facts.location.slice.start) == (Outcome.NO_TABLE, START.add(hours=41))
     boundaries = [key for key in lake.asked if key.startswith("_boundaries/")]
     manifests = [key for key in lake.asked if key.startswith("_slices/")]
     files = {key for key in lake.asked if key.startswith("type=")}

@@ -1,7 +1,7 @@
 """Brings in rejected records of a unit, by the pipeline file as it is now. Its rows stay as they are.
 
 Only the files of `_rejected/` are read. What becomes a row goes into more files of events; what is rejected
-again, by a reason of now, and what cannot be tried stay rejected.
+again, for a new reason, and what cannot be tried stay rejected.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _every(_: str) -> bool:
 class Tried:
     """What a retry makes of a unit's rejected records, and elements of arrays.
 
-    `tried`: how many, by reason; `still`: how many of these are rejected again, by the reasons of now. The
+    `tried`: how many, by reason; `still`: how many of these are rejected again, by their new reasons. The
     others come in: `rows` by type and event hour, beside `elements` of theirs that are rejected by themselves
     now. `erased`: those that the erasure list names, now that they can be read.
     """

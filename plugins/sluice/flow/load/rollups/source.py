@@ -58,7 +58,7 @@ class SourcePlace(Protocol):
         filling: Filling,
         works: Sequence[LoadWork],
         writer: Writer,
-        sieve: ShardFilter,
+        shard_filter: ShardFilter,
     ) -> Staging:
         """Returns what stages rows of the lake as a load does."""
 
@@ -124,8 +124,10 @@ class RollupSource:
             attempt = replace(writer.attempt, part=f"_source{number}")
             units = frozenset(work.unit for work in group)
             own_writer = replace(writer, attempt=attempt, units=units, statements=0, blocks=0)
-            sieve = ShardFilter(place.placement, target_table, own_writer)
-            yield place.staging(keeping_values(place.client, target_table), filling, group, own_writer, sieve)
+            shard_filter = ShardFilter(place.placement, target_table, own_writer)
+            yield place.staging(
+                keeping_values(place.client, target_table), filling, group, own_writer, shard_filter
+            )
 
     def _as_loaded(self, works: Sequence[LoadWork]) -> dict[str, list[LoadWork]]:
         """Groups works by the rules of their commits."""

@@ -34,7 +34,7 @@ def check_rollup(
 ) -> Filling:
     """Returns how the columns are filled by what the SELECT gives.
 
-    `then`: the types that columns had when the SELECT was this one, without which they are those of now.
+    `then`: the types that the columns had when the SELECT was this one; without it they have today's types.
     Values of a column whose type was changed since are brought into it as ALTER TABLE brings them.
     Raises TargetRefused: the SELECT does not work, or gives other types than the columns had.
     """
