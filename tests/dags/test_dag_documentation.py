@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from airflow.sdk import DAG
 
 from sluice.airflow.dags import pipeline_dags
 from tests.dags.pipeline_texts import TWO_TABLES
+from tests.support.channels import mail, webhook
 
-ALARMS = "alarms: {every: 10m, overdue: 1h, notify: [{webhook: slack_ops}, {email: smtp_ops, to: [a@b.c]}]}\n"
+NOTIFY = [webhook("slack_ops"), mail("smtp_ops", "a@b.c")]
+ALARMS = f"alarms: {{every: 10m, overdue: 1h, notify: {json.dumps(NOTIFY)}}}\n"
 FLOW = [
     "plan",
     "settle",
@@ -88,7 +91,7 @@ def test_the_watch(dags: dict[str, DAG]):
     (task,) = dag.tasks
     assert (task.task_id, task.retries) == ("watch", 0)
     assert dag.dagrun_timeout >= timedelta(minutes=10)
-    assert "webhook slack_ops" in dag.doc_md and "email smtp_ops a@b.c" in dag.doc_md
+    assert "WebhookNotifier slack_ops" in dag.doc_md and "SmtpNotifier smtp_ops" in dag.doc_md
     assert "| hour overdue, hour not committed | 1 hour 2 minutes after the hour's end" in dag.doc_md
 
 

@@ -24,13 +24,15 @@ from airflow.serialization.serialized_objects import DagSerialization
 from sluice.airflow.dags import pipeline_dags
 from sluice.errors import NotSent
 from tests.dags.pipeline_texts import NO_TABLES
+from tests.support.channels import webhook
+from tests.support.hostile_texts import as_sent
 
 FILE = """
 from pathlib import Path
 from sluice.airflow import pipeline_dags
 globals().update(pipeline_dags(Path(__file__).with_name("pipelines")))
 """
-CHANNELS = "airflow: {on_failure: [{webhook: away}, {webhook: hook_ops}]}\n"
+CHANNELS = f"airflow: {{on_failure: {json.dumps([webhook('away'), webhook('hook_ops')])}}}\n"
 RUN = "manual__2026-11-20T10:00:00+00:00"
 
 
@@ -92,7 +94,7 @@ def request(dag_id: str, reason: str, context: DagRunContext | None = None) -> D
 def test_each_channel_is_notified_although_another_cannot_be_reached(bag: BundleDagBag, server: Server):
     _execute_dag_callbacks(bag, request("ads_backfill", "timed_out"), structlog.get_logger())
     text = f"DAG ads_backfill, run {RUN}\nreason: timed_out"
-    assert [(post["subject"], post["body"]) for post in server.posts] == [("[sluice] ads: run failed", text)]
+    assert server.posts == [{"text": f"[sluice] ads: run failed\n{text}"}]
 
 
 @pytest.mark.parametrize(("index", "shown"), [(-1, "batch.land"), (3, "batch.land[3]")])
@@ -121,7 +123,8 @@ def test_the_task_is_named_and_no_text_is_markup(bag: BundleDagBag, server: Serv
     _execute_dag_callbacks(bag, called, structlog.get_logger())
     [post] = server.posts
     reason = r"reason: <!channel> [x](http://e.example)\x1b[31m second"
-    assert post["body"].splitlines() == [f"DAG ads, run {RUN}", reason, f"last task: {shown}, try 4"]
+    expected = [f"DAG ads, run {RUN}", reason, f"last task: {shown}, try 4"]
+    assert as_sent(post["text"]).splitlines()[1:] == expected
     assert "<!channel>" not in post["text"]
     assert "](" not in post["text"]
 
@@ -150,7 +153,7 @@ def test_a_late_run_notifies_each_channel_although_another_cannot_be_reached(
     called = alert["callback"]["__data__"]
     monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
     context = {"dag_run": {"dag_id": "ads", "dag_run_id": RUN}, "deadline": {"id": "x"}}
-    with pytest.raises(NotSent, match=r"^alarm not sent to webhook away: ConnectError$"):
+    with pytest.raises(NotSent, match=r"^alarm not sent to WebhookNotifier away: ConnectError$"):
         asyncio.run(import_string(called["path"])(**called["kwargs"], context=context))
     text = f"DAG ads, run {RUN}\nit was queued more than 45 min 0 s ago, and goes on"
-    assert [(post["subject"], post["body"]) for post in server.posts] == [("[sluice] ads: run late", text)]
+    assert server.posts == [{"text": f"[sluice] ads: run late\n{text}"}]

@@ -78,9 +78,8 @@ def test_the_problems_that_the_watch_sees(airflow_app: TestClient):
     ((_, ads),) = pipelines.find_pipelines().sound
     since, soon = "2026-11-20T12:00:00+00:00", "Kafka will delete hour 2026-11-20T10Z in 3 h 10 min"
     expiring = Alarm(Problem(ProblemKind.RETENTION, "slice 2026-11-20T10Z/dc1", soon), since)
-    over = Alarm(
-        Problem(ProblemKind.LAG, "ads", "9 hours behind"), since, notified=("webhook hook_ops",), over=True
-    )
+    lagging = Problem(ProblemKind.LAG, "ads", "9 hours behind")
+    over = Alarm(lagging, since, notified=("WebhookNotifier hook_ops",), over=True)
     known = WatchState({alarm.problem.key: alarm for alarm in (expiring, over)})
     AlarmStore(open_lake(ads)).change(lambda _: known)
     found = airflow_app.get("/sluice/api/pipelines/ads/problems", headers=login("viewer")).json()

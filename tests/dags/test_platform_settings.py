@@ -30,7 +30,7 @@ airflow:
   retry_delay: 20m
   backfills: 2
   deadline: 45m
-  on_failure: [{webhook: ops}]
+  on_failure: [{notifier: sluice.airflow.notifiers.WebhookNotifier, arguments: {http_conn_id: ops, text: x}}]
   access_control: {Ads: [can_read, can_edit, can_delete], Viewers: [can_read]}
   steps:
     land: {pool: sluice_land, queue: spark, priority: 9, timeout: 2h}

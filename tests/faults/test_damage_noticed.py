@@ -27,6 +27,7 @@ from sluice.watch.row_history import RowHistory, SliceRows, keep
 from sluice.watch.watch import watch
 from tests.faults.topic_story import Story
 from tests.faults.topics import START, Topic, hour, hours
+from tests.support.channels import webhook
 from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
@@ -126,7 +127,7 @@ def run_no_hour(story: Story) -> None:
 SETTINGS: dict[str, Any] = {
     "settle": "0s",
     "lookback": "5h",
-    "alarms": {"overdue": "1s", "disk_free": 0, "notify": [{"webhook": "ops"}]},
+    "alarms": {"overdue": "1s", "disk_free": 0, "notify": [webhook("ops")]},
 }
 DAMAGE = [
     Damage("file deleted", delete_file, RUN, "anomaly", "file missing"),

@@ -23,6 +23,7 @@ from sluice.flow.resolve.resolve import resolve
 from sluice.slices import Slice, floor
 from tests.integration.landed import Event as Landed
 from tests.integration.landed import client_of, land, unit
+from tests.support.channels import webhook
 
 pytestmark = pytest.mark.integration
 
@@ -266,11 +267,11 @@ def test_a_profile_that_holds_back_what_a_load_sets(
 def test_a_channel_without_its_connection(examined: Examined, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", '{"conn_type": "http", "host": "http://127.0.0.1:1"}')
     examined.publish([])
-    notify = [{"webhook": "hook_ops"}, {"webhook": "hook_nobody_made"}]
+    notify = [webhook("hook_ops"), webhook("hook_nobody_made")]
     examined.write({"*": f"{examined.name}.other"}, alarms={"notify": notify})
     code, checks = examined.said()
     told = {c["place"]: c["level"] for c in checks if c["area"] == "alarms"}
-    assert (code, told) == (1, {"webhook hook_ops": "ok", "webhook hook_nobody_made": "fail"})
+    assert (code, told) == (1, {"WebhookNotifier hook_ops": "ok", "WebhookNotifier hook_nobody_made": "fail"})
 
 
 def test_what_is_unavailable_does_not_hide_the_rest(examined: Examined, monkeypatch):

@@ -26,6 +26,7 @@ from tests.integration import test_airflow as hourly
 from tests.integration import test_watch as watching
 from tests.integration.landed import client_of
 from tests.integration.test_watch import Hook, Mailbox
+from tests.support.channels import mail, webhook
 
 pytestmark = pytest.mark.integration
 
@@ -199,7 +200,7 @@ def observed(
         columns = "id String, type String, _slice DateTime('UTC'), _cluster LowCardinality(String)"
         client.run(f"CREATE TABLE {stack.name}.{table} ({columns}) ENGINE = MergeTree ORDER BY id")
     path = stack.folder / "pipelines" / f"{stack.name}.yaml"
-    channels = "[{webhook: hook_ops}, {email: smtp_ops, to: ops@example.com}]"
+    channels = json.dumps([webhook("hook_ops"), mail("smtp_ops")])
     more = (
         f"settle: 1s\nalarms: {{overdue: 1s, disk_free: 0, notify: {channels}}}\nlake_connection: lake_s3\n"
     )
@@ -224,7 +225,7 @@ def test_metrics_logs_and_secrets_of_a_run(
 
     assert_steps(observed, listener)
     assert_watch(listener, hook)
-    assert [mail["Subject"] for mail in mailbox.handler.mails] == [hook.posts[0]["subject"]]
+    assert [mail["Subject"] for mail in mailbox.handler.mails] == [hook.posts[0]["text"].splitlines()[0]]
     assert_story(observed, said)
     assert exposed == []
     assert hook.headers[0]["Authorization"] == f"Bearer {SECRETS['webhook']}"
@@ -285,7 +286,7 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
     assert listener.total("problems_open") == behind
     assert listener.total("alarms_raised") == 2 * behind  # by mail and by webhook
     assert (listener.total("alarms_sent"), len(hook.posts)) == (2, 1)
-    assert hook.posts[0]["body"].count("PROBLEM hour overdue") == behind
+    assert hook.posts[0]["text"].count("PROBLEM hour overdue") == behind
     states = listener.values("units_in_state", "state")
     assert (states["complete"], states["missing"]) == (hourly.HOURS - behind, behind)
     assert listener.total("lag_records") == 0

@@ -58,7 +58,7 @@ HALVES = {"the first half": "a\ud83d", "the second half": "\ude42b", "both, turn
 
 
 # The signs that look alike in what is sent to chats, and what they stand for.
-_ALIKE = str.maketrans("\uff20\uff0f\uff3d\uff0e\u2039\u203a", "@/].<>")
+_ALIKE = str.maketrans("\uff20\uff0f\uff3d\uff0e\u2039\u203a\uff06", "@/].<>&")
 
 
 def as_sent(text: str) -> str:

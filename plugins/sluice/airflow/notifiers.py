@@ -14,7 +14,7 @@ from sluice.clients.connections.find import Connection
 from sluice.config.alarms import Channel
 from sluice.errors import NotSent, SluiceError, WrongUse
 from sluice.safe_text import line
-from sluice.watch.notices import chat, mail, notifier_class, unaddressed
+from sluice.watch.notices import notifier_class, unaddressed
 
 _SECONDS = 20
 _FIRST_ERROR_STATUS = 400
@@ -28,16 +28,15 @@ class WebhookNotifier(BaseNotifier):
     as `path`; its password, if any, goes as a bearer token.
     """
 
-    def __init__(self, connection: str, subject: str, text: str) -> None:
+    def __init__(self, http_conn_id: str, text: str) -> None:
         super().__init__()
-        self.connection, self.subject, self.text = connection, subject, text
+        self.http_conn_id, self.text = http_conn_id, text
 
     def notify(self, context: Any) -> None:
         """Raises httpx.HTTPError, and WrongUse for the connection."""
-        connection = connections.find(self.connection)
+        connection = connections.find(self.http_conn_id)
         headers = {"Authorization": f"Bearer {connection.password}"} if connection.password else {}
-        text = chat(f"{self.subject}\n{self.text}")
-        body = {"text": text, "subject": self.subject, "body": self.text}  # the last two are for programs
+        body = {"text": self.text}
         answer = httpx.post(_url(connection), json=body, headers=headers, timeout=_SECONDS)
         answer.raise_for_status()
 
@@ -63,20 +62,8 @@ def send(channel: Channel, subject: str, text: str) -> None:
 def notifier_of(channel: Channel, subject: str, text: str) -> BaseNotifier:
     """Returns the notifier with its message. `notify` is called on it directly, so that no template in a
     message, which may quote data, is ever rendered. Raises as `notifier_class`."""
-    if channel.email is not None:
-        from airflow.providers.smtp.notifications.smtp import SmtpNotifier
-
-        return SmtpNotifier(
-            to=list(channel.to),
-            from_email=None,  # the connection's
-            subject=subject,
-            html_content=mail(text),
-            smtp_conn_id=channel.email,
-        )
-    if channel.webhook is not None:
-        return WebhookNotifier(channel.webhook, subject, text)
     arguments = _filled(channel.arguments, unaddressed(subject), unaddressed(text))
-    notifier: BaseNotifier = notifier_class(channel.notifier or "")(**arguments)
+    notifier: BaseNotifier = notifier_class(channel.notifier)(**arguments)
     return notifier
 
 

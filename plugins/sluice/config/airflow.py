@@ -86,7 +86,7 @@ class AirflowSettings(Section):
     on_failure: tuple[Channel, ...] = ()
     """Channels that are notified of each failed run of the hourly and the backfill DAG; `alarms.notify` is
     for problems of the data.
-    Example: `[{webhook: slack_ops}]`"""
+    Example: `[{notifier: pagers.Pager, arguments: {http_conn_id: ops, text: "{text}"}}]`"""
 
     @field_validator("steps", mode="before")
     @classmethod

@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import timedelta
-from typing import Annotated, Any
+from hashlib import sha256
+from typing import Any
 
-from pydantic import Field, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sluice.config.section import Section, WrongKey
-from sluice.config.types import TEXT, Duration, OptionalDuration, OptionalShare
+from sluice.config.types import Duration, OptionalDuration, OptionalShare
 
+_PLACE = re.compile(r"\{(?:subject|text)\}")
 _CRONS = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)
 
 
 class Channel(Section):
-    """Where alarms go; addresses and secrets are Airflow connections."""
+    """Where alarms go: a notifier of Airflow's. Addresses and secrets are Airflow connections."""
 
-    email: str | None = None
-    """SMTP connection; mail goes to `to`. Example: `smtp_default`"""
-    to: Annotated[tuple[str, ...], WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT}]})] = ()
-    """Receivers of the mail, one or several. Example: `[ops@example.com]`"""
-    webhook: str | None = None
-    """HTTP connection; it gets a JSON object with `text`, as Slack takes it. Example: `slack_ops`"""
-    notifier: str | None = None
-    """Class of any Airflow notifier. Example: `airflow.providers.slack.notifications.slack.SlackNotifier`"""
+    notifier: str
+    """Its class. Example: `airflow.providers.smtp.notifications.smtp.SmtpNotifier`"""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    """The notifier's arguments; `{subject}` and `{text}` stand for the message.
-    Example: `{channel: ops, text: "{subject}"}`"""
+    """What the class is made with; `{subject}` and `{text}` stand for the message.
+    Example: `{smtp_conn_id: smtp_ops, to: ops@a.com, subject: "{subject}", html_content: "{text}"}`"""
 
-    @field_validator("to", mode="before")
-    @classmethod
-    def _one_or_more(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Channel:
-        if sum(kind is not None for kind in (self.email, self.webhook, self.notifier)) != 1:
-            raise ValueError("expected exactly one of {email: …, to: …}, {webhook: …}, {notifier: …}")
-        if (self.email is not None) != bool(self.to):
-            raise ValueError("expected `to` with `email`, and only there")
-        return self
+    @property
+    def connections(self) -> tuple[str, ...]:
+        """The connections that the arguments name."""
+        named = (value for key, value in sorted(self.arguments.items()) if key.endswith("conn_id"))
+        return tuple(value for value in named if isinstance(value, str))
 
     @property
     def name(self) -> str:
-        """What is kept of it: who has been notified of what."""
-        if self.email is not None:
-            return f"email {self.email} {','.join(self.to)}"
-        return f"webhook {self.webhook}" if self.webhook is not None else f"notifier {self.notifier}"
+        """What is kept of it: who has been notified of what. Arguments may hold a secret, against all advice:
+        so only their checksum tells two channels of one class and connection apart."""
+        fixed = {key: value for key, value in self.arguments.items() if not _PLACE.search(str(value))}
+        beyond = sorted(key for key in fixed if not key.endswith("conn_id"))
+        text = json.dumps([[key, fixed[key]] for key in beyond], default=str)
+        digest = sha256(text.encode()).hexdigest()[:8] if beyond else ""
+        words = (self.notifier.rpartition(".")[2], *self.connections, digest)
+        return " ".join(filter(None, words))
 
 
 class Alarms(Section):

@@ -201,17 +201,15 @@ def sampled(pipeline: Pipeline, count: int) -> EventSample:
 
 # Checks that a channel of alarms could be notified; nothing is sent.
 def channel_checks(channel: Channel) -> Iterator[Check]:
-    """Raises WrongUse for a connection that is not there."""
-    if channel.notifier is not None:
-        yield _notifier(channel, channel.notifier)
-        return
-    conn_id = channel.email or channel.webhook or ""
-    connections.find(conn_id)
-    yield ok(Area.ALARMS, channel.name, f"connection {conn_id} is known")
+    """Imports the class, compares its arguments and looks up the connections that they name. Creates no
+    notifier: its constructor may do anything. Raises WrongUse for a connection that is not there."""
+    yield _notifier(channel, channel.notifier)
+    for conn_id in channel.connections:
+        connections.find(conn_id)
+        yield ok(Area.ALARMS, channel.name, f"connection {conn_id} is known")
 
 
 def _notifier(channel: Channel, path: str) -> Check:
-    """Imports the class and compares its arguments. Creates no notifier: its constructor may do anything."""
     correct = "correct `notifier`, or install what brings it"
     try:
         notifier = notifier_class(path)

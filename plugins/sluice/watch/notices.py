@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import inspect
 import re
 from collections import Counter
@@ -139,7 +138,7 @@ _OF_SLICES = frozenset({ProblemKind.OVERDUE, ProblemKind.EXPIRED, ProblemKind.RE
 LINE_CHARACTERS = 2_000
 # Full-width signs look alike, and are no markup.
 _AT = "\uff20"
-_BRACKETS = str.maketrans({"<": "\u2039", ">": "\u203a"})
+_MARKUP = str.maketrans({"<": "\u2039", ">": "\u203a", "&": "\uff06"})
 # What chats make a link of: [x](…), [x][…], ![x](…), an address with a scheme, and one that begins with www.
 _LINK = re.compile(r"\](?=\s*[(\[:])|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 _NO_LINK = {"]": "\uff3d", "//": "\uff0f\uff0f", ".": "\uff0e"}
@@ -193,28 +192,15 @@ def _span(alarms: Sequence[Alarm]) -> str:
     return f"{first.kind}: {len(alarms):,} times, {places}"
 
 
-def mail(text: str) -> str:
-    """Returns the body of a mail: HTML in which nothing of the text is markup."""
-    return f"<pre>{html.escape(text)}</pre>"
-
-
-def chat(text: str) -> str:
-    """Returns what Slack, and who takes its webhooks, shows as `text`: no link, no mention.
-
-    Source: https://docs.slack.dev/messaging/formatting-message-text#escaping. Discord and Mattermost find
-    `@everyone` and `@channel` in plain text, too, and read Markdown, whose images they fetch.
-    """
-    return html.escape(_inert(text), quote=False)
-
-
 def unaddressed(text: str) -> str:
     """Makes `text` safe for a reader whose markup is unknown: what mentions people in Slack, Discord and
-    Mattermost (`@everyone`, `<!channel>`, `<@123>`), and links, are there with signs that look alike."""
-    return _inert(text).translate(_BRACKETS)
+    Mattermost (`@everyone`, `<!channel>`, `<@123>`), links, and tags of HTML are there with signs that look
+    alike.
 
-
-def _inert(text: str) -> str:
-    return _LINK.sub(lambda match: _NO_LINK[match[0]], text.replace("@", _AT))
+    Source: https://docs.slack.dev/messaging/formatting-message-text#escaping. Discord and Mattermost read
+    Markdown, whose images they fetch.
+    """
+    return _LINK.sub(lambda match: _NO_LINK[match[0]], text.replace("@", _AT)).translate(_MARKUP)
 
 
 # The class behind a channel's `notifier`.

@@ -176,13 +176,13 @@ def test_what_a_variable_of_the_defaults_says_is_not_for_others(tmp_path: Path):
         ),
         ("airflow: {timeout: 0s}", "airflow.timeout: expected a duration of more than 0s, auto or none"),
         (
-            "airflow: {on_failure: [{webhook: a}, {webhook: a}]}",
+            "airflow: {on_failure: [{notifier: a.B}, {notifier: a.B}]}",
             "airflow.on_failure: a channel is listed twice",
         ),
-        ("airflow: {on_failure: [{email: a}]}", "airflow.on_failure[0]: expected `to` with `email`"),
+        ("airflow: {on_failure: [{email: a}]}", "airflow.on_failure[0].email: no such key"),
         ("airflow: {deadline: 45m}", "airflow.deadline: expected `on_failure`, the channels"),
         (
-            "airflow: {deadline: 0s, on_failure: [{webhook: a}]}",
+            "airflow: {deadline: 0s, on_failure: [{notifier: a.B}]}",
             "airflow.deadline: expected a duration of more",
         ),
         ("airflow: {retries: -1}", "airflow.retries: expected at least 0"),

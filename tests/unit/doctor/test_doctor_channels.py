@@ -10,6 +10,7 @@ import pytest
 from sluice.config.alarms import Channel
 from sluice.doctor.examine import channel_checks
 from sluice.errors import WrongUse
+from tests.support.channels import mail, webhook
 
 NOTIFIER = """
 from airflow.sdk import BaseNotifier
@@ -45,7 +46,8 @@ def pagers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def line(**channel: Any) -> str:
     [check] = channel_checks(Channel(**channel))
-    return f"{check.level} | {check.place} | {check.finding} | {check.remedy}"
+    assert check.place.startswith(channel["notifier"].rpartition(".")[2])
+    return f"{check.level} | {check.finding} | {check.remedy}"
 
 
 @pytest.mark.parametrize(
@@ -53,40 +55,39 @@ def line(**channel: Any) -> str:
     [
         (
             {"notifier": "pagers.Pager", "arguments": {"room": "ops", "text": "{text}"}},
-            "ok | notifier pagers.Pager | the class is there and takes the arguments | ",
+            "ok | the class is there and takes the arguments | ",
         ),
         (
             {"notifier": "pagers.Silent", "arguments": {"whatever": 1}},
-            "ok | notifier pagers.Silent | the class is there and takes the arguments | ",
+            "ok | the class is there and takes the arguments | ",
         ),
         (
             {"notifier": "pagers.Pager", "arguments": {"rom": "ops"}},
-            "fail | notifier pagers.Pager | missing a required argument: 'room' | correct `arguments`",
+            "fail | missing a required argument: 'room' | correct `arguments`",
         ),
         (
             {"notifier": "pagers.Pager", "arguments": {"room": "ops", "hue": "red"}},
-            "fail | notifier pagers.Pager | got an unexpected keyword argument 'hue' | correct `arguments`",
+            "fail | got an unexpected keyword argument 'hue' | correct `arguments`",
         ),
         (
             {"notifier": "pagers.Pagr"},
-            "fail | notifier pagers.Pagr | cannot be imported here (AttributeError: module 'pagers' has no "
+            "fail | cannot be imported here (AttributeError: module 'pagers' has no "
             "attribute 'Pagr') | correct `notifier`, or install what brings it",
         ),
         (
             {"notifier": "not_there.Pager"},
-            "fail | notifier not_there.Pager | cannot be imported here (ModuleNotFoundError: No module named "
+            "fail | cannot be imported here (ModuleNotFoundError: No module named "
             "'not_there') | correct `notifier`, or install what brings it",
         ),
         (
             {"notifier": "torn.Pager"},
-            "fail | notifier torn.Pager | cannot be imported here (ZeroDivisionError: division by zero) | "
+            "fail | cannot be imported here (ZeroDivisionError: division by zero) | "
             "correct `notifier`, or install what brings it",
         ),
         *(
             (
                 {"notifier": path, "arguments": {}},
-                f"fail | notifier {path} | {path} {NO_NOTIFIER} | "
-                "correct `notifier`, or install what brings it",
+                f"fail | {path} {NO_NOTIFIER} | correct `notifier`, or install what brings it",
             )
             for path in ("subprocess.check_call", "pagers.Looks", "pagers.made", "subprocess.Popen")
         ),
@@ -99,6 +100,7 @@ def test_a_notifier_is_imported_and_not_made(pagers: list[str], channel: dict[st
 
 def test_a_connection_is_looked_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AIRFLOW_CONN_SLACK_OPS", '{"conn_type": "http", "host": "https://hooks/x"}')
-    assert line(webhook="slack_ops") == "ok | webhook slack_ops | connection slack_ops is known | "
+    known = [check.finding for check in channel_checks(Channel(**webhook("slack_ops")))]
+    assert known == ["the class is there and takes the arguments", "connection slack_ops is known"]
     with pytest.raises(WrongUse, match="no connection 'smtp_ops'"):
-        list(channel_checks(Channel(email="smtp_ops", to=("a@example.com",))))
+        list(channel_checks(Channel(**mail("smtp_ops"))))

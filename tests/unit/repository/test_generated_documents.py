@@ -41,13 +41,11 @@ BESIDE = {
     "clickhouse shard_by": "{shards: [{name: s1, connection: ch1}, {name: s2, connection: ch2}]}",
     "clickhouse.shards[]": "{name: s1, connection: ch1}",
     "clickhouse.shards[] replicas": "{name: s1}",
-    "airflow deadline": "{on_failure: [{webhook: slack_ops}]}",
+    "airflow deadline": "{on_failure: [{notifier: a.b.C}]}",
     **{
         f"{place}[]{key}": beside
         for place in ("alarms.notify", "airflow.on_failure")
         for key, beside in {
-            "": "{email: smtp_default, to: a@example.com}",
-            " webhook": "{}",
             " notifier": "{}",
             " arguments": "{notifier: a.b.C}",
         }.items()

@@ -92,7 +92,7 @@ def test_extras_are_what_the_airflow_room_imports_and_what_the_embedded_stack_ha
     providers = set(
         re.findall(r"from airflow\.providers\.([a-z_.]+)\.(?:operators|hooks|notifications)", room)
     )
-    assert providers == {"apache.spark", "smtp"}  # Airflow itself requires the second
+    assert providers == {"apache.spark"}
     extras = PROJECT["optional-dependencies"]
     named = {name: {Requirement(text).name for text in texts} for name, texts in extras.items()}
     assert {"apache-airflow", "apache-airflow-providers-apache-spark"} <= named["airflow"]

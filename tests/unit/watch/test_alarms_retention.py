@@ -22,6 +22,7 @@ from sluice.watch.notices import bounded, pending, with_notified
 from sluice.watch.observe import Observation
 from sluice.watch.problems import ProblemKind, ProblemSource, WatchState
 from sluice.watch.watch import Watched, after, problems_of
+from tests.support.channels import webhook
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_alarms_rules import TEN, facts, ms, status, unit
 
@@ -37,7 +38,7 @@ class Watcher:
     state: WatchState = field(default_factory=WatchState)
 
     def __post_init__(self) -> None:
-        self.spec = pipeline(alarms={"retention": self.bound, "notify": [{"webhook": "ops"}]})
+        self.spec = pipeline(alarms={"retention": self.bound, "notify": [webhook("ops")]})
         self.heard: list[str] = []
 
     def sees(self, now: datetime, *, log_start: int = 0, settings: dict[str, str], **more: Any) -> None:

@@ -36,6 +36,7 @@ from sluice.watch.observe import (
 from sluice.watch.problems import LogStart, ProblemKind, WatchState
 from sluice.watch.retention import log_starts, retention
 from sluice.watch.watch import Watched, problems_of
+from tests.support.channels import mail, webhook
 from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
@@ -398,11 +399,9 @@ def test_the_watched_range_is_what_the_hourly_run_takes_care_of():
     "wrong",
     [
         {"every": "7m"},
-        {"notify": [{"email": "smtp_default"}]},
-        {"notify": [{"webhook": "h", "to": "x@example.com"}]},
-        {"notify": [{"webhook": "h", "email": "e", "to": "x@example.com"}]},
+        {"notify": [{"arguments": {}}]},
         {"notify": [{}]},
-        {"notify": [{"webhook": "h"}, {"webhook": "h"}]},
+        {"notify": [webhook("h"), webhook("h")]},
         {"disk_free": 1.0},
         {"unknown": 1},
     ],
@@ -413,9 +412,12 @@ def test_a_wrong_alarms_block_is_refused(wrong: dict):
 
 
 def test_the_alarms_block():
-    found = Alarms.model_validate({"every": "10m", "notify": [{"email": "smtp", "to": "a@example.com"}]})
+    two = [mail("smtp", "a@example.com"), mail("smtp", "b@example.com"), webhook("smtp")]
+    found = Alarms.model_validate({"every": "10m", "notify": two})
     assert found.every == timedelta(minutes=10)
-    assert found.notify == (Channel(email="smtp", to=("a@example.com",)),)
+    assert found.notify == tuple(Channel(**channel) for channel in two)
+    assert len({channel.name for channel in found.notify}) == 3
+    assert not any("example.com" in channel.name for channel in found.notify)
 
 
 def test_the_servers_of_all_shards_are_told_as_one():

@@ -19,6 +19,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.unit_state import UnitState
 from sluice.watch import observe as observing
 from sluice.watch.problems import ProblemSource
+from tests.support.channels import mail
 from tests.support.fakes import FakeTopic
 from tests.support.page_world import START, manifest, pipeline, unit
 from tests.support.watch_world import HOUR_MS, World, records, world_of
@@ -55,7 +56,7 @@ def troubled(world: World) -> Pipeline:
     )
     world.kafka.topics["dc1", "x"] = FakeTopic("v", {0: records({0: 20})})
     world.settings = {"retention.ms": str(9 * HOUR_MS)}
-    alarms = {"lag": "1h", "lag_records": 10, "notify": [{"email": "mail", "to": "ops@example.com"}]}
+    alarms = {"lag": "1h", "lag_records": 10, "notify": [mail("smtp_ops")]}
     kafka = [{"cluster": "dc1", "bootstrap": "x:1", "topics": ["t", "x"]}]
     spec = pipeline(kafka=kafka, lookback="4h", stalled_after=2, alarms=alarms)
     resolved = SliceRange(START.subtract(hours=2), START.add(hours=2))
@@ -138,7 +139,7 @@ def paused(world: World, lost: int) -> Pipeline:
     stamps = records(dict.fromkeys(range(-150, 0), 2))
     world.kafka.topics["dc1", "t"] = FakeTopic("u", {0: stamps}, {0: 2 * lost})
     world.settings = {"retention.ms": str((150 - lost + 1) * HOUR_MS)}
-    alarms = {"retention": "2h", "notify": [{"email": "mail", "to": "ops@example.com"}]}
+    alarms = {"retention": "2h", "notify": [mail("smtp_ops")]}
     return pipeline(start=f"{START.subtract(hours=150):%Y-%m-%dT%H:%MZ}", lookback="2h", alarms=alarms)
 
 
