@@ -20,8 +20,6 @@ from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.manifest import OffsetRange, TopicPartitionKey
 from sluice.slices import Unit
 
-NEAR = 20_000  # offsets between two holes that are read faster than another read begins
-
 
 def gaps_of(
     unit: Unit, left: Iterable[OffsetRange], seen: Iterable[SeenOffsets]
@@ -71,99 +69,94 @@ def _message(unit: Unit, topic: str, partition: int, offset: int, what: str) -> 
     )
 
 
-Holes = Mapping[Unit, Mapping[TopicPartitionKey, Sequence[Gap]]]
+NEAR = 20_000  # offsets between two gaps that are read faster than another read begins
+
+UnitGap = tuple[Gap, Unit]
 
 
-def explain(topics: TopicReader, holes: Holes, log_starts: Mapping[TopicPartitionKey, int]) -> None:
-    """Checks that every hole of one cluster's units is explained, as the log is after the read.
+def explain(
+    topics: TopicReader,
+    gaps: Mapping[Unit, Mapping[TopicPartitionKey, Sequence[Gap]]],
+    log_starts: Mapping[TopicPartitionKey, int],
+) -> None:
+    """Checks that every gap of one cluster's units is explained, as the log is after the read.
 
-    Raises: ExpiredMeanwhile when a log's start has passed a hole, Conservation when the consumer meets
+    Raises: ExpiredMeanwhile when a log's start has passed a gap, Conservation when the consumer meets
         records that Spark did not bring, or when nothing explains why there are none.
     """
-    by_partition: dict[TopicPartitionKey, list[tuple[Gap, Unit]]] = {}
-    for unit, places in holes.items():
-        for topic_partition, gaps in places.items():
-            by_partition.setdefault(topic_partition, []).extend((gap, unit) for gap in gaps)
+    by_partition: dict[TopicPartitionKey, list[UnitGap]] = {}
+    for unit, partitions in gaps.items():
+        for topic_partition, partition_gaps in partitions.items():
+            by_partition.setdefault(topic_partition, []).extend((gap, unit) for gap in partition_gaps)
     for topic_partition, unit_gaps in by_partition.items():
         for gap, unit in unit_gaps:
             if log_starts[topic_partition] > gap.start:
                 lost = min(log_starts[topic_partition], gap.until)
                 raise ExpiredMeanwhile(unit.cluster, *topic_partition, unit.slice.id, gap.start, lost)
-        ascending = sorted(unit_gaps, key=lambda hole: hole[0].start)
-        for near in _neighbours(_left(topics, topic_partition, ascending)):
+        for near in _neighbours(_left(topics, topic_partition, sorted(unit_gaps, key=_start))):
             _explain_by_reading(topics, topic_partition, near)
 
 
+def _start(unit_gap: UnitGap) -> int:
+    return unit_gap[0].start
+
+
 def _left(
-    topics: TopicReader, topic_partition: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
-) -> list[tuple[Gap, Unit]]:
+    topics: TopicReader, topic_partition: TopicPartitionKey, unit_gaps: Sequence[UnitGap]
+) -> list[UnitGap]:
     """Returns the gaps that headers do not explain. Which offsets are missing in a joined one is unknown."""
-    exact = [hole for hole in holes if _is_exact(hole[0])]
-    left = [hole for hole in holes if not _is_exact(hole[0])]
+    exact = [(gap, unit) for gap, unit in unit_gaps if gap.missing == gap.until - gap.start]
+    left = [(gap, unit) for gap, unit in unit_gaps if gap.missing != gap.until - gap.start]
     untils = [gap.until for gap, _ in exact]
     ranges = [(gap.start, gap.until) for gap, _ in exact]
     for start, until in topics.left(*topic_partition, ranges) if ranges else ():
         for gap, unit in exact[bisect_right(untils, start) : bisect_left(untils, until) + 1]:
             left.append((Gap(max(start, gap.start), min(until, gap.until)), unit))
-    return sorted(left, key=lambda hole: hole[0].start)
+    return sorted(left, key=_start)
 
 
-def _is_exact(gap: Gap) -> bool:
-    return gap.missing == gap.until - gap.start
+def _neighbours(unit_gaps: Sequence[UnitGap]) -> Iterator[list[UnitGap]]:
+    near: list[UnitGap] = []
+    for gap, unit in unit_gaps:
+        if near and gap.start - near[-1][0].until > NEAR:
+            yield near
+            near = []
+        near.append((gap, unit))
+    if near:
+        yield near
 
 
 def _explain_by_reading(
-    topics: TopicReader, topic_partition: TopicPartitionKey, holes: Sequence[tuple[Gap, Unit]]
+    topics: TopicReader, topic_partition: TopicPartitionKey, unit_gaps: Sequence[UnitGap]
 ) -> None:
-    records = topics.records(*topic_partition, holes[0][0].start, holes[-1][0].until)
-    offsets = (offset for offset, _ in records)
-    holes_by_gap = without_record(offsets, [gap for gap, _ in holes])
-    for (gap, unit), empty in zip(holes, holes_by_gap, strict=True):
+    records = topics.records(*topic_partition, unit_gaps[0][0].start, unit_gaps[-1][0].until)
+    empty_by_gap = without_record((offset for offset, _ in records), [gap for gap, _ in unit_gaps])
+    for (gap, unit), empty in zip(unit_gaps, empty_by_gap, strict=True):
         visible = gap.until - gap.start - sum(until - start for start, until in empty)
         if unexplained(gap, visible):
             raise refuse(unit, topic_partition, gap, visible)
-    bare = topics.unhidden(*topic_partition, list(chain.from_iterable(holes_by_gap)))
+    bare = topics.unhidden(*topic_partition, list(chain.from_iterable(empty_by_gap)))
     if bare is not None:
-        unit = next(unit for gap, unit in holes if gap.start <= bare[0] < gap.until)
+        unit = next(unit for gap, unit in unit_gaps if gap.start <= bare[0] < gap.until)
         raise refuse_bare(unit, topic_partition, bare)
 
 
 def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[Hole]]:
     """Returns for each of `gaps`, which are in order, its ranges without any of the ascending `offsets`."""
-    holes_by_gap: list[list[Hole]] = [[] for _ in gaps]
-    current, expected = 0, gaps[0].start
-    for offset in offsets:
-        while current < len(gaps) and offset >= gaps[current].until:
-            current, expected = _close(holes_by_gap, gaps, current, expected)
-        if current == len(gaps):
-            break
-        if offset > expected:
-            holes_by_gap[current].append((expected, offset))
-        expected = max(expected, offset + 1)
-    while current < len(gaps):
-        current, expected = _close(holes_by_gap, gaps, current, expected)
-    return holes_by_gap
-
-
-def _close(
-    holes_by_gap: list[list[Hole]], gaps: Sequence[Gap], current: int, expected: int
-) -> tuple[int, int]:
-    """Returns the next gap's number and its first offset. The rest of the current one has no record."""
-    if expected < gaps[current].until:
-        holes_by_gap[current].append((expected, gaps[current].until))
-    after = current + 1
-    return after, gaps[after].start if after < len(gaps) else expected
-
-
-def _neighbours(holes: Sequence[tuple[Gap, Unit]]) -> Iterator[list[tuple[Gap, Unit]]]:
-    near: list[tuple[Gap, Unit]] = []
-    for hole in holes:
-        if near and hole[0].start - near[-1][0].until > NEAR:
-            yield near
-            near = []
-        near.append(hole)
-    if near:
-        yield near
+    ascending = iter(offsets)
+    offset = next(ascending, None)
+    empty_by_gap = []
+    for gap in gaps:
+        empty, expected = [], gap.start
+        while offset is not None and offset < gap.until:
+            if offset > expected:
+                empty.append((expected, offset))
+            expected = max(expected, offset + 1)
+            offset = next(ascending, None)
+        if expected < gap.until:
+            empty.append((expected, gap.until))
+        empty_by_gap.append(empty)
+    return empty_by_gap
 
 
 def unexplained(gap: Gap, visible: int) -> bool:
@@ -180,9 +173,9 @@ def refuse(unit: Unit, topic_partition: TopicPartitionKey, gap: Gap, visible: in
     )
 
 
-def refuse_bare(unit: Unit, topic_partition: TopicPartitionKey, hole: tuple[int, int]) -> Conservation:
+def refuse_bare(unit: Unit, topic_partition: TopicPartitionKey, gap: tuple[int, int]) -> Conservation:
     topic, partition = topic_partition
-    where = f"offsets [{hole[0]}, {hole[1]}) of {unit.cluster}/{topic}/{partition}"
+    where = f"offsets [{gap[0]}, {gap[1]}) of {unit.cluster}/{topic}/{partition}"
     return Conservation(
         f"slice {unit}: {where} hold no record, and neither compaction nor a transaction explains it: the "
         "broker has lost them; nothing was committed: inspect its log (an unclean leader election?), or, if "

@@ -59,13 +59,13 @@ class KafkaSource:
     def _explain(self, reads: Sequence[UnitRead], gaps: Gaps) -> None:
         for cluster in dict.fromkeys(read.unit.cluster for read in reads):
             ranges = {r for read in reads if read.unit.cluster == cluster for r in read.left if r.offsets}
-            # Asked also without holes: a topic that was recreated meanwhile has another id, and is refused.
+            # Asked also without gaps: a topic that was recreated meanwhile has another id, and is refused.
             starts = starts_now(self.pipeline, cluster, ranges, self.topics_of)
-            holes = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
-            if holes:
-                self.say(f"{cluster}: a second read of {_count(holes):,} offsets that hold no record")
+            own = {unit: places for unit, places in gaps.items() if places and unit.cluster == cluster}
+            if own:
+                self.say(f"{cluster}: a second read of {_count(own):,} offsets that hold no record")
                 with self.topics_of(self.pipeline.cluster(cluster)) as topics:
-                    explain(topics, holes, starts)
+                    explain(topics, own, starts)
 
     def check(self, landed: Sequence[Landed]) -> None:
         """Raises CompactedAway."""
@@ -88,5 +88,5 @@ class KafkaSource:
         return or_refusal(lambda: commit_again(self.lake, draft, self.refusal))
 
 
-def _count(holes: Gaps) -> int:
-    return sum(gap.missing for places in holes.values() for gaps in places.values() for gap in gaps)
+def _count(gaps: Gaps) -> int:
+    return sum(gap.missing for places in gaps.values() for found in places.values() for gap in found)
