@@ -275,7 +275,7 @@ class ShardsWait(_OfShards, Unavailable):
     table: str
     failures: str
     loaded: str
-    message = "table {table}: {failures}; {others}the next run catches up"
+    message = "table {table}: {failures}; {others}the next run catches up; repeat a reload"
 
 
 @dataclass(eq=False)

@@ -79,7 +79,7 @@ CAUGHT_UP = (
         ),
         (
             errors.ShardsWait("e.c", "shard b: down", "a"),
-            "table e.c: shard b: down; loaded on a; the next run catches up",
+            "table e.c: shard b: down; loaded on a; the next run catches up; repeat a reload",
         ),
         (
             errors.ShardsRefused("e.c", "shard b: no right", ""),
