@@ -30,9 +30,8 @@ from sluice.errors import SluiceError, SparkFailed
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import ReadGroup
-from sluice.flow.land.task import lake_read
-from sluice.flow.land.task.direct_read import batches, divided
-from sluice.flow.land.task.long_records import whole
+from sluice.flow.land.task import read_lake as lake_read
+from sluice.flow.land.task.read_kafka import batches, divided, whole
 from sluice.flow.land.task.reports import TaskReport, WrittenFile, decode, encode
 from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.metrics.meter import count_stages

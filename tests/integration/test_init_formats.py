@@ -22,7 +22,7 @@ from sluice.config.files import read
 from sluice.doctor.events import parse
 from sluice.errors import WrongUse
 from sluice.flow.land.formats.protobuf import compiled, message_type
-from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.decode import decoding_of
 from sluice.flow.load.load import load
 from sluice.slices import to_ms
 from tests.integration.landed import START, Event, client_of, land, unit

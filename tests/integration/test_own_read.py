@@ -19,10 +19,9 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable
 from sluice.flow.land.land import land
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
-from sluice.flow.land.task.direct_read import batches
-from sluice.flow.land.task.long_records import whole
+from sluice.flow.land.task.read_kafka import batches, whole
+from sluice.flow.land.task.records import TOO_LARGE
 from sluice.flow.land.task.task import CUT_BYTES, Task
-from sluice.flow.land.task.whole_records import TOO_LARGE
 from sluice.flow.steps import resolve_range
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, Unit, to_ms

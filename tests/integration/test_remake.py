@@ -7,7 +7,8 @@ import json
 import pytest
 
 from sluice.clients.lake.open import open_lake
-from sluice.flow.land.task import lake_read, record_sort
+from sluice.flow.land.task import read_lake as lake_read
+from sluice.flow.land.task import record_sort
 from sluice.manifest import Manifest
 from sluice.slices import Unit, to_ms
 from tests.support.landed_contents import contents

@@ -23,7 +23,7 @@ from sluice.errors import SparkFailed
 from sluice.flow.land.count_totals import Total
 from sluice.flow.land.formats.registry import Address
 from sluice.flow.land.merge import Merge
-from sluice.flow.land.task.decoding import Decoding
+from sluice.flow.land.task.decode import Decoding
 from sluice.flow.land.task.task import Task
 from sluice.mask.mask_rules import KeyedRule, MaskKey, MaskRules
 from tests.support.fakes import MemoryLake

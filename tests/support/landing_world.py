@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
+import numpy as np
 import pendulum
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +21,10 @@ from sluice.flow.land.land import Landing, land
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.columns import to_json
-from sluice.flow.land.task.lake_read import TOGETHER, shares
-from sluice.flow.land.task.lake_read import batches as lake_batches
-from sluice.flow.land.task.long_records import whole
+from sluice.flow.land.task.read_kafka import whole
+from sluice.flow.land.task.read_lake import TOGETHER, shares
+from sluice.flow.land.task.read_lake import batches as lake_batches
+from sluice.flow.land.task.records import table_of
 from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.flow.resolve.resolve import resolve
@@ -230,6 +232,18 @@ def kafka_batch(place: int, rows: Sequence[tuple], most: int | None = None) -> p
             "timestamp": pa.array([at for _, _, at, *_ in rows], pa.int64()),
         }
     )
+
+
+def record_table(
+    values: Sequence[bytes | None], headers: Sequence | None = None, stamps: Sequence[int] | None = None
+) -> pa.Table:
+    """Records of one slice and partition of the topic `orders`, as a task's stages hand them on; the offset
+    of each is its position. `headers` are lists of (key, value)."""
+    pairs = headers or [None] * len(values)
+    stored = [None if one is None else [(h["key"], h["value"]) for h in one] for one in pairs]
+    at = stamps or [0] * len(values)
+    batch = kafka_batch(0, list(zip(range(len(values)), values, at, stored, strict=True)))
+    return table_of(batch, "dc1", "orders", 0, np.zeros(len(values), np.int64))
 
 
 def pipeline(**changes: object) -> Pipeline:

@@ -12,7 +12,7 @@ from sluice.config import files
 from sluice.config.event import Event
 from sluice.errors import SchemaRefused, SluiceError, WrongPipeline
 from sluice.flow.land.formats import protobuf
-from sluice.flow.land.task.decoding import schema_of
+from sluice.flow.land.task.decode import schema_of
 from sluice.named_file import MOST_BYTES, read_named, read_named_text
 from sluice.runtime import PROJECT
 
@@ -150,7 +150,7 @@ def test_imports_of_imports_are_compiled(tmp_path: Path) -> None:
 
 
 # Rooms in which a pipeline file, or a file beside it, is opened; and what they open by other names.
-ROOMS = ("config", "flow/land/formats", "flow/land/task/decoding.py", "init", "state", "clients/kafka")
+ROOMS = ("config", "flow/land/formats", "flow/land/task/decode.py", "init", "state", "clients/kafka")
 OWN = {"init/init.py": "writes"}
 
 

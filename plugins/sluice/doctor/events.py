@@ -16,17 +16,15 @@ from sluice.config.event import Event, TypeSource
 from sluice.doctor.check import Area, Check, ok
 from sluice.field_path import FieldPath
 from sluice.flow.land.reject_reasons import TOO_LARGE, Unparsed
-from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.decoding import Decoding, decoding_of, opener
-from sluice.flow.land.task.fields import fields_of, slow_read
-from sluice.flow.land.task.parse import Parser, RecordColumns
-from sluice.flow.land.task.unpack import UnpackedEvents
+from sluice.flow.land.task.columns import to_json
+from sluice.flow.land.task.decode import Decoding, Opened, decoding_of, opener
+from sluice.flow.land.task.parse import Parser, fields_of, slow_read
+from sluice.flow.land.task.records import REASON, TYPE, table_of
 from sluice.infer.far_times import NumberSpan
 from sluice.infer.values import loads
 from sluice.mask.mask_rules import MaskRules
 from sluice.mask.unit_mask import UnitMask
 from sluice.runtime import deeper
-from sluice.slices import FIRST_MS, LAST_MS
 
 MOST_LEVELS = 50  # a column's path has fewer
 
@@ -72,32 +70,38 @@ def parse(event: Event, records: Sequence[SampledRecord], decoding: Decoding | N
     refused = EventSample((), {TOO_LARGE: large} if large else {})
     if not records:
         return refused
-    count = len(records)
-    columns = RecordColumns(
-        values=pa.array([record.value for record in records], pa.binary()),
-        topic=records[0].topic,
-        headers=pa.array([list(record.headers) for record in records], HEADERS),
-        timestamps=np.array([record.timestamp for record in records], np.int64),
-        earliest=np.full(count, FIRST_MS, np.int64),
-        latest=np.full(count, LAST_MS, np.int64),
+    topic, parser = records[0].topic, Parser(event)
+    batch = pa.record_batch(
+        {
+            "value": pa.array([record.value for record in records], pa.binary()),
+            "key": pa.nulls(len(records), pa.binary()),
+            "headers": pa.array([to_json(record.headers) for record in records], pa.string()),
+            "offset": pa.array(range(len(records)), pa.int64()),
+            "timestamp": pa.array([record.timestamp for record in records], pa.int64()),
+        }
     )
-    parser = Parser(event)
-    pieces = opener(event, decoding).open(columns, np.zeros(count, np.int64))
+    # The offset of each is its position, whatever it is in Kafka.
+    table = table_of(batch, "", topic, 0, np.zeros(len(records), np.int64))
+    pieces = opener(event, decoding)(table)
     return joined([refused, *(_sample(event, parser, piece, records) for piece in pieces)])
 
 
-def _sample(
-    event: Event, parser: Parser, piece: UnpackedEvents, records: Sequence[SampledRecord]
-) -> EventSample:
-    parsed = parser.parse(piece.events)
-    refused = Counter([*parsed.refused.values(), *piece.refused.values()])
-    places = range(len(records)) if piece.positions is None else piece.positions
-    payloads: list[Any] = piece.events.values.take(pa.array(parsed.rows)).to_pylist()
+def _sample(event: Event, parser: Parser, piece: Opened, records: Sequence[SampledRecord]) -> EventSample:
+    refused = Counter(_reasons(piece.rejected))
+    if not piece.events.num_rows:
+        return EventSample((), dict(refused))
+    parsed, rejected = parser.split(piece.events)
+    columns = (parsed[name].to_pylist() for name in (TYPE, "_offset", "_payload"))
     events = (
-        Sampled(parser.types.names[code], records[places[row]], payload.decode())
-        for code, row, payload in zip(parsed.types, parsed.rows, payloads, strict=True)
+        Sampled(parser.types.names[code], records[position], payload.decode())
+        for code, position, payload in zip(*columns, strict=True)
     )
-    return EventSample(tuple(events), dict(refused), _numbers(event, piece.events.values.to_pylist()))
+    refused.update(_reasons(rejected))
+    return EventSample(tuple(events), dict(refused), _numbers(event, piece.events["_payload"].to_pylist()))
+
+
+def _reasons(rejected: pa.Table | None) -> list[Any]:
+    return [] if rejected is None else rejected[REASON].to_pylist()
 
 
 def _numbers(event: Event, values: Iterable[bytes | None]) -> NumberSpan:

@@ -42,7 +42,7 @@ from sluice.doctor.events import EventSample, Sampled, format_checks, joined, ma
 from sluice.doctor.kafka import boundary_checks, topic_checks
 from sluice.doctor.spark import spark_checks
 from sluice.errors import SluiceError, TableMissing, WrongUse
-from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.decode import decoding_of
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.casts.judged import MISSING
 from sluice.flow.load.source.select import filled, structure, with_places

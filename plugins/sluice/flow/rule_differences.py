@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.land.task.decoding import schema_of
+from sluice.flow.land.task.decode import schema_of
 from sluice.flow.load.target_checks import required
 from sluice.slices import Unit
 from sluice.state.rules import Difference, LandingRules, RulesReader, difference_lines, differs, digest_of

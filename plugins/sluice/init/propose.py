@@ -15,7 +15,7 @@ from sluice.config.message_format import JSON
 from sluice.doctor.columns import landed_fields
 from sluice.doctor.events import EventSample, parse
 from sluice.errors import WrongPipeline, WrongUse
-from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.decode import decoding_of
 from sluice.flow.land.task.times import READERS
 from sluice.flow.load.casts.columns import RULES
 from sluice.init.draft import (

@@ -20,7 +20,7 @@ from sluice.config.message_format import JSON, PROTOBUF, WITH_SCHEMA
 from sluice.config.mistakes import first_mistake
 from sluice.doctor.events import parse
 from sluice.errors import WrongUse
-from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.decode import decoding_of
 from sluice.infer.values import loads
 from sluice.init.questions import MessageForm
 from sluice.runtime import deeper

@@ -20,9 +20,9 @@ from sluice.config.event import Event, TypeSource
 from sluice.errors import WrongUse
 from sluice.field_path import FieldPath, names_of, spellings
 from sluice.flow.land.reject_reasons import Unparsed
-from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
+from sluice.flow.land.task.decode import elements_of
+from sluice.flow.land.task.parse import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.times import READERS
-from sluice.flow.land.task.unpack import elements_of
 from sluice.infer.far_times import NumberSpan, far_times
 
 _CLOCKS_MS = 10_000  # how far the broker's clock may be behind this machine's

@@ -19,16 +19,16 @@ from sluice.event_values import all_fields, field, first_field, read_event
 from sluice.field_path import first_keys, holds, last_keys, names_of, path_of, spellings
 from sluice.flow.find.row_match import read_match
 from sluice.flow.land.reject_reasons import NO_TIME, NO_TYPE, TYPE_NOT_STRING
-from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.count_fields import FieldTexts
 from sluice.flow.land.task.erasing import ErasedValues
-from sluice.flow.land.task.parse import Parser, RecordColumns
+from sluice.flow.land.task.parse import Parser
+from sluice.flow.land.task.records import REASON, TIME, TYPE
 from sluice.flow.load.evolve.lake_values import _value_of, _values
 from sluice.mask.unit_mask import DROP, EventMask
 from sluice.runtime import deeper
 from sluice.ship.record_times import RecordKeys
-from sluice.slices import FIRST_MS, LAST_MS
 from sluice.state.erasures import Erasure, ErasureList
+from tests.support.landing_world import record_table
 from tests.support.path_cases import (
     CASES,
     TOKENS,
@@ -42,36 +42,27 @@ from tests.support.path_cases import (
 TIMES = {token: f"2026-01-0{day}T00:00:00Z" for day, token in enumerate(TOKENS, start=1)}
 
 
-def parsed(event: dict[str, Any], texts: Sequence[bytes]) -> tuple[Parser, Any]:
-    count = len(texts)
+def parsed(event: dict[str, Any], texts: Sequence[bytes], reasons: set[str]) -> tuple[Parser, pa.Table]:
     parser = Parser(Event.model_validate(event))
-    return parser, parser.parse(
-        RecordColumns(
-            values=pa.array(texts, pa.binary()),
-            topic="t",
-            headers=pa.array([[]] * count, HEADERS),
-            timestamps=np.zeros(count, np.int64),
-            earliest=np.full(count, FIRST_MS, np.int64),
-            latest=np.full(count, LAST_MS, np.int64),
-        )
-    )
+    rows, rejected = parser.split(record_table(texts))
+    assert rejected is None or set(rejected[REASON].to_pylist()) <= reasons
+    return parser, rows
 
 
 def types(path: str, texts: Sequence[bytes]) -> list[str | None]:
-    parser, records = parsed({"type": {"field": path}, "time": {"record": True}}, texts)
+    event = {"type": {"field": path}, "time": {"record": True}}
+    parser, rows = parsed(event, texts, {NO_TYPE, TYPE_NOT_STRING})
     found: list[str | None] = [None] * len(texts)
-    for row, code in zip(records.rows, records.types, strict=True):
+    for row, code in zip(rows["_offset"].to_pylist(), rows[TYPE].to_pylist(), strict=True):
         found[row] = parser.types.names[code]
-    assert set(records.refused.values()) <= {NO_TYPE, TYPE_NOT_STRING}
     return found
 
 
 def times(path: str, texts: Sequence[bytes]) -> list[int | None]:
-    _, records = parsed({"type": {"topic": True}, "time": {"field": path}}, texts)
+    _, rows = parsed({"type": {"topic": True}, "time": {"field": path}}, texts, {NO_TIME})
     found: list[int | None] = [None] * len(texts)
-    for row, time in zip(records.rows, records.times, strict=True):
-        found[row] = int(time)
-    assert set(records.refused.values()) <= {NO_TIME}
+    for row, time in zip(rows["_offset"].to_pylist(), rows[TIME].to_pylist(), strict=True):
+        found[row] = time
     return found
 
 

@@ -8,17 +8,14 @@ from random import Random
 from typing import Any
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from sluice.flow.land.task.columns import HEADERS
 from sluice.flow.land.task.nesting import too_deep
-from sluice.flow.land.task.parse import Parser, RecordColumns
+from sluice.flow.land.task.parse import Parser
 from sluice.mask.mask_rules import MaskKey, mask_rules
 from sluice.mask.unit_mask import DROP, FirstKept, Hashed, UnitMask, edited
 from sluice.runtime import deeper
-from tests.support.landing_world import pipeline
+from tests.support.landing_world import pipeline, record_table
 
 KEY = "a key of this fuzz test"
 SPEC = pipeline(mask={"email": {"hash": KEY}, "ip": "drop", "user.name": "keep_first"})
@@ -48,9 +45,7 @@ def damaged(random: Random) -> bytes:
 
 
 def parsed(text: bytes) -> bool:
-    any_time = np.array([-(10**15)]), np.array([10**15])
-    columns = (pa.array([text], pa.binary()), "t", pa.nulls(1, HEADERS), np.array([0]))
-    return len(Parser(SPEC.event).parse(RecordColumns(*columns, *any_time)).rows) == 1
+    return Parser(SPEC.event).split(record_table([text]))[0].num_rows == 1
 
 
 def values(found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

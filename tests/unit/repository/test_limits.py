@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
-import numpy as np
 import pendulum
-import pyarrow as pa
 import pytest
 
 from sluice.config.event import Event
-from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.parse import Parser, RecordColumns
+from sluice.flow.land.task.parse import Parser
+from sluice.flow.land.task.records import REASON
+from sluice.flow.land.task.times import TimeBounds
 from sluice.flow.verify import verdict as summary
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict import Verdict
-from sluice.slices import FIRST_MS, LAST_MS, SliceRange
+from sluice.slices import Slice, SliceRange
+from tests.support.landing_world import record_table
 
 ROOT = Path(__file__).parents[3]
 ROWS = re.findall(r"^\| (?!what|---)(.+) \|$", (ROOT / "docs" / "guide" / "limits.md").read_text(), re.M)
@@ -36,17 +37,10 @@ def test_it_is_found():
     assert "docs/guide/limits.md" in (ROOT / "README.md").read_text()
 
 
-def refused(*values: bytes, latest: int = LAST_MS) -> dict[int, str]:
-    count = len(values)
-    records = RecordColumns(
-        values=pa.array(values, pa.binary()),
-        topic="t",
-        headers=pa.nulls(count, HEADERS),
-        timestamps=np.zeros(count, np.int64),
-        earliest=np.full(count, FIRST_MS, np.int64),
-        latest=np.full(count, latest, np.int64),
-    )
-    return dict(Parser(EVENT).parse(records).refused)
+def refused(*values: bytes, bounds: TimeBounds | None = None) -> dict[int, str]:
+    _, rejected = Parser(EVENT, bounds=bounds).split(record_table(values))
+    columns = ([] if rejected is None else rejected[name].to_pylist() for name in ("_offset", REASON))
+    return dict(zip(*columns, strict=True))
 
 
 def event(kind: str = "a", at: str = "2026-01-01T00:00:00Z", more: str = "") -> bytes:
@@ -90,9 +84,9 @@ def test_an_event_that_is_too_deep_with_a_field_that_is_there_twice():
 )
 def test_the_time_of_an_event(at: str, reason: str | None):
     assert refused(event(at=at)) == ({0: reason} if reason else {})
-    latest = int(pendulum.datetime(2026, 1, 1).timestamp() * 1000)
+    bounds = TimeBounds([Slice(pendulum.datetime(2025, 12, 31, 23))], timedelta(0), None)
     edge, beyond = event(at="2026-01-01T00:00:00Z"), event(at="2026-01-01T00:00:00.001Z")
-    assert refused(edge, beyond, latest=latest) == {1: "time out of range"}
+    assert refused(edge, beyond, bounds=bounds) == {1: "time out of range"}
 
 
 @pytest.mark.parametrize(("found", "kept"), [(summary.MOST, summary.MOST), (summary.MOST + 1, summary.MOST)])

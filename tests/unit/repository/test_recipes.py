@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sluice.config.files import read
-from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task.decode import decoding_of
 from tests.support.documents import ROOT, Sample, samples
 
 FOUND = list(samples((ROOT / "docs" / "guide" / "recipes.md").read_text(encoding="utf-8")))

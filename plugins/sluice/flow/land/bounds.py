@@ -13,9 +13,8 @@ from datetime import datetime
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land import reject_reasons as why
 from sluice.flow.land.read_plan import UnitRead
-from sluice.flow.land.task import task, type_folders
+from sluice.flow.land.task import times, type_folders
 from sluice.flow.land.task.reports import SchemasAsked, TaskReport
-from sluice.flow.land.task.times import HOUR_MS
 
 BY_ORDER = frozenset(
     (why.TOO_MANY_HOURS, why.TOO_MANY_TYPES, why.TOO_MANY_SCHEMAS, why.TOO_MANY_UNKNOWN_SCHEMAS)
@@ -39,10 +38,10 @@ def at_bounds(reads: Iterable[UnitRead], report: TaskReport, pipeline: Pipeline)
 
     def is_at_one(read: UnitRead) -> bool:
         name = read.unit.slice.id, read.unit.cluster
-        far = task.FarHours([read.unit.slice], pipeline.max_early, pipeline.max_late)
+        far = times.TimeBounds([read.unit.slice], pipeline.max_early, pipeline.max_late)
         return (
             name in rejecting
-            or sum(far.may_have(hour) for hour in hours[name]) > task.MOST
+            or sum(far.may_have(hour) for hour in hours[name]) > times.MOST
             or len(types[name] - {*pipeline.types}) > type_folders.MOST_TYPES
             or _are_many(schemas[name])
         )
@@ -63,7 +62,7 @@ def _hours_and_types(report: TaskReport) -> tuple[dict[UnitName, set[int]], dict
 
 
 def _hour(name: str) -> int:
-    return int(datetime.fromisoformat(f"{name}:00Z").timestamp()) * 1000 // HOUR_MS
+    return int(datetime.fromisoformat(f"{name}:00Z").timestamp()) * 1000 // times.HOUR_MS
 
 
 def _schemas(report: TaskReport) -> dict[UnitName, SchemasAsked]:

@@ -22,7 +22,7 @@ from sluice.flow.land.manifest_draft import Landed, summed_times
 from sluice.flow.land.merge import Merge, merges
 from sluice.flow.land.newly_rejected import NotReplaced
 from sluice.flow.land.read_plan import ReadGroup, UnitRead, runs, together
-from sluice.flow.land.task.decoding import Decoding, decoding_of
+from sluice.flow.land.task.decode import Decoding, decoding_of
 from sluice.flow.land.task.field_tally import keeps
 from sluice.flow.land.task.reports import Gap, SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task

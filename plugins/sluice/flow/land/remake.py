@@ -19,9 +19,8 @@ from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.newly_rejected import NotReplaced, or_refusal
 from sluice.flow.land.read import Accounted, Gaps
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
-from sluice.flow.land.task.lake_file import LakeFile
 from sluice.flow.land.task.reports import SeenOffsets
-from sluice.flow.land.task.task import Task
+from sluice.flow.land.task.task import LakeFile, Task
 from sluice.manifest import Manifest, PartitionCount, Remade, TopicPartitionKey
 from sluice.mask.mask_rules import joined
 from sluice.slices import Unit

@@ -18,8 +18,8 @@ from sluice.errors import SluiceError
 from sluice.flow.land.newly_rejected import NewlyRejected, Record, newly_rejected, rejected_of
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.remake import LakeSource, account, remade_reads
-from sluice.flow.land.task import lake_read
-from sluice.flow.land.task.decoding import decoding_of
+from sluice.flow.land.task import read_lake as lake_read
+from sluice.flow.land.task.decode import decoding_of
 from sluice.flow.land.task.reports import TaskReport
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest

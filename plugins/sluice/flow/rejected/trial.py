@@ -16,7 +16,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
 from sluice.flow.contents.staged_load import Stage, stage_of
 from sluice.flow.land.amend.retry_unit import Tried, UnitRetry
-from sluice.flow.land.task import lake_read
+from sluice.flow.land.task import read_lake as lake_read
 from sluice.flow.load.casts.columns import LAKE
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.source.select import FileRows, definitions

@@ -6,16 +6,15 @@ import json
 import random
 from decimal import Decimal
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from sluice.config.event import Event
 from sluice.event_values import Number, UnreadablePayload, field, read_event
 from sluice.flow.contents.recompute import hour_name, hour_named, hours_of, moments
-from sluice.flow.land.task.parse import Parser, RecordColumns
-from sluice.flow.land.task.times import FIRST_MS, LAST_MS
+from sluice.flow.land.task.parse import Parser
+from sluice.flow.land.task.records import TIME, TYPE
 from sluice.runtime import deeper
+from tests.support.landing_world import record_table
 
 HOUR_MS = 3_600_000
 
@@ -27,18 +26,11 @@ def hours(value: object, form: str) -> tuple[int, ...]:
 def landed(payloads: list[bytes], form: str) -> dict[int, tuple[str, int]]:
     """(type, event time in ms) by position, as the landing says; the refused are left out."""
     event = Event.model_validate({"type": {"field": "k.type"}, "time": {"field": "at", "format": form}})
-    parser, count = Parser(event), len(payloads)
-    records = RecordColumns(
-        pa.array(payloads, pa.binary()),
-        "t",
-        pa.nulls(count, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        np.zeros(count, np.int64),
-        np.full(count, FIRST_MS),
-        np.full(count, LAST_MS),
-    )
-    parsed = parser.parse(records)
-    names = [parser.types.names[code] for code in parsed.types]
-    return dict(zip(parsed.rows.tolist(), zip(names, parsed.times.tolist(), strict=True), strict=True))
+    parser = Parser(event)
+    parsed, _ = parser.split(record_table(payloads))
+    names = [parser.types.names[code] for code in parsed[TYPE].to_pylist()]
+    verdicts = zip(names, parsed[TIME].to_pylist(), strict=True)
+    return dict(zip(parsed["_offset"].to_pylist(), verdicts, strict=True))
 
 
 def text_time(chance: random.Random) -> str:

@@ -44,4 +44,4 @@ def test_nothing_of_sluice_is_decoded_without_a_decoder():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "msgspec.json.decode":
                 kinds = [ast.unparse(k.value) for k in node.keywords if k.arg == "type"]
                 found += [(path.name, kind) for kind in kinds]
-    assert found == [("fields.py", "field.type")]  # str, float and the like
+    assert found == [("parse.py", "field.type")]  # str, float and the like

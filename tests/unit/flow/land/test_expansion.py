@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sluice.flow.land.expansion import BOUND, Room, Size, bound_of
 from sluice.flow.land.formats import avro, protobuf
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.task.decode import decoded, elements_of
 from sluice.flow.land.task.nesting import too_many_elements, too_many_values
-from sluice.flow.land.task.unpack import Arrays, Decoded, elements_of
-from tests.unit.flow.land.test_opening import opened, records
+from tests.unit.flow.land.test_opening import opened, reasons_of
 
 TOO_MANY, TOO_LARGE = "too many values", "too large when decoded"
 
@@ -265,15 +265,14 @@ def test_elements_of_an_array_have_a_bound():
     with pytest.raises(Unparsed):
         elements_of(b"[" + b"0," * 1_000_000 + b"0]")
     [piece] = opened([b"[" + b"0," * 1_000_000 + b"0]", b"[{}]"])
-    assert piece.refused == {0: TOO_MANY} and piece.events.values.to_pylist() == [b"{}"]
+    assert reasons_of(piece) == {0: TOO_MANY} and piece.events["_payload"].to_pylist() == [b"{}"]
 
 
 def test_rows_of_an_array_repeat_its_key_within_the_bound():
     """A mebibyte of key and headers beside each of 32 elements is as much as there may be."""
     text = b"[" + b",".join([b"{}"] * 32) + b"]"
     for carried, refused in ((1 << 20, {}), ((1 << 20) + 1, {0: TOO_LARGE})):
-        pieces = [*Arrays().open(records([text]), np.array([carried]))]
-        assert pieces[-1].refused == refused
+        assert reasons_of(opened([text], carried=carried)[-1]) == refused
 
 
 def test_a_record_without_memory_is_rejected_alone():
@@ -282,8 +281,8 @@ def test_a_record_without_memory_is_rejected_alone():
             raise MemoryError
         return message
 
-    [piece] = opened([b"a", b"large", b"b"], Decoded(decode))
-    assert piece.events.values.to_pylist() == [b"a", b"b"] and piece.refused == {1: TOO_LARGE}
+    [piece] = opened([b"a", b"large", b"b"], partial(decoded, decode=decode))
+    assert piece.events["_payload"].to_pylist() == [b"a", b"b"] and reasons_of(piece) == {1: TOO_LARGE}
 
 
 def test_a_larger_record_may_become_more():

@@ -21,7 +21,7 @@ from sluice.flow.land.formats import decoders
 from sluice.flow.land.formats.decoders import framed, indexed
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, address_of
 from sluice.flow.land.reject_reasons import BadSchema, Unparsed
-from sluice.flow.land.task.decoding import Decoding, _decode, decoding_of
+from sluice.flow.land.task.decode import Decoding, _decode, decoding_of
 from tests.support.long_form import per_commit
 from tests.support.registry_server import RegistryServer, serve
 

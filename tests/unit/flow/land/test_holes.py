@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sluice.clients.kafka.fetch import Fetched, not_hidden
 from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.flow.land.gaps import explain
-from sluice.flow.land.task.read_counts import MOST_GAPS, SeenRecords
-from sluice.flow.land.task.reports import Gap, SeenOffsets
+from sluice.flow.land.task.records import table_of
+from sluice.flow.land.task.reports import MOST_GAPS, Gap, SeenOffsets, SeenRecords
 from sluice.slices import Unit
-from tests.support.landing_world import hours
+from tests.support.landing_world import hours, kafka_batch
 
 LOGS = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 3), st.booleans()), min_size=1, max_size=40)
 """Of each batch how many offsets it has, how many are missing before it, and whether it is hidden."""
@@ -68,7 +68,8 @@ def seen_of(gaps: int, explained: set[int]) -> SeenOffsets:
     seen = SeenRecords()
     for start in range(0, 2 * gaps + 2, 100):
         offsets = np.arange(start, min(start + 100, 2 * gaps + 2), 2)
-        seen.add("t", 0, np.zeros(len(offsets), np.int64), offsets)
+        batch = kafka_batch(0, [(offset, b"", 0) for offset in offsets.tolist()])
+        seen.records(table_of(batch, "c", "t", 0, np.zeros(len(offsets), np.int64)))
 
     def look(topic: str, partition: int, holes: list[tuple[int, int]]) -> list[tuple[int, int]]:
         assert (topic, partition) == ("t", 0)

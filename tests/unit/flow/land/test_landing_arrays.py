@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,14 +13,13 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import Conservation
 from sluice.flow.land.conservation import check_rows
-from sluice.flow.land.task import columns
-from sluice.flow.land.task.columns import from_json
+from sluice.flow.land.task.decode import exploded
 from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
 from sluice.flow.verify.check_files import _sums
 from sluice.manifest import decode, encode
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
-from tests.support.landing_world import START, World, event, hours, kafka_batch, pipeline
+from tests.support.landing_world import START, World, event, hours, pipeline, record_table
 
 BIDS = ("dc1", "bids")
 ARRAYS = {"type": {"field": "type"}, "time": {"field": "at"}, "rows": "array"}
@@ -178,17 +176,14 @@ def test_a_unit_commits_only_with_all_its_rows_in_files(parts, files, fits):
 def test_an_array_is_not_held_beside_each_of_its_rows():
     """Of 60 messages of 80 KB with 300 rows each that would be 1.5 GB."""
     rows, size = 2_000, 1 << 20
-    batch = kafka_batch(0, [(0, b"[" + b" " * size + b"]", STAMP)])
-    taken = columns.taken(batch, "dc1", "bids", 0, from_json(batch["headers"]))
-    places, payloads = np.zeros(rows, np.int64), pa.array([b"{}"] * rows, pa.binary())
+    records = record_table([b"[" + b",".join([b"{}"] * rows) + b" " * size + b"]"])
     usual = pa.default_memory_pool()
     pa.set_memory_pool(COUNTED)
     try:
-        found = columns.opened(taken, places, payloads, np.arange(rows, dtype=np.int32))
+        [found] = exploded(records)
     finally:
         pa.set_memory_pool(usual)
-    assert found.column_names == ["_payload", *taken.column_names[1:], "_row"]
-    assert found.select(["_payload", "_offset", "_row"]).to_pylist() == [
+    assert found.events.select(["_payload", "_offset", "_row"]).to_pylist() == [
         {"_payload": b"{}", "_offset": 0, "_row": number} for number in range(rows)
     ]
     assert 0 < COUNTED.max_memory() < size

@@ -18,11 +18,12 @@ from sluice.flow.land.read import unit_fields
 from sluice.flow.land.task import field_tally
 from sluice.flow.land.task import field_tally as field_sample
 from sluice.flow.land.task.field_tally import FieldTally, chosen, rows_at, step_of
+from sluice.flow.land.task.records import TYPE, table_of
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
 from sluice.type_fields import FieldSeen, TypeFields, bounded, merged
-from tests.support.landing_world import START, World, event, hours, pipeline
+from tests.support.landing_world import START, World, event, hours, kafka_batch, pipeline
 
 BIDS = ("dc1", "bids")
 STAMP = event()[1]
@@ -197,10 +198,12 @@ def tallies(events: list[dict[str, str]], parts: int, names: list[str]) -> list[
     found = [FieldTally(edges, names, ["click"], []) for _ in range(parts)]
     for number, tally in enumerate(found):
         own = events[number::parts]
-        payloads = pa.chunked_array([pa.array(list(map(value_of, own)), pa.binary())])
-        codes = np.array([names.index(json.loads(one["type"])) for one in own], np.int32)
-        offsets = np.arange(number, len(events), parts)
-        tally.add(("bids", 0), payloads, offsets, np.zeros(len(own), np.int64), codes)
+        values, offsets = list(map(value_of, own)), range(number, len(events), parts)
+        batch = kafka_batch(0, [(offset, value, 0) for offset, value in zip(offsets, values, strict=True)])
+        rows = table_of(batch, "dc1", "bids", 0, np.zeros(len(own), np.int64))
+        codes = [names.index(json.loads(one["type"])) for one in own]
+        if own:
+            tally.add(rows.append_column(TYPE, pa.array(codes, pa.int32())))
     return found
 
 

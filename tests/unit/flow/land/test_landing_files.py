@@ -21,7 +21,7 @@ from sluice.flow.land.merge import merges
 from sluice.flow.land.task import columns, task, writer
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.task import Task
-from sluice.flow.land.task.writer import Codes, sort
+from sluice.flow.land.task.writer import sort
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import event, hours, kafka_batch, pipeline
 
@@ -199,12 +199,11 @@ def test_columns_of_a_file_are_plain_for_any_reader(lake):
     )
 )
 def test_sorting_brings_each_files_rows_together_in_their_order(places):
-    codes = Codes(*(np.array(column, np.int64) for column in zip(*places, strict=True)))
-    order, runs = sort(codes)
+    order, runs = sort([np.array(column, np.int64) for column in zip(*places, strict=True)])
     order = range(len(places)) if order is None else order.tolist()
     expected = sorted(range(len(places)), key=lambda i: places[i])
     assert list(order) == expected
-    assert runs == [(*place, places.count(place)) for place in sorted(set(places))]
+    assert runs == [(place, places.count(place)) for place in sorted(set(places))]
 
 
 def test_small_files_of_one_place_become_one(lake, monkeypatch):

@@ -60,7 +60,7 @@ def test_on_a_plain_topic_a_hole_is_a_lost_record(lake):
 
 
 def test_more_holes_than_are_told_one_by_one(lake, monkeypatch):
-    monkeypatch.setattr("sluice.flow.land.task.read_counts.MOST_GAPS", 1)
+    monkeypatch.setattr("sluice.flow.land.task.reports.MOST_GAPS", 1)
     empty = (1, 4, 5, 9, 12, 29)
     world = holed(*empty)
     world.resolve(pipeline(), lake, hours(1))

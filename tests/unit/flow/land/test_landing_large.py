@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land.task import long_records
+from sluice.flow.land.task import read_kafka as long_records
 from sluice.flow.land.task.task import CUT_BYTES
 from sluice.slices import Unit, to_ms
 from sluice.state.manifests import read_manifests

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land.task.direct_read import divided
+from sluice.flow.land.task.read_kafka import divided
 from sluice.flow.land.task.reports import TaskReport, WrittenFile
 from sluice.flow.land.task.task import Task
 from tests.support.landing_world import event, hours, kafka_batch, pipeline

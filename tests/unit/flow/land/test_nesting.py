@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.task.decode import elements_of
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
-from sluice.flow.land.task.unpack import elements_of
 
 STRINGS = st.text(st.sampled_from('[]{}"\\,:a\n\u00e9'), max_size=8)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 
-import numpy as np
 import pendulum
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.config.event import Event
 from sluice.flow.land.task import times
-from sluice.flow.land.task.columns import HEADERS
-from sluice.flow.land.task.parse import Parser, RecordColumns
+from sluice.flow.land.task.parse import Parser
+from sluice.flow.land.task.records import REASON, TIME, TYPE
+from sluice.flow.land.task.times import TimeBounds
 from sluice.slices import Slice
+from tests.support.landing_world import record_table
 
 START = 1_767_225_600_000  # 2026-01-01T00:00Z
 HOUR = 3_600_000
@@ -29,23 +29,24 @@ HEADER = {"type": {"header": "table"}, "time": {"record": True}}
 TOPIC = {"type": {"topic": True}, "time": {"record": True}}
 
 
+SLICE = Slice(pendulum.from_timestamp(START // 1000))
+NEAR = timedelta(hours=1)
+
+
 def parse(event: dict, values: list[bytes | None], headers: list | None = None):
-    """The verdict on each value: its (type, ms since START), or its reason."""
-    count = len(values)
-    records = RecordColumns(
-        values=pa.array(values, pa.binary()),
-        topic="orders",
-        headers=pa.array(headers or [None] * count, HEADERS),
-        timestamps=np.full(count, START + 5),
-        earliest=np.full(count, START - HOUR),
-        latest=np.full(count, START + 2 * HOUR),
-    )
-    parser = Parser(Event.model_validate(event))
-    parsed = parser.parse(records)
-    found: list = [parsed.refused.get(i) for i in range(count)]
-    for row, code, ms in zip(parsed.rows, parsed.types, parsed.times, strict=True):
-        assert found[row] is None, "both parsed and refused"
-        found[row] = (parser.types.names[code], int(ms) - START)
+    """The verdict on each value: its (type, ms since START), or its reason. Its time may be an hour off."""
+    records = record_table(values, headers, [START + 5] * len(values))
+    parser = Parser(Event.model_validate(event), bounds=TimeBounds([SLICE], NEAR, NEAR))
+    bounded, unread = parser.split(records)
+    found: list = [None] * len(values)
+    if unread is not None:
+        for offset, reason in zip(*(unread[name].to_pylist() for name in ("_offset", REASON)), strict=True):
+            assert found[offset] is None
+            found[offset] = reason
+    columns = (bounded[name].to_pylist() for name in ("_offset", TYPE, TIME))
+    for offset, code, ms in zip(*columns, strict=True):
+        assert found[offset] is None, "both parsed and refused"
+        found[offset] = (parser.types.names[code], ms - START)
     return found
 
 
@@ -220,17 +221,9 @@ def test_one_field_may_be_both():
 def test_codes_stay_the_same_over_batches():
     parser = Parser(Event.model_validate(ISO))
     for names in (["b", "a"], ["c", "b"], ["a"]):
-        count = len(names)
         values = [b'{"type":"%s","at":"2026-01-01T00:00:00Z"}' % name.encode() for name in names]
-        parsed = parser.parse(
-            RecordColumns(
-                pa.array(values),
-                pa.array(["t"] * count),
-                pa.nulls(count, HEADERS),
-                *(np.full(count, at) for at in (START, START - HOUR, START + HOUR)),
-            )
-        )
-        assert [parser.types.names[code] for code in parsed.types] == names
+        parsed, _ = parser.split(record_table(values))
+        assert [parser.types.names[code] for code in parsed[TYPE].to_pylist()] == names
 
 
 # ---- Whole columns of times and single ones mean the same instant.

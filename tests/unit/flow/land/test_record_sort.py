@@ -11,9 +11,10 @@ import pytest
 
 from sluice.errors import CannotRemake, Conservation
 from sluice.flow.land.remake import account
-from sluice.flow.land.task import record_sort, records_again
+from sluice.flow.land.task import read_lake as records_again
+from sluice.flow.land.task import record_sort
+from sluice.flow.land.task.read_lake import WHOLE, batches_of
 from sluice.flow.land.task.record_sort import sorted_by_record
-from sluice.flow.land.task.records_again import WHOLE, batches_of
 from sluice.flow.land.task.reports import SeenOffsets
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest, PartitionCount

@@ -33,11 +33,10 @@ from sluice.flow.land.erased_meanwhile import erase_owed
 from sluice.flow.land.read import unit_fields
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.remake import landed_meanwhile
-from sluice.flow.land.task.decoding import Decoding, decoding_of
-from sluice.flow.land.task.lake_file import LakeFile
-from sluice.flow.land.task.lake_read import Takes, rejected_batches, tried
+from sluice.flow.land.task.decode import Decoding, decoding_of
+from sluice.flow.land.task.read_lake import Takes, rejected_batches, tried
 from sluice.flow.land.task.reports import SeenOffsets, TaskReport, WrittenFile
-from sluice.flow.land.task.task import Task
+from sluice.flow.land.task.task import LakeFile, Task
 from sluice.flow.land.task.type_folders import folders_with, placed
 from sluice.manifest import Manifest, Masked
 from sluice.mask.mask_rules import keyless, mask_rules

@@ -23,7 +23,7 @@ from sluice.flow.land.task.reports import SchemasAsked
 from sluice.named_file import MOST_OF_SCHEMA, read_named
 
 if TYPE_CHECKING:
-    from sluice.flow.land.task.decoding import Decoding
+    from sluice.flow.land.task.decode import Decoding
 
 
 MOST_WITHOUT_SCHEMA = 1_000

@@ -8,7 +8,7 @@ how many bytes a rejected record has that is too large to be kept; its other con
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,25 +22,25 @@ HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value"
 _Codec = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
-_TIME = pa.timestamp("ms", "UTC")
+TIME = pa.timestamp("ms", "UTC")
 
 _POSITION = [
     pa.field("_cluster", _NAME),
     pa.field("_topic", _NAME),
     pa.field("_partition", pa.int32()),
     pa.field("_offset", pa.int64()),
-    pa.field("_timestamp", _TIME),
+    pa.field("_timestamp", TIME),
     pa.field("_key", pa.binary()),
     pa.field("_headers", HEADERS),
 ]
 _EVENT = [pa.field("_payload", pa.string()), pa.field("_type", _NAME)]
-ROWS = pa.schema([*_EVENT, pa.field("_event_time", _TIME), *_POSITION])
+ROWS = pa.schema([*_EVENT, pa.field("_event_time", TIME), *_POSITION])
 COUNTED = pa.schema([*_EVENT, *_POSITION])
-_SIZE = pa.field("_size", pa.int64())
-REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION, _SIZE])
+SIZE = pa.field("_size", pa.int64())
+REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION, SIZE])
 
-_ROW = pa.int32()
-_MORE: dict[str, pa.DataType] = {"_row": _ROW, "_raw": pa.binary()}
+ROW = pa.int32()
+_MORE: dict[str, pa.DataType] = {"_row": ROW, "_raw": pa.binary()}
 
 # The rest differs from row to row: a dictionary of it would be built only to be thrown away.
 _DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition"]
@@ -99,66 +99,9 @@ def names(codes: pa.Array[Any], of: Sequence[str]) -> pa.Array[Any]:
     return pa.DictionaryArray.from_arrays(codes, pa.array(of, pa.string()))
 
 
-def taken(
-    batch: pa.RecordBatch, cluster: str, topic: str, partition: int, headers: pa.Array[Any]
-) -> pa.Table:
-    """Returns the lake's columns of a batch of one topic and partition as Spark hands it over, without
-    `_type`."""
-    count = batch.num_rows
-    columns = {
-        "_payload": batch["value"],
-        "_cluster": constant(cluster, count),
-        "_topic": constant(topic, count),
-        "_partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
-        "_offset": batch["offset"],
-        "_timestamp": batch["timestamp"].view(_TIME),
-        "_key": batch["key"],
-        "_headers": headers,
-    }
-    return pa.table(columns)
-
-
-def timed(taken: pa.Table, types: np.ndarray, times: np.ndarray) -> pa.Table:
-    """Returns `taken` rows with the codes of their types, and their event times (ms)."""
-    event_times = pa.array(times, pa.int64()).view(_TIME)
-    return taken.add_column(1, "_type", pa.array(types)).add_column(2, "_event_time", event_times)
-
-
-def rows(kept: pa.Table, types: pa.Array[Any]) -> pa.Table:
-    """Returns rows to be written, out of `timed` ones that are known to be UTF-8."""
-    payload = pa.chunked_array([chunk.view(pa.string()) for chunk in kept["_payload"].chunks])
-    return kept.set_column(0, "_payload", payload).set_column(1, "_type", types)
-
-
-def opened(
-    taken: pa.Table, positions: np.ndarray, payloads: pa.Array[Any], numbers: np.ndarray | None
-) -> pa.Table:
-    """Returns the rows that came out of `taken` records: `positions` has the record of each, `numbers` its
-    number in a message that was an array. Such a message is left out: beside each row it would take its
-    square."""
-    if numbers is None:
-        rows = taken.take(pa.array(positions, pa.int64()))
-        return rows.append_column("_raw", rows["_payload"]).set_column(0, "_payload", payloads)
-    rows = taken.drop_columns("_payload").take(pa.array(positions, pa.int64()))
-    return rows.append_column("_row", pa.array(numbers)).add_column(0, "_payload", payloads)
-
-
-def rejected(
-    rows: pa.Table, refused: Mapping[int, str], arrays: bool, sizes: pa.Array[Any] | None = None
-) -> pa.Table:
-    """Returns those of `rows` that are refused, in their order. What had to be decoded is kept as it came.
-    `sizes`: of each row, where any is too large."""
-    positions = sorted(refused)
-    chosen = pa.array(positions, pa.int64())
-    records = rows.take(chosen)
-    refused_sizes = pa.nulls(len(positions), _SIZE.type) if sizes is None else sizes.take(chosen)
-    records = records.add_column(records.column_names.index("_headers") + 1, _SIZE, refused_sizes)
-    if "_raw" in records.column_names:
-        records = records.set_column(0, "_payload", records["_raw"]).drop_columns("_raw")
-    if arrays and "_row" not in records.column_names:
-        records = records.append_column("_row", pa.nulls(len(positions), _ROW))
-    verdicts = pa.array([refused[position] for position in positions], pa.string())
-    return records.add_column(1, "_reason", verdicts)
+def place_of(rows: pa.Table) -> tuple[str, int]:
+    """Returns the topic and the partition of rows that are all of one."""
+    return rows["_topic"][0].as_py(), rows["_partition"][0].as_py()
 
 
 # Record headers: as Spark hands them over, and as the lake keeps them.
@@ -193,7 +136,7 @@ def to_json(headers: Sequence[tuple[str, bytes | None]]) -> str:
     return _ENCODER.encode([_Header(*header) for header in headers]).decode()
 
 
-def last_values(headers: pa.Array[Any], name: str) -> pa.Array[Any]:
+def last_values(headers: Any, name: str) -> pa.Array[Any]:
     """Returns of each record its last header `name`, as Kafka's own `lastHeader` does; null without one."""
     pairs: pa.Array[Any] = pc.list_flatten(headers)
     matches = pc.equal(pc.struct_field(pairs, "key"), pa.scalar(name))

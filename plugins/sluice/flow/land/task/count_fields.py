@@ -12,12 +12,12 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from sluice.clients.lake.base import Lake
 from sluice.config.counts import Counts
 from sluice.field_path import Absent, FieldPath, before, names_of, spellings
+from sluice.flow.land.task.records import HOUR, SLICE, TYPE
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.times import hour_name
 from sluice.flow.land.task.writer import AttemptFiles, FilePlace
@@ -204,17 +204,16 @@ class Tally:
     def full(self) -> bool:
         return self._bytes >= MOST_BYTES
 
-    def add(
-        self, payloads: pa.ChunkedArray[Any], slices: np.ndarray, types: np.ndarray, hours: np.ndarray
-    ) -> None:
-        """Counts rows that land: their events, and the numbers of slice, type and hour (since the epoch)."""
-        if not self._tables or not len(slices):
+    def add(self, rows: pa.Table) -> None:
+        """Counts rows that land."""
+        if not self._tables:
             return
-        texts: list[Any] = payloads.to_pylist()
+        texts: list[Any] = rows["_payload"].to_pylist()
+        keys = [rows[name].to_pylist() for name in (SLICE, HOUR, TYPE)]
         for table in self._tables:
             columns = table.fields.read(texts)
             before = len(table.sums)
-            table.sums.update(zip(slices.tolist(), hours.tolist(), types.tolist(), *columns, strict=True))
+            table.sums.update(zip(*keys, *columns, strict=True))
             new = len(table.sums) - before
             if new:
                 longest = sum(max(map(len, column)) for column in columns)

@@ -2,8 +2,8 @@
 
 One rule for all bytes that the lake may get: an event, an element of an array, a message that is rejected.
 An event is read by the function that `sluice find --field` reads it with (event_values.py). Bytes that are no
-JSON object are searched for the value at any place (anywhere.py). The list has only hashes, so what may be a
-value is hashed and compared.
+JSON object are searched for the value at any place. The list has only hashes, so what may be a value is
+hashed and compared.
 """
 
 from __future__ import annotations
@@ -11,28 +11,37 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sluice.config.event import Event, TypeSource
+from sluice.config.event import Event
 from sluice.event_values import UnreadablePayload, all_fields, read_event, text_of
 from sluice.event_values import field as field_of
 from sluice.field_path import FieldPath, last_keys, names_of
-from sluice.flow.land.task.anywhere import SHORTEST, Anywhere
 from sluice.flow.land.task.columns import last_values
+from sluice.flow.land.task.records import ERASED, SLICE, numbers_of, parted
 from sluice.mask.unit_mask import escapes_of, quoted
 from sluice.slices import Slice
-from sluice.state.erasures import KEY, Erasure, ErasureList
+from sluice.state.erasures import (
+    KEY,
+    PROBES,
+    AskedValue,
+    Erasure,
+    ErasureList,
+    probe_weights,
+)
 
+SHORTEST = 8
+"""Bytes of a value that is searched for anywhere in what is no JSON object; a shorter one only where it
+follows the field's name."""
 LONGEST = 1_024
 """Bytes of a value that can be asked for."""
-ERASED = "erased"
-"""A column of batches out of the lake: whether the row that the lake has of a decoded message is erased."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _TOKEN = re.compile(rb"[^\s\"',:;=&?{}\[\]()<>|\\\x00-\x1f\x7f]{%d,%d}" % (SHORTEST, LONGEST))
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -112,61 +121,12 @@ class ErasedValues:
         return any(self._digest(value) in self._all for value in candidates) or self._anywhere.has(text)
 
 
-@dataclass(frozen=True)
-class BatchErasing:
-    """A batch of records of one topic and partition. `slices`: the number of each record's slice.
-    `erased_in_lake`: which are erased whatever they hold now, because the lake's row of them is; None: none.
-    """
-
-    values_by_slice: Sequence[ErasedValues | None]
-    event: Event
-    slices: np.ndarray
-    keys: pa.Array[Any]
-    topic: str
-    headers: pa.Array[Any]
-    erased_in_lake: Sequence[bool] | None = None
-
-    def has(self, position: int, text: bytes | None) -> bool:
-        """Returns whether the text, which came out of the record at `position`, is erased."""
-        type_in_record = partial(
-            type_of, self.event.type, topic=self.topic, headers=self.headers, position=position
-        )
-        return self._has(position, text, type_in_record)
-
-    def has_rejected(self, position: int, text: bytes | None) -> bool:
-        """Returns whether bytes that become no row are erased: they have no type, and any entry counts."""
-        return self._has(position, text, no_type)
-
-    def _has(self, position: int, text: bytes | None, type_of: TypeOf) -> bool:
-        values = self.values_by_slice[int(self.slices[position])]
-        if values is None:
-            return False
-        if self.erased_in_lake is not None and self.erased_in_lake[position]:
-            return True
-        return values.has(self.keys[position].as_py(), text, type_of)
-
-
 def no_type(_: object) -> None:
     """The type of what has none."""
 
 
-def type_of(
-    source: TypeSource, event: dict[str, Any], topic: str, headers: pa.Array[Any], position: int
-) -> str | None:
-    """Returns the type that the pipeline file gives an event out of the record at `position` of `headers`."""
-    if source.field is not None:
-        try:
-            return text_of(field_of(event, names_of(source.field)))
-        except UnreadablePayload:
-            return None
-    if source.header is not None:
-        header = last_values(headers.slice(position, 1), source.header)[0].as_py()
-        return None if header is None else header.decode(errors="replace")
-    return topic
-
-
 class Erasing:
-    """One per task."""
+    """The stage that takes out what is erased; one per task."""
 
     def __init__(self, erasures: ErasureList, slices: Sequence[Slice], event: Event) -> None:
         values_by_entries: dict[tuple[Erasure, ...], ErasedValues | None] = {(): None}
@@ -176,22 +136,44 @@ class Erasing:
             if entries not in values_by_entries:
                 values_by_entries[entries] = ErasedValues(erasures, entries)
             self._values_by_slice.append(values_by_entries[entries])
-        self._event = event
+        self._source = event.type
+        self._active = any(values is not None for values in self._values_by_slice)
 
-    @property
-    def active(self) -> bool:
-        return any(values is not None for values in self._values_by_slice)
+    def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        """Returns the events that stay, and the others; None where none is erased."""
+        return self._split(rows, typed=True)
 
-    def of(
-        self, topic: str, slices: np.ndarray, batch: pa.RecordBatch, headers: pa.Array[Any]
-    ) -> BatchErasing | None:
-        """Returns None where nothing is erased from the slices of the batch."""
-        if not any(self._values_by_slice[number] is not None for number in np.unique(slices).tolist()):
-            return None
-        erased_in_lake: list[Any] | None = batch[ERASED].to_pylist() if ERASED in batch.schema.names else None
-        return BatchErasing(
-            self._values_by_slice, self._event, slices, batch["key"], topic, headers, erased_in_lake
-        )
+    def split_rejected(self, rows: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        """Does the same of bytes that become no row: they have no type, and any entry counts."""
+        return self._split(rows, typed=False)
+
+    def _split(self, rows: pa.Table, typed: bool) -> tuple[pa.Table, pa.Table | None]:
+        if not self._active:
+            return rows, None
+        gone = np.fromiter(self._erased(rows, typed), bool, rows.num_rows)
+        return parted(rows, gone) if gone.any() else (rows, None)
+
+    def _erased(self, rows: pa.Table, typed: bool) -> Iterator[bool]:
+        in_lake = rows[ERASED].to_pylist() if ERASED in rows.column_names else repeat(False)
+        keys, texts, slices = rows["_key"].to_pylist(), rows["_payload"].to_pylist(), numbers_of(rows, SLICE)
+        each = enumerate(zip(slices.tolist(), keys, texts, in_lake, strict=False))
+        for position, (number, key, text, erased_in_lake) in each:
+            values = self._values_by_slice[number]
+            type_of = partial(self._type_of, rows, position) if typed else no_type
+            yield values is not None and (erased_in_lake or values.has(key, text, type_of))
+
+    def _type_of(self, rows: pa.Table, position: int, event: dict[str, Any]) -> str | None:
+        """Returns the type that the pipeline file gives an event, which came out of the row at `position`."""
+        if self._source.field is not None:
+            try:
+                return text_of(field_of(event, names_of(self._source.field)))
+            except UnreadablePayload:
+                return None
+        if self._source.header is not None:
+            headers = rows["_headers"].slice(position, 1).combine_chunks()
+            header = last_values(headers, self._source.header)[0].as_py()
+            return None if header is None else header.decode(errors="replace")
+        return str(rows["_topic"][position].as_py())
 
 
 def _after(names: Sequence[str]) -> bytes:
@@ -264,3 +246,72 @@ class RowErasing:
             entries = [entry for entry in self._entries if kind is None or entry.type in ("", kind)]
             self._values[kind] = ErasedValues(self._erasures, entries) if entries else None
         return self._values[kind]
+
+
+# Finds an erased value at any place in bytes that are no event: as they are, unescaped, percent-decoded.
+#
+# In a text it is no part of a longer word: `user-1` is not in `user-12`. In other bytes what stands before it
+# may be a length.
+_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_SHORT = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
+
+
+class Anywhere:
+    """The values of some entries that are long enough, by their lengths."""
+
+    def __init__(self, erasures: ErasureList, values: Sequence[AskedValue]) -> None:
+        self._digest = erasures.digest
+        self._by_length: dict[int, dict[int, set[str]]] = {}
+        for value in values:
+            if value.bytes >= SHORTEST:
+                probes = self._by_length.setdefault(value.bytes, {})
+                probes.setdefault(value.probe, set()).add(value.digest)
+        self._weights = np.array(probe_weights(erasures.salt) if self._by_length else (), np.uint64)
+
+    def has(self, text: bytes) -> bool:
+        return bool(self._by_length) and any(self._in(form) for form in forms_of(text))
+
+    def _in(self, text: bytes) -> bool:
+        is_text = _is_text(text)
+        sums = np.zeros(len(text) + 1, np.uint64)
+        np.cumsum(self._weights[np.frombuffer(text, np.uint8)], out=sums[1:])
+        for length, digests_by_probe in self._by_length.items():
+            if length > len(text):
+                continue
+            probes = (sums[length:] - sums[:-length]) % np.uint64(PROBES)
+            for start in np.flatnonzero(np.isin(probes, [*digests_by_probe])).tolist():
+                if is_text and _within_word(text, start, start + length):
+                    continue
+                if self._digest(text[start : start + length]) in digests_by_probe[int(probes[start])]:
+                    return True
+        return False
+
+
+def _is_text(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return _CONTROL.search(text) is None
+
+
+def _within_word(text: bytes, start: int, until: int) -> bool:
+    """Returns whether a letter or a digit goes on before or after what is a letter or a digit itself."""
+    before = start > 0 and text[start - 1 : start].isalnum() and text[start : start + 1].isalnum()
+    return before or (text[until : until + 1].isalnum() and text[until - 1 : until].isalnum())
+
+
+def forms_of(text: bytes) -> Iterator[bytes]:
+    """Yields the bytes, and what they are without JSON's escapes and without those of addresses."""
+    yield text
+    if b"\\" in text:
+        yield _ESCAPE.sub(_character, text)
+    if b"%" in text:
+        yield unquote_to_bytes(text)
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    if found[1] is None:
+        return _SHORT.get(found[2], found[2])
+    return chr(int(found[1], 16)).encode(errors="replace")

@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sluice.flow.land.task.read_counts import runs_of
+from sluice.flow.land.task import columns
+from sluice.flow.land.task.records import SLICE, TYPE, numbers_of, runs_of
 from sluice.flow.land.task.reports import SeenFields
 from sluice.slices import Slice
 from sluice.type_fields import KINDS, NAME_CHARACTERS, FieldSeen, TypeFields
@@ -66,21 +67,14 @@ class FieldTally:
         self._waiting: list[tuple[int, int, bytes]] = []
         self._waiting_bytes = 0
 
-    def add(
-        self,
-        topic_partition: tuple[str, int],
-        payloads: pa.ChunkedArray[Any],
-        offsets: np.ndarray,
-        slices: np.ndarray,
-        types: np.ndarray,
-    ) -> None:
-        """Counts rows that land, of one topic and partition and in the order of their offsets; `slices` and
-        `types` are the numbers of each row's."""
-        rows = self._inspected(topic_partition, offsets, slices, types)
-        if not len(rows):
+    def add(self, rows: pa.Table) -> None:
+        """Counts rows that land, of one topic and partition and in the order of their offsets."""
+        slices, types = numbers_of(rows, SLICE), numbers_of(rows, TYPE)
+        inspected = self._inspected(columns.place_of(rows), numbers_of(rows, "_offset"), slices, types)
+        if not len(inspected):
             return
-        texts = _texts(payloads, rows)
-        self._waiting += zip(slices[rows].tolist(), types[rows].tolist(), texts, strict=True)
+        texts = _texts(rows["_payload"], inspected)
+        self._waiting += zip(slices[inspected].tolist(), types[inspected].tolist(), texts, strict=True)
         self._waiting_bytes += sum(map(len, texts))
         if len(self._waiting) >= _AT_ONCE or self._waiting_bytes >= _AT_ONCE_BYTES:
             self._count()
@@ -105,8 +99,6 @@ class FieldTally:
     def _inspected(
         self, topic_partition: tuple[str, int], offsets: np.ndarray, slices: np.ndarray, types: np.ndarray
     ) -> np.ndarray:
-        if not len(offsets):
-            return offsets
         one_slice = slices[0] == slices[-1]
         edges = [0, len(slices)] if one_slice else runs_of(slices)
         parts = [self._sampled(topic_partition, offsets, int(slices[a]), a, b) for a, b in pairwise(edges)]
@@ -240,9 +232,18 @@ def rows_at(offsets: np.ndarray, inspected: np.ndarray) -> np.ndarray:
     if end - begin == len(offsets) and (np.diff(offsets) == 1).all():
         return inspected - begin
     first, until = np.searchsorted(offsets, inspected, "left"), np.searchsorted(offsets, inspected, "right")
-    counts = until - first
-    places: np.ndarray = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-    return places
+    return ranges(first, until - first)
+
+
+def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Joins ranges of `counts` numbers each, of which every one begins at its `first`.
+
+    >>> ranges(np.array([5, 0, 8]), np.array([2, 0, 3])).tolist()
+    [5, 6, 8, 9, 10]
+    """
+    before = np.cumsum(counts) - counts
+    numbers: np.ndarray = np.repeat(first - before, counts) + np.arange(counts.sum())
+    return numbers
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:

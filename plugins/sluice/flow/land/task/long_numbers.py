@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.flow.land.task.read_counts import runs_of
+from sluice.flow.land.task.records import runs_of
 
 RUN = 16  # bytes of digits and points
 _WORD, _WORDS = 4, 3

@@ -1,4 +1,4 @@
-"""Masks the columns of records where they become bytes of the lake: rows, rejected ones, keys and headers."""
+"""The stage that masks the columns of rows, and of rejected ones, before they become bytes of the lake."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pyarrow as pa
 from sluice.config.mask import HEADERS, KEY
 from sluice.flow.land.task import columns as record_headers
 from sluice.flow.land.task.nesting import too_deep
-from sluice.flow.land.task.read_counts import runs_of
+from sluice.flow.land.task.records import SLICE, TYPE, numbers_of, runs_of
 from sluice.manifest import Masked
 from sluice.mask.mask_rules import MaskRules
 from sluice.mask.unit_mask import UnitMask
 
 _Mask = Callable[[bytes], bytes]
+_GROUPS = {"_key": KEY, "_headers": HEADERS}
 
 
 class RecordMasks:
@@ -33,38 +34,48 @@ class RecordMasks:
         self._same = len(set(map(repr, before))) <= 1
         self._events: list[list[_Mask]] = [[] for _ in self._units]
 
-    def taken(self, rows: pa.Table, slices: np.ndarray) -> pa.Table:
-        """Returns the records with their keys and headers masked."""
+    def rows(self, rows: pa.Table) -> pa.Table:
+        """Returns rows with their payloads masked, by the codes of their types, and their keys and
+        headers."""
         if not self._active:
             return rows
-        if KEY not in self._units[0].keeps and rows["_key"].null_count < rows.num_rows:
-            keys: list[Any] = rows["_key"].to_pylist()
-            masked = [unit.key(key) for key, unit in zip(keys, self._of(slices), strict=True)]
-            rows = _set(rows, "_key", pa.array(masked, pa.binary()))
-        headers = rows["_headers"]
-        if HEADERS not in self._units[0].keeps and headers.null_count < rows.num_rows:
-            rows = _set(rows, "_headers", self._headers(headers, slices))
-        return rows
-
-    def rows(self, rows: pa.Table, slices: np.ndarray, types: np.ndarray) -> pa.Table:
-        """Returns rows with their payloads masked, by the codes of their types."""
-        if not self._active:
-            return rows
+        slices, types = numbers_of(rows, SLICE), numbers_of(rows, TYPE)
         texts: list[Any] = rows["_payload"].to_pylist()
         masked: list[bytes] = []
         for start, until in pairwise([0, len(texts)] if self._same else runs_of(slices)):
-            masks = self._masks(int(slices[start]) if len(slices) else 0)
+            masks = self._masks(int(slices[start]))
             codes = types[start:until].tolist()
             masked += [masks[code](text) for code, text in zip(codes, texts[start:until], strict=True)]
-        return _set(rows, "_payload", pa.array(masked, pa.binary()))
+        return self._places(_set(rows, "_payload", pa.array(masked, pa.binary())), slices)
 
-    def rejected(self, rows: pa.Table, slices: np.ndarray) -> pa.Table:
+    def rejected(self, rows: pa.Table) -> pa.Table:
         """Returns rejected records with what may be kept of their bytes."""
         if not self._active:
             return rows
-        texts: list[Any] = rows["_payload"].to_pylist()
+        slices = numbers_of(rows, SLICE)
+        name = "_raw" if "_raw" in rows.column_names else "_payload"
+        texts: list[Any] = rows[name].to_pylist()
         masked = [unit.rejected(text, too_deep) for text, unit in zip(texts, self._of(slices), strict=True)]
-        return _set(rows, "_payload", pa.array(masked, pa.binary()))
+        return self._places(_set(rows, name, pa.array(masked, pa.binary())), slices)
+
+    def _places(self, rows: pa.Table, slices: np.ndarray) -> pa.Table:
+        """Masks keys and headers. Those of rows out of one record are the same, and masked once."""
+        starts = np.array(runs_of(numbers_of(rows, "_offset")))
+        first, again = (
+            pa.array(starts[:-1], pa.int64()),
+            np.repeat(np.arange(len(starts) - 1), np.diff(starts)),
+        )
+        for name, mask in (("_key", self._keys), ("_headers", self._headers)):
+            if _GROUPS[name] in self._units[0].keeps or rows[name].null_count == rows.num_rows:
+                continue
+            values = rows[name].take(first).combine_chunks()
+            rows = _set(rows, name, mask(values, slices[starts[:-1]]).take(pa.array(again, pa.int64())))
+        return rows
+
+    def _keys(self, keys: pa.Array[Any], slices: np.ndarray) -> pa.Array[Any]:
+        texts: list[Any] = keys.to_pylist()
+        masked = [unit.key(key) for key, unit in zip(texts, self._of(slices), strict=True)]
+        return pa.array(masked, pa.binary())
 
     def _of(self, slices: np.ndarray) -> list[UnitMask]:
         return [self._unit(number) for number in slices.tolist()]
@@ -77,7 +88,7 @@ class RecordMasks:
         masks += [self._unit(number).event_of(name) for name in self._names[len(masks) :]]
         return masks
 
-    def _headers(self, headers: pa.ChunkedArray[Any], slices: np.ndarray) -> pa.Array[Any]:
+    def _headers(self, headers: pa.Array[Any], slices: np.ndarray) -> pa.Array[Any]:
         texts = [
             None
             if pairs is None

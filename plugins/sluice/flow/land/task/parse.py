@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice, product
+from operator import attrgetter
 from typing import Any, cast
 
 import msgspec
@@ -14,62 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.config.event import Event
-from sluice.field_path import FieldPath, names_of, spellings
+from sluice.errors import WrongUse
+from sluice.field_path import Absent, FieldPath, before, names_of, spellings
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Unparsed
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.columns import last_values
-from sluice.flow.land.task.erasing import BatchErasing
-from sluice.flow.land.task.fields import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_values
-from sluice.flow.land.task.times import READERS
+from sluice.flow.land.task.records import HOUR, SLICE, TIME, TYPE, numbers_of, split
+from sluice.flow.land.task.times import HOUR_MS, READERS, TimeBounds
 from sluice.flow.land.task.type_folders import TypeCodes
 from sluice.mask.unit_mask import escapes_of, quoted
 from sluice.slices import FIRST_MS, LAST_MS
 
 Reasons = dict[int, str]
-
-
-@dataclass(frozen=True)
-class RecordColumns:
-    """A batch of Kafka records, column by column: `timestamps` in ms; `headers` lists of (key, value).
-
-    A record's event time may be from `earliest` to `latest`, in ms and both included. `erasing`: None where
-    nothing is erased. `numbers`: of an array out of the lake, the number of each element in its message.
-    """
-
-    values: pa.Array[Any]
-    topic: str
-    headers: pa.Array[Any]
-    timestamps: np.ndarray
-    earliest: np.ndarray
-    latest: np.ndarray
-    erasing: BatchErasing | None = None
-    numbers: Sequence[Sequence[int] | None] | None = None
-
-    def taken(self, positions: np.ndarray, values: pa.Array[Any] | None = None) -> RecordColumns:
-        """Returns the records at `positions`, with other `values` where they are given."""
-        rows = pa.array(positions, pa.int64())
-        return replace(
-            self,
-            values=self.values.take(rows) if values is None else values,
-            headers=self.headers.take(rows),
-            timestamps=self.timestamps[positions],
-            earliest=self.earliest[positions],
-            latest=self.latest[positions],
-            erasing=None,
-            numbers=None,
-        )
-
-
-@dataclass(frozen=True)
-class ParsedRecords:
-    """Type codes and event times (ms) of the records at `rows`, ascending; of the others the reason."""
-
-    rows: np.ndarray
-    types: np.ndarray
-    times: np.ndarray
-    refused: Mapping[int, str]
 
 
 @dataclass(frozen=True)
@@ -85,46 +45,58 @@ class _Read:
 
 
 class Parser:
-    """One per task; `types.names[code]` is the type of a code in all its batches."""
+    """The stage that gives events their TYPE, TIME and HOUR; one per task. `types.names[code]` is the type of
+    a code in all its batches."""
 
-    def __init__(self, event: Event, counted: Iterable[str] = (), configured: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        event: Event,
+        counted: Iterable[str] = (),
+        configured: Collection[str] = (),
+        bounds: TimeBounds | None = None,
+    ) -> None:
         """`counted`: dotted paths of more fields that are read of each event, and may be missing.
-        `configured`: the types under `tables`."""
+        `configured`: the types under `tables`. `bounds` of event times, beside those of every time."""
+        self._bounds = bounds
         self.types = TypeCodes(configured)
         self._event = event
         self._fields = fields_of(event)
         self._readers = fast_readers(self._fields)
         self._twice = DuplicateFields([*(".".join(field.path) for field in self._fields), *counted])
 
-    def parse(self, records: RecordColumns) -> ParsedRecords:
-        read = self._read(records.values)
+    def split(self, events: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        read = self._read(events["_payload"])
         rows, refused = read.rows, read.refused
-        times, untimed = self._times(records, read)
-        early = times < np.maximum(records.earliest[rows], FIRST_MS)
-        late = times > np.minimum(records.latest[rows], LAST_MS)
-        outside = dict.fromkeys(np.flatnonzero(early | late).tolist(), reject_reasons.TIME_OUT_OF_RANGE)
-        untimed = {**outside, **untimed}
+        times, untimed = self._times(events, read)
+        outside = (times < FIRST_MS) | (times > LAST_MS)
+        if self._bounds is not None:
+            outside |= self._bounds.outside(numbers_of(events, SLICE)[rows], times)
+        reasons = dict.fromkeys(np.flatnonzero(outside).tolist(), reject_reasons.TIME_OUT_OF_RANGE)
+        untimed = {**reasons, **untimed}
         lands = None
         if refused or untimed:
             lands = np.isin(rows, list(refused), invert=True)
             lands[list(untimed)] = False
-        types, untyped = self.types.encode(self._names(records, read), lands)
+        types, untyped = self.types.encode(self._names(events, read), lands)
         _add(refused, rows, untyped)
         _add(refused, rows, untimed)
-        if not refused:
-            return ParsedRecords(rows, types, times, refused)
-        good = np.isin(rows, list(refused), invert=True)
-        return ParsedRecords(rows[good], types[good], times[good], refused)
+        parsed, rejected = split(events, refused)
+        if rejected is not None:
+            good = np.isin(rows, list(refused), invert=True)
+            types, times = types[good], times[good]
+        for name, column in ((TYPE, types), (TIME, times), (HOUR, times // HOUR_MS)):
+            parsed = parsed.append_column(name, pa.array(column))
+        return parsed, rejected
 
-    def _read(self, values: pa.Array[Any]) -> _Read:
-        texts = values.to_pylist()
-        read = self._read_all(values, texts)
+    def _read(self, payloads: pa.ChunkedArray[Any]) -> _Read:
+        texts: list[Any] = payloads.to_pylist()
+        read = self._read_all(payloads, texts)
         left = [None if row in read.refused else text for row, text in enumerate(texts)]
         for position in self._twice.among(left if read.refused else texts, read.names, read.absent):
             read.refused[position] = reject_reasons.FIELD_TWICE
         return read
 
-    def _read_all(self, values: pa.Array[Any], texts: Sequence[bytes | None]) -> _Read:
+    def _read_all(self, values: pa.ChunkedArray[Any], texts: Sequence[bytes | None]) -> _Read:
         if not values.null_count and _is_utf8(values) and not _any_too_much(values, texts):
             for reader in self._readers:
                 try:
@@ -165,21 +137,23 @@ class Parser:
             return [get(event) for get in reader.getters]
         return slow_read(text, self._fields)
 
-    def _names(self, records: RecordColumns, read: _Read) -> pa.Array[Any]:
+    def _names(self, events: pa.Table, read: _Read) -> pa.Array[Any]:
         source = self._event.type
         if source.field is not None:
             return pa.array(read.columns[0], pa.string())
         if source.header is not None:
-            return last_values(records.headers, source.header).take(pa.array(read.rows, pa.int64()))
-        return pa.repeat(records.topic, len(read.rows))
+            headers = events["_headers"].combine_chunks()
+            return last_values(headers, source.header).take(pa.array(read.rows, pa.int64()))
+        return events["_topic"].combine_chunks().cast(pa.string()).take(pa.array(read.rows, pa.int64()))
 
-    def _times(self, records: RecordColumns, read: _Read) -> tuple[np.ndarray, Reasons]:
+    def _times(self, events: pa.Table, read: _Read) -> tuple[np.ndarray, Reasons]:
         if self._event.time.record:
-            return records.timestamps[read.rows], {}
+            stamps = events["_timestamp"].cast(pa.int64()).to_numpy()
+            return stamps[read.rows], {}
         return READERS[self._event.time.format](read.columns[-1])
 
 
-def _is_utf8(values: pa.Array[Any]) -> bool:
+def _is_utf8(values: pa.ChunkedArray[Any]) -> bool:
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -187,7 +161,7 @@ def _is_utf8(values: pa.Array[Any]) -> bool:
     return True
 
 
-def _any_too_much(values: pa.Array[Any], texts: Sequence[bytes | None]) -> bool:
+def _any_too_much(values: pa.ChunkedArray[Any], texts: Sequence[bytes | None]) -> bool:
     """Returns whether any event is nested too deeply or has too many values; mostly none is long enough."""
     long = columns.lengths(values) > MOST_LEVELS
     return bool(long.any()) and any(
@@ -199,6 +173,147 @@ def _add(refused: Reasons, rows: np.ndarray, reasons: Mapping[int, str]) -> None
     """Adds `reasons`, whose positions count within `rows`. A record's first reason stays."""
     for position, reason in reasons.items():
         refused.setdefault(int(rows[position]), reason)
+
+
+# The fields that landing needs of an event, read by msgspec while it checks the syntax of the rest.
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_MOST_READERS = 16
+
+
+@dataclass(frozen=True)
+class EventField:
+    """A dotted path, the type its value must have, and the verdicts where it is absent or another's."""
+
+    path: FieldPath
+    type: Any
+    absent: str
+    other: str
+
+
+def fields_of(event: Event) -> tuple[EventField, ...]:
+    """Returns the type's field, then the time's, as far as they are fields of the event."""
+    fields = []
+    if event.type.field is not None:
+        path = names_of(event.type.field)
+        fields.append(EventField(path, str, reject_reasons.NO_TYPE, reject_reasons.TYPE_NOT_STRING))
+    if event.time.field is not None:
+        kind = str if event.time.format == "iso8601" else int | float
+        path = names_of(event.time.field)
+        fields.append(EventField(path, kind, reject_reasons.NO_TIME, reject_reasons.TIME_NOT_UNDERSTOOD))
+    return tuple(fields)
+
+
+class FastReader:
+    """Reads events that spell each field's path with the `keys` given for it. `decode` raises
+    msgspec.DecodeError for all but good ones of these; `getters` then read.
+
+    `names`: each of these has them. `absent`: none has these keys, for their values would count.
+    """
+
+    def __init__(self, fields: Sequence[EventField], keys: Sequence[FieldPath]) -> None:
+        tree: dict[str, Any] = {}
+        absent: frozenset[FieldPath] = frozenset()
+        for field, chosen in zip(fields, keys, strict=True):
+            _plant(tree, chosen, field.type)
+            absent |= before(field.path, chosen)
+        for other in absent:
+            _plant(tree, other, Absent)
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(_struct(tree)).decode
+        self.getters = tuple(attrgetter(_attribute(tree, chosen)) for chosen in keys)
+        self.names = frozenset(name for chosen in keys for name in chosen)
+        self.absent = absent
+
+
+def fast_readers(fields: Sequence[EventField]) -> list[FastReader]:
+    """Returns readers of the spellings of the fields' paths, first of the one without dots in keys. Raises
+    WrongUse where no event has all of the fields."""
+    readers = []
+    for keys in islice(product(*(spellings(field.path)[::-1] for field in fields)), _MOST_READERS):
+        try:
+            readers.append(FastReader(fields, keys))
+        except _NoEvent:
+            continue
+    if not readers:
+        paths = " and ".join(".".join(field.path) for field in fields)
+        raise WrongUse(f"event: no event has both the type and the time where {paths} say")
+    return readers
+
+
+def slow_read(value: bytes, fields: Sequence[EventField]) -> list[Any]:
+    """Returns the fields' values, or the reason that comes first. Raises Unparsed."""
+    try:
+        value.decode()
+        if too_deep(value):
+            raise Unparsed(reject_reasons.NESTED_TOO_DEEP)
+        members = _members(_RAW.decode(value))
+    except UnicodeDecodeError:
+        raise Unparsed(reject_reasons.NOT_UTF8) from None
+    except msgspec.DecodeError:
+        raise Unparsed(reject_reasons.NOT_JSON) from None
+    if members is None:
+        raise Unparsed(reject_reasons.NOT_AN_OBJECT)
+    return [_find(members, field) for field in fields]
+
+
+def _find(members: dict[str, msgspec.Raw], field: EventField) -> Any:
+    found = (_at(members, keys) for keys in spellings(field.path))
+    raw = next((raw for raw in found if raw is not None and bytes(raw) != b"null"), None)
+    if raw is None:
+        raise Unparsed(field.absent)
+    try:
+        return msgspec.json.decode(raw, type=field.type)
+    except msgspec.DecodeError:
+        raise Unparsed(field.other) from None
+
+
+def _at(members: dict[str, msgspec.Raw] | None, keys: FieldPath) -> msgspec.Raw | None:
+    for name in keys[:-1]:
+        members = _members(members[name]) if members is not None and name in members else None
+    return None if members is None else members.get(keys[-1])
+
+
+def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw] | None:
+    """Returns None when it is no object."""
+    try:
+        return _OBJECT.decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+class _NoEvent(Exception):
+    """No event has all of the fields where these spellings have them."""
+
+
+def _plant(tree: dict[str, Any], keys: FieldPath, kind: Any) -> None:
+    *parents, leaf = keys
+    node: Any = tree
+    for name in parents:
+        node = node.setdefault(name, {})
+        if not isinstance(node, dict):
+            raise _NoEvent
+    if node.setdefault(leaf, kind) != kind:
+        raise _NoEvent
+
+
+def _struct(tree: dict[str, Any]) -> type[msgspec.Struct]:
+    members = [_member(f"m{number}", below) for number, below in enumerate(tree.values())]
+    names = {f"m{number}": name for number, name in enumerate(tree)}
+    return msgspec.defstruct("Event", members, rename=names, gc=False, kw_only=True)
+
+
+def _member(attribute: str, below: Any) -> Any:
+    if below is Absent:
+        return attribute, Absent, None
+    return attribute, _struct(below) if isinstance(below, dict) else below
+
+
+def _attribute(tree: dict[str, Any], path: Sequence[str]) -> str:
+    names = []
+    for part in path:
+        names.append(f"m{list(tree).index(part)}")
+        tree = tree[part]
+    return ".".join(names)
 
 
 # Events in which a name that the pipeline reads stands twice in one object.

@@ -1,4 +1,5 @@
-"""Event times as milliseconds since the epoch: a whole column at once, odd ones value by value."""
+"""Event times: read as milliseconds since the epoch, a whole column at once and odd ones value by value, and
+bounded by the slice of their record."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.flow.land.reject_reasons import TIME_NOT_UNDERSTOOD, Unparsed
+from sluice.flow.land.reject_reasons import TIME_NOT_UNDERSTOOD, TOO_MANY_HOURS, Unparsed
+from sluice.flow.land.task.records import HOUR, SLICE, TIME, numbers_of, split
 from sluice.slices import FIRST_MS, LAST_MS, Slice, to_ms
 
 HOUR_MS = 3_600_000
@@ -110,3 +112,51 @@ def event_bounds(
     early = [FIRST_MS if max_late is None else to_ms(slice_.start - max_late) for slice_ in slices]
     late = [LAST_MS if max_early is None else to_ms(slice_.end + max_early) for slice_ in slices]
     return np.array(early, np.int64), np.array(late, np.int64)
+
+
+# Bounds the event hours of a slice that are far from it: each is a file for each type.
+NEAR = timedelta(days=31)
+MOST = 1_000
+
+
+class TimeBounds:
+    """The stage that rejects events of too many hours far from their slice; one per task.
+
+    On a side where `max_early` or `max_late` is set, that is the bound, and no hour is far. On another, it
+    takes all event hours that are near the slice, and the first MOST others of each.
+    """
+
+    def __init__(
+        self, slices: Sequence[Slice], max_early: timedelta | None, max_late: timedelta | None
+    ) -> None:
+        self._earliest, self._latest = event_bounds(slices, max_early, max_late)
+        early, late = (NEAR if limit is None else None for limit in (max_early, max_late))
+        self._first, self._last = event_bounds(slices, early, late)
+        self._admitted: dict[int, set[int]] = {}
+
+    def outside(self, slices: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Returns which times are before `max_late` or after `max_early` of their slices."""
+        outside: np.ndarray = (times < self._earliest[slices]) | (times > self._latest[slices])
+        return outside
+
+    def may_have(self, hour: int) -> bool:
+        """Returns whether events of an hour since the epoch may be far from the first slice."""
+        first, last = int(self._first[0]), int(self._last[0])
+        return hour * HOUR_MS < first or (hour + 1) * HOUR_MS > last + 1
+
+    def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        slices, times = numbers_of(rows, SLICE), numbers_of(rows, TIME)
+        far = (times < self._first[slices]) | (times > self._last[slices])
+        reasons: dict[int, str] = {}
+        if far.any():
+            hours = numbers_of(rows, HOUR)
+            for row in np.flatnonzero(far).tolist():
+                if not self._admits(int(slices[row]), int(hours[row])):
+                    reasons[row] = TOO_MANY_HOURS
+        return split(rows, reasons)
+
+    def _admits(self, slice_number: int, hour: int) -> bool:
+        admitted = self._admitted.setdefault(slice_number, set())
+        if hour not in admitted and len(admitted) < MOST:
+            admitted.add(hour)
+        return hour in admitted

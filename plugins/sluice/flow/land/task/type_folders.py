@@ -12,6 +12,7 @@ import pyarrow as pa
 from sluice.clients.lake.layout import hive_escape
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land import reject_reasons
+from sluice.flow.land.task.records import FILE_TYPE, HOUR, SLICE, TYPE, numbers_of
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.manifest import Manifest
 
@@ -35,6 +36,12 @@ class Admission:
         self._admitted: dict[int, set[int]] = {}
         self._files: dict[int, set[tuple[int, int]]] = {}
         self._first, self._last = 0, -1  # event hours
+
+    def placed(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Returns the rows with FILE_TYPE: the codes of their types, and OVERFLOW for those that have no file
+        of their own."""
+        slices, types, hours = (numbers_of(rows, name) for name in (SLICE, TYPE, HOUR))
+        return rows.append_column(FILE_TYPE, pa.array(self.codes(slices, types, hours, names)))
 
     def codes(
         self, slices: np.ndarray, types: np.ndarray, hours: np.ndarray, names: Sequence[str]

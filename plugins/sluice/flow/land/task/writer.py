@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -171,75 +172,55 @@ ROWS_GATHERED = 250_000
 BYTES_GATHERED = 64 << 20
 _LARGEST = np.iinfo(np.int64).max
 
-
-@dataclass(frozen=True)
-class Codes:
-    """Per row the slice's number, the type's number or OVERFLOW, and the event hour since the epoch."""
-
-    slices: np.ndarray
-    types: np.ndarray
-    hours: np.ndarray
-
-    @classmethod
-    def joined(cls, parts: Sequence[Codes]) -> Codes:
-        columns = ([getattr(part, name) for part in parts] for name in ("slices", "types", "hours"))
-        return cls(*map(np.concatenate, columns))
-
-
-@dataclass(frozen=True)
-class BufferedRows:
-    """Rows that go to one file, in the order in which they came."""
-
-    slice: int
-    type: int
-    hour: int
-    rows: pa.Table
+Key = tuple[int, ...]
 
 
 class Gathering:
-    def __init__(self) -> None:
-        self._parts: list[tuple[pa.Table, Codes]] = []
+    """`by`: columns of whole numbers; rows with the same ones go to one file."""
+
+    def __init__(self, by: Sequence[str]) -> None:
+        self._by = by
+        self._parts: list[pa.Table] = []
         self._count = self._bytes = 0
 
-    def add(self, rows: pa.Table, codes: Codes) -> None:
-        if rows.num_rows:
-            self._parts.append((rows, codes))
-            self._count += rows.num_rows
-            self._bytes += rows.nbytes
+    def add(self, rows: pa.Table) -> None:
+        self._parts.append(rows)
+        self._count += rows.num_rows
+        self._bytes += rows.nbytes
 
     @property
     def full(self) -> bool:
         return self._count >= ROWS_GATHERED or self._bytes >= BYTES_GATHERED
 
-    def drain(self) -> Iterator[BufferedRows]:
-        """Yields all rows by slice, type and hour; the gathering is empty afterwards."""
+    def drain(self) -> Iterator[tuple[Key, pa.Table]]:
+        """Yields all rows in the order of their keys, those of one key as they came; the gathering is empty
+        afterwards."""
         parts, self._parts = self._parts, []
         self._count = self._bytes = 0
         if not parts:
             return
-        rows = pa.concat_tables([table for table, _ in parts])
-        codes = Codes.joined([codes for _, codes in parts])
+        rows = pa.concat_tables(parts)
         del parts
-        order, runs = sort(codes)
+        order, runs = sort([rows[name].to_numpy() for name in self._by])
+        rows = rows.drop_columns([*self._by])
         if order is not None:
             rows = rows.take(pa.array(order))
         start = 0
-        for slice_number, type_code, hour, count in runs:
-            yield BufferedRows(slice_number, type_code, hour, rows.slice(start, count))
+        for key, count in runs:
+            yield key, rows.slice(start, count)
             start += count
 
 
-def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int]]]:
-    """Returns the stable order by (slice, type, hour), None where all are alike, and each with its rows."""
-    columns = (codes.slices, codes.types, codes.hours)
-    first_slice, first_type, first_hour = (int(column.min()) for column in columns)
-    slices, types, hours = (int(column.max()) - int(column.min()) + 1 for column in columns)
-    if slices * types * hours > _LARGEST and types > len(codes.types):
-        return _sort_by_rank(codes)
-    combined = (codes.slices.astype(np.int64) - first_slice) * types + (
-        codes.types.astype(np.int64) - first_type
-    )
-    combined = combined * hours + (codes.hours - first_hour)
+def sort(columns: Sequence[np.ndarray]) -> tuple[np.ndarray | None, list[tuple[Key, int]]]:
+    """Returns the stable order of rows by their keys, None where all are alike, and each key with its number
+    of rows."""
+    first = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, first, strict=True)]
+    if math.prod(spans) > _LARGEST:
+        return _sort_by_rank(columns)
+    combined = np.zeros(len(columns[0]), np.int64)
+    for column, low, span in zip(columns, first, spans, strict=True):
+        combined = combined * span + (column.astype(np.int64) - low)
     encoded = pa.array(combined).dictionary_encode()
     distinct = encoded.dictionary.to_numpy()
     # numpy sorts 16 bits by radix, many times faster than the combined numbers.
@@ -248,15 +229,22 @@ def sort(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int
     ranks = rank[encoded.indices.to_numpy()]
     order = None if len(distinct) == 1 else np.argsort(ranks, kind="stable")
     counts = np.bincount(ranks, minlength=len(distinct)).tolist()
-    places = zip(np.sort(distinct).tolist(), counts, strict=True)
+    keys = (_separated(number, first, spans) for number in np.sort(distinct).tolist())
+    return order, list(zip(keys, counts, strict=True))
+
+
+def _separated(number: int, first: Sequence[int], spans: Sequence[int]) -> Key:
+    key: list[int] = []
+    for low, span in zip(reversed(first), reversed(spans), strict=True):
+        number, rest = divmod(number, span)
+        key.append(rest + low)
+    return tuple(reversed(key))
+
+
+def _sort_by_rank(columns: Sequence[np.ndarray]) -> tuple[np.ndarray | None, list[tuple[Key, int]]]:
+    """Returns the same for numbers that lie too far apart to be one number together."""
+    numbers, ranks = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
+    order, runs = sort(ranks)
     return order, [
-        (c // hours // types + first_slice, c // hours % types + first_type, c % hours + first_hour, n)
-        for c, n in places
+        (tuple(int(of[rank]) for of, rank in zip(numbers, key, strict=True)), count) for key, count in runs
     ]
-
-
-def _sort_by_rank(codes: Codes) -> tuple[np.ndarray | None, list[tuple[int, int, int, int]]]:
-    """Returns the same for type codes that lie too far apart to be one number with slice and hour."""
-    types, ranks = np.unique(codes.types, return_inverse=True)
-    order, runs = sort(replace(codes, types=ranks))
-    return order, [(slice_number, int(types[rank]), hour, n) for slice_number, rank, hour, n in runs]
