@@ -41,15 +41,15 @@ def check_unit(lake: Path, unit: dict[str, Any]) -> Iterator[str]:
 
 
 def check_rows(name: str, manifest: dict[str, Any], unit: dict[str, Any]) -> Iterator[str]:
-    """Records read = landed + unparsed + erased (where a record is a row), and as many went as were found.
-    Of unparsed records that the lake forgot before no file has a row."""
+    """Records read = landed + rejected + erased (where a record is a row), and as many went as were found.
+    Of rejected records that the lake forgot before no file has a row."""
     if manifest["rows"] is not None:
         return
     landed = sum(file["rows"] for file in manifest["files"])
     gone = sum(file["rows"] for file in manifest["rejected"])
-    gone += sum(sum(one["unparsed"].values()) for one in manifest["without_bytes"])
+    gone += sum(sum(one["rejected_records"].values()) for one in manifest["without_bytes"])
     if manifest["read"] != landed + gone + manifest["erased"]:
-        yield f"{name}: {manifest['read']} records read, {landed} landed, {gone} unparsed, others erased"
+        yield f"{name}: {manifest['read']} records read, {landed} landed, {gone} rejected, others erased"
     if unit["records_erased"] != unit["rows_erased"] + unit["rejected_erased"]:
         yield f"{name}: {unit['records_erased']} records are erased, and others were found"
 

@@ -182,7 +182,7 @@ def measure(there: World, case: Case, config: Path) -> Result:
     process = subprocess.Popen(command, env=dict(there.env))
     with Watch(process.pid, there.servers) as watch:
         code = process.wait()
-    found = [(m.read, sum(m.unparsed.values())) for m in landed(config)]
+    found = [(m.read, sum(m.rejected_records.values())) for m in landed(config)]
     rejected = found[0][1] if found and case.rejected is None else case.rejected
     expected = [(case.records, rejected), (ORDINARY // 10, 0)]
     if code or found != expected:

@@ -104,7 +104,7 @@ def land(lake: FolderLake, payloads: pa.Array, times: pa.ChunkedArray, events: i
         files=tuple(files),
         rejected=(),
         read=events,
-        unparsed={},
+        rejected_records={},
         holes=0,
         long_numbers=may_be_long(pa.chunked_array([payloads])),
     )

@@ -106,7 +106,8 @@ def measure(server: Server, asks: list[Ask], requests: int) -> list[int]:
 
 
 def landed(there: World, name: str, slices: SliceRange) -> Pipe:
-    """A pipeline of which every hour is verified; the newest has a record without a type and a misfit."""
+    """A pipeline of which every hour is verified; the newest has a record without a type and a rejected
+    row."""
     pipe, first = there.pipe(name), int(slices.start.timestamp())
     there.publish(pipe, Load(PER_HOUR * len(slices), start=first, hours=len(slices)))
     last = int(slices.end.timestamp() * 1000) - 1

@@ -19,7 +19,7 @@ TYPES = {"bid_request": 70, "impression": 24, "click": 5, "conversion": 1}
 COUNTRIES = {"US": 30, "DE": 18, "FR": 12, "GB": 12, "BR": 10, "IN": 10, "JP": 8}
 EXCHANGES = {"adx": 40, "openx": 25, "rubicon": 20, "index": 15}
 SYSTEMS = {"android": 45, "ios": 35, "windows": 15, "linux": 5}
-MISFIT_EVERY = 2_000  # a price that is no number: lands, but fits no table
+UNFIT_EVERY = 2_000  # a price that is no number: lands, but fits no table
 BROKEN_EVERY = 4_000  # no type, or cut off: stays in the lake's _rejected/
 
 
@@ -48,7 +48,7 @@ def spoiled(sample: dict, number: int) -> dict:
     """What real traffic has, too: a value that fits no column, an event without its type."""
     if number % BROKEN_EVERY == BROKEN_EVERY - 1:
         return {key: value for key, value in sample.items() if key != "type"}
-    if number % MISFIT_EVERY == MISFIT_EVERY - 1:
+    if number % UNFIT_EVERY == UNFIT_EVERY - 1:
         return sample | {"type": "bid_request", "price": "free"}
     return sample
 

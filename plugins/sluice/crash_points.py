@@ -17,7 +17,7 @@ class TableLoad(StrEnum):
     CHECKED = "checked"
     FENCED = "fenced"  # this attempt's fence table is there
     STAGED = "staged"
-    REVIEWED = "reviewed"  # misfits staged, rows landed = staged + misfits
+    REVIEWED = "reviewed"  # rejected rows staged, rows landed = staged + rejected rows
     REHEARSED = "rehearsed"  # whatever could refuse the steps below has been asked
     REVOKED = "revoked"
     DELETED = "deleted"
@@ -74,7 +74,7 @@ class Verify(StrEnum):
 
     LISTED = "units listed"
     STAGED = "rows staged"
-    REVIEWED = "misfits staged"
+    REVIEWED = "rejected rows staged"
     DROPPED = "tables dropped"
 
 

@@ -430,7 +430,7 @@ class TableMissing(TargetRefused):
 
 
 class DefaultFails(TargetRefused):
-    """A column's DEFAULT that fails for more rows than a load makes misfits of."""
+    """A column's DEFAULT that fails for more rows than a load makes rejected rows of."""
 
 
 @dataclass(eq=False)

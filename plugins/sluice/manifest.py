@@ -33,11 +33,11 @@ TopicPartitionKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class Manifest:
-    """Counts: `read` = parsed records + the sum of `unparsed` + `erased`; `holes` are the explained missing
-    offsets.
+    """Counts: `read` = parsed records + the sum of `rejected_records` + `erased`; `holes` are the explained
+    missing offsets.
 
     Where messages are arrays, `rows` is how many rows the parsed records held = those in `files` + the sum of
-    `rows_unparsed`, and `empty` how many records held none; None: a record is a row.
+    `rejected_elements`, and `empty` how many records held none; None: a record is a row.
 
     `token` names the `reland` or `remake` that wrote it, so that a repeated step does not land a slice again.
     `counts` has the partitions that brought records.
@@ -55,9 +55,8 @@ class Manifest:
     is how many of their rows were not kept; `rows` does not count them. `erasures`: how many entries the list
     had then.
     `masked`: what the pipeline file's `mask` has hidden; None: nothing.
-    `without_bytes`: those of `unparsed` of which the lake had forgotten the bytes when it was remade. They
-    are counted, and in no file.
-    """
+    `without_bytes`: those of `rejected_records` of which the lake had forgotten the bytes when it was remade.
+    They are counted, and in no file."""
 
     pipeline: str
     slice: str
@@ -68,7 +67,7 @@ class Manifest:
     files: tuple[LandedFile, ...]
     rejected: tuple[LandedFile, ...]
     read: Whole
-    unparsed: Mapping[str, Whole]
+    rejected_records: Mapping[str, Whole]
     holes: Whole
     token: str
     landed_at: str
@@ -81,7 +80,7 @@ class Manifest:
     late: Whole = 0
     traffic: tuple[Traffic, ...] = ()
     rows: Whole | None = None
-    rows_unparsed: Mapping[str, Whole] = field(default_factory=dict)
+    rejected_elements: Mapping[str, Whole] = field(default_factory=dict)
     empty: Whole = 0
     fields: tuple[TypeFields, ...] = ()
     remade: Remade | None = None
@@ -102,12 +101,12 @@ class Manifest:
 
     @property
     def parsed(self) -> int:
-        return self.read - sum(self.unparsed.values()) - self.erased
+        return self.read - sum(self.rejected_records.values()) - self.erased
 
     @property
     def landed(self) -> int:
         """The rows that its files have to hold."""
-        return (self.parsed if self.rows is None else self.rows) - sum(self.rows_unparsed.values())
+        return (self.parsed if self.rows is None else self.rows) - sum(self.rejected_elements.values())
 
     @property
     def erased_rows(self) -> int:
@@ -116,11 +115,11 @@ class Manifest:
 
     @property
     def refused(self) -> int:
-        """All records, and rows of records, that are unparsed."""
+        """All records, and rows of records, that are rejected."""
         return sum(self.refused_by_reason().values())
 
     def refused_by_reason(self) -> dict[str, int]:
-        return dict(sorted((Counter(self.unparsed) + Counter(self.rows_unparsed)).items()))
+        return dict(sorted((Counter(self.rejected_records) + Counter(self.rejected_elements)).items()))
 
     @property
     def kept(self) -> int:
@@ -131,7 +130,7 @@ class Manifest:
         return _less(self.refused_by_reason(), self.without_bytes)
 
     def held_by_reason(self) -> dict[str, int]:
-        """Returns the unparsed records, and rows of records, of which the lake holds the bytes."""
+        """Returns the rejected records, and rows of records, of which the lake holds the bytes."""
         return _less(self.refused_by_reason(), self.forgotten_records)
 
     def forgotten_by_reason(self) -> dict[str, int]:
@@ -146,7 +145,11 @@ class Manifest:
 
     def forgotten_in(self, count: PartitionCount) -> int:
         """Returns how many of them are of a partition."""
-        return count.unparsed + count.rows_unparsed if self.rejected_forgotten_on else count.without_bytes
+        return (
+            count.rejected_records + count.rejected_elements
+            if self.rejected_forgotten_on
+            else count.without_bytes
+        )
 
     @property
     def topics(self) -> frozenset[str]:
@@ -221,7 +224,7 @@ def read_count(ranges: Iterable[OffsetRange], rows_per_read: int) -> int:
 def _summed(forgotten: Iterable[ForgottenRecords]) -> Counter[str]:
     reasons: Counter[str] = Counter()
     for records in forgotten:
-        reasons.update(records.unparsed)
+        reasons.update(records.rejected_records)
     return reasons
 
 

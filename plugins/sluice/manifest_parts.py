@@ -62,15 +62,15 @@ class LandedFile:
 @dataclass(frozen=True)
 class PartitionCount:
     """Of one partition's records in the slice: how many were read, and how many of them not parsed. `rows`,
-    `rows_unparsed`, `erased` and `rows_erased` as in the manifest. `without_bytes`: the unparsed ones that
-    are counted alone."""
+    `rejected_elements`, `erased` and `rows_erased` as in the manifest. `without_bytes`: the rejected ones
+    that are counted alone."""
 
     topic: str
     partition: Whole
     read: Whole
-    unparsed: Whole
+    rejected_records: Whole
     rows: Whole | None = None
-    rows_unparsed: Whole = 0
+    rejected_elements: Whole = 0
     erased: Whole = 0
     rows_erased: Whole = 0
     without_bytes: Whole = 0
@@ -90,11 +90,11 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Remade:
-    """What a unit was made out of: the `manifest` before, its `rows`, and its unparsed ones by reason."""
+    """What a unit was made out of: the `manifest` before, its `rows`, and its rejected ones by reason."""
 
     manifest: str
     rows: Whole
-    unparsed: Mapping[str, Whole]
+    rejected_records: Mapping[str, Whole]
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,17 @@ class Forgotten:
 
 @dataclass(frozen=True)
 class ForgottenRecords:
-    """Unparsed records, by reason, of which the lake forgot the bytes `on` an instant, as `landed_at`."""
+    """Rejected records, by reason, of which the lake forgot the bytes `on` an instant, as `landed_at`."""
 
     on: str
-    unparsed: Mapping[str, Whole]
+    rejected_records: Mapping[str, Whole]
 
 
 @dataclass(frozen=True)
 class Masked:
     """What was masked before the unit's records became bytes of the lake.
 
-    `rules`: what the pipeline file said, by field. `hashed`: fields in which hashes may stand, `_unparsed`
+    `rules`: what the pipeline file said, by field. `hashed`: fields in which hashes may stand, `_rejected`
     also where such bytes were dropped; `keys`: the ids of the keys that made them. Those of the generations
     that a unit was remade of are among them.
     """

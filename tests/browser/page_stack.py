@@ -207,7 +207,7 @@ def lines_of(hour: datetime, per_hour: int) -> list[str]:
 
 
 def strange(hour: datetime) -> list[str]:
-    """A type and payloads with markup in them: one that lands, one misfit, one without a type."""
+    """A type and payloads with markup in them: one that lands, one rejected row, one without a type."""
     at = hour.isoformat()
     return [
         json.dumps({"type": MARKUP, "timestamp": at, "id": "strange"}),

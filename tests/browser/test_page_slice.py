@@ -48,7 +48,7 @@ def test_a_slice_shows_all_that_is_known_and_nothing_runs(admin: Page, landed: P
     overview(admin, landed)
     cell(admin, landed.hours[5]).click()
     panel = admin.get_by_role("dialog")
-    for title in ("Counts", "Steps", "Tables", "Offsets", "Rows landed by type", "Unparsed by reason"):
+    for title in ("Counts", "Steps", "Tables", "Offsets", "Rows landed by type", "Rejected by reason"):
         expect(panel.get_by_role("heading", name=title, exact=True)).to_be_visible()
     expect(panel.locator(".said")).to_contain_text(
         "Every table has it, and verify found every count to hold."

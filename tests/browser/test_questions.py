@@ -110,16 +110,16 @@ def test_did_we_lose_anything(operator: Operator, history: PageStack):
 def test_which_records_were_rejected(operator: Operator, history: PageStack):
     """Two of each hour by the generator: a click's price that is no number, and an event without a type."""
     hour = history.hours[9]
-    (misfit,) = (line for line in history.lines(hour) if '"price": "free' in line)
+    (unfit,) = (line for line in history.lines(hour) if '"price": "free' in line)
     (untyped,) = (line for line in history.lines(hour) if '"type"' not in line)
     operator.click(cell(operator.page, hour))
     groups = operator.page.get_by_role("dialog").locator(".reject")
     expect(groups).to_have_count(2)
     by_column = groups.filter(has_text="adx.clicks.price: does not fit")
-    expect(by_column).to_contain_text("1 misfit,")
-    expect(by_column).to_contain_text(misfit)
+    expect(by_column).to_contain_text("1 rejected row,")
+    expect(by_column).to_contain_text(unfit)
     expect(by_column.locator(".advice")).to_contain_text("retry the rejected records")
-    expect(groups.filter(has_text="no type")).to_contain_text("1 unparsed")
+    expect(groups.filter(has_text="no type")).to_contain_text("1 rejected")
     expect(groups.filter(has_text="no type")).to_contain_text(untyped)
     expect(groups.filter(has_text="no type").locator(".advice")).to_contain_text("retry the rejected records")
     operator.answered("rejected", operator.page.locator(".card", has=operator.page.locator(".reject")))

@@ -182,7 +182,15 @@ def test_an_hour_says_what_holds_what_is_wrong_and_its_numbers(airflow_app, monk
     title, repair = found["findings"][0]["title"], found["findings"][0]["repair"]
     assert (title, repair["mode"], repair["start"]) == ("Not loaded", "fill", "2026-11-20T10:00Z")
     assert found["tables"] == [
-        {"table": "a.b", "landed": 9, "committed": 0, "misfits": 0, "defaults": "", "day": 8, "week": None}
+        {
+            "table": "a.b",
+            "landed": 9,
+            "committed": 0,
+            "rejected_rows": 0,
+            "defaults": "",
+            "day": 8,
+            "week": None,
+        }
     ]
     assert found["counts"][0] == {"name": "Records read", "unit": "", "now": 10, "day": 10, "week": None}
     assert (found["balance"]["landed"], found["balance"]["not_loaded"]) == (9, 9)

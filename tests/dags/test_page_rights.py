@@ -181,7 +181,9 @@ def test_who_sees_payloads(airflow_app, monkeypatch, said: str | None, role: str
     monkeypatch.setattr(slices.memory, "snapshot", lambda *_: OverviewSnapshot([], [], None))
     monkeypatch.setattr(slices, "connect_shards", lambda _: nullcontext(()))
     monkeypatch.setattr(
-        slices.rejected_samples, "unparsed", lambda lake, manifests, payloads: asked.append(payloads) or []
+        slices.rejected_samples,
+        "rejected_records",
+        lambda lake, manifests, payloads: asked.append(payloads) or [],
     )
     refuse(
         monkeypatch,

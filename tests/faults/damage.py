@@ -33,7 +33,7 @@ from tests.support.landing_world import NOW, START, World, event, hours
 
 _KNOWN: dict[str, Repairs] = {}
 HOURS = 4
-MISFIT_HOUR, UNPARSED_HOUR = 1, 2
+REJECTED_ROW_HOUR, REJECTED_RECORDS_HOUR = 1, 2
 _CLICKS = """CREATE TABLE {db}.clicks (n UInt16, _type LowCardinality(String), _topic LowCardinality(String),
 _partition Int32, _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String))
 ENGINE = MergeTree PARTITION BY toDate(_slice) ORDER BY (_slice, _partition, _offset)"""
@@ -61,11 +61,11 @@ def logs(count: int = HOURS, partitions: int = 3) -> World:
         log: list[tuple[bytes | None, int]] = []
         for hour in range(count):
             for n in range(3):
-                text = "x" if (hour, partition, n) == (MISFIT_HOUR, 0, 1) else str(10 * partition + n)
+                text = "x" if (hour, partition, n) == (REJECTED_ROW_HOUR, 0, 1) else str(10 * partition + n)
                 log.append(event("click", 60 * hour + 10 * n, n=text))
             log.append(event("view", 60 * hour + 40))
             log.append(event("scroll", 60 * hour + 50))
-            if (hour, partition) == (UNPARSED_HOUR, 1):
+            if (hour, partition) == (REJECTED_RECORDS_HOUR, 1):
                 log.append((b"{", log[-1][1]))
         found.append(log)
     return World({("dc1", "bids"): found}, plain=True)

@@ -49,12 +49,12 @@ def expected(events: dict[Unit, list[Event]], manifests: dict[Unit, Manifest], c
     """Computed from the events alone: `n` is a UInt16."""
     fields = [(place, json.loads(item.payload)) for place, items in events.items() for item in items]
     fits = [(p, f) for p, f in fields if isinstance(f["n"], int) and 0 <= f["n"] < 65536]
-    misfits = [(p, f) for p, f in fields if (p, f) not in fits]
+    rejected_rows = [(p, f) for p, f in fields if (p, f) not in fits]
     rows = Counter((f["n"], f["kind"], *_key(p)) for p, f in fits)
-    per_unit = [Counter(_key(p) for p, _ in some) for some in (fields, fits, misfits)]
+    per_unit = [Counter(_key(p) for p, _ in some) for some in (fields, fits, rejected_rows)]
     ledger = [(*_key(p), manifests[p].id, *(c[_key(p)] for c in per_unit)) for p in sorted(events)]
     sums = Counter((f["kind"], *_key(p)) for p, f in fits) if commit is Commit.VIEW else Counter()
-    rejected = Counter((*_key(p), "n", str(f["n"])) for p, f in misfits)
+    rejected = Counter((*_key(p), "n", str(f["n"])) for p, f in rejected_rows)
     return State(rows, rows, rejected, dict(sums), ledger, [])
 
 
@@ -134,8 +134,8 @@ class Trials:
     def _commits(self, target: str) -> Iterable[tuple]:
         """The newest row of each unit; a revoked one shows as such, and so differs from what is expected."""
         rows = self.world.sql(
-            "SELECT toUnixTimestamp(slice), cluster, manifest, landed, rows, misfits, state, generation, "
-            f"attempt FROM sluice.ledger WHERE target = '{target}'"
+            "SELECT toUnixTimestamp(slice), cluster, manifest, landed, rows, rejected_rows, state, "
+            f"generation, attempt FROM sluice.ledger WHERE target = '{target}'"
         )
         newest: dict[tuple, tuple] = {}
         for row in sorted(rows, key=lambda r: (r[7], r[8], r[6] == "committed")):

@@ -32,8 +32,8 @@ class Sent:
     second: int
 
     @property
-    def unparsed(self) -> bool:
-        return self.kind == "unparsed"
+    def rejected_records(self) -> bool:
+        return self.kind == "rejected_records"
 
     @property
     def table(self) -> str:
@@ -64,19 +64,19 @@ def hour_id(hour: int) -> str:
 
 def make(per_hour: int = 14, empty: int | None = 1, start: pendulum.DateTime = START) -> list[Sent]:
     """Hour `empty` gets no record. Every hour has both tables' types, two fields without a column, late
-    events, a misfit in each table and one unparsed record."""
+    events, a rejected row in each table and one rejected record."""
     sent: list[Sent] = []
     ends = Counter[int]()
     for hour in range(HOURS):
         for number in range(0 if hour == empty else per_hour):
             partition = number % PARTITIONS
-            kind = "unparsed" if number == 5 else ("click", "click", "bid", "view")[number % 4]
+            kind = "rejected_records" if number == 5 else ("click", "click", "bid", "view")[number % 4]
             event_hour = hour - 1 if hour and number % 7 == 4 else hour
             n = {8: 70_000, 2: "x"}.get(number, number * 3)
             key = hour * 1000 + number
             at = start.add(hours=event_hour, seconds=number).isoformat()
             event = {"type": kind, "at": at, "id": key, "n": n, "kind": f"k{number % 3}", "extra": f"e{key}"}
-            payload = b"{oops" if kind == "unparsed" else json.dumps(event).encode()
+            payload = b"{oops" if kind == "rejected_records" else json.dumps(event).encode()
             record = Sent(partition, ends[partition], hour, event_hour, kind, key, n, payload, number)
             ends[partition] += 1
             sent.append(record)
@@ -93,7 +93,7 @@ def logs(sent: Sequence[Sent]) -> dict[tuple[str, str], list[list[tuple[bytes, i
 
 def expected(sent: Sequence[Sent]) -> dict[str, list]:
     """What kills_state.observed has to find."""
-    parsed = [s for s in sent if not s.unparsed]
+    parsed = [s for s in sent if not s.rejected_records]
     fits = [s for s in parsed if s.fits]
     clicks = [s for s in fits if s.table == VIEWED]
     tables = {
@@ -116,8 +116,10 @@ def expected(sent: Sequence[Sent]) -> dict[str, list]:
         "lake": sorted(
             (s.folder, hour_id(s.hour), s.partition, s.offset, s.payload.decode()) for s in parsed
         ),
-        "unparsed": sorted(
-            (hour_id(s.hour), s.partition, s.offset, s.payload, "not JSON") for s in sent if s.unparsed
+        "rejected_records": sorted(
+            (hour_id(s.hour), s.partition, s.offset, s.payload, "not JSON")
+            for s in sent
+            if s.rejected_records
         ),
         "offsets": sorted(_offsets(sent)),
         "marked slices": [hour_id(hour) for hour in range(HOURS)],
@@ -133,7 +135,7 @@ def expected(sent: Sequence[Sent]) -> dict[str, list]:
 
 
 def _ledger(parsed: Iterable[Sent]) -> list[tuple]:
-    """(table, hour, state, of the lake's manifest, rows, misfits)"""
+    """(table, hour, state, of the lake's manifest, rows, rejected rows)"""
     rows = Counter((s.table, s.hour, s.fits) for s in parsed)
     return [
         (table, hour_id(hour), "committed", True, rows[table, hour, True], rows[table, hour, False])

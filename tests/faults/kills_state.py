@@ -99,12 +99,12 @@ def _ledger(place: Place) -> list[tuple]:
     manifests = {m["slice"]: _id(m) for m in _manifests(place.lake)}
     found = place.sql(
         f"SELECT target, {SLICE.format('slice')} AS s, "
-        "argMax((toString(state), manifest, rows, misfits), (generation, attempt, state)) AS newest "
+        "argMax((toString(state), manifest, rows, rejected rows), (generation, attempt, state)) AS newest "
         f"FROM sluice.ledger WHERE startsWith(target, 'DB.') GROUP BY target, s"
     )
     return sorted(
-        (target.partition(".")[2], piece, state, manifest == manifests.get(piece), rows, misfits)
-        for target, piece, (state, manifest, rows, misfits) in found
+        (target.partition(".")[2], piece, state, manifest == manifests.get(piece), rows, rejected_rows)
+        for target, piece, (state, manifest, rows, rejected_rows) in found
     )
 
 
@@ -126,17 +126,17 @@ def _manifests(lake: Path) -> Iterator[dict[str, Any]]:
 def _lake(lake: Path) -> dict[str, list]:
     manifests = list(_manifests(lake))
     named = _named(manifests)
-    rows, unparsed = [], []
+    rows, rejected_records = [], []
     for key, piece in named:
         for row in pq.ParquetFile(lake / key).read().to_pylist():
             place = (piece, row["_partition"], row["_offset"], row["_payload"])
             if key.startswith("_rejected/"):
-                unparsed.append((*place, row["_reason"]))
+                rejected_records.append((*place, row["_reason"]))
             else:
                 rows.append((key.rpartition("/")[0], *place))
     return {
         "lake": sorted(rows),
-        "unparsed": sorted(unparsed),
+        "rejected_records": sorted(rejected_records),
         "offsets": sorted(
             (m["slice"], r["partition"], r["start"], r["until"]) for m in manifests for r in m["ranges"]
         ),

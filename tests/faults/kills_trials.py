@@ -108,7 +108,7 @@ class Trials:
     def check(self, place: Place, mode: str = "") -> None:
         found, wanted = observed(place), kills_events.expected(self.sent)
         if mode == "forget":
-            wanted |= {"lake": [], "unparsed": [], "marked hours": []}
+            wanted |= {"lake": [], "rejected_records": [], "marked hours": []}
         if found != wanted and place is self._filled:
             self._filled = None  # what is wrong there must not be found again by the trials to come
         for what, value in wanted.items():

@@ -8,7 +8,7 @@ from tests.support.landing_world import World, event
 
 CLICKS, OTHER = "click", "*"
 TOPIC = ("dc1", "bids")
-MISFIT, UNPARSED = "x", b"oops"
+REJECTED_ROW, REJECTED_RECORDS = "x", b"oops"
 _EVERY_MINUTES = 2
 
 
@@ -31,10 +31,10 @@ def publish(count: int) -> tuple[World, list[Published]]:
     for minute in range(0, 60 * count, _EVERY_MINUTES):
         number = minute // _EVERY_MINUTES
         partition, kind = number % 2, ("click", "bid", "click", "noise", "click")[number % 5]
-        n = MISFIT if number % 11 == 3 else str(number)
+        n = REJECTED_ROW if number % 11 == 3 else str(number)
         value, at = event(kind, minute, n=n)
         if number % 17 == 5:
-            kind, value = "", UNPARSED
+            kind, value = "", REJECTED_RECORDS
         records.append(Published(partition, len(logs[partition]), minute // 60, kind, n, value))
         logs[partition].append((value, at))
     return World({TOPIC: logs}), records

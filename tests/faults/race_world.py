@@ -17,7 +17,7 @@ from sluice.slices import SliceRange
 from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifests
 from sluice.state.units import units_of
-from tests.faults.published import CLICKS, MISFIT, OTHER, Published, publish
+from tests.faults.published import CLICKS, OTHER, REJECTED_ROW, Published, publish
 from tests.faults.racers import Job
 from tests.support.landing_world import START, hours, rows_in
 
@@ -104,8 +104,8 @@ class Scene:
         )
         mine = self._of(slices)
         same("lake", found, Counter((r.partition, r.offset, r.kind, r.value) for r in mine if r.kind))
-        unparsed = sum(sum(m.unparsed.values()) for m in manifests)
-        same("unparsed", unparsed, sum(not r.kind for r in mine))
+        rejected_records = sum(sum(m.rejected_records.values()) for m in manifests)
+        same("rejected_records", rejected_records, sum(not r.kind for r in mine))
 
     def expect_tables(self, slices: SliceRange, view: bool = True) -> None:
         """Targets, the view's table, sluice.rejected, the ledger and its view hold each row once."""
@@ -114,7 +114,7 @@ class Scene:
         for kind in [kind for kind in self.types if kind != OTHER]:
             own = [r for r in mine if r.kind == kind]
             fit = Counter(
-                (stamp + 3600 * r.hour, r.partition, r.offset, int(r.n)) for r in own if r.n != MISFIT
+                (stamp + 3600 * r.hour, r.partition, r.offset, int(r.n)) for r in own if r.n != REJECTED_ROW
             )
             columns = "toUnixTimestamp(_slice), _partition, _offset, n"
             for name in (f"{self.database}.{kind}s", f"sluice.`{self.database}.{kind}s`"):
@@ -122,8 +122,10 @@ class Scene:
             rejected = (
                 f"SELECT partition, offset, column, value FROM sluice.rejected WHERE target = '{{}}.{kind}s'"
             )
-            misfits = Counter((r.partition, r.offset, "n", MISFIT) for r in own if r.n == MISFIT)
-            same("misfits", Counter(self.sql(rejected.format(self.database))), misfits)
+            rejected_rows = Counter(
+                (r.partition, r.offset, "n", REJECTED_ROW) for r in own if r.n == REJECTED_ROW
+            )
+            same("rejected_rows", Counter(self.sql(rejected.format(self.database))), rejected_rows)
         others = Counter(
             (r.partition, r.offset, r.kind, r.value.decode())
             for r in mine
@@ -156,7 +158,7 @@ class Scene:
 def _summed(records: Sequence[Published], stamp: int) -> list[tuple[int, int, int]]:
     sums: dict[int, tuple[int, int]] = {}
     for record in records:
-        if record.kind == CLICKS and record.n != MISFIT:
+        if record.kind == CLICKS and record.n != REJECTED_ROW:
             events, total = sums.get(record.hour, (0, 0))
             sums[record.hour] = events + 1, total + int(record.n)
     return sorted((stamp + 3600 * hour, *pair) for hour, pair in sums.items())

@@ -33,7 +33,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def records() -> list[list[tuple[bytes, int]]]:
-    """Two partitions with two hours of two types, one record unparsed."""
+    """Two partitions with two hours of two types, one record rejected."""
     bad = (b"no json", event(minute=5)[1])
     return [
         [event("click", 1, n=1), bad, event("view", 20, n=2), event("click", 70, n=3)],
@@ -93,7 +93,7 @@ class Scene:
         named = {file.key for m in manifests for file in (*m.files, *m.rejected)}
         visible = {item.key for prefix in ("type=", "_rejected/") for item in self.direct.list(prefix)}
         assert {key for key in visible if key.endswith(".parquet")} == named
-        assert sum(sum(m.unparsed.values()) for m in manifests) == 1
+        assert sum(sum(m.rejected_records.values()) for m in manifests) == 1
 
 
 def scene(server: S3Settings, port: int) -> Scene:

@@ -16,7 +16,7 @@ from sluice.flow.load.fencing import fences, stagings
 from sluice.flow.steps import verify_range
 from sluice.flow.verify.verdict_store import read_verdict
 from sluice.slices import Slice, Unit
-from tests.faults.damage import MISFIT_HOUR, UNPARSED_HOUR, Damaged
+from tests.faults.damage import REJECTED_RECORDS_HOUR, REJECTED_ROW_HOUR, Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, hours
 from tests.support.long_form import per_commit
@@ -128,15 +128,15 @@ def test_a_row_in_the_wrong_table(damaged: Damaged):
 
 
 @pytest.mark.long
-def test_a_misfit_with_another_payload(damaged: Damaged):
+def test_a_rejected_row_with_another_payload(damaged: Damaged):
     change(damaged, "sluice.rejected UPDATE payload = '{}' WHERE target = 'damage_contents.clicks'")
     assert damaged.verify() == []
     anomalies = damaged.verify("--contents")
     assert found(anomalies, "kind", "table", "slice", "seen") == [
         (
-            "misfits",
+            "rejected_rows",
             "damage_contents.clicks",
-            damaged.slice_id(MISFIT_HOUR),
+            damaged.slice_id(REJECTED_ROW_HOUR),
             "1 in sluice.rejected, other ones",
         )
     ]
@@ -258,7 +258,7 @@ def test_an_event_hour_in_another_folder(damaged: Damaged):
 
 @pytest.mark.long
 def test_a_rejected_record_with_another_reason(damaged: Damaged):
-    edit(damaged, UNPARSED_HOUR, "", set_all(_reason="no type"))
+    edit(damaged, REJECTED_RECORDS_HOUR, "", set_all(_reason="no type"))
     anomalies = damaged.verify("--contents")
     assert found(anomalies, "kind", "expected", "seen") == [
         ("wrong identity", "0 rejected as 'no type'", "1"),

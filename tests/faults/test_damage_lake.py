@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sluice.clients.lake import layout
-from tests.faults.damage import UNPARSED_HOUR, Damaged
+from tests.faults.damage import REJECTED_RECORDS_HOUR, Damaged
 from tests.integration.landed import client_of
 from tests.support.long_form import per_commit
 
@@ -77,7 +77,7 @@ def test_files_removed_truncated_and_altered(damaged: Damaged):
 
 @pytest.mark.long
 def test_rejected_records_that_were_removed(damaged: Damaged):
-    [file] = damaged.manifest(UNPARSED_HOUR).rejected
+    [file] = damaged.manifest(REJECTED_RECORDS_HOUR).rejected
     (damaged.root / file.key).unlink()
     anomalies = damaged.verify()
     assert found(anomalies, "kind", "slice", "file") == [("file missing", "2026-01-01T02Z", file.key)]
@@ -182,8 +182,8 @@ def _counts(content: dict) -> None:
     content["counts"][0]["read"] += 7
 
 
-def _unparsed(content: dict) -> None:
-    content["unparsed"]["not JSON"] += 1
+def _rejected(content: dict) -> None:
+    content["rejected_records"]["not JSON"] += 1
 
 
 def _rows(content: dict) -> None:
@@ -196,19 +196,19 @@ def _rows(content: dict) -> None:
         [
             (_read, {"records read", "rows landed"}),
             (_counts, {"records read"}),
-            (_unparsed, {"records unparsed", "rows landed"}),
+            (_rejected, {"records rejected", "rows landed"}),
             (_rows, {"rows landed", "ledger"}),
         ]
     ),
 )
 @pytest.mark.long
 def test_counts_of_a_manifest_that_were_edited(damaged: Damaged, change, kinds: set[str]):
-    damaged.edit(damaged.manifest_path(UNPARSED_HOUR), change)
+    damaged.edit(damaged.manifest_path(REJECTED_RECORDS_HOUR), change)
     anomalies = damaged.verify()
     assert kinds <= {a["kind"] for a in anomalies}
     assert {a["slice"] for a in anomalies} == {"2026-01-01T02Z"}
     repaired(
-        damaged, [a for a in anomalies if a["kind"] in ("records read", "rows landed", "records unparsed")]
+        damaged, [a for a in anomalies if a["kind"] in ("records read", "rows landed", "records rejected")]
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.damage import MISFIT_HOUR, Damaged
+from tests.faults.damage import REJECTED_ROW_HOUR, Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START
 from tests.support.long_form import per_commit
@@ -125,7 +125,7 @@ def test_a_row_of_another_offset(damaged: Damaged):
 
 @pytest.mark.parametrize("twice", per_commit([True, False]))
 @pytest.mark.long
-def test_misfits(damaged: Damaged, twice: bool):
+def test_rejected_rows(damaged: Damaged, twice: bool):
     where = "target = 'damage_tables.clicks'"
     if twice:
         damaged.sql(f"INSERT INTO sluice.rejected SELECT * FROM sluice.rejected WHERE {where}")
@@ -134,10 +134,10 @@ def test_misfits(damaged: Damaged, twice: bool):
     anomalies = damaged.verify()
     assert found(anomalies, "kind", "table", "slice", "expected", "seen") == [
         (
-            "misfits",
+            "rejected_rows",
             "damage_tables.clicks",
-            damaged.slice_id(MISFIT_HOUR),
-            "1 misfits, by the ledger",
+            damaged.slice_id(REJECTED_ROW_HOUR),
+            "1 rejected rows, by the ledger",
             f"{2 if twice else 0} in sluice.rejected",
         )
     ]
@@ -158,7 +158,7 @@ def test_a_ledger_row_that_says_other_counts(damaged: Damaged):
             "damage_tables.clicks",
             "2026-01-01T02Z",
             "9 rows landed",
-            "10 rows and 0 misfits in the ledger",
+            "10 rows and 0 rejected rows in the ledger",
         ),
         ("rows missing", "damage_tables.clicks", "2026-01-01T02Z", "10 rows", "9"),
     ]
@@ -224,7 +224,7 @@ def test_the_readers_view(damaged: Damaged, damage: str):
 
 
 @pytest.mark.long
-def test_misfits_that_no_ledger_row_covers(damaged: Damaged):
+def test_rejected_rows_that_no_ledger_row_covers(damaged: Damaged):
     damaged.sql(
         "INSERT INTO sluice.rejected SELECT * REPLACE ('dc9' AS cluster) FROM sluice.rejected "
         "WHERE target = 'damage_tables.clicks'"

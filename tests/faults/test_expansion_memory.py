@@ -15,7 +15,7 @@ import pytest
 
 from sluice.flow.land.expansion import BOUND
 from sluice.flow.land.formats import avro, protobuf
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 from tests.faults.expanding import CASES, memory_of_process, varint
 from tests.support.long_form import per_commit
 
@@ -143,7 +143,7 @@ def _climbed(made: tuple[Decode, Callable[[int], bytes]]) -> Iterator[float]:
         Path("/proc/self/clear_refs").write_text("5")
         try:
             text = decode(message)
-        except Unparsed as verdict:
+        except Rejected as verdict:
             reason = verdict.reason
         assert memory_of_process("VmHWM") - before < _MOST_MB
         if reason is not None:

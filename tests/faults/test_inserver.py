@@ -62,7 +62,7 @@ def test_killed_at_a_file_operation(rig: Rig, long_form: bool, seed: int, fault_
 @pytest.mark.parametrize("commit", [Commit.VIEW])
 @pytest.mark.long
 def test_the_comparison_sees_what_is_wrong(rig: Rig) -> None:
-    """A row that is twice, one that is lost, a misfit, a sum, a revoked commit: each is told."""
+    """A row that is twice, one that is lost, a rejected row, a sum, a revoked commit: each is told."""
     trials = rig.trials
     table, pipeline, _ = trials.prepare()
     trials.world.load(pipeline, *NEW)

@@ -96,7 +96,7 @@ def check_tries(tries: dict[str, int], points: list[Point], place: Place) -> Non
 
 def announced(sent: list[kills_events.Sent], place: Place) -> Counter:
     """One asset event for each table and hour."""
-    fits = [s for s in sent if not s.unparsed and s.fits]
+    fits = [s for s in sent if not s.rejected_records and s.fits]
     rows = Counter((s.table, s.hour) for s in fits)
     return Counter(
         (f"sluice://p/{place.database}.{table}", kills_events.hour_id(hour), rows[table, hour])

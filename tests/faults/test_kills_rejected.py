@@ -29,7 +29,7 @@ HOURS = 6
 SLICES = SliceRange(utc(rejected.START), utc(rejected.START + timedelta(hours=HOURS)))
 SPAN = ("--from", str(SLICES.start), "--to", str(SLICES.end))
 AGAIN = 6  # statements of a command that was killed may still be at work
-# The second pass of a retry is that of misfits: of the protocol's steps the second occurrence is its.
+# The second pass of a retry is that of rejected rows: of the protocol's steps the second occurrence is its.
 ORDERS = [
     Order(name_of(TableLoad.DELETED)),
     *(Order(name_of(p)) for p in (Land.FILE_HANDED_OVER, Land.TASK_DONE, Land.OLD_COPIED, Land.COMMITTED)),

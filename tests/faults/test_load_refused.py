@@ -180,7 +180,7 @@ class Scene:
             rejected = f"SELECT column, value FROM sluice.rejected WHERE slice = toDateTime({at})"
             assert self.root.sql(rejected) == [("n", "x")]
         ledger = self.committed()
-        assert {place: (row.rows, row.misfits) for place, row in ledger.items()} == {
+        assert {place: (row.rows, row.rejected_rows) for place, row in ledger.items()} == {
             unit(0): (4, 1),
             unit(1): (4, 1),
         }

@@ -21,11 +21,11 @@ def client(clickhouse_server) -> Client:
     return client_of(clickhouse_server)
 
 
-def test_new_values_of_new_types_fit_exactly_or_are_misfits(client: Client, seed: int):
+def test_new_values_of_new_types_fit_exactly_or_are_rejected_rows(client: Client, seed: int):
     wrong, judged, number = [], 0, seed
     while judged < _VALUES:
         for kind in generate(nested_types.TYPES, _TYPES_AT_ONCE, number):
-            lines, fitting, misfits = tried(client, kind, _OF_A_TYPE, number)
-            wrong, judged = wrong + lines, judged + fitting + misfits
+            lines, fitting, rejected_rows = tried(client, kind, _OF_A_TYPE, number)
+            wrong, judged = wrong + lines, judged + fitting + rejected_rows
         number += 1
     assert wrong == [], f"--seed {seed}"

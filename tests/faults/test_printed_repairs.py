@@ -226,7 +226,7 @@ def forgotten(state: Damaged) -> None:
     state.sql(f"DELETE FROM {{db}}.clicks WHERE {of_hour(2)}")
 
 
-def misfits_fit(state: Damaged) -> None:
+def rejected_rows_fit(state: Damaged) -> None:
     """A column has a wider type since: what did not fit does."""
     state.make_tables()
     for view in ("sums", "large", "thirds", "means"):
@@ -363,13 +363,13 @@ def half_forgotten(state: Damaged) -> None:
 @dataclass(frozen=True)
 class Printed:
     """`prepare` makes the state; `by` are the words of the command that prints, or what prints instead of
-    one; `repair` are the words of what is printed. `misfits`: what did not fit comes in. `erased`: the clicks
-    of this number go. `filled`: the column has every value."""
+    one; `repair` are the words of what is printed. `rejected_rows`: what did not fit comes in. `erased`: the
+    clicks of this number go. `filled`: the column has every value."""
 
     prepare: Callable[[Damaged], None]
     by: str | Callable[[Damaged], str]
     repair: str
-    misfits: bool = False
+    rejected_rows: bool = False
     erased: int | None = None
     filled: str = ""
 
@@ -400,11 +400,11 @@ PRINTED = {
         f"run {{ads}} {edges(2, 2)} --mode reland",
     ),
     "rejected": Printed(
-        misfits_fit,
+        rejected_rows_fit,
         f"rejected {{ads}} {edges(0, 3)}",
         f"rejected {{ads}} {edges(0, 3)} --table {{db}}.clicks --column n "
         "--reason 'does not fit UInt16' --retry",
-        misfits=True,
+        rejected_rows=True,
     ),
     "verify, not erased": Printed(
         unerased, f"verify {{ads}} {edges(0, 3)}", "erase {ads} --pending", erased=12
@@ -499,7 +499,7 @@ def paste(state: Damaged, command: str) -> None:
 def test_a_printed_repair_works_as_it_stands(state: Damaged, case: Printed):
     case.prepare(state)
     right = events(state)
-    if case.misfits:
+    if case.rejected_rows:
         every = ((json.loads(text), *place) for *place, text in records(state))
         right["clicks"] = Rows((one["n"], *place) for one, *place in every if one["type"] == "click")
     right["clicks"] = Rows({row: n for row, n in right["clicks"].items() if row[0] != case.erased})

@@ -1,4 +1,4 @@
-"""Many processes at the same hours at once: lake, tables, ledger and misfits hold each row once."""
+"""Many processes at the same hours at once: lake, tables, ledger and rejected rows hold each row once."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.faults
 
 
 def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_path, name: str, monkeypatch):
-    """By step: what a reload of rows and a misfit sends, in the order in which it begins to."""
+    """By step: what a reload of rows and a rejected row sends, in the order in which it begins to."""
     world = World(tmp_path, client_of(clickhouse_server), name)
     world.sql("CREATE DATABASE {db}")
     for table in ("t", "fed"):
@@ -50,10 +50,10 @@ def test_the_model_sends_the_statements_of_a_real_load(clickhouse_server, tmp_pa
     world.load(pipeline, unit(0), mode="reload")
     modelled = [(act.step, act.label) for act in program(frozenset()) if not act.local]
     modelled = [act for act in modelled if act[0] is not TableLoad.FENCED_OFF]
-    # Misfits go to a table of the attempt's own, as `stage` does: nobody else sees it. A rehearsal attaches
-    # nothing.
+    # Rejected rows go to a table of the attempt's own, as `stage` does: nobody else sees it. A rehearsal
+    # attaches nothing.
     staged = modelled.index((TableLoad.STAGED, "stage")) + 1
-    modelled[staged:staged] = [(TableLoad.REVIEWED, "misfits"), (TableLoad.REHEARSED, "rehearse")]
+    modelled[staged:staged] = [(TableLoad.REVIEWED, "rejected_rows"), (TableLoad.REHEARSED, "rehearse")]
     assert list(dict.fromkeys(sent)) == list(dict.fromkeys(modelled))
     rows = [act for act in modelled if act[0] in (TableLoad.DELETED, TableLoad.MOVED)]
     assert [act for act in sent if act in rows] == rows

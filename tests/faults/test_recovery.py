@@ -33,17 +33,17 @@ def damaged(server: services.ClickHouseServer, name, tmp_path, monkeypatch, caps
 
 
 def content(damaged: Damaged) -> list[Sequence[Any]]:
-    """Every row of the targets, of a view's table and of the misfits."""
+    """Every row of the targets, of a view's table and of the rejected rows."""
     clicks = damaged.sql("SELECT _slice, _partition, _offset, n FROM {db}.clicks ORDER BY ALL")
     other = damaged.sql("SELECT _slice, _type, _payload FROM {db}.other ORDER BY ALL")
     sums = damaged.sql(
         "SELECT _slice, _partition, sum(total), sum(events) FROM {db}.sums GROUP BY ALL ORDER BY ALL"
     )
-    misfits = damaged.sql(
+    rejected_rows = damaged.sql(
         "SELECT slice, partition, offset, value FROM sluice.rejected WHERE startsWith(target, '{db}.') "
         "ORDER BY ALL"
     )
-    return [*clicks, *other, *sums, *misfits]
+    return [*clicks, *other, *sums, *rejected_rows]
 
 
 def run(damaged: Damaged, mode: str) -> tuple[int, str]:

@@ -1,4 +1,5 @@
-"""A thousand columns of each type, pulled and pushed: a long number in one event, a misfit in the last."""
+"""A thousand columns of each type, pulled and pushed: a long number in one event, a rejected row in the
+last."""
 
 from __future__ import annotations
 

@@ -13,7 +13,18 @@ from tests.faults.wire_http import HttpLayer
 from tests.integration.landed import World, client_of
 
 # A load's statements by the step in their query id, and questions by their text.
-STATEMENTS = ("fence", "stage", "misfits", "rehearse", "revoke", "delete", "reject", "move", "commit", "drop")
+STATEMENTS = (
+    "fence",
+    "stage",
+    "rejected_rows",
+    "rehearse",
+    "revoke",
+    "delete",
+    "reject",
+    "move",
+    "commit",
+    "drop",
+)
 QUESTIONS = {"ledger": b"FROM sluice.ledger", "leftovers": b"startsWith\\(name", "count": b"count\\(\\)"}
 KILLS = {"kill statements": b"KILL QUERY", "kill mutations": b"KILL MUTATION"}
 DEATH_SECONDS = 60

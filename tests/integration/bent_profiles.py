@@ -76,7 +76,7 @@ def row_of(number: int, fields: Mapping[str, Any]) -> tuple:
 
 
 EVENTS = [event_of(number, value) for number, value in enumerate(floats(60))]
-MISFIT = len(EVENTS)
+REJECTED_ROW = len(EVENTS)
 LANDED: list[Event] = [*(event(**fields) for fields in EVENTS), event(n=300)]
 ROWS = [row_of(number, fields) for number, fields in enumerate(EVENTS)]
 FED = [(number, one["f"] * 2, "x") for number, one in enumerate(EVENTS) if one["e"] == "x"]
@@ -185,12 +185,12 @@ def wrong_rows(world: World) -> str:
         fed = world.sql(f"SELECT _offset, f2, e FROM {{db}}.sink WHERE {where} ORDER BY _offset")
         if fed != FED:
             problems.append(f"hour {hour}: {len(fed)} rows fed")
-        misfits = world.sql(
+        rejected_rows = world.sql(
             f"SELECT offset, column FROM sluice.rejected WHERE target = '{world.database}.t' "
             f"AND toUnixTimestamp(slice) = {start + 3600 * hour}"
         )
-        if misfits != [(MISFIT, "n")]:
-            problems.append(f"hour {hour}: rejected {misfits}")
+        if rejected_rows != [(REJECTED_ROW, "n")]:
+            problems.append(f"hour {hour}: rejected {rejected_rows}")
     return re.sub(r"\s+", " ", "; ".join(problems))[:600]
 
 

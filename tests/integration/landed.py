@@ -86,7 +86,7 @@ def land(
         files=files,
         rejected=(),
         read=len(events),
-        unparsed={},
+        rejected_records={},
         holes=0,
         counts=tuple(
             PartitionCount("events", p, len(range(p, len(events), partitions)), 0) for p in range(partitions)

@@ -1,4 +1,4 @@
-"""A long number makes a misfit of the value that holds it, and never of one beside it.
+"""A long number makes a rejected row of the value that holds it, and never of one beside it.
 
 The values are written here, digit by digit: nothing is computed.
 """
@@ -53,7 +53,7 @@ BESIDE = [
     *("[0.3333333333333333]", '{"k2":[0.3333333333333333]}', '{"w":{"v":[[0.33333333333333331]]}}'),
     *('"0.33333333333333331"', '" 0.33333333333333331"', "12345678901234567e-3"),
 ]
-# Of a value that holds one itself: what it says, or a misfit.
+# Of a value that holds one itself: what it says, or a rejected row.
 INSIDE: list[tuple[str, str, str | None]] = [
     ("Dynamic", f"[{OTHER}]", REJECTED),
     ("Dynamic", f"[72,{OTHER}]", REJECTED),
@@ -99,8 +99,7 @@ SAME: list[tuple[str, str | None]] = [
 def said(client: Client, kind: str, payloads: list[str], key: str = "k") -> dict[str, str | None]:
     found = evaluate(client, kind, "toString({})", payloads, key=key)
     return {
-        payload: REJECTED if misfit else value
-        for payload, (misfit, value) in zip(payloads, found, strict=True)
+        payload: REJECTED if unfit else value for payload, (unfit, value) in zip(payloads, found, strict=True)
     }
 
 
@@ -164,17 +163,17 @@ def test_rows_with_long_numbers_beside_their_values(world: World, read: str):
             f'{{"b":null,"u":[{long}]}}',
         ),
     }
-    misfits = {
+    rejected_rows = {
         f'{{"id":20,"dy":[{other}]}}': ["dy", "does not fit Dynamic"],
         '{"id":21,"dy":{"a":[1e-400]}}': ["dy", "does not fit Dynamic"],
         f'{{"id":22,"dy":[1],"a":[[{other}]]}}': ["a[0]", "does not fit Dynamic"],
         f'{{"id":23,"dy":[1],"j":{{"b":[{other}]}}}}': ["j.b", "does not fit Dynamic"],
     }
-    payloads = [*wanted, *misfits]
+    payloads = [*wanted, *rejected_rows]
     land(world.lake, unit(), [Event("click", payload) for payload in payloads])
     world.load(world.pipeline({"click": "t"}, clickhouse={"read": read}), unit())
     texts = ", ".join(f"if(isNull({name}), 'NULL', toString({name}))" for name in ("dy", "a", "n", "x", "j"))
     rows = world.sql(f"SELECT _offset, {texts} FROM {{db}}.t")
     assert {payloads[offset]: tuple(found) for offset, *found in rows} == wanted
     refused = world.sql("SELECT offset, column, reason FROM sluice.rejected WHERE target = '{db}.t'")
-    assert {payloads[offset]: found for offset, *found in refused} == misfits
+    assert {payloads[offset]: found for offset, *found in refused} == rejected_rows

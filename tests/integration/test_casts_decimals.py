@@ -64,7 +64,7 @@ CASES: list[tuple[str, str, str | None]] = [
 def test_a_decimal_is_what_was_written(client: Client, kind: str):
     cases = {text: value for one, text, value in CASES if one == kind}
     found = evaluate(client, kind, "toString({})", [event(f'"{text}"') for text in cases])
-    said = {text: REJECTED if misfit else value for text, (misfit, value) in zip(cases, found, strict=True)}
+    said = {text: REJECTED if unfit else value for text, (unfit, value) in zip(cases, found, strict=True)}
     assert said == cases
 
 

@@ -1,4 +1,4 @@
-"""JSON columns with typed paths: what is there fits the path's type, or the whole value is a misfit.
+"""JSON columns with typed paths: what is there fits the path's type, or the whole value is a rejected row.
 
 By both ways in which a load writes them: in one expression, and with names for the parts.
 """
@@ -11,7 +11,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import listed, literal
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.load.casts.casts import cast, misfit_of
+from sluice.flow.load.casts.casts import cast, unfit_of
 from sluice.flow.load.casts.column_sql import TypedPath, typed_paths
 from sluice.flow.load.casts.documents import document
 from sluice.flow.load.casts.event_paths import QUOTED
@@ -66,7 +66,7 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         ['[{"d":[1]},{"d":[256]}]', '[{"d":"[]"}]'],
     ),
 }  # fmt: skip
-# By type: values, and of each the paths that are misfits, as (name, type, what is there).
+# By type: values, and of each the paths that are rejected rows, as (name, type, what is there).
 TOLD: dict[str, dict[str, list[tuple[str, str, str]]]] = {
     "JSON(a UInt8, b Int8)": {
         '{"a":1,"b":-1}': [],
@@ -96,7 +96,7 @@ TOLD: dict[str, dict[str, list[tuple[str, str, str]]]] = {
 }  # fmt: skip
 
 
-def asked(client: Client, stages: list[str], values: str, misfit: str, texts: list[str]) -> list[tuple]:
+def asked(client: Client, stages: list[str], values: str, unfit: str, texts: list[str]) -> list[tuple]:
     payloads = ", ".join(literal(event(text)) for text in texts)
     rows = f"SELECT arrayJoin([{payloads}]) AS _payload"
     rows = f"SELECT _payload, {listed([LONG, *ODD, QUOTED])} FROM ({rows})"
@@ -104,7 +104,7 @@ def asked(client: Client, stages: list[str], values: str, misfit: str, texts: li
     rows = f"SELECT *, tupleElement(JSONExtract(_payload, {field}), 1) AS x FROM ({rows})"
     for stage in stages:
         rows = f"SELECT *, {stage} FROM ({rows})"
-    found = client.rows(f"SELECT _payload, {misfit}, toString({values}) FROM ({rows})", settings=WRITE)
+    found = client.rows(f"SELECT _payload, {unfit}, toString({values}) FROM ({rows})", settings=WRITE)
     said = {payload: (bool(bad), value) for payload, bad, value in found}
     return [said[event(text)] for text in texts]
 
@@ -119,17 +119,17 @@ def check(kind: str, found: list[tuple], texts: list[str]) -> None:
 def test_in_one_expression(client: Client, kind: str):
     texts = [text for part in CASES[kind] for text in part]
     made = cast(parse(kind), "x", key="k", quoted="JSONType(_payload, 'k') = 'String'")
-    check(kind, asked(client, [], made.value, made.misfit, texts), texts)
+    check(kind, asked(client, [], made.value, made.unfit, texts), texts)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CASES if kind.startswith("JSON")])
 def test_with_names_for_the_parts(client: Client, kind: str):
     texts = [text for part in CASES[kind] for text in part]
     paths = typed_paths(parse(kind), "x", "7", "k")
-    misfits = [path.misfit for path in paths]
-    value = document(parse(kind), "x", misfits, "JSONType(_payload, 'k') = 'String'")
-    assert misfits == [f"b7_{number}" for number in range(len(paths))]
-    check(kind, asked(client, [*named(paths), f"{value} AS v"], "v", misfit_of("x", "v"), texts), texts)
+    rejected_rows = [path.unfit for path in paths]
+    value = document(parse(kind), "x", rejected_rows, "JSONType(_payload, 'k') = 'String'")
+    assert rejected_rows == [f"b7_{number}" for number in range(len(paths))]
+    check(kind, asked(client, [*named(paths), f"{value} AS v"], "v", unfit_of("x", "v"), texts), texts)
 
 
 def named(paths: list[TypedPath]) -> list[str]:
@@ -142,7 +142,7 @@ def test_a_path_that_does_not_fit_is_told_with_what_is_there(client: Client, kin
     told = {text: [] for text in texts}
     for path in paths:
         for text, (bad, there) in zip(
-            texts, asked(client, named(paths), path.text, path.misfit, texts), strict=True
+            texts, asked(client, named(paths), path.text, path.unfit, texts), strict=True
         ):
             told[text] += [(path.name, path.type, there)] if bad else []
     assert told == TOLD[kind]

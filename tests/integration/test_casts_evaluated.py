@@ -1,4 +1,4 @@
-"""The casts alone, evaluated by the server without a load: every value is exact, or is called a misfit.
+"""The casts alone, evaluated by the server without a load: every value is exact, or is called a rejected row.
 
 One statement for each type, so that a changed cast is known within a second; test_fuzz_columns.py and
 test_load_columns.py hold the same of whole loads.
@@ -76,13 +76,13 @@ def client(request: pytest.FixtureRequest) -> Client:
 def evaluate(
     client: Client, kind: str, read: str, payloads: Sequence[str], long: Sql = LONG, key: str = "k"
 ) -> list[tuple[bool, Any]]:
-    """Of each payload whether its field `key` is a misfit, and the value, as `read` selects it."""
+    """Of each payload whether its field `key` is a rejected row, and the value, as `read` selects it."""
     made = cast(parse(kind), "x", key=key, quoted=f"JSONType(_payload, {literal(key)}) = 'String'")
     field = literal(f"Tuple({identifier(key)} Nullable(String))")
     texts = ", ".join(map(literal, payloads))
     shared = listed([long, *ODD, QUOTED])
     rows = client.rows(
-        f"SELECT n, {made.misfit}, {read.format('v')} FROM (SELECT n, _payload, {shared}, "
+        f"SELECT n, {made.unfit}, {read.format('v')} FROM (SELECT n, _payload, {shared}, "
         f"tupleElement(JSONExtract(_payload, {field}), 1) AS x, {made.value} AS v FROM (SELECT "
         f"tupleElement(row, 1) AS n, tupleElement(row, 2) AS _payload FROM (SELECT "
         f"arrayJoin(arrayZip(arrayEnumerate([{texts}]), [{texts}])) AS row))) ORDER BY n",
@@ -102,7 +102,7 @@ def test_values_that_were_chosen(client: Client, kind: str):
     found = evaluate(client, kind, "toString({})", [event(token) for token, _ in cases])
     blank = BLANK.get(parse(kind).plain.name)
     wanted = [blank if said is DEFAULT or said is None else said for _, said in cases]
-    said = [REJECTED if misfit else value for misfit, value in found]
+    said = [REJECTED if unfit else value for unfit, value in found]
     assert dict(zip(cases, said, strict=True)) == dict(zip(cases, wanted, strict=True))
 
 
@@ -122,8 +122,8 @@ def test_a_number_that_stands_as_its_fields_value_is_exact(
     # Another number of the event is the same double: where the field is not spelled so, it may be that one.
     spelled = [f'{{"k": {token}, "z": {other}}}', f'{{"z": {other}, "k":{token}}}']
     assert evaluate(client, kind, "toString({})", spelled) == [(False, value)] * 2
-    [(misfit, _)] = evaluate(client, kind, "toString({})", [f'{{"k" : {token}, "z": {other}}}'])
-    assert misfit
+    [(unfit, _)] = evaluate(client, kind, "toString({})", [f'{{"k" : {token}, "z": {other}}}'])
+    assert unfit
 
 
 # What stands beside the field, in an event with a long number: none of it is another number's double.
@@ -148,7 +148,7 @@ _LONGS = ["0.23433096706867218", "1.2345678901234568e17", "-252462940612453.52",
         ("Bool", "  0 ", "false"),
     ],
 )
-def test_what_else_an_event_holds_makes_no_misfit(client: Client, kind: str, token: str, value: str):
+def test_what_else_an_event_holds_makes_no_rejected_row(client: Client, kind: str, token: str, value: str):
     spelled = [f'{{"k":{token},"f":{one},"g":{long}}}' for one in _BESIDE for long in _LONGS]
     spelled += [f'{{"g":{long},"f":{one} ,"k":{token}}}' for one in _BESIDE for long in _LONGS]
     found = evaluate(client, kind, "toString({})", spelled)
@@ -165,7 +165,7 @@ def test_what_else_an_event_holds_makes_no_misfit(client: Client, kind: str, tok
 def test_another_number_of_the_same_double_does(client: Client, kind: str, token: str, other: str):
     """Which of the two the field was, nobody can tell from the double."""
     spelled = [f'{{"k":{token},"f":{other}}}', f'{{"f":[-0.0,{other}],"k":{token}}}']
-    assert [misfit for misfit, _ in evaluate(client, kind, "toString({})", spelled)] == [True, True]
+    assert [unfit for unfit, _ in evaluate(client, kind, "toString({})", spelled)] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_a_type_that_no_value_fits_is_named(kind: str, named: str):
         cast(parse(kind), "x")
 
 
-def wrong(kind: Kind, token: str, misfit: bool, value: Any) -> bool:
+def wrong(kind: Kind, token: str, unfit: bool, value: Any) -> bool:
     verdict = expected(kind, token)
     if token == "null":
-        return misfit or (value is not None and value not in ([], {}))
-    if verdict is None or misfit:
-        return not misfit or (verdict is not None and verdict.certain)
+        return unfit or (value is not None and value not in ([], {}))
+    if verdict is None or unfit:
+        return not unfit or (verdict is not None and verdict.certain)
     return not same(verdict.value, value)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of which a double keeps less than was written: each is what was written, or a misfit.
+"""Numbers of which a double keeps less than was written: each is what was written, or a rejected row.
 
 The values are written here, digit by digit: nothing is computed.
 """
@@ -98,7 +98,7 @@ def test_a_number_is_what_was_written(client: Client, kind: str):
     cases = {payload: value for one, payload, value in CASES if one == kind}
     found = evaluate(client, kind, "toString({})", list(cases))
     said = {
-        payload: REJECTED if misfit else value for payload, (misfit, value) in zip(cases, found, strict=True)
+        payload: REJECTED if unfit else value for payload, (unfit, value) in zip(cases, found, strict=True)
     }
     assert said == cases
 
@@ -127,8 +127,8 @@ def test_a_key_is_found_as_it_is_written(client: Client, key: str):
 )
 def test_a_text_that_says_what_it_is_needs_no_event(client: Client, kind: str, text: str, value: str | None):
     made = cast(parse(kind), "x", key=None)
-    [(misfit, found)] = client.rows(
-        f"SELECT {made.misfit}, toString({made.value}) FROM (SELECT toNullable('{text}') AS x)",
+    [(unfit, found)] = client.rows(
+        f"SELECT {made.unfit}, toString({made.value}) FROM (SELECT toNullable('{text}') AS x)",
         settings=WRITE,
     )
-    assert (bool(misfit), found) == (value is REJECTED, value)
+    assert (bool(unfit), found) == (value is REJECTED, value)

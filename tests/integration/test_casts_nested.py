@@ -1,4 +1,4 @@
-"""Any JSON value in a type of any nesting: exactly there, or a misfit whose place is named.
+"""Any JSON value in a type of any nesting: exactly there, or a rejected row whose place is named.
 
 The types and values are nearly the same in every run (generated.py); tests/faults/test_nested_long.py tries
 new ones.
@@ -35,7 +35,8 @@ _TYPES, _VALUES = 40, 60
 
 
 def evaluate(client: Client, name: str, shown: str, payloads: Sequence[str]) -> list[tuple[bool, Any, str]]:
-    """Of each payload whether its field `k` is a misfit, the value, and the path of the misfit."""
+    """Of each payload whether its field `k` is a rejected row, the value, and the path of the rejected
+    row."""
     made = cast(parse(name), "x", key="k", quoted="JSONType(_payload, 'k') = 'String'")
     texts = ", ".join(map(literal, payloads))
     shared = listed([LONG, *ODD, QUOTED])
@@ -67,26 +68,26 @@ def filled_by(
     )
     for stage in (*filling.stages, *([filling.places] if filling.places else [])):
         rows = render("load/name_expressions", named=listed(stage), rows=rows)
-    misfit, place = (check.misfit, check.parts["column"]) if check else ("0", "''")
+    unfit, place = (check.unfit, check.parts["column"]) if check else ("0", "''")
     found = client.rows(
-        f"SELECT n, {misfit}, CAST(v0, {literal(shown)}), if({misfit}, {place}, '') FROM ({rows}) ORDER BY n",
+        f"SELECT n, {unfit}, CAST(v0, {literal(shown)}), if({unfit}, {place}, '') FROM ({rows}) ORDER BY n",
         settings=WRITE,
     )
     assert [row[0] for row in found] == list(range(1, len(payloads) + 1))
     return [(bool(bad), value, path.removeprefix("k")) for _, bad, value, path in found]
 
 
-def wrong(kind: Any, token: str, misfit: bool, value: Any, path: str, filled: bool = False) -> str:
+def wrong(kind: Any, token: str, unfit: bool, value: Any, path: str, filled: bool = False) -> str:
     """What is wrong with it, or nothing; `filled`: in a column, which fills what an object lacks. In an event
     with a number of many digits any number may be refused, as another one's double."""
     found = nested.judge(kind, token, filled)
     doubted = SIXTEEN.search(event(token)) is not None or None in found.doubts
-    if misfit:
-        if doubted or _plain(path) in map(_plain, (*found.misfits, *found.doubts)):
+    if unfit:
+        if doubted or _plain(path) in map(_plain, (*found.rejected_rows, *found.doubts)):
             return ""
-        return f"refused at {path!r}, which is none of {found.misfits or found.doubts}"
-    if found.misfits:
-        return f"became {value!r}, expected a misfit at {found.misfits}"
+        return f"refused at {path!r}, which is none of {found.rejected_rows or found.doubts}"
+    if found.rejected_rows:
+        return f"became {value!r}, expected a rejected row at {found.rejected_rows}"
     if doubted and nested.choosing(kind):
         return ""
     return "" if nested.same(found.value, value) else f"became {value!r}, expected {found.value!r}"
@@ -131,13 +132,13 @@ def tried(client: Client, kind: Any, count: int, seed: int | None) -> tuple[list
     return [f"{kind.name} of {text}: {said}" for text, said in told if said], len(texts) - bad, bad
 
 
-def test_any_value_of_any_type_fits_exactly_or_is_a_misfit_with_its_place(client: Client):
-    lines, fitting, misfits = [], 0, 0
+def test_any_value_of_any_type_fits_exactly_or_is_a_rejected_row_with_its_place(client: Client):
+    lines, fitting, rejected_rows = [], 0, 0
     for kind in generate(nested_types.TYPES, _TYPES, None):
         told, good, bad = tried(client, kind, _VALUES, None)
-        lines, fitting, misfits = lines + told, fitting + good, misfits + bad
+        lines, fitting, rejected_rows = lines + told, fitting + good, rejected_rows + bad
     assert lines == []
-    assert fitting > 300 < misfits, "it has to try both what fits and what does not"
+    assert fitting > 300 < rejected_rows, "it has to try both what fits and what does not"
 
 
 @pytest.mark.parametrize(
@@ -152,15 +153,15 @@ def test_any_value_of_any_type_fits_exactly_or_is_a_misfit_with_its_place(client
         ("Array(Tuple(`a` Array(UInt8)))", r'[{"a": "[\"x\"]"}]', "[0].a"),
     ],
 )
-def test_a_string_that_reads_as_a_container_is_the_misfit_itself(client: Client, name, token, path):
-    [(misfit, _, found)] = evaluate(client, name, name, [event(token)])
-    assert (misfit, found) == (True, path)
+def test_a_string_that_reads_as_a_container_is_the_rejected_row_itself(client: Client, name, token, path):
+    [(unfit, _, found)] = evaluate(client, name, name, [event(token)])
+    assert (unfit, found) == (True, path)
 
 
-def test_a_key_of_any_spelling_is_the_place_of_a_misfit(client: Client):
+def test_a_key_of_any_spelling_is_the_place_of_a_rejected_row(client: Client):
     kind = "Map(UUID, UInt8)"
-    [(misfit, _, found)] = evaluate(client, kind, kind, [event(r'{"a\n\u000b\u0085\u2028": 1}')])
-    assert (misfit, _plain(found)) == (True, '["a\\n\v\x85\u2028"]')
+    [(unfit, _, found)] = evaluate(client, kind, kind, [event(r'{"a\n\u000b\u0085\u2028": 1}')])
+    assert (unfit, _plain(found)) == (True, '["a\\n\v\x85\u2028"]')
 
 
 _OBJECTS = "Array(Tuple(a UInt8, b Nullable(String)))"
@@ -206,5 +207,5 @@ _DEEP = "Array(Tuple(a Array(UInt8), m Map(String, UInt8)))"
 def test_what_the_parse_gives_is_no_more_than_the_text_says(client: Client, name, token, expected, path):
     text = f'{{"k": {token}}}'
     payload = text if path == "k" else f'{{"z": [[1]], "p": {text}}}'
-    [(misfit, value, place)] = filled_by(client, name, "String", [payload], path)
-    assert (f"at {place}" if misfit else value) == expected
+    [(unfit, value, place)] = filled_by(client, name, "String", [payload], path)
+    assert (f"at {place}" if unfit else value) == expected

@@ -1,5 +1,5 @@
 """Times that are numbers, against Python's Decimal: each is the instant that was written, cut to the column's
-precision, or a misfit; never the next second because a double reads so."""
+precision, or a rejected row; never the next second because a double reads so."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_a_number_is_the_instant_that_was_written(client: Client, kind: str, dig
     for long in (LONG, NONE_LONG):
         tokens = [t for t in NUMBERS if long is LONG or not SIXTEEN.search(event(t))]
         payloads = [event(f'"{token}"' if quoted else token) for token in tokens]
-        for token, (misfit, value) in zip(
+        for token, (unfit, value) in zip(
             tokens, evaluate(client, name, "toString({})", payloads, long), strict=True
         ):
             right = wanted(kind, digits, token)
             must = right is not None and certain(token, quoted)
-            if must if misfit else value != right:
-                wrong.append((token, misfit, value, right))
+            if must if unfit else value != right:
+                wrong.append((token, unfit, value, right))
     assert wrong == []
     assert len(tokens) > 50  # also the short way was tried

@@ -162,8 +162,9 @@ def test_late_events_reruns_and_relands_leave_the_counts_right(place: Place):
     assert place.anomalies(spec, hours(3)) == []
 
 
-def test_verify_adds_up_the_table_and_its_misfits(place: Place):
-    """A country of three letters fits no FixedString(2): its row of counts is a misfit, and still counted."""
+def test_verify_adds_up_the_table_and_its_rejected_rows(place: Place):
+    """A country of three letters fits no FixedString(2): its row of counts is a rejected row, and still
+    counted."""
     records = [record("bid", n, country="DEU" if n == 3 else "DE") for n in range(10)]
     spec = place.pipeline()
     place.land(spec, World({BIDS: [records]}), hours(1))
@@ -189,7 +190,7 @@ def test_verify_adds_up_the_table_and_its_misfits(place: Place):
     ),
 )
 def test_a_number_that_clickhouse_cannot_parse_is_counted(place: Place, number: str):
-    """Such an event is a misfit. Its count is none: the hour could not be done, whatever is run."""
+    """Such an event is a rejected row. Its count is none: the hour could not be done, whatever is run."""
     records = [record("bid", n, country="DE", device={"os": "ios" if n else "x"}) for n in range(3)]
     records[0] = (records[0][0].replace(b'"x"', number.encode()), records[0][1])
     spec = place.pipeline()

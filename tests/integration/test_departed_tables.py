@@ -34,10 +34,10 @@ def test_a_table_that_left_the_file_is_known_by_its_rows(world: World) -> None:
             world.load(both, unit(hour), table=table)
     one, url = world.pipeline({"click": "clicks"}), world.lake.url
     assert departed_tables([world.client], both, url) == ()
-    left = DepartedTable(f"{world.database}.views", units=2, rows=2, misfits=2)
+    left = DepartedTable(f"{world.database}.views", units=2, rows=2, rejected_rows=2)
     assert departed_tables([world.client], one, url) == (left,)
     assert departed_tables([world.client], one, f"{url}-of-another") == ()
-    said = f"table {left.name} has 2 rows and 2 misfits of this pipeline and is no longer in the file"
+    said = f"table {left.name} has 2 rows and 2 rejected rows of this pipeline and is no longer in the file"
     notes = audit(one, SliceRange(START, START.add(hours=2))).notes
     assert [note for note in notes if said in note] == [f"{said}: {left.remedy}"]
     checks = clickhouse_checks(world.client, one, url)

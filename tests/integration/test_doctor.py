@@ -110,7 +110,7 @@ def test_each_remedy_for_the_columns_works(examined: Examined):
         assert sum(f"field {field} has no column" in line for line in said) == 1
     assert sum("1 of 30 events would be rejected: price = 'dear'" in line for line in said) == 1
     assert sum("column forgotten has no field" in line for line in said) == 1
-    assert sum("1 of 31 records are unparsed: not JSON" in line for line in said) == 1
+    assert sum("1 of 31 records are rejected: not JSON" in line for line in said) == 1
     assert len(said) == len(fields) + 3
 
     for check in checks:
@@ -145,7 +145,7 @@ def test_a_table_proposed_for_a_type_takes_every_event(examined: Examined, tmp_p
     manifest = land(lake, unit(), [Landed("click", json.dumps(event)) for event in events])
     target = next(t for t in spec.targets if not t.catch_all)
     loaded = load(spec, target, [unit()], lake, examined.client, mode="fill")
-    assert (manifest.read, loaded.summary()["rows"], loaded.summary()["misfits"]) == (29, 29, 0)
+    assert (manifest.read, loaded.summary()["rows"], loaded.summary()["rejected_rows"]) == (29, 29, 0)
     user = "toString(user.name), toInt64OrNull(toString(user.age))"
     sql = f"SELECT id, price, {user}, tags, ok FROM {examined.name}.clicks ORDER BY id"
     expected = [(e["id"], 1.5, e["user"]["name"], e["user"]["age"], ["a"], True) for e in events]

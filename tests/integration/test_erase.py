@@ -70,11 +70,11 @@ def test_the_person_is_gone_and_all_else_stays(
     world: EraseWorld, server, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
-    misfits, texts = (
-        world.misfits(),
+    rejected_rows, texts = (
+        world.rejected_rows(),
         [value for logs in world.kafka.logs.values() for log in logs for value, *_ in log],
     )
-    assert all(of_person(rows) for rows in (*before.values(), misfits))
+    assert all(of_person(rows) for rows in (*before.values(), rejected_rows))
     lake, disk = world.folder / "lake", server.data
     assert in_folder(lake, PERSON) and in_folder(disk, PERSON)
     left_by_the_dead(world)
@@ -86,7 +86,7 @@ def test_the_person_is_gone_and_all_else_stays(
 
     for table, rows in before.items():
         assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
-    assert world.misfits() == [row for row in misfits if row not in of_person(misfits)]
+    assert world.rejected_rows() == [row for row in rejected_rows if row not in of_person(rejected_rows)]
     assert (in_folder(lake, PERSON), in_folder(disk, PERSON)) == ([], [])
     whole = sum(PERSON.encode() in text and text.endswith(b"}") for text in texts)
     cut = sum(PERSON.encode() in text and not text.endswith(b"}") for text in texts)
@@ -95,7 +95,7 @@ def test_the_person_is_gone_and_all_else_stays(
     clicks = receipt["tables"][f"{world.database}.clicks"]
     assert clicks["before"] - clicks["after"] == len(of_person(before["clicks"]))
     rejected = receipt["tables"]["sluice.rejected"]
-    assert rejected["before"] - rejected["after"] == len(of_person(misfits)) > 0
+    assert rejected["before"] - rejected["after"] == len(of_person(rejected_rows)) > 0
     assert receipt["lake"]["attempts_removed"] == 2
     assert audit(world.pipeline(), SLICES, AuditScope(whole=True, checksums=True)).anomalies == []
     checked(world, PERSON)
@@ -221,7 +221,7 @@ def test_killed_there_and_asked_again(point: Any, world: EraseWorld, monkeypatch
     world.erase(f"uid={PERSON}")
     for table, rows in before.items():
         assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
-    assert of_person(world.misfits()) == []
+    assert of_person(world.rejected_rows()) == []
     assert in_folder(world.folder / "lake", PERSON) == []
     assert len(read_erasures(world.lake).entries) == 1
     assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
@@ -273,7 +273,7 @@ def test_tables_are_loaded_that_have_rows_of_the_files_before(world: EraseWorld)
     receipt = world.erase(f"uid={PERSON}", "uid=nobody")
     for table, rows in before.items():
         assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
-    assert (of_person(world.misfits()), receipt["left"]) == ([], [])
+    assert (of_person(world.rejected_rows()), receipt["left"]) == ([], [])
     assert {m.generation for m in read_manifests(world.lake, units_in(world.lake, SLICES)).values()} == {2}
     assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
 
@@ -296,11 +296,11 @@ def test_an_erasure_that_was_stopped_goes_on_and_covers_what_came_after_it(world
 
 def test_the_same_words_end_an_erasure_that_was_stopped_although_a_mask_came_since(world: EraseWorld) -> None:
     """The mask adds a hash to what is looked for: that is another entry, and each gets its receipt."""
-    before, other, misfits = world.rows("clicks"), world.rows("other"), world.misfits()
+    before, other, rejected_rows = world.rows("clicks"), world.rows("other"), world.rejected_rows()
     world.eraser(f"uid={PERSON}").ask()  # and killed
     world.more["mask"] = {"uid": {"hash": "a key of more than sixteen"}}
     last = world.erase(f"uid={PERSON}")
     first = json.loads(world.lake.read(receipt_key(0)).data)
-    assert first["erased"]["rows"] == sum(len(of_person(rows)) for rows in (before, other, misfits)) > 0
+    assert first["erased"]["rows"] == sum(len(of_person(rows)) for rows in (before, other, rejected_rows)) > 0
     assert (last["erasure"], last["erased"]["rows"], first["left"]) == (1, 0, [])
     assert world.rows("clicks") == [row for row in before if row not in of_person(before)]

@@ -48,11 +48,11 @@ def sound(world: EraseWorld) -> None:
 def test_the_time_field_was_renamed_since(world: EraseWorld) -> None:
     """A remake would reject everybody: no event of an older hour has the field of now."""
     world.begin()
-    before, misfits = rows(world), world.misfits()
+    before, rejected_rows = rows(world), world.rejected_rows()
     world.more["event"] = {"type": {"field": "type"}, "time": {"field": "happened_at"}}
     receipt = world.erase(f"uid={PERSON}")
     assert rows(world) == without_person(before)
-    assert world.misfits() == [row for row in misfits if row not in of_person(misfits)]
+    assert world.rejected_rows() == [row for row in rejected_rows if row not in of_person(rejected_rows)]
     assert receipt["erased"]["rows"] > 20 and receipt["left"] == []
     assert {m.generation for m in read_manifests(world.lake, units_in(world.lake, SLICES)).values()} == {2}
     sound(world)
@@ -99,11 +99,11 @@ def test_columns_have_other_defaults_and_types_since(killed: Any, world: EraseWo
         "SETTINGS mutations_sync = 2"
     )
     named = "small, vip, plain, fixed, maybe, twice, uid"
-    before, misfits = world.rows("clicks", named), world.misfits()
-    assert before and len([row for row in misfits if "clicks" in row[0]]) > 5
+    before, rejected_rows = world.rows("clicks", named), world.rejected_rows()
+    assert before and len([row for row in rejected_rows if "clicks" in row[0]]) > 5
     killed_and_again(world, killed, monkeypatch)
     assert world.rows("clicks", named) == [row for row in before if row not in of_person(before)]
-    assert world.misfits() == [row for row in misfits if row not in of_person(misfits)]
+    assert world.rejected_rows() == [row for row in rejected_rows if row not in of_person(rejected_rows)]
     sound(world)
     left = world.rows("clicks", named)
     load_table(world.pipeline(), f"{world.database}.clicks", SLICES, "repair", "", lambda _: None)
@@ -125,10 +125,10 @@ def test_values_that_no_default_gives_twice_stay(world: EraseWorld) -> None:
     )
     world.begin()
     world.client.run(f"ALTER TABLE {clicks} MODIFY COLUMN chance UInt64 MATERIALIZED 7")
-    before, misfits = world.rows("clicks", "*, chance"), world.misfits()
+    before, rejected_rows = world.rows("clicks", "*, chance"), world.rejected_rows()
     world.erase(f"uid={PERSON}")
     assert world.rows("clicks", "*, chance") == [row for row in before if row not in of_person(before)]
-    assert world.misfits() == [row for row in misfits if row not in of_person(misfits)]
+    assert world.rejected_rows() == [row for row in rejected_rows if row not in of_person(rejected_rows)]
     assert len({row[-1] for row in before}) == len(before)
     sound(world)
 

@@ -115,11 +115,12 @@ def test_off_adds_nothing(world: World):
 
 
 def test_all_units_of_a_load_decide_the_type(world: World):
-    """Of the second unit alone it would be a number; no row may be a misfit by a column of its own load."""
+    """Of the second unit alone it would be a number; no row may be a rejected row by a column of its own
+    load."""
     make(world)
     land(world.lake, unit(), [event(n=1, code=1), event(n=2, code=2)])
     land(world.lake, unit(1), [event(n=3, code="twelve")])
-    assert world.load(evolving(world, rows=2), unit(), unit(1)).summary()["misfits"] == 0
+    assert world.load(evolving(world, rows=2), unit(), unit(1)).summary()["rejected_rows"] == 0
     assert columns(world) == {"code": "Nullable(String)"}
     assert world.sql("SELECT code FROM {db}.clicks ORDER BY n") == [("1",), ("2",), ("twelve",)]
 
@@ -145,7 +146,7 @@ def test_types_and_rows_that_lack_the_field(world: World, values: list[Any], kin
     rows = world.sql("SELECT x FROM {db}.clicks ORDER BY n")
     if held is not None:
         missing = {"Array": [], "Tuple": {"a": None}}.get(kind.split("(")[0])
-        assert [value for (value,) in rows] == [*held, missing] and loaded["misfits"] == 0
+        assert [value for (value,) in rows] == [*held, missing] and loaded["rejected_rows"] == 0
 
 
 def test_what_covers_a_field(world: World):
@@ -469,7 +470,7 @@ def like(random: Random, value: Any) -> Any:
 
 @pytest.mark.parametrize("seed", per_commit(range(3)))
 @pytest.mark.long
-def test_no_row_is_a_misfit_by_a_column_that_its_own_load_adds(world: World, seed: int):
+def test_no_row_is_a_rejected_row_by_a_column_that_its_own_load_adds(world: World, seed: int):
     """Each field has a few shapes; the load judges every value by itself, whatever the inference thought."""
     make(world)
     random = Random(seed)
@@ -485,7 +486,7 @@ def test_no_row_is_a_misfit_by_a_column_that_its_own_load_adds(world: World, see
     land(world.lake, unit(), rows)
     loaded = world.load(evolving(world), unit()).summary()
     rejected = world.sql("SELECT column, type, value FROM sluice.rejected WHERE target = '{db}.clicks'")
-    assert (loaded["misfits"], rejected) == (0, [])
+    assert (loaded["rejected_rows"], rejected) == (0, [])
     assert loaded["rows"] == count and len(columns(world)) > 80
 
 

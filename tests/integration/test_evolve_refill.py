@@ -57,7 +57,7 @@ def left_over(world: World) -> list[tuple]:
     """Temporary tables of attempts, of whatever table."""
     return world.sql(
         "SELECT name FROM system.tables WHERE database = 'sluice' AND "
-        "(name LIKE 'fence_%' OR name LIKE 'staging_%' OR name LIKE '%misfits%')"
+        "(name LIKE 'fence_%' OR name LIKE 'staging_%' OR name LIKE '%rejected rows%')"
     )
 
 
@@ -126,7 +126,7 @@ def test_the_wider_column_takes_the_refill(world: World):
 
 @pytest.mark.long
 def test_a_row_that_comes_back_does_not_pay_for_one_that_would_go(world: World):
-    """As many misfits as before, and others: a person has widened `n` since."""
+    """As many rejected rows as before, and others: a person has widened `n` since."""
     make(world, "n UInt8")
     pipeline = evolving(world, rows=5)
     old = [event(n=1000), event(n=1, k="word5"), event(n=2)]
@@ -141,7 +141,7 @@ def test_a_row_that_comes_back_does_not_pay_for_one_that_would_go(world: World):
 
 @pytest.mark.parametrize("emptied", per_commit([True, False]))
 @pytest.mark.long
-def test_misfits_of_before_are_no_reason(world: World, emptied: bool):
+def test_rejected_rows_of_before_are_no_reason(world: World, emptied: bool):
     """Also where somebody has emptied sluice.rejected."""
     make(world)
     pipeline = evolving(world, rows=5)

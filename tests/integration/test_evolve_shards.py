@@ -73,7 +73,7 @@ def test_a_shard_that_was_away_gets_the_type_of_the_other(two: Shards, monkeypat
         two.load(evolving(two), unit())
     point_at(monkeypatch, "s2", two.servers[1].port)
     land(two.world.lake, unit(1), [event(n=10 + n, code="x" if n else 7) for n in range(2)], partitions=2)
-    assert two.load(evolving(two), unit(), unit(1)).summary()["misfits"] == 1
+    assert two.load(evolving(two), unit(), unit(1)).summary()["rejected_rows"] == 1
     assert types(two) == [[("Nullable(UInt64)",)]] * 2
     assert two.everywhere(ROWS) == [[(0, 0), (2, 2), (10, 7)], [(1, 1), (3, 3)]]
 
@@ -117,7 +117,7 @@ def test_a_column_that_somebody_has_dropped_gets_the_type_of_the_next_values(two
     two.load(evolving(two), unit(), token="one")
     two.everywhere("ALTER TABLE {db}.clicks DROP COLUMN code")
     land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}") for n in range(2)], partitions=2)
-    assert two.load(evolving(two), unit(1), token="two").summary()["misfits"] == 0
+    assert two.load(evolving(two), unit(1), token="two").summary()["rejected_rows"] == 0
     assert types(two) == [[("Nullable(String)",)]] * 2
     assert two.everywhere(ROWS) == [[(0, None), (2, None), (10, "x0")], [(1, None), (3, None), (11, "x1")]]
 
@@ -130,7 +130,7 @@ def test_an_announcement_of_a_run_that_died_binds_no_other(two: Shards, monkeypa
     with dying_at(monkeypatch, Load.ANNOUNCED):
         two.load(evolving(two), unit(), token="one")
     land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}") for n in range(2)], partitions=2)
-    assert two.load(evolving(two), unit(), unit(1), token="two").summary()["misfits"] == 0
+    assert two.load(evolving(two), unit(), unit(1), token="two").summary()["rejected_rows"] == 0
     assert types(two) == [[("Nullable(String)",)]] * 2
     assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
 
@@ -145,7 +145,7 @@ def test_a_column_that_a_run_added_before_it_died_decides_for_the_other_shard(tw
     point_at(monkeypatch, "s2", two.servers[1].port)
     assert types(two) == [[("Nullable(UInt64)",)], []]
     land(two.world.lake, unit(1), [event(n=10 + n, code=f"x{n}" if n else 7) for n in range(2)], partitions=2)
-    assert two.load(evolving(two), unit(), unit(1), token="two").summary()["misfits"] == 1
+    assert two.load(evolving(two), unit(), unit(1), token="two").summary()["rejected_rows"] == 1
     assert types(two) == [[("Nullable(UInt64)",)]] * 2
     assert two.everywhere(ROWS) == [[(0, 0), (2, 2), (10, 7)], [(1, 1), (3, 3)]]
     [one] = read_additions(two.world.lake)
@@ -173,13 +173,13 @@ def test_two_runs_at_once_add_one_type(two: Shards, monkeypatch):
     with pytest.raises(ShardsWait):
         two.load(evolving(two), unit(), token="one")
     assert types(two) == [[("Nullable(String)",)]] * 2
-    assert two.load(evolving(two), unit(), unit(1), token="three").summary()["misfits"] == 0
+    assert two.load(evolving(two), unit(), unit(1), token="three").summary()["rejected_rows"] == 0
     assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
 
 
 @pytest.mark.parametrize("by", per_commit(["partition", "n"]))
 def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
-    """By `n` the misfit would be rejected by another shard than the one whose row it is."""
+    """By `n` the rejected row would be rejected by another shard than the one whose row it is."""
     pipeline = two.world.pipeline(
         {"click": {"table": "clicks", "evolve": "add", "evolve_rows": 3}},
         clickhouse=shards("s1", "s2", shard_by=by),

@@ -50,19 +50,19 @@ def test_what_tables_have_of_each_record(world: World) -> None:
     before = pendulum.now("UTC").subtract(seconds=1)
     for table in ("clicks", "views"):
         world.load(pipeline, unit(), table=table)
-    click, view, misfit, other = asked(world, pipeline)
-    outcomes = [outcome_of(facts) for facts in (click, view, misfit, other)]
-    assert outcomes == [Outcome.IN_TABLE, Outcome.IN_TABLE, Outcome.MISFIT, Outcome.NO_TABLE]
-    (clicks,), (views,), (refused,) = click.tables, view.tables, misfit.tables
+    click, view, unfit, other = asked(world, pipeline)
+    outcomes = [outcome_of(facts) for facts in (click, view, unfit, other)]
+    assert outcomes == [Outcome.IN_TABLE, Outcome.IN_TABLE, Outcome.REJECTED_ROW, Outcome.NO_TABLE]
+    (clicks,), (views,), (refused,) = click.tables, view.tables, unfit.tables
     assert (clicks.table, clicks.commit, clicks.rows) == (f"{world.database}.clicks", "committed", 1)
     assert (views.table, views.rows) == (f"{world.database}.views", None)  # nothing tells its rows apart
-    assert (refused.rows, refused.misfits) == (0, (("n", "does not fit UInt32", 0),))
+    assert (refused.rows, refused.rejected_rows) == (0, (("n", "does not fit UInt32", 0),))
     assert before <= clicks.committed_at <= pendulum.now("UTC")
 
     # The key of a map is the event's own: it is not printed.
     of_map = """SELECT * REPLACE ('tags["ann"]' AS column) FROM sluice.rejected"""
     world.sql(f"INSERT INTO sluice.rejected {of_map} WHERE target = '{{db}}.clicks'")
-    columns = [column for column, _, _ in asked(world, pipeline)[2].tables[0].misfits]
+    columns = [column for column, _, _ in asked(world, pipeline)[2].tables[0].rejected_rows]
     assert columns == ["n", "tags[]"]
 
     world.sql("INSERT INTO {db}.clicks SELECT * FROM {db}.clicks WHERE _offset = 0")

@@ -227,7 +227,7 @@ def files_are_not_read(place: Place, pipeline: Pipeline) -> None:
     steps.load_table(pipeline, users, HOURS, "reload", "u", lambda _: None)
 
 
-def test_the_bytes_of_unparsed_records_are_forgotten_first(place: Place):
+def test_the_bytes_of_rejected_records_are_forgotten_first(place: Place):
     pipeline = place.pipeline(keep={"lake": "3000d", "rejected": "30d"})
     place.land(pipeline)
     place.load(pipeline)
@@ -255,8 +255,8 @@ def test_the_bytes_of_unparsed_records_are_forgotten_first(place: Place):
     found, anomalies, *_ = audit(pipeline, HOURS, AuditScope(everywhere=True, checksums=True))
     assert (anomalies, auditor(pipeline).whole(found).anomalies, place.tables()) == ([], [], whole)
     made = read_manifests(open_lake(pipeline), [unit])[unit]
-    assert (made.read, made.unparsed, made.holes) == (old.read, old.unparsed, old.holes)
-    assert sum(made.without_bytes[0].unparsed.values()) == 2 and made.rejected == ()
+    assert (made.read, made.rejected_records, made.holes) == (old.read, old.rejected_records, old.holes)
+    assert sum(made.without_bytes[0].rejected_records.values()) == 2 and made.rejected == ()
     assert due_windows(pipeline, open_lake(pipeline), NOW) == []
     # Then the hours are old enough, too.
     later = place.pipeline(keep={"lake": "30d", "rejected": "30d"})

@@ -34,7 +34,7 @@ def load_all(world: World, table: str, cases: list[tuple[int, str]]) -> tuple[di
     values = ", ".join(kind.read.format(f"c{n}") for n, kind in enumerate(KINDS))
     rows = world.sql(f"SELECT _offset, {values} FROM {{db}}.{table}")
     rejected = world.sql(f"SELECT offset, column FROM sluice.rejected WHERE target = '{{db}}.{table}'")
-    assert len(rows) + len(rejected) == len(cases) == loaded.rows + loaded.misfits
+    assert len(rows) + len(rejected) == len(cases) == loaded.rows + loaded.rejected_rows
     assert Counter([row[0] for row in [*rows, *rejected]]) == Counter(range(len(cases)))
     return {row[0]: row[1 + cases[row[0]][0]] for row in rows}, dict(rejected)
 

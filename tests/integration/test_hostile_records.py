@@ -80,7 +80,7 @@ def test_a_bomb_is_rejected_and_its_neighbours_and_the_other_hours_land(
     pipeline, _ = lands(world, topic, max_record="8MiB")
     rows = [*enumerate([*before, event(60, n=5), first]), (8, second), *enumerate(after, 9)]
     assert in_lake(world, pipeline) == (rows, [(7, "too large", bomb_size(1, size), None)])
-    assert [m.unparsed for m in world.manifests(pipeline, hours(0, 3))] == [{}, {"too large": 1}, {}]
+    assert [m.rejected_records for m in world.manifests(pipeline, hours(0, 3))] == [{}, {"too large": 1}, {}]
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])

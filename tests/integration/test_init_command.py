@@ -80,7 +80,7 @@ def test_hostile_names_and_values_are_loaded(name: str, tmp_path: Path, client):
     lake = FolderLake(tmp_path / "lake" / name)
     manifest = land(lake, unit(), [Event("click", json.dumps(event))] * 30)
     told = load(spec, target, [unit()], lake, client, mode="fill").summary()
-    assert (manifest.read, told["rows"], told["misfits"]) == (30, 30, 0)
+    assert (manifest.read, told["rows"], told["rejected_rows"]) == (30, 30, 0)
     found = types_of(client, target.table)
     taken = [
         text for text in texts if text in found and not text.startswith("_") and text not in event["a.b"]

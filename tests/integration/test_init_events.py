@@ -69,7 +69,7 @@ def world_of(events: list[tuple], topic: str) -> World:
 
 
 @pytest.mark.parametrize("shape", per_commit(SHAPES))
-def test_the_other_half_loads_without_a_misfit(
+def test_the_other_half_loads_without_a_rejected_row(
     shape: str, made, name: str, tmp_path: Path, clickhouse_server
 ):
     events = make(shape, START, HOURS, COUNT, seed=7)
@@ -82,7 +82,7 @@ def test_the_other_half_loads_without_a_misfit(
     rejected = Counter()
     for target in pipeline.targets:
         told = steps.load_table(pipeline, target.table, slices, "fill", "t", lambda line: None)
-        rejected[target.table] = told["misfits"]
+        rejected[target.table] = told["rejected_rows"]
     assert rejected.total() == 0
 
     client = client_of(clickhouse_server)
@@ -116,7 +116,8 @@ def test_messages_that_are_arrays(made, name: str, tmp_path: Path, clickhouse_se
     assert world.land(pipeline, lake, slices).failed == {}
     for target in pipeline.targets:
         assert (
-            steps.load_table(pipeline, target.table, slices, "fill", "t", lambda line: None)["misfits"] == 0
+            steps.load_table(pipeline, target.table, slices, "fill", "t", lambda line: None)["rejected_rows"]
+            == 0
         )
     table = pipeline.tables["hit"].table
     found = client_of(clickhouse_server).rows(f"SELECT n, who.name, _row FROM {table} ORDER BY n")
@@ -140,7 +141,7 @@ def test_keys_with_a_dot_beside_an_object(made, name: str, tmp_path: Path, click
     assert world.land(pipeline, lake, slices).failed == {}
     for target in pipeline.targets:
         told = steps.load_table(pipeline, target.table, slices, "fill", "t", lambda line: None)
-        assert told["misfits"] == 0
+        assert told["rejected_rows"] == 0
     table = pipeline.tables["hit"].table
     found = client_of(clickhouse_server).rows(f"SELECT n, a_b FROM {table} ORDER BY n")
     assert found == [(n, 1_000 + n) for n in range(300)]

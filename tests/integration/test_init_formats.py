@@ -111,7 +111,8 @@ def run(name: str, broker: str, folder: Path, *words: str) -> None:
 
 
 def rows_of(name: str, folder: Path, messages: list[bytes], client) -> dict[str, list[tuple]]:
-    """What the pipeline file makes of the messages: each table's rows, after a load without a misfit."""
+    """What the pipeline file makes of the messages: each table's rows, after a load without a rejected
+    row."""
     spec = read(folder / "pipelines" / f"{name}.yaml")
     records = [
         SampledRecord(name, 0, offset, to_ms(event["at"]), message, ())
@@ -124,7 +125,7 @@ def rows_of(name: str, folder: Path, messages: list[bytes], client) -> dict[str,
     found = {}
     for target in spec.targets:
         told = load(spec, target, [unit()], lake, client, mode="fill").summary()
-        assert told["misfits"] == 0
+        assert told["rejected_rows"] == 0
         if not target.catch_all:
             found[target.table] = told["rows"]
     return found

@@ -209,7 +209,7 @@ def test_bad_input_is_kept_with_its_reason(kafka_broker, name, tmp_path, engine)
     pipeline = resolved(pipeline_file([("dc1", feed)], tmp_path))
     run(pipeline, engine)
     manifest = manifests_of(pipeline)[0]
-    assert manifest.unparsed == dict.fromkeys(sorted(BAD), 1)
+    assert manifest.rejected_records == dict.fromkeys(sorted(BAD), 1)
     (file,) = manifest.rejected
     with open_lake(pipeline).local(file.key) as path:
         kept = {row["_reason"]: row for row in pq.read_table(path).to_pylist()}

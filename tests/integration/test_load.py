@@ -55,10 +55,10 @@ def test_each_unit_once_whatever_is_repeated(world: World):
         "loaded": 2,
         "skipped": 0,
         "rows": 6,
-        "misfits": 0,
+        "rejected_rows": 0,
     }
     again = world.load(pipeline, unit(0), unit(1), unit(2), unit(3))
-    assert again.summary() == {"loaded": 1, "skipped": 2, "rows": 3, "misfits": 0}
+    assert again.summary() == {"loaded": 1, "skipped": 2, "rows": 3, "rejected_rows": 0}
     assert world.load(pipeline, *map(unit, range(3)), mode="reload").summary()["loaded"] == 3
     assert numbers(world) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
     assert numbers(world) == [n for (n,) in world.sql("SELECT n FROM sluice.`{db}.clicks` ORDER BY n")]
@@ -86,7 +86,7 @@ def test_equal_blocks_are_no_duplicates_to_the_server(world: World):
     assert world.sql("SELECT n, count() FROM {db}.equal GROUP BY n ORDER BY n") == [(1, 2), (2, 2), (3, 2)]
 
 
-def test_a_slice_landed_again_replaces_its_rows_and_misfits(world: World):
+def test_a_slice_landed_again_replaces_its_rows_and_rejected_rows(world: World):
     make(world)
     pipeline = world.pipeline({"click": "clicks"})
     land(world.lake, unit(), [event(n=1), event(n="x"), event(n=2)])
@@ -97,7 +97,7 @@ def test_a_slice_landed_again_replaces_its_rows_and_misfits(world: World):
         "loaded": 1,
         "skipped": 1,
         "rows": 1,
-        "misfits": 1,
+        "rejected_rows": 1,
     }
     assert numbers(world) == [3, 9]
     assert world.sql("SELECT value FROM sluice.rejected WHERE target = '{db}.clicks'") == [("y",)]
@@ -112,10 +112,13 @@ def test_counts_and_ledger_as_verify_reads_them(world: World):
     target = pipeline.targets[0]
     rows = committed(world.client, pipeline, world.lake.url, target)
     assert (rows[unit()].manifest, rows[unit()].types) == (manifest.id, ("click",))
-    assert [(r.landed, r.rows, r.misfits) for r in (rows[unit()], rows[unit(1)])] == [(3, 2, 1), (0, 0, 0)]
+    assert [(r.landed, r.rows, r.rejected_rows) for r in (rows[unit()], rows[unit(1)])] == [
+        (3, 2, 1),
+        (0, 0, 0),
+    ]
     span = SliceSpan.of(SliceRange(START, START.add(hours=2)))
     held = read_target(world.client, pipeline, target, rows, span)
-    assert (held.rows, held.misfits) == ({unit(): {"": 2}}, {unit(): {"click": 1}})
+    assert (held.rows, held.rejected_rows) == ({unit(): {"": 2}}, {unit(): {"click": 1}})
     world.sql("DROP TABLE {db}.clicks SYNC")
     assert committed(world.client, pipeline, world.lake.url, target) == {}
     make(world)
@@ -396,7 +399,7 @@ def test_rows_that_another_lake_has_committed_are_revoked_before_they_go(
     def broken(run: LoadRun) -> None:
         raise ConnectionError("the loader dies here")
 
-    monkeypatch.setattr(LoadRun, "_reject", lambda run, misfits: broken(run))
+    monkeypatch.setattr(LoadRun, "_reject", lambda run, rejected_rows: broken(run))
     with pytest.raises(ConnectionError):
         world.load(world.pipeline({"click": "clicks"}), unit())
     assert numbers(world) == []
@@ -413,7 +416,7 @@ def test_many_small_files(world: World):
         land(world.lake, unit(hour), late)
     pipeline = world.pipeline({"click": "clicks"})
     result = world.load(pipeline, *map(unit, range(hours)))
-    assert result.summary() == {"loaded": hours, "skipped": 0, "rows": hours * per_hour, "misfits": 0}
+    assert result.summary() == {"loaded": hours, "skipped": 0, "rows": hours * per_hour, "rejected_rows": 0}
     assert Counter(numbers(world)) == dict.fromkeys(range(hours), per_hour)
 
 

@@ -1,4 +1,4 @@
-"""A table that takes the lake's own columns only has no value that could be a misfit."""
+"""A table that takes the lake's own columns only has no value that could be a rejected row."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_row_of_another_cluster_stops_the_load_and_changes_nothing(world: Worl
     damage(world, manifest)
     said = (
         rf"^table {world.database}\.bare, slice {unit(0)}: its manifest says 4 rows landed, the lake's files "
-        r"gave 3 \(misfits included\): `sluice verify p` says which file changed; "
+        r"gave 3 \(rejected rows included\): `sluice verify p` says which file changed; "
         r"`sluice run p --from .* --to .* --mode reland` writes them again$"
     )
     with pytest.raises(Conservation, match=said):

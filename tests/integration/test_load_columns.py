@@ -398,8 +398,8 @@ def test_sixty_columns_and_nested_paths(world: World):
         ('{"login":"ann","place":{"tz":"UTC"}}',)
     ]
     assert world.sql("SELECT sum(f59), sum(f0) FROM {db}.wide") == [(59 * 3, 0)]
-    misfits = "SELECT offset, column FROM sluice.rejected WHERE target = '{db}.wide' ORDER BY offset"
-    assert world.sql(misfits) == [(3, "login"), (4, "login"), (5, "tz")]
+    rejected_rows = "SELECT offset, column FROM sluice.rejected WHERE target = '{db}.wide' ORDER BY offset"
+    assert world.sql(rejected_rows) == [(3, "login"), (4, "login"), (5, "tz")]
 
 
 def test_an_event_that_is_no_object_is_rejected_as_a_whole(world: World):
@@ -504,6 +504,6 @@ def test_names_that_need_quoting(world: World):
         [event(**{name: number for number, name in enumerate(nasty)}), event(**{"a`b": -1})],
     )
     result = world.load(pipeline, unit(6))
-    assert (result.summary()["rows"], result.summary()["misfits"]) == (1, 1)
+    assert (result.summary()["rows"], result.summary()["rejected_rows"]) == (1, 1)
     [row] = world.sql("SELECT * FROM {db}.`na``sty`")
     assert row[: len(nasty)] == tuple(range(len(nasty)))

@@ -43,7 +43,7 @@ EVENTS: list[dict[str, Any]] = [
     {"n": 7, "tu": {"a": 1}},
     {"n": "x"},
 ]
-MISFITS = {6: "q", 7: "m", 8: "tu.b", 9: "n"}
+REJECTED_ROWS = {6: "q", 7: "m", 8: "tu.b", 9: "n"}
 
 
 def row(event: dict[str, Any]) -> tuple[Any, ...]:
@@ -61,7 +61,7 @@ def row(event: dict[str, Any]) -> tuple[Any, ...]:
     return n, s, listed, given.get("m", {s: n}), z, f"({tu['a']},'{tu['b']}')", x, shown, 3, q
 
 
-WANTED = {place: row(event) for place, event in enumerate(EVENTS) if place not in MISFITS}
+WANTED = {place: row(event) for place, event in enumerate(EVENTS) if place not in REJECTED_ROWS}
 
 
 def events() -> list[Event]:
@@ -86,8 +86,8 @@ def test_a_missing_field_takes_what_the_server_computes(world: World, read: str)
         assert rows(world.sql(f"SELECT _offset, {STORED} FROM {{db}}.t")) == WANTED
         seen = rows(world.sql("SELECT _offset, list, z FROM {db}.seen"))
         assert seen == {place: (one[2], one[4]) for place, one in WANTED.items()}
-        misfits = world.sql("SELECT offset, column FROM sluice.rejected WHERE target = '{db}.t'")
-        assert dict(misfits) == MISFITS
+        rejected_rows = world.sql("SELECT offset, column FROM sluice.rejected WHERE target = '{db}.t'")
+        assert dict(rejected_rows) == REJECTED_ROWS
     keys = dict(world.sql("SELECT _offset, _key FROM {db}.t"))
     assert keys == {at: WANTED[at][1] if at % 2 else f"k{at}" for at in WANTED}
     assert told(compared(world, pipeline)) == []
@@ -120,7 +120,7 @@ def test_a_column_of_a_nested_is_refused(world: World):
         world.load(world.pipeline({"click": {"table": "t"}}), unit())
 
 
-# Columns, and of each event what the table has, or the column of the misfit.
+# Columns, and of each event what the table has, or the column of the rejected row.
 CHAINS: dict[str, tuple[str, list[tuple[dict[str, Any], Any]]]] = {
     "scalars": (
         "v Int64, c Int64 DEFAULT intDiv(12, b), b Int64 DEFAULT intDiv(12, v)",

@@ -1,4 +1,5 @@
-"""A DEFAULT that fails for a row: that row is a misfit which names the column, and everything else loads."""
+"""A DEFAULT that fails for a row: that row is a rejected row which names the column, and everything else
+loads."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def create(world: World, columns: str) -> Pipeline:
     return world.pipeline({"click": {"table": "t"}})
 
 
-def misfits(world: World) -> list[tuple]:
+def rejected_rows(world: World) -> list[tuple]:
     return [
         tuple(row)
         for row in world.sql(
@@ -65,23 +66,23 @@ def misfits(world: World) -> list[tuple]:
 
 
 @pytest.mark.parametrize(("case", "read"), per_commit(product(reversed(DEFAULTS), ["pull", "push"])))
-def test_such_rows_are_misfits_and_all_others_load(world: World, case: str, read: str):
+def test_such_rows_are_rejected_rows_and_all_others_load(world: World, case: str, read: str):
     columns, failing, fitting, value = DEFAULTS[case]
     create(world, columns)
     pipeline = world.pipeline({"click": {"table": "t"}}, clickhouse={"read": read})
     bad = {7: failing[0], 8: failing[1], 61: failing[0], 99: failing[1]}
     texts = [json.dumps({"type": "click", "n": n, **bad.get(n, fitting)}) for n in range(100)]
-    texts[50] = json.dumps({"type": "click", "n": "fifty", **fitting})  # a usual misfit
+    texts[50] = json.dumps({"type": "click", "n": "fifty", **fitting})  # a usual rejected row
     land(world.lake, unit(), [Event("click", text) for text in texts])
     land(world.lake, unit(1), [Event("click", text, "2026-11-20T11") for text in texts[:7]])
     rows = [(n, value) for n in range(100) if n not in {*bad, 50}]
     wanted = sorted(rows + [(n, value) for n in range(7)])
     rejected = [(10, n, "n" if n == 50 else "b", texts[n]) for n in sorted({*bad, 50})]
     for mode in ("fill", "reload"):
-        assert world.load(pipeline, unit(), unit(1), mode=mode).summary()["misfits"] == 5
+        assert world.load(pipeline, unit(), unit(1), mode=mode).summary()["rejected_rows"] == 5
         assert [tuple(row) for row in world.sql("SELECT n, toInt64(b) FROM {db}.t ORDER BY n")] == wanted
         assert [tuple(row) for row in world.sql("SELECT n, b FROM {db}.seen ORDER BY n")] == wanted
-        assert misfits(world) == rejected
+        assert rejected_rows(world) == rejected
     assert told(compared(world, pipeline, unit(), unit(1))) == []
     mark = digest(f"{world.database}.t")
     left = f"SELECT name FROM system.tables WHERE database = 'sluice' AND name LIKE '%{mark}%'"
@@ -118,7 +119,7 @@ def test_the_column_at_fault_is_named_wherever_it_stands(world: World, case: str
     land(world.lake, unit(), [Event("click", text) for text in texts])
     world.load(pipeline, unit())
     wanted = [(10, n, column, texts[n]) for n, (_, column) in enumerate(events) if column]
-    assert misfits(world) == wanted
+    assert rejected_rows(world) == wanted
     loaded = [(n,) for n, (_, column) in enumerate(events) if not column]
     assert [tuple(row) for row in world.sql("SELECT n FROM {db}.t ORDER BY n")] == loaded
 
@@ -142,9 +143,9 @@ def test_more_than_a_run_looks_for_end_it_and_destroy_nothing(world: World, monk
         world.load(pipeline, unit(), unit(1), unit(2))
     for table in ("t", "seen"):  # what was there, and the other slices
         assert world.sql(f"SELECT n, b FROM {{db}}.{table} ORDER BY n") == [(1, 4), (2, 6), (3, 12)]
-    assert misfits(world) == [(12, 1, "b", "{}")]
+    assert rejected_rows(world) == [(12, 1, "b", "{}")]
     monkeypatch.setattr(failing_defaults, "MOST", 10)
-    assert world.load(pipeline, unit(), unit(1), unit(2)).summary()["misfits"] == 10
+    assert world.load(pipeline, unit(), unit(1), unit(2)).summary()["rejected_rows"] == 10
     wanted = sorted([(n, 12 // (n % 3)) for n in range(30) if n % 3] + [(2, 6), (3, 12)])
     assert [tuple(row) for row in world.sql("SELECT n, b FROM {db}.t ORDER BY n")] == wanted
 
@@ -157,7 +158,7 @@ def test_each_shard_finds_its_own(clickhouse_servers, tmp_path, name: str, monke
     events = [Event("click", json.dumps({"n": n, "v": n % 4})) for n in range(20)]
     land(two.world.lake, unit(), events, partitions=2)
     pipeline = two.world.pipeline({"click": "t"}, clickhouse=shards("s1", "s2", shard_by=by))
-    assert two.load(pipeline, unit()).summary() == {"loaded": 1, "skipped": 0, "rows": 15, "misfits": 5}
+    assert two.load(pipeline, unit()).summary() == {"loaded": 1, "skipped": 0, "rows": 15, "rejected_rows": 5}
     found = [sorted(n for (n,) in rows) for rows in two.everywhere("SELECT n FROM {db}.t")]
     fitting = [n for n in range(20) if n % 4]
     place = {"partition": lambda n: n % 2, "b": lambda n: 12 // (n % 4) % 2}[by]

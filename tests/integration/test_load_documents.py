@@ -29,15 +29,16 @@ def make(world: World, columns: str) -> None:
 
 
 def loaded(world: World, payloads: list[str], read: str, paths: dict[str, str] | None = None):
-    """By offset: the texts that `read` gives of the rows, and (column, reason, value) of the misfits."""
+    """By offset: the texts that `read` gives of the rows, and (column, reason, value) of the rejected
+    rows."""
     land(world.lake, unit(), [Event("click", payload) for payload in payloads])
     world.load(world.pipeline({"click": {"table": "t", "columns": paths or {}}}), unit())
     rows = dict(world.sql(f"SELECT _offset, {read} FROM {{db}}.t"))
-    misfits = "SELECT offset, column, reason, value FROM sluice.rejected WHERE target = '{db}.t'"
-    return rows, {offset: rest for offset, *rest in world.sql(misfits)}
+    rejected_rows = "SELECT offset, column, reason, value FROM sluice.rejected WHERE target = '{db}.t'"
+    return rows, {offset: rest for offset, *rest in world.sql(rejected_rows)}
 
 
-# The typed path, what the event has there, and what toString() of the path gives; None is a misfit.
+# The typed path, what the event has there, and what toString() of the path gives; None is a rejected row.
 TYPED = [
     ("a UInt8", "1", "1"),
     ("a UInt8", "1.5", None),
@@ -77,7 +78,7 @@ TYPED = [
     ("a JSON(b UInt8)", '{"b": 2}', '{"b":2}'),
 ]  # fmt: skip
 
-# The place of the misfit, where it is inside the value.
+# The place of the rejected row, where it is inside the value.
 AT = {kind: "c{}.a" for kind, _, _ in TYPED} | {
     "a Array(UInt8)": "c{}.a[1]",
     "a Array(Decimal(9, 2))": "c{}.a[0]",
@@ -90,12 +91,14 @@ def test_typed_paths_of_a_json_are_as_strict_as_columns(world: World):
     make(world, ", ".join(f"c{n} JSON({kind})" for n, (kind, _, _) in enumerate(TYPED)))
     payloads = [f'{{"c{n}": {{"a": {value}, "z": "2026-02-30"}}}}' for n, (_, value, _) in enumerate(TYPED)]
     places = ", ".join(f"ifNull(toString(c{n}.a), 'NULL')" for n in range(len(TYPED)))
-    rows, misfits = loaded(world, payloads, f"[{places}]")
+    rows, rejected_rows = loaded(world, payloads, f"[{places}]")
     wrong = []
     for number, (kind, value, expected) in enumerate(TYPED):
         found = rows[number][number] if number in rows else None
-        if found != expected or (expected is None and misfits[number][0] not in AT[kind].format(number)):
-            wrong.append(f"JSON({kind}) of {value}: {found}, {misfits.get(number)}")
+        if found != expected or (
+            expected is None and rejected_rows[number][0] not in AT[kind].format(number)
+        ):
+            wrong.append(f"JSON({kind}) of {value}: {found}, {rejected_rows.get(number)}")
     assert wrong == []
     untyped = "SELECT dynamicType(c0.z), toString(c0.z) FROM {db}.t WHERE _offset = 0"
     assert world.sql(untyped) == [("String", "2026-02-30")]
@@ -119,7 +122,7 @@ def test_nested_skipped_and_odd_paths_of_a_json(world: World):
         None,
         [],
     ]
-    rows, misfits = loaded(world, [json.dumps({"j": item}) for item in documents], "toString(j)")
+    rows, rejected_rows = loaded(world, [json.dumps({"j": item}) for item in documents], "toString(j)")
     blank = {"SKIP": 0, "x y": None, "b": {"c": 0}}
     assert {n: json.loads(text) for n, text in rows.items()} == {
         0: {**blank, "b": {"c": 255}, "more": 2.5},
@@ -127,8 +130,8 @@ def test_nested_skipped_and_odd_paths_of_a_json(world: World):
         8: blank,
     }
     odd = {1: "j.b.c", 3: "j.x y", 4: "j.SKIP", 5: "j.b.c", 6: "j.b.c", 7: "j.b.c", 9: "j"}
-    assert {n: found[0] for n, found in misfits.items()} == odd
-    assert misfits[1][1:] == ["does not fit UInt8", "1.5"]
+    assert {n: found[0] for n, found in rejected_rows.items()} == odd
+    assert rejected_rows[1][1:] == ["does not fit UInt8", "1.5"]
 
 
 def test_a_path_leads_through_objects_only(world: World):
@@ -141,7 +144,7 @@ def test_a_path_leads_through_objects_only(world: World):
             '{"place": "x"}',
             '{"place": ["x"], "country": "DE"}', '{"place": {"city": "{\\"a\\": 1}"}}', "[]",
             '{"country": "\\"{\\"", "place": {"city": 1}}']  # fmt: skip
-    rows, misfits = loaded(world, [f'{{"geo": {geo}}}' for geo in geos], "(country, city)", paths)
+    rows, rejected_rows = loaded(world, [f'{{"geo": {geo}}}' for geo in geos], "(country, city)", paths)
     assert rows == {
         0: ("DE", "x"),
         1: (None, ""),
@@ -150,9 +153,17 @@ def test_a_path_leads_through_objects_only(world: World):
         13: (None, '{"a": 1}'),
         15: ('"{"', "1"),
     }
-    assert set(misfits) == {4, 5, 6, 7, 8, 9, 10, 11, 12, 14}
-    assert misfits[4] == ["country", "does not fit an object at geo (its path is geo.country)", '["DE"]']
-    assert misfits[11] == ["city", "does not fit an object at geo.place (its path is geo.place.city)", "x"]
+    assert set(rejected_rows) == {4, 5, 6, 7, 8, 9, 10, 11, 12, 14}
+    assert rejected_rows[4] == [
+        "country",
+        "does not fit an object at geo (its path is geo.country)",
+        '["DE"]',
+    ]
+    assert rejected_rows[11] == [
+        "city",
+        "does not fit an object at geo.place (its path is geo.place.city)",
+        "x",
+    ]
 
 
 def test_nested_columns_are_arrays_of_one_length(world: World):
@@ -172,7 +183,7 @@ def test_nested_columns_are_arrays_of_one_length(world: World):
         event(n=[{"a": 1, "b": "x"}, {"a": 256, "b": "x"}]),
         event(n="[]"),
     ]
-    rows, misfits = loaded(world, [item.payload for item in events], "(n.a, n.b, m.x)")
+    rows, rejected_rows = loaded(world, [item.payload for item in events], "(n.a, n.b, m.x)")
     assert rows == {
         0: ([1, 2], ["x", "y"], [3]),
         3: ([1], ["x"], []),
@@ -181,7 +192,7 @@ def test_nested_columns_are_arrays_of_one_length(world: World):
         7: ([], [], []),
         8: ([], [], [1, 255]),
     }
-    assert {offset: found[0] for offset, found in misfits.items()} == {
+    assert {offset: found[0] for offset, found in rejected_rows.items()} == {
         1: "n",
         2: "n",
         4: "n",
@@ -190,10 +201,12 @@ def test_nested_columns_are_arrays_of_one_length(world: World):
         11: "n[1].a",
         12: "n",
     }
-    assert misfits[1][1:] == ["does not fit arrays of one length", "[2,1]"]
-    assert misfits[9][1:] == ["missing", ""]
-    assert misfits[10][1].startswith("does not fit one shape: an array of objects, or fields like `n.a`")
-    assert misfits[11][1:] == ["does not fit UInt8", "256"]
+    assert rejected_rows[1][1:] == ["does not fit arrays of one length", "[2,1]"]
+    assert rejected_rows[9][1:] == ["missing", ""]
+    assert rejected_rows[10][1].startswith(
+        "does not fit one shape: an array of objects, or fields like `n.a`"
+    )
+    assert rejected_rows[11][1:] == ["does not fit UInt8", "256"]
 
 
 def test_a_missing_field_takes_the_default_and_a_null_is_one(world: World):
@@ -212,7 +225,7 @@ def test_a_missing_field_takes_the_default_and_a_null_is_one(world: World):
         '{"\\u006e": null}',
         '{"n": 300}',
     ]
-    rows, misfits = loaded(world, payloads, "(n, s, city, plain, filled)", {"city": "geo.city"})
+    rows, rejected_rows = loaded(world, payloads, "(n, s, city, plain, filled)", {"city": "geo.city"})
     assert rows == {
         0: (7, "X", "none", None, 9),
         1: (None, None, None, None, 9),
@@ -222,15 +235,15 @@ def test_a_missing_field_takes_the_default_and_a_null_is_one(world: World):
         5: (None, "y", "none", None, 9),
         6: (None, "X", "none", None, 9),
     }
-    assert {offset: found[0] for offset, found in misfits.items()} == {7: "n"}
+    assert {offset: found[0] for offset, found in rejected_rows.items()} == {7: "n"}
 
 
 def test_a_default_of_other_columns_where_the_column_may_be_null(world: World):
     make(world, "n UInt8, twice Nullable(UInt16) DEFAULT n * 2")
     payloads = ['{"n": 4}', '{"n": 4, "twice": null}', '{"n": 4, "twice": 5}', '{"n": 4, "twice": -1}']
-    rows, misfits = loaded(world, payloads, "twice")
+    rows, rejected_rows = loaded(world, payloads, "twice")
     assert rows == {0: 8, 1: None, 2: 5}
-    assert {offset: found[0] for offset, found in misfits.items()} == {3: "twice"}
+    assert {offset: found[0] for offset, found in rejected_rows.items()} == {3: "twice"}
 
 
 STAMPS = [0, -1, 1_795_000_000_123, 4_294_967_295_999, 4_294_967_296_000, 9_223_372_036_854,
@@ -248,7 +261,7 @@ STAMPS = [0, -1, 1_795_000_000_123, 4_294_967_295_999, 4_294_967_296_000, 9_223_
         ("DateTime64(3, 'Asia/Tokyo')", 3, -(1 << 62), 1 << 62),
     ],
 )
-def test_the_lakes_columns_arrive_as_they_are_or_are_misfits(
+def test_the_lakes_columns_arrive_as_they_are_or_are_rejected_rows(
     world: World, kind: str, digits: int, first: int, end: int
 ):
     world.sql(

@@ -75,8 +75,8 @@ def test_defaults_read_the_events_values(world: World, read: str):
     for mode in ("fill", "reload"):
         world.load(pipeline, unit(), mode=mode)
         assert rows(world) == wanted()
-    misfits = world.sql("SELECT offset, column, value FROM sluice.rejected WHERE target = '{db}.t'")
-    assert [tuple(row) for row in misfits] == [(3, "small", "256")]
+    rejected_rows = world.sql("SELECT offset, column, value FROM sluice.rejected WHERE target = '{db}.t'")
+    assert [tuple(row) for row in rejected_rows] == [(3, "small", "256")]
     assert told(compared(world, pipeline)) == []
     world.sql("ALTER TABLE {db}.t UPDATE length = 0 WHERE _offset = 0 SETTINGS mutations_sync = 2")
     [(*_, seen)] = told(compared(world, pipeline))

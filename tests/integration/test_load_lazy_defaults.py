@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 __all__ = ("world",)
 
 KEYS = "_slice DateTime('UTC'), _cluster LowCardinality(String), _offset Int64"
-# Columns, their engine's keys; of each event the table's row as a text, or the column of the misfit.
+# Columns, their engine's keys; of each event the table's row as a text, or the column of the rejected row.
 CASES: dict[str, tuple[str, str, list[tuple[dict[str, Any], str]]]] = {
     "scalars": (
         "v Int64, b Int64 DEFAULT intDiv(12, v), q Array(UInt8) DEFAULT [intDiv(12, v)], "
@@ -215,7 +215,7 @@ def test_an_expression_that_the_server_compiles_fails_all_the_same(world: World)
         land(world.lake, unit(hour), [Event("click", '{"v": null}', f"2026-11-20T{10 + hour}")])
         world.load(world.pipeline({"click": "t"}), unit(hour))
     assert world.sql("SELECT count() FROM {db}.t") == [(0,)]
-    misfits = world.sql(
+    rejected_rows = world.sql(
         "SELECT toHour(slice), column FROM sluice.rejected WHERE target = '{db}.t' ORDER BY 1"
     )
-    assert misfits == [(10 + hour, "b") for hour in range(5)]
+    assert rejected_rows == [(10 + hour, "b") for hour in range(5)]

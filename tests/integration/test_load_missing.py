@@ -79,7 +79,7 @@ def test_values_that_are_missing_are_counted_by_column_and_hour(world: World):
     for hour, events in hours.items():
         land(world.lake, unit(hour), [Event("click", text_of(event)) for event in events])
     result = world.load(pipeline, *map(unit, hours))
-    assert [one.misfits for one in result.units] == [0, 0, 0]
+    assert [one.rejected_rows for one in result.units] == [0, 0, 0]
     ledger = held(world, pipeline)
     for hour, events in hours.items():
         assert ledger[unit(hour)].defaulted == wanted(events, 0)
@@ -125,7 +125,7 @@ def test_a_row_without_a_value_is_rejected_where_the_file_says_so(world: World, 
         for n, event in enumerate(events)
     }
     wrong = {n: names for n, names in refused.items() if names}
-    assert (result.rows, result.misfits) == (200 - len(wrong), len(wrong))
+    assert (result.rows, result.rejected_rows) == (200 - len(wrong), len(wrong))
     found = world.sql("SELECT offset, column, reason FROM sluice.rejected WHERE target = '{db}.t'")
     assert {reason for _, _, reason in found} == {"missing"}
     assert {n: column.partition(".")[0] for n, column, _ in found} == {
@@ -141,5 +141,5 @@ def test_a_default_that_fails_leaves_the_counts_of_the_rows_that_stay(world: Wor
     land(world.lake, unit(), [Event("click", text) for text in events])
     pipeline = world.pipeline({"click": {"table": "t"}})
     [result] = world.load(pipeline, unit()).units
-    assert (result.rows, result.misfits) == (3, 1)
+    assert (result.rows, result.rejected_rows) == (3, 1)
     assert held(world, pipeline)[unit()].defaulted == {"amount": 2, "twice": 2}

@@ -26,7 +26,7 @@ def world(start_clickhouse_server, tmp_path, name) -> World:
     return made
 
 
-def delete_misfits_of_nobody(world: World, fence: str) -> None:
+def delete_rejected_rows_of_nobody(world: World, fence: str) -> None:
     """A killed attempt's deletion at another target, which waits."""
     world.sql(f"CREATE TABLE sluice.{fence} ({FENCE}) ENGINE = MergeTree ORDER BY slice")
     world.sql("SYSTEM STOP MERGES sluice.rejected")
@@ -39,12 +39,12 @@ def rejected(world: World) -> list[tuple]:
     return world.sql("SELECT toUnixTimestamp(slice), column, value FROM sluice.rejected ORDER BY value")
 
 
-def test_a_dead_attempt_at_another_target_does_not_block_misfits(world: World):
+def test_a_dead_attempt_at_another_target_does_not_block_rejected_rows(world: World):
     pipeline = world.pipeline({"click": "clicks"})
     land(world.lake, unit(), [event(n=1), event(n="x")])
     world.load(pipeline, unit())
     fence = LoadAttempt("other.t", 3, 1).fence_name
-    delete_misfits_of_nobody(world, fence)
+    delete_rejected_rows_of_nobody(world, fence)
     world.sql(f"DROP TABLE sluice.{fence} SYNC")
     world.sql("SYSTEM START MERGES sluice.rejected")
     failing = UNFINISHED + " AND notEmpty(latest_fail_reason)"
@@ -61,7 +61,7 @@ def test_a_live_attempt_at_another_target_keeps_its_mutation(world: World):
     land(world.lake, unit(), [event(n=1), event(n="x")])
     world.load(pipeline, unit())
     fence = LoadAttempt("other.t", 3, 1).fence_name
-    delete_misfits_of_nobody(world, fence)
+    delete_rejected_rows_of_nobody(world, fence)
     land(world.lake, unit(1), [event(n=2)])
     world.load(pipeline, unit(1))
     [(command,)] = world.sql(UNFINISHED)

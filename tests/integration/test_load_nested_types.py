@@ -30,7 +30,7 @@ def test_a_code_hosts_events_arrive_as_they_are(world: World):
         "UInt64, name String), payload JSON, created_at DateTime('UTC'), commits Array(Tuple(message "
         "String))",
     )
-    rows, misfits = loaded(
+    rows, rejected_rows = loaded(
         world,
         [json.dumps(item) for item in made],
         "(id, actor.id, actor.login, actor.name, repo.id, repo.name, payload.size, payload.ref, "
@@ -54,12 +54,12 @@ def test_a_code_hosts_events_arrive_as_they_are(world: World):
         if number != 8
     }
     assert rows == wanted
-    assert misfits == {
+    assert rejected_rows == {
         8: ["repo.id", "does not fit UInt64", "-1"],
     }
 
 
-def test_a_misfit_names_its_path(world: World):
+def test_a_rejected_row_names_its_path(world: World):
     make(
         world,
         "items Array(Tuple(price Decimal(9, 2), tags Array(UInt8))), attrs Map(String, Tuple(n UInt8)), p "
@@ -78,11 +78,11 @@ def test_a_misfit_names_its_path(world: World):
         {"items": [good], "attrs": {"a": {"n": 2}}, "p": [1, 2], "deep": {"a": {"b": [{"c": {"d": 1}}]}}},
         {"attrs": {"k" * 1000: {}}},
     ]
-    rows, misfits = loaded(
+    rows, rejected_rows = loaded(
         world, [json.dumps(item) for item in payloads], "toString((items, attrs, p, deep))"
     )
     assert rows == {8: "([(1.25,[1])],{'a':(2)},(1,2),(([((1))])))"}
-    assert misfits == {
+    assert rejected_rows == {
         0: ["items[3].price", "does not fit Decimal(9, 2)", "1.255"],
         1: ["items[0].tags[1]", "does not fit UInt8", "x"],
         2: ["items[1]", "does not fit Tuple(price Decimal(9, 2), tags Array(UInt8))", "5"],
@@ -126,7 +126,7 @@ def test_a_missing_element_takes_a_default(world: World):
         {"said": {"c": 5}},
         {"said": 5},
     ]
-    rows, misfits = loaded(
+    rows, rejected_rows = loaded(
         world,
         [json.dumps(item) for item in payloads],
         "(bare.a, bare.b, said.a, said.b, said.c.d, loose.a, loose.b.c)",
@@ -139,14 +139,14 @@ def test_a_missing_element_takes_a_default(world: World):
         4: (0, None, 7, None, [9], "x", None),
         5: (0, None, 7, 8, [], None, None),
     }
-    assert misfits == {
+    assert rejected_rows == {
         6: ["said.c.d[0]", "does not fit UInt8", "300"],
         7: ["said.c", "does not fit Tuple(d Array(UInt8))", "5"],
         8: ["said", "does not fit Tuple(a UInt8, b Nullable(UInt8), c Tuple(d Array(UInt8)))", "5"],
     }
 
 
-# A column's type, an event's value, and what toString() of the column gives; None is a misfit.
+# A column's type, an event's value, and what toString() of the column gives; None is a rejected row.
 OTHERS = [
     ("Time", '"10:11:12"', "10:11:12"),
     ("Time", '"-999:59:59.9"', None),
@@ -222,16 +222,16 @@ def test_what_other_types_take(world: World):
         chosen = next((name for name in ("Variant", "Dynamic") if kind.startswith(name)), "")
         more = f", ' ', toString({chosen.lower()}Type(c{number}))" if chosen else ", ''"
         read.append(f"ifNull(concat(toString(c{number}){more}), 'NULL')")
-    rows, misfits = loaded(world, payloads, f"[{', '.join(read)}]")
+    rows, rejected_rows = loaded(world, payloads, f"[{', '.join(read)}]")
     wrong = []
     for number, (kind, value, expected) in enumerate(OTHERS):
         place = kinds.index(kind)
         found = rows[number][place] if number in rows else None
         if value == "null":
             expected = "NULL"
-        named = misfits.get(number, [f"c{place}"])[0]
+        named = rejected_rows.get(number, [f"c{place}"])[0]
         if found != expected or not (named == f"c{place}" or named.startswith((f"c{place}[", f"c{place}."))):
-            wrong.append(f"{kind} of {value}: {found}, {misfits.get(number)}")
+            wrong.append(f"{kind} of {value}: {found}, {rejected_rows.get(number)}")
     assert wrong == []
 
 
@@ -243,33 +243,33 @@ def test_a_nested_that_is_one_column(world: World):
         settings={"flatten_nested": 0},
     )
     payloads = ['{"n": [{"a": 1, "b": [{"c": "x"}, {"c": "y"}]}]}', '{"n": [{"a": 1, "b": [{}]}]}', "{}"]
-    rows, misfits = loaded(world, payloads, "toString(n)")
+    rows, rejected_rows = loaded(world, payloads, "toString(n)")
     assert rows == {0: "[(1,[('x'),('y')])]", 2: "[]"}
-    assert misfits == {1: ["n[0].b[0].c", "missing", ""]}
+    assert rejected_rows == {1: ["n[0].b[0].c", "missing", ""]}
 
 
 @pytest.mark.long
 def test_an_ephemeral_tuple_is_read_by_defaults(world: World):
     make(world, "e Tuple(a UInt8, b String) EPHEMERAL (1, 'none'), a UInt8 DEFAULT e.a, b String DEFAULT e.b")
     payloads = ['{"e": {"a": 5, "b": "x"}}', "{}", '{"e": {"a": 6}}', '{"e": {"a": 600}}']
-    rows, misfits = loaded(world, payloads, "(a, b)")
+    rows, rejected_rows = loaded(world, payloads, "(a, b)")
     assert rows == {0: (5, "x"), 1: (1, "none"), 2: (6, "none")}
-    assert misfits == {3: ["e.a", "does not fit UInt8", "600"]}
+    assert rejected_rows == {3: ["e.a", "does not fit UInt8", "600"]}
 
 
 @pytest.mark.long
 def test_many_columns_of_objects(world: World):
-    """Four deep. In a table that is wide only the first columns' misfits have places: a statement with all of
-    them would keep the server busy for minutes."""
+    """Four deep. In a table that is wide only the first columns' rejected rows have places: a statement with
+    all of them would keep the server busy for minutes."""
     kind = "Array(Tuple(a UInt8, b Map(String, Array(UInt8))))"
     make(world, ", ".join(f"c{n} {kind}" for n in range(60)))
     item = [{"a": 1, "b": {"x": [1, 2]}}]
     events = [{f"c{n}": item for n in range(60)} for _ in range(3)]
     events[1]["c0"] = events[2]["c59"] = [{"a": 1, "b": {"x": [1, 256]}}]
-    rows, misfits = loaded(world, list(map(json.dumps, events)), "(toString(c0), toString(c59))")
+    rows, rejected_rows = loaded(world, list(map(json.dumps, events)), "(toString(c0), toString(c59))")
     assert rows == {0: ("[(1,{'x':[1,2]})]",) * 2}
-    assert misfits[1] == ['c0[0].b["x"][1]', "does not fit UInt8", "256"]
-    assert misfits[2] == ["c59", f"does not fit {kind}", '[{"a":1,"b":{"x":[1,256]}}]']
+    assert rejected_rows[1] == ['c0[0].b["x"][1]', "does not fit UInt8", "256"]
+    assert rejected_rows[2] == ["c59", f"does not fit {kind}", '[{"a":1,"b":{"x":[1,256]}}]']
 
 
 @pytest.mark.long
@@ -281,13 +281,13 @@ def test_a_variant_of_similar_types_loads(world: World):
         settings={"allow_suspicious_variant_types": 1},
     )
     fields = [{"v": 5}, {"v": -5}, {"v": [7, 0.5]}, {"v": 2**63}, {}]
-    rows, misfits = loaded(world, [json.dumps(one) for one in fields], "toString(v)")
+    rows, rejected_rows = loaded(world, [json.dumps(one) for one in fields], "toString(v)")
     assert rows == {
         0: "5",
         1: "-5",
         2: "[7,0.5]",
         4: "",
     }
-    assert misfits.keys() == {3}
+    assert rejected_rows.keys() == {3}
     [(shown,)] = world.client.rows(f"SELECT count() FROM sluice.`{world.database}.t`")
     assert shown == 4

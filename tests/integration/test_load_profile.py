@@ -1,4 +1,4 @@
-"""A user's profile may say what it likes: the same rows arrive, and the same are misfits."""
+"""A user's profile may say what it likes: the same rows arrive, and the same are rejected rows."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def hold(world: World, read: str) -> tuple[list, list, list]:
         f"SELECT _offset, n, toUnixTimestamp(at), toString(ip), d, toUInt8(b), toString(j), s, "
         f"toUnixTimestamp(_timestamp) FROM {world.database}.t ORDER BY _offset"
     )
-    misfits = (
+    rejected_rows = (
         f"SELECT offset, column FROM sluice.rejected WHERE target = '{world.database}.t' ORDER BY offset"
     )
     made = f"SELECT n, toUnixTimestamp(at), flag, kept FROM {world.database}.sums"
     return (
         [*map(tuple, rows)],
-        [*map(tuple, read_all(misfits))],
+        [*map(tuple, read_all(rejected_rows))],
         [*map(tuple, read_all(made))],
     )
 
@@ -106,12 +106,12 @@ def test_an_odd_profile_changes_nothing(start_clickhouse_server, tmp_path, name,
     connection = Connection("odd", host=server.host, port=server.port, login="odd", password="odd")
     world = World(tmp_path, open_client(connection), name)
     start = int(unit().slice.start.timestamp())
-    rows, misfits, sums = hold(world, read)
+    rows, rejected_rows, sums = hold(world, read)
     rows = [(*row[:6], json.loads(row[6]), *row[7:]) for row in rows]
     assert rows == [
         (0, 5, 1_772_272_800, "1.2.3.4", rows[0][4], 1, {"a": 1, "t": "2026-01-01"}, "none", start),
         (5, 7, 0, "0.0.0.0", 0, 0, {"a": 0}, "none", start),
     ]
     assert str(rows[0][4]) == "1.23"
-    assert misfits == [(1, "at"), (2, "ip"), (3, "d"), (4, "j.a")]
+    assert rejected_rows == [(1, "at"), (2, "ip"), (3, "d"), (4, "j.a")]
     assert sums == [(12, 1_772_272_800, "true", 0)]

@@ -48,5 +48,5 @@ def test_files_without_numbers_count_as_row_0(world: World, read: str):
     number(world, land(world.lake, unit(1), [event(n=2), event(n=400), event(n=3)]))
     world.load(world.pipeline({"click": "clicks"}, clickhouse={"read": read}), unit(0), unit(1))
     assert world.sql("SELECT n, _row FROM {db}.clicks ORDER BY n") == [(1, 0), (2, 7), (3, 9)]
-    misfits = "SELECT offset, row FROM sluice.rejected WHERE target = '{db}.clicks' ORDER BY slice"
-    assert world.sql(misfits) == [(1, 0), (1, 8)]
+    rejected_rows = "SELECT offset, row FROM sluice.rejected WHERE target = '{db}.clicks' ORDER BY slice"
+    assert world.sql(rejected_rows) == [(1, 0), (1, 8)]

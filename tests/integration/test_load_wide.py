@@ -1,4 +1,4 @@
-"""Tables of many columns: pulled and pushed, with a misfit in the last one, by one statement each.
+"""Tables of many columns: pulled and pushed, with a rejected row in the last one, by one statement each.
 
 In an event that holds a long number every column's is looked at. tests/faults/test_wide_long.py has a
 thousand columns of each type.
@@ -17,7 +17,7 @@ import pytest
 from sluice.clients.kafka.samples import SampledRecord
 from sluice.clients.lake import layout
 from sluice.doctor.events import Sampled
-from sluice.doctor.examine import misfit_checks
+from sluice.doctor.examine import unfit_checks
 from sluice.flow.load.fencing import stagings
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.anomaly import AnomalyKind
@@ -28,17 +28,22 @@ from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
-COLUMNS, ROWS, MISFIT, LONG = 328, 6, 3, 5  # and which row has a value that does not fit, or a long number
+COLUMNS, ROWS, REJECTED_ROW, LONG = (
+    328,
+    6,
+    3,
+    5,
+)  # and which row has a value that does not fit, or a long number
 
 
 @dataclass(frozen=True)
 class Shape:
-    """`value` is what the event has in column c of row n, `there` what the table has to hold of it. `misfit`
+    """`value` is what the event has in column c of row n, `there` what the table has to hold of it. `unfit`
     does not fit; None where everything does."""
 
     type: str
     value: Callable[[int, int], Any]
-    misfit: Any = None
+    unfit: Any = None
     there: Callable[[Any], Any] = lambda value: value
     read: str = "{}"
 
@@ -74,10 +79,10 @@ def mixed(columns: int) -> list[Shape]:
 
 def payload(kinds: Sequence[Shape], row: int) -> str:
     fields = {"type": "click"} | {f"c{column}": kind.value(column, row) for column, kind in enumerate(kinds)}
-    if row == MISFIT and kinds[-1].misfit is not None:
-        fields[f"c{len(kinds) - 1}"] = kinds[-1].misfit
+    if row == REJECTED_ROW and kinds[-1].unfit is not None:
+        fields[f"c{len(kinds) - 1}"] = kinds[-1].unfit
     text = json.dumps(fields)
-    # No column has a value of the same double: beside one, an element of a container is a misfit.
+    # No column has a value of the same double: beside one, an element of a container is a rejected row.
     return text[:-1] + ', "z": 0.30000000000000000004}' if row == LONG else text
 
 
@@ -105,13 +110,13 @@ def load_wide(world: World, kinds: Sequence[Shape], read: str, long: bool = True
     key = layout.manifest(unit().slice.id, unit().cluster)
     world.lake.put(key, encode(replace(made, long_numbers=long)))
     world.load(world.pipeline({"click": "wide"}, clickhouse={"read": read}), unit())
-    there = [row for row in rows if row != MISFIT or kinds[-1].misfit is None]
+    there = [row for row in rows if row != REJECTED_ROW or kinds[-1].unfit is None]
     compare(world, kinds, there)
     if len(there) < len(rows):
         last, found = len(kinds) - 1, world.sql("SELECT offset, column, value FROM sluice.rejected WHERE "
                                                 "target = '{db}.wide'")  # fmt: skip
-        assert [row[:2] for row in found] == [(MISFIT, f"c{last}")]
-        said = kinds[-1].misfit
+        assert [row[:2] for row in found] == [(REJECTED_ROW, f"c{last}")]
+        said = kinds[-1].unfit
         assert found[0][2] == said or json.loads(found[0][2]) == said
 
 
@@ -153,10 +158,10 @@ def examine(world: World, kinds: Sequence[Shape]) -> None:
     _, filling = inspect_target(world.client, pipeline, pipeline.targets[0])
     records = [SampledRecord("events", 0, row, 0, payload(kinds, row).encode(), ()) for row in range(ROWS)]
     events = [Sampled("click", record, record.value.decode()) for record in records]
-    [check] = misfit_checks(world.client, "wide", filling, events)
+    [check] = unfit_checks(world.client, "wide", filling, events)
     assert check.finding.startswith(f"1 of {ROWS} events would be rejected: {last} = ")
-    [fits] = misfit_checks(world.client, "wide", filling, events[:MISFIT])
-    assert fits.finding == f"every value of {MISFIT} events fits its column"
+    [fits] = unfit_checks(world.client, "wide", filling, events[:REJECTED_ROW])
+    assert fits.finding == f"every value of {REJECTED_ROW} events fits its column"
     whole = compared(world, pipeline)
     assert (told(whole), whole.notes) == ([], [])
     change(world, f"wide UPDATE {last} = defaultValueOfTypeName('{kinds[-1].type}') WHERE _offset = {LONG}")

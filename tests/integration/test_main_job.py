@@ -201,7 +201,7 @@ def test_two_runs_of_the_same_hours_at_once(user):
 MINUTE = START + timedelta(minutes=1)
 AT = f'"created_at": "{MINUTE:%Y-%m-%dT%H:%M:%SZ}"'
 GOOD = f'{{"type": "n", "small": 7, "ratio": 0.5, {AT}}}'
-UNPARSED = {
+REJECTED_RECORDS = {
     b'{"type": "n", "x": "\xff\xfe", ' + AT.encode() + b"}": "not UTF-8",
     b"this is not JSON": "not JSON",
     f'["n", {{{AT}}}]'.encode(): "not an object",
@@ -209,7 +209,7 @@ UNPARSED = {
     b'{"type": "n", "small": 1}': "no time",
     b'{"type": "n", "created_at": "9999-01-01T00:00:00Z"}': "time out of range",
 }
-MISFITS = {
+REJECTED_ROWS = {
     f'{{"type": "n", "small": 70000, {AT}}}': "small",
     f'{{"type": "n", "ratio": "abc", {AT}}}': "ratio",
     f'{{"type": "n", "small": true, {AT}}}': "small",
@@ -237,20 +237,20 @@ def test_bad_input_ends_where_the_contract_says(user, kafka_broker):
     for ddl in (f"n ({columns})", f"other (_type String, _payload String, {SYSTEM_COLUMNS})"):
         user.client.command(f"CREATE TABLE {user.name}.{ddl} ENGINE = MergeTree ORDER BY _slice")
     user.write(tables={"n": f"{user.name}.n", "*": f"{user.name}.other"})
-    lines = [*UNPARSED, *(line.encode() for line in (GOOD, *MISFITS, *FITS, TRAVERSAL))]
+    lines = [*REJECTED_RECORDS, *(line.encode() for line in (GOOD, *REJECTED_ROWS, *FITS, TRAVERSAL))]
     publish_at(user, kafka_broker, lines, MINUTE)
     user.do("run", *RANGE)
 
     rows = sorted(user.rows("SELECT small, ratio FROM DB.n"))
     assert rows == sorted([(7, 0.5), (9, 1000.0), (1, 0.0)])
-    unparsed = Counter()
+    rejected_records = Counter()
     for unit in json.loads(user.do("status", *RANGE, "--json"))["units"]:
-        unparsed.update(unit["unparsed"])
-    assert unparsed == Counter(UNPARSED.values())
+        rejected_records.update(unit["rejected_records"])
+    assert rejected_records == Counter(REJECTED_RECORDS.values())
     kept = pq.read_table(user.lake / "_rejected").to_pylist()
-    assert {row["_payload"]: row["_reason"] for row in kept} == UNPARSED
-    misfits = user.rows(f"SELECT column, payload FROM sluice.rejected WHERE target = '{user.name}.n'")
-    assert {payload: column for column, payload in misfits} == MISFITS
+    assert {row["_payload"]: row["_reason"] for row in kept} == REJECTED_RECORDS
+    rejected_rows = user.rows(f"SELECT column, payload FROM sluice.rejected WHERE target = '{user.name}.n'")
+    assert {payload: column for column, payload in rejected_rows} == REJECTED_ROWS
     assert user.rows("SELECT _type FROM DB.other") == [("../../x",)]
     assert not (user.folder / "x").exists() and not (user.folder.parent / "x").exists()
     assert (user.lake / "type=..%2F..%2Fx").is_dir()

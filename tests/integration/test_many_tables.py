@@ -90,10 +90,10 @@ def test_a_message_of_many_rows_goes_to_the_table_in_its_header(spark_world: Spa
     clicks, bids = "SELECT _offset, _row, n FROM DB.click", "SELECT _offset, _row, n FROM DB.bid"
     expected = {(0, 0, 1), (0, 1, 2), (0, 2, 3), (2, 0, 4)}
     assert (set(spark_world.rows(clicks)), spark_world.rows(bids)) == (expected, [(4, 0, 7)])
-    misfit = (
+    unfit = (
         f"SELECT offset, row, column, payload FROM sluice.rejected WHERE target = '{spark_world.name}.click'"
     )
-    assert spark_world.rows(misfit) == [(2, 2, "n", '{"n":70000}')]
+    assert spark_world.rows(unfit) == [(2, 2, "n", '{"n":70000}')]
     kept = pq.read_table(spark_world.folder / "lake" / spark_world.name / "_rejected").to_pylist()
     assert sorted((r["_offset"], r["_row"], r["_reason"], r["_payload"]) for r in kept) == [
         (2, 1, "not an object", b"5"),
@@ -176,7 +176,7 @@ def test_avro_by_a_schema_file_from_two_topics_into_one_table(spark_world: Spark
     at = int(MINUTE.timestamp())
     assert found == [(one, BIG, "12.5", at), (two, 2**53 + 1, None, at)]
     [manifest] = spark_world.manifests(pipeline, hours())
-    assert (manifest.read, manifest.unparsed) == (3, {"not Avro of its schema": 1})
+    assert (manifest.read, manifest.rejected_records) == (3, {"not Avro of its schema": 1})
     lake = spark_world.folder / "lake" / spark_world.name
     raw = {row["_raw"] for file in manifest.files for row in pq.read_table(lake / file.key).to_pylist()}
     assert raw == {
@@ -222,6 +222,6 @@ def test_messages_name_their_schema_in_a_registry(spark_world: SparkWorld, monke
     assert sorted(spark_world.rows("SELECT id, toUnixTimestamp(at) FROM DB.clicks")) == [(5, at), (6, at)]
     [manifest] = spark_world.manifests(pipeline, hours())
     damaged = "not Avro of its schema" if kind == "avro" else "no schema id in front"
-    assert manifest.unparsed == {damaged: 1, "no schema id in front": 1, "unknown schema id": 1} | (
+    assert manifest.rejected_records == {damaged: 1, "no schema id in front": 1, "unknown schema id": 1} | (
         {"no schema id in front": 2} if kind == "protobuf" else {}
     )

@@ -30,13 +30,13 @@ def messages() -> list[bytes]:
     """Events, those that do not fit their table, and those that are none."""
     plain = {"created_at": START.isoformat(), "email": SECRET, "ip": SECRET, "user": {"name": f"x{SECRET}"}}
     rows = [json.dumps({"type": "click", "n": n, **plain}).encode() for n in range(200)]
-    misfits = [json.dumps({"type": "bid", "n": n, **plain}).encode() for n in range(3)]
+    rejected_rows = [json.dumps({"type": "bid", "n": n, **plain}).encode() for n in range(3)]
     rejected = [
         json.dumps({**plain, "type": "click", "created_at": "never"}).encode(),
         b'{"type":"click","email":"%s"' % SECRET.encode(),
         SECRET.encode(),
     ]
-    return [*rows, *misfits, *rejected]
+    return [*rows, *rejected_rows, *rejected]
 
 
 def publish(user: User, bootstrap: str) -> None:
@@ -74,7 +74,8 @@ def spec(user: User, mask: dict) -> None:
 def rows(user: User) -> dict[str, list[tuple]]:
     shown = {
         "clicks": "SELECT n, email, ip, _payload, _key FROM DB.clicks",
-        "misfits": f"SELECT column, value, payload FROM sluice.rejected WHERE target LIKE '{user.name}.%'",
+        "rejected_rows": "SELECT column, value, payload FROM sluice.rejected "
+        f"WHERE target LIKE '{user.name}.%'",
         "traffic": "SELECT email, sum(count) FROM DB.traffic GROUP BY email",
     }
     return {name: sorted(map(str, user.rows(sql))) for name, sql in shown.items()}
@@ -134,7 +135,7 @@ def test_a_search_over_all_bytes_finds_nothing(user: User, tmp_path: Path):
     assert len(masked["clicks"]) == 200
     assert {row.split(", ")[1] for row in masked["clicks"]} == {f"'{token(SECRET)}'"}
     assert {row.count(token(SECRET)) for row in masked["clicks"]} == {3}  # column, payload and key
-    assert [row.count(token(SECRET)) for row in masked["misfits"]] == [2, 2, 2]  # value and payload
+    assert [row.count(token(SECRET)) for row in masked["rejected_rows"]] == [2, 2, 2]  # value and payload
     assert len(masked["traffic"]) == 1
     assert holders(user.lake, data, tmp_path / "spill") == set()
     texts = [text for one in outputs for text in (one.stdout, one.stderr)]

@@ -295,8 +295,8 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
     assert listener.samples["newest_complete_timestamp"][0][1] == hourly.END.timestamp()
     sent = {name for name, samples in listener.samples.items() if samples}
     only_in_trouble = {
-        *("records_unparsed", "offsets_lost", "rows_rejected", "anomalies_found", "step_errors"),
-        *("column_misfit_share", "bytes_discarded"),
+        *("rejected_records", "offsets_lost", "rejected_rows_by_column", "anomalies_found", "step_errors"),
+        *("column_rejected_share", "bytes_discarded"),
     }
     weeks_later = {"rows_expected", "rows_usual_least", "units_forgotten", "bytes_forgotten"}
     without_a_disk = {"lake_free_bytes"}  # a bucket has no end

@@ -1,10 +1,10 @@
-"""What the page counts of a slice's misfits on a real server."""
+"""What the page counts of a slice's rejected rows on a real server."""
 
 from __future__ import annotations
 
 import pytest
 
-from sluice.page.rejected_samples import misfit_counts, misfits, rejects_of
+from sluice.page.rejected_samples import rejected_row_counts, rejected_rows, rejects_of
 from sluice.slices import Slice
 from sluice.state.system_tables import create_system_tables
 from tests.integration.landed import client_of
@@ -23,7 +23,7 @@ ROWS = [
 ]
 
 
-def test_misfits_are_counted_by_table_column_and_reason(clickhouse_server):
+def test_rejected_rows_are_counted_by_table_column_and_reason(clickhouse_server):
     client, spec = client_of(clickhouse_server), pipeline(tables={"*": "events.clicks"})
     create_system_tables(client, "sluice verify made")
     for number, (table, hours, column, reason) in enumerate(ROWS):
@@ -34,12 +34,12 @@ def test_misfits_are_counted_by_table_column_and_reason(clickhouse_server):
             "{reason:String}",
             {"table": table, "at": at, "n": number, "column": column, "reason": reason},
         )
-    counts = misfit_counts(client, spec, ["events.clicks"], HOUR)
+    counts = rejected_row_counts(client, spec, ["events.clicks"], HOUR)
     assert counts == [
         ("events.clicks", "items[].price", "does not fit UInt8", 4),
         ("events.clicks", "tags[]", "does not fit UInt8", 2),
         ("events.clicks", "price", "does not fit Float64", 1),
     ]
-    found = rejects_of({}, counts, misfits(client, spec, ["events.clicks"], HOUR, "masked"), "masked")
+    found = rejects_of({}, counts, rejected_rows(client, spec, ["events.clicks"], HOUR, "masked"), "masked")
     assert [sorted(s.offset for s in group.samples) for group in found.groups] == [[0, 1, 2], [4, 5], [6]]
     client.run("DELETE FROM sluice.rejected WHERE cluster = 'dc1' AND topic = 't'")

@@ -23,12 +23,12 @@ def test_columns(world: World, path: str, column: str):
     name = "x" if column == "x" else path
     make(world, f"`{name}` Nullable(String)")
     cases = [case for case in CASES if case.path == path]
-    rows, misfits = loaded(
+    rows, rejected_rows = loaded(
         world, [case.event for case in cases], f"`{name}`", {"x": path} if name == "x" else {}
     )
     kept = {number: case.value for number, case in enumerate(cases) if not case.rejected}
     assert rows == kept
-    assert set(misfits) == {number for number, case in enumerate(cases) if case.rejected}
+    assert set(rejected_rows) == {number for number, case in enumerate(cases) if case.rejected}
 
 
 def test_a_default_is_for_a_field_that_is_missing(world: World):
@@ -51,11 +51,11 @@ def test_a_default_is_for_a_field_that_is_missing(world: World):
         '{"u.a": [1, 256]}': None,
         '{"u": {"a": [256]}}': None,
     }
-    rows, misfits = loaded(
+    rows, rejected_rows = loaded(
         world, [*expected], "tuple(ifNull(n, 'NULL'), s, toString(a))", {"n": "u.n", "s": "u.s", "a": "u.a"}
     )
     assert {event: rows.get(number) for number, event in enumerate(expected)} == expected
-    assert len(rows) + len(misfits) == len(expected)
+    assert len(rows) + len(rejected_rows) == len(expected)
 
 
 def test_numbers_are_exact_in_each_spelling(world: World):
@@ -68,9 +68,9 @@ def test_numbers_are_exact_in_each_spelling(world: World):
         f'{{"u.d": 1.5, "x": {odd}}}',
         f'{{"u": {{"d": 72}}, "x": {odd}}}',
     ]
-    rows, misfits = loaded(world, events, "toString(d)", {"d": "u.d"})
+    rows, rejected_rows = loaded(world, events, "toString(d)", {"d": "u.d"})
     assert rows == {2: "1.5", 3: "72"}
-    assert set(misfits) == {0, 1}
+    assert set(rejected_rows) == {0, 1}
 
 
 def test_random_events(world: World):
@@ -79,12 +79,14 @@ def test_random_events(world: World):
     make(world, ", ".join(f"{name} Nullable(String)" for name in paths))
     chance = Random(20)
     events = [random_event(chance) for _ in range(2_000)]
-    rows, misfits = loaded(world, [json.dumps(event) for event in events], f"({', '.join(paths)})", paths)
-    assert len(rows) + len(misfits) == len(events) and len(rows) > 500
+    rows, rejected_rows = loaded(
+        world, [json.dumps(event) for event in events], f"({', '.join(paths)})", paths
+    )
+    assert len(rows) + len(rejected_rows) == len(events) and len(rows) > 500
     for number, values in rows.items():
         expected = [read_by_model(events[number], path.split(".")) for path in paths.values()]
         assert [_said(value) for value in values] == [_plain(value) for value in expected], events[number]
-    for number, (_, reason, _) in misfits.items():
+    for number, (_, reason, _) in rejected_rows.items():
         assert "an object at" in reason, events[number]
 
 

@@ -41,7 +41,7 @@ def test_of_two_copies_of_a_line_one_arrives(user: User):
     assert dict(found) == {f"e{n}": 1 for n in range(1, LINES)} | {"e0": 2}
     (unit,) = json.loads(user.do("status", *HOUR, "--json"))["units"]
     assert (unit["records"], unit["parsed"]) == (2 * LINES + 2, LINES + 1)
-    assert unit["unparsed"] == {"shipped twice": LINES + 1}
+    assert unit["rejected_records"] == {"shipped twice": LINES + 1}
     kept = pq.read_table(user.lake / "_rejected").to_pylist()
     assert sorted(row["_payload"].decode() for row in kept) == sorted([*lines, lines[0]])
     assert json.loads(user.do("verify", *HOUR, "--json"))["anomalies"] == []

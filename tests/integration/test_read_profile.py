@@ -47,7 +47,7 @@ TABLES = (
     AnomalyKind.ROWS_MISSING,
     AnomalyKind.ROWS_EXTRA,
     AnomalyKind.LEDGER,
-    AnomalyKind.MISFITS,
+    AnomalyKind.REJECTED_ROWS,
     AnomalyKind.VALUES,
 )
 
@@ -118,8 +118,8 @@ def seen(world: World, server: ClickHouseServer, login: str, monkeypatch) -> tup
 def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login: str, monkeypatch):
     states, counted, whole = seen(world, server, login, monkeypatch)
     assert [state["tables"][f"{world.database}.clicks"] for state in states] == [
-        {"rows": 4, "misfits": 1, "defaulted": {}, "nulls": {}},
-        {"rows": 4, "misfits": 1, "defaulted": {}, "nulls": {}},
+        {"rows": 4, "rejected_rows": 1, "defaulted": {}, "nulls": {}},
+        {"rows": 4, "rejected_rows": 1, "defaulted": {}, "nulls": {}},
     ]
     assert (counted, whole) == ([], [])
     world.sql("ALTER TABLE {db}.clicks UPDATE s = 'x' WHERE s = '1-2' SETTINGS mutations_sync = 2")
@@ -128,13 +128,13 @@ def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login:
     _, counted, whole = seen(world, server, login, monkeypatch)
     assert [one[:2] for one in counted] == [
         (AnomalyKind.ROWS_MISSING, unit(0).slice.id),
-        (AnomalyKind.MISFITS, unit(1).slice.id),
+        (AnomalyKind.REJECTED_ROWS, unit(1).slice.id),
     ]
     if login == "bent":
         assert [(kind, said) for kind, _, _, said in whole] == [
             (AnomalyKind.VALUES, "3 rows; records 2"),
             (AnomalyKind.VALUES, "4 rows, other values in s; records 2"),
-            (AnomalyKind.MISFITS, "0 in sluice.rejected"),
+            (AnomalyKind.REJECTED_ROWS, "0 in sluice.rejected"),
         ]
 
 

@@ -102,10 +102,10 @@ def test_the_page(two: Two, airflow_app: TestClient):  # noqa: F811
         page(airflow_app, "priv", "tables")["tables"],
         page(airflow_app, "peek", "tables")["tables"],
     )
-    assert (own["parts"], own["rows_in_all"], own["rows"], own["misfits"]) == (1, 13, 13, 7)
+    assert (own["parts"], own["rows_in_all"], own["rows"], own["rejected_rows"]) == (1, 13, 13, 7)
     assert own["bytes"] > 0
     assert (foreign["parts"], foreign["rows_in_all"], foreign["bytes"]) == (None, None, None)
-    assert (foreign["rows"], foreign["misfits"], foreign["last_load"]) == (0, 0, "")
+    assert (foreign["rows"], foreign["rejected_rows"], foreign["last_load"]) == (0, 0, "")
     assert page(airflow_app, "peek", "tables")["errors"] == [
         f"table {two.database}.clicks is another pipeline's: nothing of it is shown, and no run loads it"
     ]

@@ -28,7 +28,7 @@ from tests.support.landed_contents import contents
 pytestmark = pytest.mark.integration
 
 START = (datetime.now(UTC) - timedelta(days=20)).replace(minute=0, second=0, microsecond=0)
-PER_HOUR, LARGE_FROM = 34, 3  # the last hours have no unparsed record, and values of two bytes
+PER_HOUR, LARGE_FROM = 34, 3  # the last hours have no rejected record, and values of two bytes
 WRONG = {"type": {"field": "type"}, "time": {"field": "ts", "format": "epoch_ms"}}
 RIGHT = {"type": {"field": "type"}, "time": {"field": "at"}}
 COLUMNS = "n UInt64, small UInt8, _slice DateTime('UTC'), _cluster LowCardinality(String)"

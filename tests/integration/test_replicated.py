@@ -140,7 +140,7 @@ def test_every_write_waits_for_the_quorum_and_every_count_sees_it(place: Place):
     assert not [sql for sql, _ in place.told.writes if "ATTACH" in sql]
     tables = [engine.partition("/sluice/")[2] for engine in place.told.created]
     assert tables == ["ledger', '{replica}')", "rejected', '{replica}')", "targets', '{replica}')"]
-    # Three partitions of the target, the misfit, the ledger's row.
+    # Three partitions of the target, the rejected row, the ledger's row.
     assert (result.statements, result.blocks) == (len(place.told.writes), 5)
 
 

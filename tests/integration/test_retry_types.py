@@ -279,7 +279,8 @@ def manifests(state: Damaged) -> list[bytes]:
 
 
 def test_what_the_load_would_refuse_is_refused_before_the_landing_brings_records_in(state: Damaged):
-    """The default of then is no name of now: neither a misfit nor a record that parses now can be loaded."""
+    """The default of then is no name of now: neither a rejected row nor a record that parses now can be
+    loaded."""
     change = Change(f"{AB} DEFAULT 'b'", "Enum8('a' = 1, 'c' = 3) DEFAULT 'a'", [("a", "a")], [("c", None)])
     loaded(
         state,
@@ -298,7 +299,7 @@ def test_what_the_load_would_refuse_is_refused_before_the_landing_brings_records
 
 
 def test_a_trial_counts_what_is_asked_for(state: Damaged):
-    """Two types with a misfit each, and records of two reasons that the file cures."""
+    """Two types with a rejected row each, and records of two reasons that the file cures."""
     texts = [
         '{"type":"click","at":"%s","n":0,"x":300}',
         '{"type":"view","at":"%s","n":1,"x":300}',

@@ -105,7 +105,7 @@ def begin(guarded: Guarded, *more: str) -> None:
 
 
 def cycle(guarded: Guarded, login: str) -> None:
-    """A load with a misfit, a reload, a slice landed again, and what verify looks at, contents too."""
+    """A load with a rejected row, a reload, a slice landed again, and what verify looks at, contents too."""
     world = World(Path(tempfile.mkdtemp()), guarded.client(login), "events")
     pipeline = world.pipeline({"click": "clicks"}, clickhouse={"read": "push"})
     land(world.lake, unit(), [event(n=1), event(n="x"), event(n=2)])

@@ -54,7 +54,7 @@ def test_rows_go_by_their_kafka_partition(two: Shards, read: str):
         "loaded": 2,
         "skipped": 0,
         "rows": 11,
-        "misfits": 1,
+        "rejected_rows": 1,
     }
     assert numbers(two) == [[0, 2, 3, 5, 6, 8, 9, 11], [1, 4, 7]]
     rejected = "SELECT count() FROM sluice.rejected WHERE target = '{db}.clicks'"
@@ -70,7 +70,7 @@ def test_rows_go_by_an_expression_over_their_columns(two: Shards):
     events = [event(n=n, user=None if n % 5 == 0 else n) for n in range(40)]
     events += [event(n=40, user=1, region="x"), event(n="bad"), event(n=70000)]
     land(two.world.lake, unit(), events, partitions=3)
-    assert two.load(pipeline, unit()).summary() == {"loaded": 1, "skipped": 0, "rows": 41, "misfits": 2}
+    assert two.load(pipeline, unit()).summary() == {"loaded": 1, "skipped": 0, "rows": 41, "rejected_rows": 2}
     one, other = numbers(two)
     assert sorted(one + other) == list(range(41))
     assert set(range(0, 40, 5)) <= set(one)  # NULL is shard 0
@@ -94,7 +94,7 @@ def test_a_shard_that_is_down_is_named_and_catches_up(two: Shards, monkeypatch):
         row = ledgers_of(servers, pipeline, two.world.lake.url)[pipeline.targets[0].table][unit()]
     assert (row.lacking, row.rows, row.manifest) == (("s2",), 4, "")
     point_at(monkeypatch, "s2", two.servers[1].port)
-    assert two.load(pipeline, unit()).summary() == {"loaded": 1, "skipped": 0, "rows": 8, "misfits": 0}
+    assert two.load(pipeline, unit()).summary() == {"loaded": 1, "skipped": 0, "rows": 8, "rejected_rows": 0}
     assert numbers(two) == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 

@@ -50,17 +50,17 @@ def landed(two: Shards, ids: list[Any] = IDS, hour: int = 0) -> None:
 
 
 def places(two: Shards, hour: int = 0) -> Counter[tuple[int, int]]:
-    """How often each record, by partition and offset, is a row or a misfit on some shard."""
+    """How often each record, by partition and offset, is a row or a rejected row on some shard."""
     start = int(unit(hour).slice.start.timestamp())
     rows = f"SELECT _partition, _offset FROM {{db}}.clicks WHERE _slice = toDateTime({start}, 'UTC')"
-    misfits = (
+    rejected_rows = (
         "SELECT partition, offset FROM sluice.rejected "
         f"WHERE target = '{{db}}.clicks' AND slice = toDateTime({start}, 'UTC')"
     )
     there = two.everywhere(
         "SELECT count() FROM system.tables WHERE database = 'sluice' AND name = 'rejected'"
     )
-    found = [*two.everywhere(rows), *(two.everywhere(misfits) if there == [[(1,)]] * 2 else [])]
+    found = [*two.everywhere(rows), *(two.everywhere(rejected_rows) if there == [[(1,)]] * 2 else [])]
     return Counter((int(p), int(o)) for shard in found for p, o in shard)
 
 
@@ -154,7 +154,8 @@ def test_a_column_that_one_shard_has_lost_while_the_other_is_away(two: Shards, m
 
 @pytest.mark.parametrize("changed", ["type", "default", "required"])
 def test_a_shard_that_was_away_makes_its_part_as_the_other_has(two: Shards, changed: str, monkeypatch):
-    """What has changed meanwhile, on both of them, would make a misfit of the first a row on the second."""
+    """What has changed meanwhile, on both of them, would make a rejected row of the first a row on the
+    second."""
     make(two, "id Nullable(UInt8)" if changed == "type" else "id String DEFAULT concat('a', toString(n))")
     ids = [None if n % 3 else str(n * 50) for n in range(40)]
     landed(two, ids)

@@ -31,7 +31,7 @@ OF_TABLES = (
     AnomalyKind.ROWS_FOREIGN,
     AnomalyKind.ROWS_UNCOVERED,
     AnomalyKind.LEDGER,
-    AnomalyKind.MISFITS,
+    AnomalyKind.REJECTED_ROWS,
     AnomalyKind.MISPLACED,
     AnomalyKind.LEFT,
 )
@@ -129,7 +129,7 @@ def test_status_says_which_shard_an_hour_is_not_on(two: Shards, monkeypatch):
     assert (one.state, one.seen) == (UnitState.COMPLETE, "complete")
     table = f"{two.world.database}.clicks"
     assert as_json(pipeline, one)["tables"] == {
-        table: {"rows": 7, "misfits": 1, "defaulted": {}, "nulls": {}, "shards": {"s1": 4, "s2": 3}}
+        table: {"rows": 7, "rejected_rows": 1, "defaulted": {}, "nulls": {}, "shards": {"s1": 4, "s2": 3}}
     }
     point_at(monkeypatch, "s2", free_port())
     [one] = survey(pipeline, HOUR)

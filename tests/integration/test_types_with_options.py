@@ -28,7 +28,7 @@ COLUMNS = (
     "_topic LowCardinality(String), _slice DateTime('UTC'), _cluster LowCardinality(String)"
 )
 SHOWN = ("t", "at", "m", "v", "j", "x", "c")
-MISFITS = {
+REJECTED_ROWS = {
     3: ("at[1].qty", {"at": [{"sku": "a", "qty": 1, "tags": []}, {"sku": "b", "qty": 70000, "tags": []}]}),
     7: ("t.id", {"t": {"id": "x", "login": "nobody"}}),
     11: ('m["k"][0].n', {"m": {"k": [{"n": 1.5}]}}),
@@ -50,7 +50,7 @@ def fields(n: int) -> dict[str, Any]:
     }
     for name in {5: ["e"], 6: ["c"], 8: ["at", "m", "v"], 9: ["c", "e"]}.get(n, []):
         del found[name]
-    return found | (MISFITS[n][1] if n in MISFITS else {})
+    return found | (REJECTED_ROWS[n][1] if n in REJECTED_ROWS else {})
 
 
 def row(n: int) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def row(n: int) -> dict[str, Any]:
 
 
 COUNT = 16
-WANTED = {n: row(n) for n in range(COUNT) if n not in MISFITS}
+WANTED = {n: row(n) for n in range(COUNT) if n not in REJECTED_ROWS}
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,12 @@ def test_nested_types_beside_other_options(
                 )
                 for n, one in WANTED.items()
             }
-        misfits = "SELECT offset * 2 + partition, column FROM sluice.rejected WHERE target = '{db}.clicks'"
-        servers = two.everywhere(misfits) if options.sharded else [two.on(0, misfits)]
+        rejected_rows = (
+            "SELECT offset * 2 + partition, column FROM sluice.rejected WHERE target = '{db}.clicks'"
+        )
+        servers = two.everywhere(rejected_rows) if options.sharded else [two.on(0, rejected_rows)]
         assert sorted(one for rows in servers for one in rows) == [
-            (n, column) for n, (column, _) in MISFITS.items()
+            (n, column) for n, (column, _) in REJECTED_ROWS.items()
         ]
     # The rows of each partition begin at 7, and nothing else is found.
     numbered = [(AnomalyKind.ROW_IDENTITY, "", "", "8 that follow on none")] * (2 if options.arrays else 0)

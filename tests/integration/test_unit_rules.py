@@ -178,7 +178,7 @@ def test_rows_of_records_that_stay_are_not_made_again(world: World, mode: str, e
     after = replace(after, amends=(before.id,), rows=before.rows)
     world.lake.put(layout.manifest(unit().slice.id, "dc1"), encode(after))
     [loaded] = world.load(pipeline, unit(), mode=mode).loaded
-    assert (loaded.rows, loaded.misfits) == (5, 0)
+    assert (loaded.rows, loaded.rejected_rows) == (5, 0)
     found = world.sql(sql)
     assert [row for row in found if row[0] != "new"] == kept
     assert len(found) == 5
@@ -202,7 +202,7 @@ def test_a_retry_takes_the_types_of_now_and_the_expressions_of_then(world: World
     world.load(pipeline, unit(), mode="amend")
     assert world.sql(sql) == [("a", 1, "no")]
     [loaded] = world.load(pipeline, unit(), mode="retry").loaded
-    assert (loaded.rows, loaded.misfits) == (2, 0)
+    assert (loaded.rows, loaded.rejected_rows) == (2, 0)
     for mode in ("repair", "amend", "retry"):
         world.load(pipeline, unit(), mode=mode)
         assert world.sql(sql) == [("a", 1, "no"), ("b", 1000, "no")]

@@ -1,5 +1,5 @@
 """A model of the load's lease and fencing: one unit, two chunks of the target, one of its view's table, and a
-misfit in sluice.rejected.
+rejected row in sluice.rejected.
 
 At every point a client may crash, the server may crash, a successor may take over (whether its predecessor
 is dead, asleep or at work), and a statement goes on without its client. The model is harsher than ClickHouse:

@@ -11,7 +11,7 @@ from typing import Any
 from tests.pairs import rollups
 from tests.pairs.columns import ID
 from tests.pairs.events import CONFIGURED
-from tests.pairs.fitting import Fit, Misfit, fitted
+from tests.pairs.fitting import Fit, RejectedRow, fitted
 from tests.pairs.options import Case
 from tests.pairs.oracle import Row, Unit, at_path
 from tests.pairs.tables import BIDS, MAIN, OTHER, main_columns
@@ -41,7 +41,7 @@ class Expected:
         return [row for row in self.rows if row.type in types[table]]
 
     @cached_property
-    def main(self) -> tuple[list[Fit], list[Misfit]]:
+    def main(self) -> tuple[list[Fit], list[RejectedRow]]:
         return fitted(self.case, main_columns(self.case), self.routed(MAIN))
 
     @cached_property
@@ -86,7 +86,7 @@ class Expected:
         """(slice, cluster, event hour, type, country, city) → rows; those of no DateTime are left out."""
         return Counter({key: count for key, count in self._counted.items() if 0 <= key[2] < 1 << 32})
 
-    def traffic_misfits(self) -> Counter[tuple]:
+    def traffic_rejected_rows(self) -> Counter[tuple]:
         return Counter({key: count for key, count in self._counted.items() if not 0 <= key[2] < 1 << 32})
 
     @cached_property
@@ -108,14 +108,14 @@ class Expected:
         return found
 
     def ledger(self) -> dict[tuple, tuple[int, int]]:
-        """(table, slice, cluster) → rows and misfits of the targets that take events."""
+        """(table, slice, cluster) → rows and rejected rows of the targets that take events."""
         found: dict[tuple, list[int]] = {
             (table, *unit): [0, 0] for table in self.targets for unit in self.units
         }
-        misfits = {misfit.row.key for misfit in self.main[1]}
+        rejected_rows = {unfit.row.key for unfit in self.main[1]}
         for table in self.targets:
             for row in self.routed(table):
-                found[table, row.slice, row.place[0]][row.key in misfits] += 1
+                found[table, row.slice, row.place[0]][row.key in rejected_rows] += 1
         return {key: (rows, bad) for key, (rows, bad) in found.items()}
 
 

@@ -21,7 +21,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Misfit:
+class RejectedRow:
     """A row that is in sluice.rejected instead: the columns any of which may be named."""
 
     row: Row
@@ -33,17 +33,17 @@ class _ThroughNoObject(Exception):
     """A path leads through a value that is no object."""
 
 
-def fitted(case: Case, columns: Iterable[Column], rows: Iterable[Row]) -> tuple[list[Fit], list[Misfit]]:
-    """Rows of the main table. A misfit's shard is its partition's, whatever places rows."""
-    own, fits, misfits = list(columns), [], []
+def fitted(case: Case, columns: Iterable[Column], rows: Iterable[Row]) -> tuple[list[Fit], list[RejectedRow]]:
+    """Rows of the main table. A rejected row's shard is its partition's, whatever places rows."""
+    own, fits, rejected_rows = list(columns), [], []
     for row in rows:
         values, bad = _values(own, row.event)
         if bad:
-            misfits.append(Misfit(row, bad, row.place[2] % case.shards))
+            rejected_rows.append(RejectedRow(row, bad, row.place[2] % case.shards))
             continue
         by = values["id"] + values["n"] if case.servers == "by expression" else row.place[2]
         fits.append(Fit(row, values, by % case.shards))
-    return fits, misfits
+    return fits, rejected_rows
 
 
 def _values(columns: list[Column], event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -117,7 +117,7 @@ def _folders_differ(expected: Expected, seen: list[tuple]) -> list[str]:
 def _counts(manifest: dict[str, Any]) -> tuple:
     """(slice, cluster, records read, reasons). A hole at an edge is in either slice: who reads on behind a
     stamp of the future does not see it."""
-    reasons = Counter(manifest["unparsed"]) + Counter(manifest.get("rows_unparsed") or {})
+    reasons = Counter(manifest["rejected_records"]) + Counter(manifest.get("rejected_elements") or {})
     return (
         _seconds(manifest["slice"]),
         manifest["cluster"],

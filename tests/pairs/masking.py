@@ -16,7 +16,7 @@ from tests.pairs.options import Case
 
 _KEY = "a key of the pairs, 32 letters.."
 _HEAD = "hmac256:e138ffea:"  # of this key
-_KEPT = {"_key": "keep", "_headers": "keep", "_unparsed": "keep"}
+_KEPT = {"_key": "keep", "_headers": "keep", "_rejected": "keep"}
 RULES: dict[str, dict[str, Any]] = {
     "none": {},
     "fields": {"user": {"hash": _KEY}, "geo.city": "drop", **_KEPT},

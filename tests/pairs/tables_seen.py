@@ -17,11 +17,11 @@ from tests.support.oracle import Number
 
 _INSIDE = re.compile(r'\[(\d+|"(?:[^"\\]|\\.)*")\]')
 _KEY = slice(2, 7)  # cluster, topic, partition, offset, row: of what tables.READ_LAKE reads
-_MISFITS = (
+_REJECTED_ROWS = (
     "SELECT toUnixTimestamp(slice), cluster, topic, partition, offset, row, type, column, value, payload "
     "FROM sluice.rejected WHERE target = '{db}.main'"
 )
-_OTHERS_MISFITS = (
+_OTHERS_REJECTED_ROWS = (
     "SELECT target, column, count() FROM sluice.rejected WHERE startsWith(target, '{db}.') AND target NOT IN "
     "('{db}.main', '{db}.traffic') GROUP BY ALL"
 )
@@ -29,14 +29,14 @@ _TRAFFIC = (
     "SELECT toUnixTimestamp(_slice), _cluster, toUnixTimestamp(hour), type, country, city, count "
     "FROM {db}.traffic"
 )
-_TRAFFIC_MISFITS = (
+_TRAFFIC_REJECTED_ROWS = (
     "SELECT toUnixTimestamp(slice), cluster, column, JSONExtractUInt(payload, 'count') FROM sluice.rejected "
     "WHERE target = '{db}.traffic'"
 )
 _LEDGER = (
     "SELECT target, toUnixTimestamp(slice), cluster, "
-    "argMax((toString(state), rows, misfits), (generation, attempt, state)) AS newest FROM sluice.ledger "
-    "WHERE startsWith(target, '{db}.') GROUP BY target, slice, cluster"
+    "argMax((toString(state), rows, rejected_rows), (generation, attempt, state)) AS newest "
+    "FROM sluice.ledger WHERE startsWith(target, '{db}.') GROUP BY target, slice, cluster"
 )
 
 
@@ -47,7 +47,7 @@ def tables_differ(expected: Expected, home: Home) -> list[str]:
     views = expected.views()
     for name, select in SHAPES[home.case.target].views:
         found += counters_differ(f"view's table {name}", views[name], Counter(home.rows(select)))
-    found += _misfits_differ(expected, home)
+    found += _rejected_rows_differ(expected, home)
     if home.case.counts != "none":
         found += _traffic_differs(expected, home)
     wanted = expected.rollups()
@@ -73,21 +73,24 @@ def _target_differs(expected: Expected, home: Home, table: str) -> list[str]:
     return found
 
 
-def _misfits_differ(expected: Expected, home: Home) -> list[str]:
-    """A misfit names its record and a column that does not take it, or a place in it, with the value."""
+def _rejected_rows_differ(expected: Expected, home: Home) -> list[str]:
+    """A rejected row names its record and a column that does not take it, or a place in it, with the
+    value."""
     wanted, seen, found = {}, [], []
-    for misfit in expected.main[1]:
-        row = misfit.row
+    for unfit in expected.main[1]:
+        row = unfit.row
         wanted[row.key] = (row.slice, row.type, True, _payload(home, row.text))
-    columns = {misfit.row.key: misfit.columns for misfit in expected.main[1]}
-    for start, cluster, topic, partition, offset, number, kind, column, value, payload in home.rows(_MISFITS):
+    columns = {unfit.row.key: unfit.columns for unfit in expected.main[1]}
+    for start, cluster, topic, partition, offset, number, kind, column, value, payload in home.rows(
+        _REJECTED_ROWS
+    ):
         key = (cluster, topic, partition, offset, number)
         named = columns.get(key, {})
         right = any(_names(place, column, value) for place in named.items())
         seen.append((key, (start, kind, right or f"{column}={value!r}, not {dict(named)}", payload)))
-    found += rows_differ("misfits of main", wanted, seen)
-    others = home.rows(_OTHERS_MISFITS)
-    return [*found, *([f"misfits of other tables: {others[:3]}"] if others else [])]
+    found += rows_differ("rejected rows of main", wanted, seen)
+    others = home.rows(_OTHERS_REJECTED_ROWS)
+    return [*found, *([f"rejected rows of other tables: {others[:3]}"] if others else [])]
 
 
 def _payload(home: Home, text: str) -> object:
@@ -117,26 +120,26 @@ def _traffic_differs(expected: Expected, home: Home) -> list[str]:
     seen: Counter[tuple] = Counter()
     for *key, count in home.rows(_TRAFFIC):
         seen[tuple(key)] += count
-    misfits: Counter[tuple] = Counter()
-    for *key, count in home.rows(_TRAFFIC_MISFITS):
-        misfits[tuple(key)] += count
+    rejected_rows: Counter[tuple] = Counter()
+    for *key, count in home.rows(_TRAFFIC_REJECTED_ROWS):
+        rejected_rows[tuple(key)] += count
     wanted: Counter[tuple] = Counter()
-    for key, count in expected.traffic_misfits().items():
+    for key, count in expected.traffic_rejected_rows().items():
         wanted[(*key[:2], "hour")] += count
     return [
         *counters_differ(f"table {TRAFFIC}", expected.traffic(), seen),
-        *counters_differ(f"misfits of {TRAFFIC}", wanted, misfits),
+        *counters_differ(f"rejected rows of {TRAFFIC}", wanted, rejected_rows),
     ]
 
 
 def _ledger_differs(expected: Expected, home: Home) -> list[str]:
     seen: dict[tuple, tuple] = {}
-    for target, start, cluster, (state, rows, misfits) in home.rows(_LEDGER):
+    for target, start, cluster, (state, rows, rejected_rows) in home.rows(_LEDGER):
         name = target.partition(".")[2]
         if name in expected.targets:
             known = seen.get((name, start, cluster), (state, 0, 0))
             both = state if state == known[0] else f"{state} and {known[0]}"
-            seen[name, start, cluster] = (both, known[1] + rows, known[2] + misfits)
+            seen[name, start, cluster] = (both, known[1] + rows, known[2] + rejected_rows)
     wanted = {key: ("committed", *counts) for key, counts in expected.ledger().items()}
     return rows_differ("ledger", wanted, list(seen.items()))
 

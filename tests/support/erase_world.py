@@ -118,7 +118,7 @@ class EraseWorld:
         found = self.client.rows(f"SELECT {names}, {columns} FROM `{self.database}`.{table} ORDER BY ALL")
         return [tuple(row) for row in found]
 
-    def misfits(self) -> list[tuple]:
+    def rejected_rows(self) -> list[tuple]:
         sql = "SELECT target, partition, offset, payload FROM sluice.rejected"
         return sorted(tuple(row) for row in self.client.rows(sql))
 

@@ -20,15 +20,15 @@ WHOLE = 1 << 63  # from here on a double in a container is a whole number, which
 
 @dataclass(frozen=True)
 class Judged:
-    """`value` counts where `misfits`, the paths of what does not fit, is empty. What is at the paths of
+    """`value` counts where `rejected_rows`, the paths of what does not fit, is empty. What is at the paths of
     `doubts` may be refused, too."""
 
     value: Any
-    misfits: tuple[str, ...] = ()
+    rejected_rows: tuple[str, ...] = ()
     doubts: tuple[str | None, ...] = ()
 
 
-def misfit(path: str) -> Judged:
+def unfit(path: str) -> Judged:
     return Judged(None, (path,))
 
 
@@ -62,10 +62,10 @@ class Scalar:
 
     def of(self, value: Any, path: str) -> Judged:
         if value is None:
-            return Judged(None) if self.nullable else misfit(path)
+            return Judged(None) if self.nullable else unfit(path)
         found = self.judge(value)
         if found is None:
-            return misfit(path)
+            return unfit(path)
         any_value = isinstance(found.value, oracle.Anything)  # which equals all
         made = Zero() if not any_value and found.value == {0.0} else found.value
         return Judged(made, doubts=() if found.certain else (path,))
@@ -94,7 +94,7 @@ class ArrayOf:
 
     def of(self, value: Any, path: str) -> Judged:
         if not isinstance(value, list):
-            return misfit(path)
+            return unfit(path)
         return _together(list, [self.inner.of(item, f"{path}[{n}]") for n, item in enumerate(value)])
 
 
@@ -117,12 +117,12 @@ class MapOf:
 
     def of(self, value: Any, path: str) -> Judged:
         if not isinstance(value, dict):
-            return misfit(path)
+            return unfit(path)
         places = [f"{path}[{json.dumps(name[:60], ensure_ascii=False)}]" for name in value]
         keys = [self.key.of(name, place) for name, place in zip(value, places, strict=True)]
         items = [self.inner.of(item, place) for item, place in zip(value.values(), places, strict=True)]
         found = _together(list, [*keys, *items])
-        if found.misfits:
+        if found.rejected_rows:
             return found
         pairs = [(key.value, item.value) for key, item in zip(keys, items, strict=True)]
         if len({repr(key) for key, _ in pairs}) < len(pairs):  # a dict shows one of them
@@ -155,7 +155,7 @@ class Named:
     def of(self, value: Any, path: str, filled: bool = False) -> Judged:
         """`filled`: it is a column, and its elements get defaults as columns do."""
         if not isinstance(value, dict):
-            return misfit(path)
+            return unfit(path)
         parts = []
         for name, kind in self.fields:
             item, place = value.get(name), f"{path}.{name}"
@@ -196,7 +196,7 @@ class Unnamed:
 
     def of(self, value: Any, path: str) -> Judged:
         if not isinstance(value, list) or len(value) != len(self.parts):
-            return misfit(path)
+            return unfit(path)
         found = [
             part.of(item, f"{path}[{n}]")
             for n, (part, item) in enumerate(zip(self.parts, value, strict=True))
@@ -225,10 +225,10 @@ class Variant:
         own = [part for kinds, part in self.parts if kind in kinds]
         for part in (*own, *(part for _, part in self.parts)):
             found = part.of(value, path)
-            if found.misfits:
+            if found.rejected_rows:
                 continue
             return doubted(path) if found.doubts else found
-        return misfit(path)
+        return unfit(path)
 
 
 @dataclass(frozen=True)
@@ -265,9 +265,9 @@ def _short(value: Number) -> bool:
 
 
 def _together(made: Callable[[list], Any], parts: Sequence[Judged]) -> Judged:
-    misfits = tuple(path for part in parts for path in part.misfits)
+    rejected_rows = tuple(path for part in parts for path in part.rejected_rows)
     doubts = tuple(path for part in parts for path in part.doubts)
-    return Judged(None if misfits else made([part.value for part in parts]), misfits, doubts)
+    return Judged(None if rejected_rows else made([part.value for part in parts]), rejected_rows, doubts)
 
 
 def _quoted(name: str) -> str:
@@ -282,7 +282,7 @@ def judge(kind: Any, token: str, filled: bool = False) -> Judged:
     found = kind.of(value, "", filled) if isinstance(kind, Named) else kind.of(value, "")
     if not unreadable(value, WHOLE):
         return found
-    return Judged(found.value, found.misfits, (*found.doubts, None))
+    return Judged(found.value, found.rejected_rows, (*found.doubts, None))
 
 
 def choosing(kind: Any) -> bool:

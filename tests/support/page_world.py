@@ -50,8 +50,8 @@ def _named(one: LandedFile, number: int, place: Unit, generation: int) -> Landed
 
 def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **more: object) -> Manifest:
     rows = sum(one.rows for one in files)
-    unparsed: Mapping[str, int] = more.pop("unparsed", {})
-    read = rows + sum(unparsed.values())
+    rejected_records: Mapping[str, int] = more.pop("rejected_records", {})
+    read = rows + sum(rejected_records.values())
     return made_manifest(
         pipeline="p",
         slice=place.slice.id,
@@ -62,7 +62,7 @@ def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **mo
         files=tuple(_named(one, number, place, generation) for number, one in enumerate(files)),
         rejected=(),
         read=read,
-        unparsed=unparsed,
+        rejected_records=rejected_records,
         holes=0,
         **more,
     )

@@ -17,7 +17,7 @@ TOKENS = ("p1", "p2", "p3", "p4", "x")
 @dataclass(frozen=True)
 class PathCase:
     """`value` is what a column, the type, the time and counts read; `covered` is what a mask hides, and by
-    what an erasure and `find` find the event. `rejected`: a column's row is a misfit."""
+    what an erasure and `find` find the event. `rejected`: a column's row is a rejected row."""
 
     path: str
     event: str
@@ -49,7 +49,7 @@ CASES = [
     # Not there.
     PathCase("user.id", '{"id": "x", "x.user.id": "x", "user": {"user.id": "x"}}', None, ()),
     PathCase("user.id", "{}", None, ()),
-    # What is no object has no fields: a column's row is a misfit, unless the value is elsewhere.
+    # What is no object has no fields: a column's row is a rejected row, unless the value is elsewhere.
     PathCase("user.id", '{"user": "x"}', None, (), rejected=True),
     PathCase("user.id", '{"user.id": "p1", "user": "x"}', "p1", ("p1",)),
     PathCase("user.id", '{"user.id": null, "user": "x"}', None, (), rejected=True),

@@ -38,7 +38,7 @@ def pipeline(**changes: Any) -> Pipeline:
 
 
 def manifest(unit: Unit, start: int) -> Manifest:
-    """10 offsets: 6 clicks (1 misfit), 3 views, 1 unparsed."""
+    """10 offsets: 6 clicks (1 rejected row), 3 views, 1 rejected."""
     name, day = f"{unit.slice.id}-dc1-1", "date=2026-11-20"
     files = (
         LandedFile(f"type=click/{day}/hour=10/{name}-0.parquet", "a", "click", "2026-11-20T10", 6, 600, "x"),
@@ -66,7 +66,7 @@ LEDGERS = {t: {s.unit: s.tables[t] for s in FOUND} for t in ("e.clicks", "e.othe
 CLICKS = TableFacts(
     "e.clicks",
     rows={TEN: {"": 5}, ELEVEN: {"": 5}},
-    misfits={TEN: {"click": 1}, ELEVEN: {"click": 1}},
+    rejected_rows={TEN: {"click": 1}, ELEVEN: {"click": 1}},
     identities=tuple(RowIdentities(s.unit, "bids", 0, 5, 5, 10 * n, 10 * n + 9) for n, s in enumerate(FOUND)),
     ledger=LEDGERS["e.clicks"],
 )

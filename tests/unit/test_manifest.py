@@ -34,7 +34,7 @@ manifests = st.builds(
     files=st.lists(files).map(tuple),
     rejected=st.lists(files).map(tuple),
     read=counts,
-    unparsed=st.dictionaries(names, counts),
+    rejected_records=st.dictionaries(names, counts),
     holes=counts,
     lost=st.lists(st.builds(Loss, names, counts, counts, counts, st.booleans())).map(tuple),
     late=counts,
@@ -60,7 +60,7 @@ def example(**changes: object) -> Manifest:
         "files": (landed("push", 20), landed("pull", 3), landed("push", 10), landed(None, 9, fork=7, push=2)),
         "rejected": (LandedFile("r", "ra", None, "", 8, 50, "sha"),),
         "read": 50,
-        "unparsed": {"not JSON": 5, "no type": 3},
+        "rejected_records": {"not JSON": 5, "no type": 3},
         "holes": 0,
     }
     return made_manifest(**values | changes)
@@ -77,7 +77,7 @@ def test_counts() -> None:
 
 
 def test_an_empty_slice() -> None:
-    empty = example(files=(), rejected=(), read=0, unparsed={}, ranges=())
+    empty = example(files=(), rejected=(), read=0, rejected_records={}, ranges=())
     assert (empty.parsed, empty.rows_by_type(), empty.topics) == (0, {}, frozenset())
     assert manifest.decode(manifest.encode(empty), "m") == empty
 
@@ -88,7 +88,7 @@ def test_the_text_is_for_people_too() -> None:
     assert content["ranges"][0] == {"topic": "b", "uuid": "u1", "partition": 0, "start": 10, "until": 60}
     assert content["files"][3]["type"] is None
     assert content["files"][3]["rows_by_type"] == {"fork": 7, "push": 2}
-    assert content["unparsed"] == {"not JSON": 5, "no type": 3}
+    assert content["rejected_records"] == {"not JSON": 5, "no type": 3}
     assert content["version"] == 1
     assert len(text.splitlines()) > 20
 
@@ -140,7 +140,7 @@ def test_not_a_manifest(data: bytes) -> None:
         {"landed_at": "2026-11-31T10:00:00Z"},
         {"forgotten": {"lake": "never"}},
         {"ranges": [{"topic": "a", "uuid": "u", "partition": 0, "start": -5, "until": 2}]},
-        {"unparsed": {"not JSON": -5}},
+        {"rejected_records": {"not JSON": -5}},
     ],
 )
 def test_what_no_landing_writes_is_not_a_manifest(change: dict) -> None:

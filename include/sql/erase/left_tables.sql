@@ -5,7 +5,7 @@ FROM
 (
     SELECT
         target,
-        argMax(rows + misfits, (generation, attempt, state)) AS rows,
+        argMax(rows + rejected_rows, (generation, attempt, state)) AS rows,
         argMax(state, (generation, attempt, state)) AS newest
     FROM sluice.ledger
     WHERE pipeline = {pipeline:String}

@@ -1,7 +1,7 @@
 -- The commit point: one INSERT for all units of the attempt.
 INSERT INTO {ledger}
     (pipeline, lake, target, table_uuid, slice, cluster, generation, attempt, state,
-     manifest, types, landed, rows, misfits, token, sharding, views, rules, counted, defaulted, nulls)
+     manifest, types, landed, rows, rejected_rows, token, sharding, views, rules, counted, defaulted, nulls)
 SELECT
     {pipeline:String}, {lake:String}, {target:String}, {table_uuid:UUID}, fence.slice, fence.cluster,
     {generation:UInt64}, {attempt:UInt32}, 'committed',
@@ -12,7 +12,7 @@ LEFT JOIN ({staged}) AS staged ON staged.slice = fence.slice AND staged.cluster 
 LEFT JOIN
 (
     SELECT slice, cluster, count() AS rows
-    FROM {misfits}
+    FROM {rejected_rows}
     GROUP BY slice, cluster
 ) AS rejected ON rejected.slice = fence.slice AND rejected.cluster = fence.cluster
 LEFT JOIN ({views}) AS views ON views.slice = fence.slice AND views.cluster = fence.cluster

@@ -8,4 +8,4 @@ FROM
 (
     {rows}
 )
-WHERE NOT ({misfit})
+WHERE NOT ({unfit})

@@ -1,6 +1,6 @@
 -- What is committed, and what was and is revoked. Rows are only ever added; of one (target, table, slice,
 -- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
--- `sharding`: which of which shards, placed by what, this one was; rows and misfits are its share of landed.
+-- `sharding`: which of which shards, placed by what, this one was; rows and rejected rows are its share of landed.
 -- `rules`: the digest of the rules of the load (state/rules.py); a revocation has those of the load that revokes.
 -- `views`: by table that materialized views fill, and by which SELECTs (as a digest), the rows that stay in it.
 -- `defaulted`, `nulls`: by column the rows whose event has no value for it, and which got a default, or NULL. Rows of
@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     types Array(LowCardinality(String)),
     landed UInt64,
     rows UInt64,
-    misfits UInt64,
+    rejected_rows UInt64,
     token String,
     sharding String,
     views Map(String, UInt64),

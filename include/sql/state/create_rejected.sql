@@ -1,4 +1,4 @@
--- Misfits: rows that landed in the lake, but hold a value that does not fit a column of their table.
+-- Rejected rows: rows that landed in the lake, but hold a value that does not fit a column of their table.
 -- `pipeline`: whose load rejected them.
 CREATE TABLE IF NOT EXISTS sluice.rejected
 (

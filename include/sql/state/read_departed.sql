@@ -1,4 +1,4 @@
--- What a pipeline has committed out of a lake into tables that its file no longer names: their units, rows and misfits.
+-- What a pipeline has committed out of a lake into tables that its file no longer names: their units, rows and rejected rows.
 -- Of each unit the newest ledger row counts, whoever wrote it. A table that was dropped, or recreated, holds none of them.
 SELECT
     target,
@@ -7,7 +7,7 @@ SELECT
     sum(newest.5)
 FROM
 (
-    SELECT target, slice, cluster, argMax((state, pipeline, lake, rows, misfits), (generation, attempt, state)) AS newest
+    SELECT target, slice, cluster, argMax((state, pipeline, lake, rows, rejected_rows), (generation, attempt, state)) AS newest
     FROM sluice.ledger
     WHERE target NOT IN {named:Array(String)}
         AND (target, table_uuid) IN (SELECT concat(database, '.', name), uuid FROM system.tables)

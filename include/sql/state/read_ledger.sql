@@ -10,7 +10,7 @@ SELECT
     newest.5 AS types,
     newest.6 AS landed,
     newest.7 AS rows,
-    newest.8 AS misfits,
+    newest.8 AS rejected_rows,
     newest.9 AS token,
     newest.10 AS generation,
     newest.11 AS sharding,
@@ -26,7 +26,7 @@ FROM
         slice,
         cluster,
         argMax(
-            (state, pipeline, lake, manifest, types, landed, rows, misfits, token, generation, sharding, rules, counted, defaulted, nulls),
+            (state, pipeline, lake, manifest, types, landed, rows, rejected_rows, token, generation, sharding, rules, counted, defaulted, nulls),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger

@@ -39,7 +39,7 @@ AroundOption = Annotated[
 ]
 WithinOption = Annotated[int, typer.Option("--within", metavar="HOURS", min=1, max=8784, help="Around T.")]
 MostOption = Annotated[int, typer.Option("--most", metavar="N", min=1, max=1000, help="Records shown.")]
-_MOST_MISFITS = 20  # of a table, in a line
+_MOST_REJECTED_ROWS = 20  # of a table, in a line
 
 
 def find(
@@ -143,7 +143,7 @@ def _seat_lines(facts: RecordFacts) -> Iterator[str]:
         if manifest.forgotten_on:
             yield f"lake: its files were forgotten on {manifest.forgotten_on}"
         for forgotten in manifest.forgotten_records:
-            gone = sum(forgotten.unparsed.values())
+            gone = sum(forgotten.rejected_records.values())
             yield f"lake: the bytes of {gone:,} rejected records were forgotten on {forgotten.on}"
     if kafka is not None:
         yield f"Kafka: {kafka.error or f'it has offsets [{kafka.start}, {kafka.end}) of the partition'}"
@@ -162,10 +162,11 @@ def _table_line(table: TableRecord) -> str:
         return f"{table.table}: {table.error}"
     at = f" at {table.committed_at.isoformat()}" if table.committed_at else ""
     rows = "its rows cannot be told apart" if table.rows is None else f"rows of the record: {table.rows}"
-    shown = table.misfits[:_MOST_MISFITS]
-    misfits = "".join(f"; {visible(column)} {visible(reason)}" for column, reason, _ in shown)
-    more = len(table.misfits) - len(shown)
-    return f"{table.table}: {table.commit}{at}, {rows}{misfits}{f'; {more:,} more misfits' if more else ''}"
+    shown = table.rejected_rows[:_MOST_REJECTED_ROWS]
+    rejected_rows = "".join(f"; {visible(column)} {visible(reason)}" for column, reason, _ in shown)
+    more = len(table.rejected_rows) - len(shown)
+    rejected_rows += f"; {more:,} more rejected rows" if more else ""
+    return f"{table.table}: {table.commit}{at}, {rows}{rejected_rows}"
 
 
 def _as_json(spec: Pipeline, facts: RecordFacts) -> dict[str, Any]:

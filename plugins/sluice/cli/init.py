@@ -15,7 +15,7 @@ from sluice.cli.output import print_json, print_line
 from sluice.config.files import SCHEMA, pipelines_folder
 from sluice.config.message_format import JSON, KINDS
 from sluice.errors import WrongUse
-from sluice.infer.types import MISFITS
+from sluice.infer.types import REJECTED_ROWS
 from sluice.init.questions import SAMPLE, InitRequest, MessageForm
 from sluice.safe_text import line
 
@@ -62,10 +62,10 @@ Into = Annotated[
 SampleOption = Annotated[
     int, typer.Option("--sample", min=1, max=100_000, help="Records that are read, at most.")
 ]
-Misfits = Annotated[
+RejectedRows = Annotated[
     float,
     typer.Option(
-        "--misfits", min=0.0, max=0.5, help="Share of a field's values that may not fit its column's type."
+        "--unfit", min=0.0, max=0.5, help="Share of a field's values that may not fit its column's type."
     ),
 ]
 NotNull = Annotated[
@@ -98,7 +98,7 @@ def init(
     lake: LakeOption = None,
     into: Into = None,
     sample: SampleOption = SAMPLE,
-    misfits: Misfits = MISFITS,
+    rejected_rows: RejectedRows = REJECTED_ROWS,
     not_null: NotNull = None,
     yes: Yes = False,
     force: Force = False,
@@ -117,7 +117,7 @@ def init(
     form = MessageForm(format, schema, message, registry)
     request = InitRequest(
         name, topic, file, bootstrap, connection, clickhouse, folder, kind, time, database, lake, sample,
-        misfits, force, apply, editors, form, not_null,
+        rejected_rows, force, apply, editors, form, not_null,
     )  # fmt: skip
     silent = yes or json or file == "-" or not sys.stdin.isatty()
     _print(_made(request, (lambda _: "") if silent else _ask), json)

@@ -96,7 +96,7 @@ def plan(
 
 
 def _remade(spec: Pipeline, dry: DryRun, exact: bool) -> Iterator[str]:
-    """Yields how many units were tried, and what would change of each: those with most unparsed records, or
+    """Yields how many units were tried, and what would change of each: those with most rejected records, or
     all."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.land.remake_forecast import forecast, sampled

@@ -42,12 +42,15 @@ ReasonOption = Annotated[
     str, typer.Option("--reason", metavar="R", help="Only reasons that contain R, such as `time`.")
 ]
 ColumnOption = Annotated[
-    str, typer.Option("--column", metavar="C", help="Only misfits of this column, or of what it contains.")
+    str,
+    typer.Option("--column", metavar="C", help="Only rejected rows of this column, or of what it contains."),
 ]
-TypeOption = Annotated[str, typer.Option("--type", metavar="T", help="Only misfits of this event type.")]
+TypeOption = Annotated[
+    str, typer.Option("--type", metavar="T", help="Only rejected rows of this event type.")
+]
 TableOption = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="T", help="Only misfits of this table, as in `run`. Repeatable."),
+    typer.Option("--table", metavar="T", help="Only rejected rows of this table, as in `run`. Repeatable."),
 ]
 SampleOption = Annotated[
     int, typer.Option("--sample", metavar="N", min=0, max=20, help="Records shown of each reason.")
@@ -79,13 +82,13 @@ def rejected(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Shows what was rejected, by reason and column: records that the landing could not parse, and misfits,
-    of which a value did not fit a column of their table. Each with its remedy.
+    """Shows what was rejected, by reason and column, each with its remedy: records that the landing could not
+    parse, and rows of which a value did not fit its column.
 
     After the fix --retry brings in what it cures, without Kafka, and nothing else: rows that have landed are
     not read again, and none leaves a table. It tries some records first, prints what it will do and asks.
     Where nothing would come in, it does nothing. Whatever stops it, the same command goes on. With --column,
-    --type or --table only misfits are meant.
+    --type or --table only rejected rows are meant.
     Exits with 1 where a retry would bring in nothing, and with 3 where a server does not answer.
     Example: sluice rejected adx --reason time --retry
     """
@@ -118,25 +121,25 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
     from sluice.page.rejected_samples import shared_payloads
     from sluice.state.row_balance import unknown_words
 
-    lake, tally, misfits = open_lake(spec), RejectionTally(), RejectionTally()
+    lake, tally, rejected_rows = open_lake(spec), RejectionTally(), RejectionTally()
     reader = RejectionReader(spec, lake, criteria, progress)
-    tally.add(reader.unparsed(slices))
+    tally.add(reader.rejected_records(slices))
     unknown = unknown_words(spec, *reader.unlanded(slices))
     payloads = shared_payloads(spec, sound_pipelines() if sample else ())
-    samples = _unparsed_samples(lake, tally.sorted[:MOST_GROUPS], sample, payloads)
+    samples = _rejected_records_samples(lake, tally.sorted[:MOST_GROUPS], sample, payloads)
     try:
         with connect_shards(spec) if spec.targets else nullcontext(()) as servers:
-            misfits.add(reader.misfits(servers, slices))
-            shown = misfits.sorted[:MOST_GROUPS] if sample else []
+            rejected_rows.add(reader.rejected_rows(servers, slices))
+            shown = rejected_rows.sorted[:MOST_GROUPS] if sample else []
             for server in servers if shown else ():
-                samples += _misfit_samples(spec, server.reached, shown, sample, payloads)
+                samples += _rejected_row_samples(spec, server.reached, shown, sample, payloads)
     except Unavailable as error:
         return RejectedReport(spec.name, slices, tally.sorted, samples, unknown, error)
-    groups = sorted((*tally.sorted, *misfits.sorted), key=lambda group: (-group.records, group.cause))
+    groups = sorted((*tally.sorted, *rejected_rows.sorted), key=lambda group: (-group.records, group.cause))
     return RejectedReport(spec.name, slices, groups, samples, unknown)
 
 
-def _unparsed_samples(
+def _rejected_records_samples(
     lake: Lake, groups: Sequence[RejectedGroup], sample: int, payloads: Payloads
 ) -> list[RejectedSample]:
     """Returns samples of each reason out of the last slice that holds some, as the page shows them."""
@@ -151,18 +154,18 @@ def _unparsed_samples(
     for slice_, reasons in reasons_by_slice.items():
         manifests = read_manifests(lake, units_in(lake, [slice_])).values()
         most = sample * len(reasons)
-        samples += rejected_samples.unparsed(lake, manifests, payloads, sample, reasons, most)
+        samples += rejected_samples.rejected_records(lake, manifests, payloads, sample, reasons, most)
     return samples
 
 
-def _misfit_samples(
+def _rejected_row_samples(
     spec: Pipeline, client: Client, groups: Sequence[RejectedGroup], sample: int, payloads: Payloads
 ) -> list[RejectedSample]:
-    from sluice.page.rejected_samples import misfits_of
+    from sluice.page.rejected_samples import rejected_rows_of
 
     tables, slices = {group.cause.table for group in groups}, {group.last for group in groups}
     most = sample * len(groups)
-    return misfits_of(client, spec, tables, slices, sample, payloads, most)
+    return rejected_rows_of(client, spec, tables, slices, sample, payloads, most)
 
 
 # What `sluice rejected` prints: a table of reasons, and for each its remedy, a command and samples.
@@ -181,7 +184,7 @@ _COLUMNS = (
 @dataclass(frozen=True)
 class RejectedReport:
     """What was rejected of a pipeline. `unknown` says of which slices it is; `error`: ClickHouse did not
-    answer, and misfits are unknown."""
+    answer, and rejected rows are unknown."""
 
     name: str
     slices: SliceRange
@@ -194,13 +197,14 @@ class RejectedReport:
         from sluice.page.rejected_samples import plain
 
         cause = group.cause
-        place = f"{cause.table}.{cause.column}" if cause.kind == "misfit" else ""
+        place = f"{cause.table}.{cause.column}" if cause.kind == "row" else ""
         key = (cause.kind, place, cause.reason)
         return [sample for sample in self.samples if (sample.kind, plain(sample.place), sample.reason) == key]
 
 
 def show_report(report: RejectedReport, command: str, *, wide: bool, json: bool) -> None:
-    """Prints it. `command` is the reading one without filters. Raises what kept misfits from being read."""
+    """Prints it. `command` is the reading one without filters. Raises what kept rejected rows from being
+    read."""
     if json:
         print_json([_as_json(group, report) for group in report.groups])
         if report.unknown:
@@ -231,7 +235,7 @@ def _print(report: RejectedReport, command: str, *, wide: bool) -> None:
 
 def _row(group: RejectedGroup) -> tuple[object, ...]:
     cause = group.cause
-    where = "parse" if cause.kind == "unparsed" else cause.table
+    where = "parse" if cause.kind == "record" else cause.table
     return where, cause.column, cause.reason, group.records, group.slices, group.first.id, group.last.id
 
 
@@ -240,15 +244,15 @@ def _lines(group: RejectedGroup, samples: Sequence[RejectedSample], command: str
     from sluice.flow.rejected.remedies import fix_of, retryable
     from sluice.flow.rejected.trial import cause_text
 
-    cause, misfit = group.cause, group.cause.kind == "misfit"
-    yield f"{cause_text(cause)}: {fix_of(cause.reason, misfit)}"
+    cause, unfit = group.cause, group.cause.kind == "row"
+    yield f"{cause_text(cause)}: {fix_of(cause.reason, unfit)}"
     if group.forgotten:
         yield (
             f"the lake has forgotten the bytes of {group.forgotten:,} of these records: `reland` brings "
             "their slices, as long as Kafka has them"
         )
-    if retryable(cause.reason, misfit) and group.forgotten < group.records:
-        column = f" --table {shlex.quote(cause.table)} --column {shlex.quote(cause.column)}" if misfit else ""
+    if retryable(cause.reason, unfit) and group.forgotten < group.records:
+        column = f" --table {shlex.quote(cause.table)} --column {shlex.quote(cause.column)}" if unfit else ""
         yield f"then: {command}{column} --reason {shlex.quote(cause.reason)} --retry"
     for sample in samples:
         place = f"{sample.cluster}/{sample.topic}/{sample.partition}/{sample.offset}"
@@ -265,7 +269,7 @@ def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:
 
     cause = group.cause
     return {
-        "where": "parse" if cause.kind == "unparsed" else "table",
+        "where": "parse" if cause.kind == "record" else "table",
         "table": cause.table,
         "column": cause.column,
         "reason": cause.reason,
@@ -274,6 +278,6 @@ def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:
         "slices": group.slices,
         "since": group.first.id,
         "last": group.last.id,
-        "remedy": fix_of(cause.reason, cause.kind == "misfit"),
+        "remedy": fix_of(cause.reason, cause.kind == "row"),
         "samples": [sample.model_dump() for sample in report.samples_of(group)],
     }

@@ -124,7 +124,7 @@ def _planned(
 
     reader = RejectionReader(spec, lake, criteria, progress)
     statuses = {status.unit: status for status in survey(spec, slices)}
-    rejections = [*reader.unparsed(slices), *reader.misfits(servers, slices)]
+    rejections = [*reader.rejected_records(slices), *reader.rejected_rows(servers, slices)]
     retry_candidates = candidates(spec, rejections, statuses, rules_now(spec))
     cures = RetryTrial(spec, lake, statuses, progress, criteria.type).cures(retry_candidates, servers, slices)
     stopped = revoked(servers, spec, lake.url, slices)
@@ -144,7 +144,7 @@ def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -
     slices = sorted({unit.slice for unit in plan.units})
     span = SliceRange(slices[0].start, slices[-1].end, slices[0].length)
     reader = RejectionReader(spec, lake, RejectionFilter(), progress)
-    rejections = (*reader.unparsed(span), *reader.misfits(servers, span))
+    rejections = (*reader.rejected_records(span), *reader.rejected_rows(servers, span))
     return [rejection for rejection in rejections if rejection.unit in plan.units]
 
 

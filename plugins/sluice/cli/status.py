@@ -178,8 +178,10 @@ def shown(
         yield table_of("rows landed by type", ("slice", *types), rows)
     for target in spec.targets:
         held = [s.tables[target.table] for s in statuses if target.table in s.tables]
-        rows_held, misfits = sum(r.rows for r in held), sum(r.misfits for r in held)
-        yield text_of(f"{target.table}: {rows_held:,} rows, {misfits:,} misfits{_defaults(target, held)}")
+        rows_held, rejected_rows = sum(r.rows for r in held), sum(r.rejected_rows for r in held)
+        yield text_of(
+            f"{target.table}: {rows_held:,} rows, {rejected_rows:,} rejected rows{_defaults(target, held)}"
+        )
     if rejected := rejected_words(spec, statuses):
         yield text_of(rejected, style="yellow")
     if unknown := unknown_words(spec, (s.unit for s in statuses), unlanded(statuses)):
@@ -215,7 +217,11 @@ def _answer(
 
 def _arrays(manifest: Manifest) -> dict[str, Any]:
     """Of records that are arrays: the rows they held, those that did not land, and records without any."""
-    return {"rows": manifest.rows, "rows_unparsed": dict(manifest.rows_unparsed), "empty": manifest.empty}
+    return {
+        "rows": manifest.rows,
+        "rejected_elements": dict(manifest.rejected_elements),
+        "empty": manifest.empty,
+    }
 
 
 def _erased(manifest: Manifest) -> dict[str, Any]:
@@ -230,8 +236,8 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "state": str(s.state),
         "records": s.manifest.read if s.manifest else None,
         "parsed": s.manifest.parsed if s.manifest else None,
-        "unparsed": dict(s.manifest.unparsed) if s.manifest else None,
-        "unparsed_forgotten": s.manifest.forgotten_by_reason() if s.manifest else None,
+        "rejected_records": dict(s.manifest.rejected_records) if s.manifest else None,
+        "rejected_forgotten": s.manifest.forgotten_by_reason() if s.manifest else None,
         **(_arrays(s.manifest) if s.manifest and s.manifest.rows is not None else {}),
         **(_erased(s.manifest) if s.manifest and s.manifest.erasures else {}),
         "late": s.manifest.late if s.manifest else None,
@@ -239,7 +245,7 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
         "rows_by_hour_and_type": _by_hour(s),
         "rows_without_a_table": without_table(spec, s.manifest) if s.manifest else {},
         "tables": {
-            t: {"rows": r.rows, "misfits": r.misfits, **_missing(r), **_shards(r)}
+            t: {"rows": r.rows, "rejected_rows": r.rejected_rows, **_missing(r), **_shards(r)}
             for t, r in s.tables.items()
         },
         "frozen": list(s.frozen),

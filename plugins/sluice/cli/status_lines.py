@@ -15,10 +15,10 @@ COLUMNS = (
     TableColumn("state", 0),
     TableColumn("records", 5),
     TableColumn("parsed", 7),
-    TableColumn("unparsed", 4),
+    TableColumn("rejected records", 4),
     TableColumn("late", 6),
     TableColumn("loaded", 2),
-    TableColumn("misfits", 3),
+    TableColumn("rejected rows", 3),
 )
 MOST_HOURS = 500
 A_SCREEN = 24
@@ -62,7 +62,7 @@ def line(units: Sequence[UnitStatus]) -> Row:
             _sum(landed, lambda m: m.parsed),
             _sum(landed, lambda m: m.late),
         )
-        counts = (read, parsed, _unparsed(landed), late)
+        counts = (read, parsed, _rejected(landed), late)
     loaded = (sum(numbers) for numbers in zip(*(status.loaded for status in units), strict=True))
     states = counted(status.seen for status in units)
     return (name_of(units), units[0].unit.cluster, states, *counts, *loaded)
@@ -92,9 +92,9 @@ def counted(words: Iterable[str]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
-def _unparsed(landed: Sequence[UnitStatus]) -> object:
-    records = _sum(landed, lambda m: sum(m.unparsed.values()))
-    rows = _sum(landed, lambda m: sum(m.rows_unparsed.values()))
+def _rejected(landed: Sequence[UnitStatus]) -> object:
+    records = _sum(landed, lambda m: sum(m.rejected_records.values()))
+    rows = _sum(landed, lambda m: sum(m.rejected_elements.values()))
     return f"{records} and {rows} rows" if rows else records
 
 

@@ -143,7 +143,7 @@ def _rows(spec: Pipeline, statuses: Sequence[UnitStatus], scope: AuditScope) -> 
     return {
         "rows_parsed": rows.landed,
         "rows_loaded": rows.loaded,
-        "misfits": rows.misfits,
+        "rejected_rows": rows.rejected_rows,
         "rows_without_a_table": rows.without.total(),
         "rows_not_loaded": rows.not_loaded,
     }

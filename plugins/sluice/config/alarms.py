@@ -61,7 +61,7 @@ class Alarms(Section):
     """By which share an hour may bring less of a type than is expected. Less is a problem where it is unusual
     for the type, too; what is usual takes four weeks to learn. Example: `0.5`"""
     rejected: OptionalShare = 0.01
-    """Share of an hour's records that may be unparsed, and of its rows that may not fit a table.
+    """Share of an hour's records that may be rejected, and of its rows that may not fit a table.
     Example: `0.05`"""
     missing: OptionalShare = 0.1
     """By how much the share of an hour's rows without a value for a column may be above that of the three

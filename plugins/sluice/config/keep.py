@@ -22,7 +22,7 @@ class Keep(Section):
     """How long the lake keeps the files of an hour; without it for ever. `reload` and `remake` read them.
     Example: `400d`"""
     rejected: OptionalDuration = None
-    """How long the lake keeps the bytes of unparsed records (`_rejected/`), without it as long as `lake`.
+    """How long the lake keeps the bytes of rejected records (`_rejected/`), without it as long as `lake`.
     `remake` reads them as long; later it counts them as they were. Example: `30d`"""
     tables: Mapping[str, Duration] = Field(default_factory=dict)
     """How long a table keeps the rows of an hour, by the table's own TTL; `"*"` stands for every table, and a

@@ -13,8 +13,8 @@ from sluice.config.section import Section, WrongKey
 from sluice.config.types import TEXT
 from sluice.field_path import MOST_NAMES, names_of, outer_of
 
-KEY, HEADERS, UNPARSED = "_key", "_headers", "_unparsed"
-PARTS = (KEY, HEADERS, UNPARSED)
+KEY, HEADERS, REJECTED_RECORDS = "_key", "_headers", "_rejected"
+PARTS = (KEY, HEADERS, REJECTED_RECORDS)
 """What a record has beside the fields of its event: its key, its headers, and bytes that are no event."""
 FEWEST_CHARACTERS = 16
 """Of a key: a shorter one is found by trying."""
@@ -61,7 +61,7 @@ HashKeys = Annotated[
 
 
 class MaskRule(Section):
-    """What becomes of one field of an event, of `_key`, of `_headers` or of `_unparsed`. `drop` is short for
+    """What becomes of one field of an event, of `_key`, of `_headers` or of `_rejected`. `drop` is short for
     `{drop: true}`, `keep_first` for `{keep_first: 1}`, `keep` for `{keep: true}`.
     """
 
@@ -73,7 +73,7 @@ class MaskRule(Section):
     keep_first: int | None = Field(None, ge=1, le=64)
     """So many characters stay, with `***` behind them. Example: `2`"""
     keep: bool = False
-    """Of `_key`, `_headers` and `_unparsed`: they stay as they are. Example: `true`"""
+    """Of `_key`, `_headers` and `_rejected`: they stay as they are. Example: `true`"""
     types: tuple[str, ...] = ()
     """Types of which the field is masked; without it all. Example: `[signup]`"""
 
@@ -105,7 +105,7 @@ class MaskRule(Section):
 
 
 def with_defaults(mask: Mapping[str, MaskRule]) -> dict[str, MaskRule]:
-    """Adds the rules of key, headers and unparsed bytes that the file does not name: they are hashed with the
+    """Adds the rules of key, headers and rejected bytes that the file does not name: they are hashed with the
     keys of the first field that is hashed, and dropped where none is."""
     if not mask:
         return {}

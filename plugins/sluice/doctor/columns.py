@@ -117,7 +117,7 @@ def sample_checks(pipeline: Pipeline, sample: EventSample, now: datetime) -> Ite
     yield ok(Area.SCHEMA, "sample", f"{total:,} records, types: {_counted(sample.types())}")
     for reason, count in sorted(sample.refused.items()):
         remedy = "correct `event` in the pipeline file, or the producer; they go to the lake's _rejected/"
-        yield warn(Area.SCHEMA, "sample", f"{count:,} of {total:,} records are unparsed: {reason}", remedy)
+        yield warn(Area.SCHEMA, "sample", f"{count:,} of {total:,} records are rejected: {reason}", remedy)
     if far := far_times(pipeline.event.time, sample.times, to_ms(now)):
         finding, _, remedy = far.partition("; ")
         yield warn(Area.SCHEMA, "event.time", finding, remedy)
@@ -314,7 +314,7 @@ def _unnested(name: str, inferred: InferredColumn, text: Inferred) -> InferredCo
     """ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length: a text."""
     if "." not in name or not isinstance(inferred.kind, ArrayOf):
         return inferred
-    return replace(inferred, kind=text, refused=0, misfits=())
+    return replace(inferred, kind=text, refused=0, unfit_values=())
 
 
 def _table(pipeline: Pipeline, kind: str) -> str:

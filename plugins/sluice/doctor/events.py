@@ -15,7 +15,7 @@ from sluice.clients.kafka.samples import SampledRecord
 from sluice.config.event import Event, TypeSource
 from sluice.doctor.check import Area, Check, ok
 from sluice.field_path import FieldPath
-from sluice.flow.land.reject_reasons import TOO_LARGE, Unparsed
+from sluice.flow.land.reject_reasons import TOO_LARGE, Rejected
 from sluice.flow.land.task.columns import to_json
 from sluice.flow.land.task.decode import Decoding, Opened, decoding_of, opener
 from sluice.flow.land.task.parse import Parser, fields_of, slow_read
@@ -111,7 +111,7 @@ def _numbers(event: Event, values: Iterable[bytes | None]) -> NumberSpan:
         return span
     time_field = fields_of(Event(type=TypeSource(topic=True), time=event.time))
     for value in values:
-        with suppress(Unparsed):
+        with suppress(Rejected):
             span.take(slow_read(value or b"", time_field))
     return span
 

@@ -178,7 +178,7 @@ class Examination:
             yield missing(client, target, error, Area.SCHEMA, place)
             return
         yield from fit_checks(self.pipeline, target, target_table.columns, [item.event for item in events])
-        yield from misfit_checks(client, target.table, filling, events)
+        yield from unfit_checks(client, target.table, filling, events)
 
 
 def sampled(pipeline: Pipeline, count: int) -> EventSample:
@@ -342,7 +342,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_QUERY = 256 << 20
 
 
-def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[Sampled]) -> Iterator[Check]:
+def unfit_checks(client: Client, name: str, filling: Filling, events: Sequence[Sampled]) -> Iterator[Check]:
     """Yields one check for each column that would reject a value. Raises what the client raises."""
     place = f"table {name}"
     if not events:
@@ -353,23 +353,23 @@ def misfit_checks(client: Client, name: str, filling: Filling, events: Sequence[
         structure=structure(tuple(LAKE), with_slice=True),
         rows=literal("\n".join(_row(item) for item in events)),
     )
-    checks = [check for check in filling.checks if check.misfit != "0"]
+    checks = [check for check in filling.checks if check.unfit != "0"]
     sql = render(
-        "doctor/misfits",
-        misfit=filling.misfit,
-        counts=listed(f"countIf({check.misfit})" for check in checks),
-        places=listed(f"anyIf({check.parts['column']}, {check.misfit})" for check in checks),
-        kinds=listed(f"anyIf({check.parts['type']}, {check.misfit})" for check in checks),
-        values=listed(f"anyIf(ifNull({check.parts['text']}, ''), {check.misfit})" for check in checks),
+        "doctor/unfit_values",
+        unfit=filling.unfit,
+        counts=listed(f"countIf({check.unfit})" for check in checks),
+        places=listed(f"anyIf({check.parts['column']}, {check.unfit})" for check in checks),
+        kinds=listed(f"anyIf({check.parts['type']}, {check.unfit})" for check in checks),
+        values=listed(f"anyIf(ifNull({check.parts['text']}, ''), {check.unfit})" for check in checks),
         rows=with_places(filling, filled(filling, tuple(LAKE), sample, Sql("1"))),
     )
-    [(misfit_rows, *facts)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
+    [(unfit_rows, *facts)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
     for count, column, kind, value in zip(*facts, strict=True):
         if count:
             text = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
             wanted = "a value" if kind == MISSING else kind
             yield warn(Area.SCHEMA, place, text, f"expected {wanted}: correct the column or the producer")
-    if not misfit_rows:
+    if not unfit_rows:
         yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
 
 

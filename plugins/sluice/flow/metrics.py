@@ -18,7 +18,7 @@ from sluice.state.status import UnitStatus
 
 OTHERS = "_others"  # StatsD takes no brackets
 SAMPLED = 20
-EVENT = "_event"  # a misfit as a whole, of no column
+EVENT = "_event"  # a rejected row as a whole, of no column
 
 
 def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[MetricSample]:
@@ -33,7 +33,7 @@ def landed(pipeline: Pipeline, manifests: Iterable[Manifest]) -> Iterator[Metric
         yield sample("types_landed", len({t for m in cluster_manifests for t in m.rows_by_type()}), **labels)
         yield from landing_shape(pipeline, cluster_manifests, labels)
         for reason, count in _summed(m.refused_by_reason() for m in cluster_manifests).items():
-            yield sample("records_unparsed", count, reason=reason, **labels)
+            yield sample("rejected_records", count, reason=reason, **labels)
         for kind, count in _configured(
             pipeline, _summed(m.rows_by_type() for m in cluster_manifests)
         ).items():
@@ -81,7 +81,7 @@ def loaded(pipeline: str, table: str, summary: Mapping[str, int]) -> Iterator[Me
         "loaded": "units_loaded",
         "skipped": "units_skipped",
         "rows": "rows_loaded",
-        "misfits": "rows_misfit",
+        "rejected_rows": "rejected_rows",
     }
     for key, name in names.items():
         yield sample(name, summary[key], pipeline=pipeline, table=table)
@@ -95,11 +95,13 @@ def load_shape(
     by_column: Sequence[tuple[str, int]],
     inserted: int = 0,
 ) -> Iterator[MetricSample]:
-    """Yields the misfits by column, and how a load was done: its statements and blocks, its pace, the shares
-    that do not fit, and of `inserted`, the rows that all its INSERTs wrote, how many stay. One that found
-    nothing to do has none."""
+    """Yields the rejected rows by column, and how a load was done: its statements and blocks, its pace, the
+    shares that do not fit, and of `inserted`, the rows that all its INSERTs wrote, how many stay. One that
+    found nothing to do has none."""
     labels = {"pipeline": pipeline, "table": table}
-    rows, misfits = (sum(getattr(unit, name) for unit in result.loaded) for name in ("rows", "misfits"))
+    rows, rejected_rows = (
+        sum(getattr(unit, name) for unit in result.loaded) for name in ("rows", "rejected_rows")
+    )
     yield from rejected(pipeline, table, by_column)
     if not result.loaded:
         return
@@ -107,20 +109,20 @@ def load_shape(
     yield sample("load_statements", result.statements, **labels)
     yield sample("load_blocks", result.blocks, **labels)
     yield sample("load_seconds", seconds, **labels)
-    yield sample("load_rows_per_second", (rows + misfits) / max(seconds, 0.001), **labels)
-    yield sample("rows_per_block", (rows + misfits) / max(result.blocks, 1), **labels)
-    if rows + misfits:
+    yield sample("load_rows_per_second", (rows + rejected_rows) / max(seconds, 0.001), **labels)
+    yield sample("rows_per_block", (rows + rejected_rows) / max(result.blocks, 1), **labels)
+    if rows + rejected_rows:
         if inserted:
-            yield sample("rows_written_per_row_kept", inserted / (rows + misfits), **labels)
-        yield sample("misfit_share", misfits / (rows + misfits), **labels)
+            yield sample("rows_written_per_row_kept", inserted / (rows + rejected_rows), **labels)
+        yield sample("rejected_share", rejected_rows / (rows + rejected_rows), **labels)
         for column, count in by_column:
-            share = count / (rows + misfits)
-            yield sample("column_misfit_share", share, column=column or EVENT, **labels)
+            share = count / (rows + rejected_rows)
+            yield sample("column_rejected_share", share, column=column or EVENT, **labels)
 
 
 def rejected(pipeline: str, table: str, by_column: Iterable[tuple[str, int]]) -> Iterator[MetricSample]:
     for column, count in by_column:
-        yield sample("rows_rejected", count, pipeline=pipeline, table=table, column=column or EVENT)
+        yield sample("rejected_rows_by_column", count, pipeline=pipeline, table=table, column=column or EVENT)
 
 
 def fresh(pipeline: str, fresh_tables: Iterable[FreshTable]) -> Iterator[MetricSample]:

@@ -189,7 +189,7 @@ def load_table(
             pipeline, target, units, lake, mode=mode_of(mode), token=token, on_progress=say, then=keep
         )
         summary = result.summary()
-        count({"units": summary["loaded"], "rows": summary["rows"] + summary["misfits"]})
+        count({"units": summary["loaded"], "rows": summary["rows"] + summary["rejected_rows"]})
     sink.emit(metrics.loaded(pipeline.name, table, summary))
     took, written = time.monotonic() - started, meter.total("insert_rows") - inserted
     sink.emit(metrics.load_shape(pipeline.name, table, result, took, rejected, written))
@@ -197,8 +197,8 @@ def load_table(
 
 
 def _rejected(client: Client, result: LoadResult) -> list[tuple[str, int]]:
-    """Returns the misfits of this load, by column."""
-    slices = {int(unit.unit.slice.start.timestamp()) for unit in result.loaded if unit.misfits}
+    """Returns the rejected rows of this load, by column."""
+    slices = {int(unit.unit.slice.start.timestamp()) for unit in result.loaded if unit.rejected_rows}
     parameters = {"target": result.table, "slices": sorted(slices)}
     return [(c, n) for c, n in client.rows(render("load/rejected_by_column"), parameters)] if slices else []
 

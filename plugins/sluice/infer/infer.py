@@ -26,10 +26,10 @@ from sluice.infer.types import (
     TupleOf,
     is_container,
     may_lack,
-    misfit,
     nullable,
     nullable_inside,
     refuses_more,
+    unfit,
 )
 from sluice.infer.values import Kind, becomes_json, divided, readable, scale
 from sluice.safe_text import line
@@ -39,7 +39,7 @@ _COMMENT = 400
 
 
 @dataclass(frozen=True)
-class Misfit:
+class UnfitValue:
     """A sampled value that the type refuses; `place` is empty, or the path inside the field."""
 
     place: str
@@ -52,7 +52,8 @@ class Misfit:
 @dataclass(frozen=True)
 class InferredColumn:
     """`present` of `total` events have the field and no null there; `refused` of them do not fit, the first
-    of which are `misfits`. `longest`: characters of the longest text, 0 where the values are no texts."""
+    of which are `unfit_values`. `longest`: characters of the longest text, 0 where the values are no
+    texts."""
 
     kind: Inferred
     why: str
@@ -60,7 +61,7 @@ class InferredColumn:
     total: int
     longest: int = 0
     refused: int = 0
-    misfits: tuple[Misfit, ...] = ()
+    unfit_values: tuple[UnfitValue, ...] = ()
 
     @property
     def type(self) -> str:
@@ -77,12 +78,11 @@ class InferredColumn:
 
     @property
     def warning(self) -> str:
-        """Says what would be misfits; empty where every sampled value fits."""
+        """Says what would be rejected; empty where every sampled value fits."""
         if not self.refused:
             return ""
-        named = ", ".join(map(str, self.misfits))
-        would = "would be a misfit" if self.refused == 1 else "would be misfits"
-        return f"{self.refused:,} of {self.present:,} {would}: {named}"
+        named = ", ".join(map(str, self.unfit_values))
+        return f"{self.refused:,} of {self.present:,} would be rejected: {named}"
 
 
 def column(
@@ -120,20 +120,20 @@ def optional_column(name: str, values: Sequence[Any], rules: Rules) -> InferredC
     return column(name, values, len(values) + 1, rules)
 
 
-def _fitting(values: Sequence[Any], name: str, rules: Rules) -> tuple[Finding, list[Misfit]]:
+def _fitting(values: Sequence[Any], name: str, rules: Rules) -> tuple[Finding, list[UnfitValue]]:
     """Returns a type that refuses no more values than the rules allow; what lies inside adds up, and is
     widened."""
     finding = infer(values, name, rules)
     refused = _refused(finding.kind, values)
     if len(refused) > rules.may_refuse(len(values)):
-        finding = infer(values, name, replace(rules, misfits=0.0))
+        finding = infer(values, name, replace(rules, unfit_values=0.0))
         refused = _refused(finding.kind, values)
     return finding, refused
 
 
-def _refused(kind: Inferred, values: Sequence[Any]) -> list[Misfit]:
-    refusals = (misfit(kind, value) for value in values)
-    return [Misfit(*refusal) for refusal in refusals if refusal is not None]
+def _refused(kind: Inferred, values: Sequence[Any]) -> list[UnfitValue]:
+    refusals = (unfit(kind, value) for value in values)
+    return [UnfitValue(*refusal) for refusal in refusals if refusal is not None]
 
 
 def described(value: Any) -> str:

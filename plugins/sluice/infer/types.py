@@ -105,7 +105,7 @@ def any_type(_: str) -> bool:
     return True
 
 
-MISFITS = 0.001
+REJECTED_ROWS = 0.001
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Rules:
     Args:
         certain: Sampled events from which on a field that all of them have is taken never to be missing, if
             its name says that it is an identifier or a time.
-        misfits: Share of a field's values that a type may refuse; beyond it the type is widened.
+        unfit_values: Share of a field's values that a type may refuse; beyond it the type is widened.
         sure: Objects, or values, that have to agree before a Tuple relies on an element to be there.
         dictionary: Values that a LowCardinality needs; the different ones are at most a tenth of them.
         most_texts: Different texts that a LowCardinality has at most.
@@ -126,7 +126,7 @@ class Rules:
     """
 
     certain: int = 10_000
-    misfits: float = MISFITS
+    unfit_values: float = REJECTED_ROWS
     sure: int = 100
     dictionary: int = 20
     most_texts: int = 1_000
@@ -137,7 +137,7 @@ class Rules:
 
     def may_refuse(self, count: int) -> int:
         """Returns how many of `count` values a type may refuse."""
-        return int(count * self.misfits)
+        return int(count * self.unfit_values)
 
 
 _RANGES = {
@@ -156,12 +156,12 @@ ValuePlace = tuple[str, Any]
 """`.items[3].price` and the value there."""
 
 
-def misfit(kind: Inferred, value: Any) -> ValuePlace | None:
+def unfit(kind: Inferred, value: Any) -> ValuePlace | None:
     """Returns the first place that does not fit, or None where all does."""
-    return next(misfits(kind, value), None)
+    return next(unfit_values(kind, value), None)
 
 
-def misfits(kind: Inferred, value: Any, place: str = "") -> Iterator[ValuePlace]:
+def unfit_values(kind: Inferred, value: Any, place: str = "") -> Iterator[ValuePlace]:
     """Yields each place of `value`, which is not None, that does not fit."""
     if isinstance(kind, Leaf):
         if not _leaf(kind, value):
@@ -191,7 +191,7 @@ def _inner(kind: Inferred, value: Any, place: str) -> Iterator[ValuePlace]:
         if not holds_null(kind):
             yield place, None
     else:
-        yield from misfits(kind, value, place)
+        yield from unfit_values(kind, value, place)
 
 
 def refuses_more(kind: Leaf, texts: Iterable[str], most: int) -> bool:

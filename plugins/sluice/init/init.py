@@ -110,7 +110,7 @@ def _connect(request: InitRequest, stack: ExitStack) -> tuple[Client | None, str
 def _summary(sample: Sample, answers: InitChoices, proposal: PipelineProposal) -> list[str]:
     types = proposal.sample.types()
     lines = [f"sampled {sample.source}: {sum(types.values()):,} events of {len(types):,} types"]
-    lines += [f"unparsed: {count:,} {reason}" for reason, count in sorted(proposal.sample.refused.items())]
+    lines += [f"rejected: {count:,} {reason}" for reason, count in sorted(proposal.sample.refused.items())]
     time = answers.time
     lines.append(
         f"type: {f'field {answers.type}' if answers.type else 'the topic'}; time: "

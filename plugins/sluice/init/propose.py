@@ -100,7 +100,7 @@ def propose(
     for item in parsed.events:
         events[item.type].append(item.event)
     names = named_tables(parsed.types(), answers.database)
-    rules = replace(RULES, misfits=request.misfits)
+    rules = replace(RULES, unfit_values=request.unfit_values)
     always = never_missing(answers, events.values())
     tables = tuple(plan_tables(events, names, ask_existing(list(names.values())), rules, arrays, always))
     pipeline = pipeline_text(request, answers, topic, arrays, tables, sample.source)

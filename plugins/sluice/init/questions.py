@@ -14,7 +14,7 @@ from sluice.config.types import check_name
 from sluice.errors import WrongUse
 from sluice.field_path import names_of
 from sluice.infer.spellings import epoch_digits, is_instant, names_time
-from sluice.infer.types import MISFITS
+from sluice.infer.types import REJECTED_ROWS
 from sluice.infer.values import Kind, kind_of
 
 NONE, ALL = "-", "*"
@@ -42,7 +42,7 @@ class InitRequest:
         bootstrap: Brokers; without them the Airflow connection `connection`.
         not_null: Fields that no event lacks, `a,b`; NONE for none, ALL for all that no sampled event lacks.
         folder: Where pipeline file and statements are written.
-        misfits: Share of a field's values that its column may refuse.
+        unfit_values: Share of a field's values that its column may refuse.
         editor_schema: Name of the JSON Schema in `folder`, with which editors know the keys; empty without
             one.
     """
@@ -59,7 +59,7 @@ class InitRequest:
     database: str | None = None
     lake: str | None = None
     sample: int = SAMPLE
-    misfits: float = MISFITS
+    unfit_values: float = REJECTED_ROWS
     force: bool = False
     apply: bool = False
     editor_schema: str = ""

@@ -16,7 +16,7 @@ from sluice.config.mask import (
     HEADERS,
     KEY,
     PARTS,
-    UNPARSED,
+    REJECTED_RECORDS,
     HashKey,
     MaskRule,
     said,
@@ -53,7 +53,7 @@ class MaskRules:
         """Returns what a manifest says of it."""
         rules = {**self.fields, **self.parts}
         hashed = [name for name, keyed in rules.items() if keyed.keys]
-        dropped = [UNPARSED] if self.parts[UNPARSED].rule.drop else []
+        dropped = [REJECTED_RECORDS] if self.parts[REJECTED_RECORDS].rule.drop else []
         keys = dict.fromkeys(keyed.keys[0].id for keyed in rules.values() if keyed.keys)
         return Masked(said(rules_of(self)), tuple(sorted([*hashed, *dropped])), tuple(sorted(keys)))
 
@@ -79,7 +79,7 @@ def mask_rules(pipeline: Pipeline, find: FindConnection = connections.find) -> M
     sources = (pipeline.event.type, pipeline.event.batch)
     return MaskRules(
         fields={name: rule for name, rule in keyed.items() if name not in PARTS},
-        parts={name: keyed[name] for name in (KEY, HEADERS, UNPARSED)},
+        parts={name: keyed[name] for name in (KEY, HEADERS, REJECTED_RECORDS)},
         read_headers=frozenset(source.header for source in sources if source and source.header),
     )
 

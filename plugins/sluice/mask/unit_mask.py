@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sluice.config.mask import HEADERS, KEY, UNPARSED
+from sluice.config.mask import HEADERS, KEY, REJECTED_RECORDS
 from sluice.field_path import Absent, FieldPath, before, names_of, spellings
 from sluice.manifest import Masked
 from sluice.mask.mask_rules import KeyedRule, MaskKey, MaskRules, is_token
@@ -44,7 +44,7 @@ class UnitMask:
         by the rules of all types."""
         if text is None or is_held(text, self._before):
             return text
-        return self._whole(text) if _is_event(text, too_deep) else self._part(UNPARSED, text)
+        return self._whole(text) if _is_event(text, too_deep) else self._part(REJECTED_RECORDS, text)
 
     def key(self, key: bytes | None) -> bytes | None:
         return None if key is None else self._part(KEY, key)
@@ -84,14 +84,14 @@ class UnitMask:
         if keyed.rule.keep or is_token(data, self._key_ids(name)):
             return data
         if not keyed.keys:
-            return DROPPED if name == UNPARSED else None
+            return DROPPED if name == REJECTED_RECORDS else None
         token = keyed.keys[0].token(data)
-        return b'"' + token + b'"' if name == UNPARSED else token
+        return b'"' + token + b'"' if name == REJECTED_RECORDS else token
 
 
 def is_held(text: bytes, masked: Masked | None) -> bool:
     """Returns whether all that a file has of a rejected record is its hash, or that it was dropped."""
-    if masked is None or UNPARSED not in masked.hashed:
+    if masked is None or REJECTED_RECORDS not in masked.hashed:
         return False
     match = _QUOTED.fullmatch(text)
     return text == DROPPED or (match is not None and is_token(match[1], masked.keys))

@@ -14,12 +14,12 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.base import Lake
 from sluice.config.page import Payloads
 from sluice.config.pipeline import Pipeline
-from sluice.flow.rejected.remedies import FORGOTTEN_MISFIT_REMEDY, remedy_of
+from sluice.flow.rejected.remedies import FORGOTTEN_REJECTED_ROW_REMEDY, remedy_of
 from sluice.manifest import Manifest
 from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import Slice
-from sluice.state.system_tables import read_misfits
+from sluice.state.system_tables import read_rejected_rows
 
 PER_REASON = 3
 MOST = 60
@@ -35,7 +35,8 @@ _STRICTEST: tuple[Payloads, ...] = ("hidden", "masked", "shown")
 
 
 class RejectedSample(Model):
-    """A rejected record: `kind` is unparsed (no row in the lake) or misfit (a value did not fit `place`).
+    """A rejected record: `kind` is rejected (no row in the lake) or rejected row (a value did not fit
+    `place`).
 
     `payload` is cut, and what is not UTF-8 is escaped. `place`, `value` and it are what the caller may see of
     them: a place has keys of maps."""
@@ -52,8 +53,8 @@ class RejectedSample(Model):
 
 
 class RejectGroup(Model):
-    """Records that were rejected for one reason, misfits by table and column; `records` is exact, and the
-    lake has `forgotten` the bytes of some of them. `advice` says what a person can do."""
+    """Records that were rejected for one reason, rejected rows by table and column; `records` is exact, and
+    the lake has `forgotten` the bytes of some of them. `advice` says what a person can do."""
 
     kind: str
     table: str
@@ -86,7 +87,7 @@ def _read_and_filled(pipeline: Pipeline) -> frozenset[tuple[str, str]]:
     return frozenset(topics | {("table", target.table) for target in pipeline.targets})
 
 
-def unparsed(
+def rejected_records(
     lake: Lake,
     manifests: Iterable[Manifest],
     payloads: Payloads,
@@ -106,7 +107,7 @@ def unparsed(
                 included = reasons is None or reason in reasons
                 if included and taken[reason] < each and len(samples) < most:
                     taken[reason] += 1
-                    samples.append(_unparsed(manifest.cluster, reason, row, payloads))
+                    samples.append(_rejected(manifest.cluster, reason, row, payloads))
     return samples
 
 
@@ -135,9 +136,9 @@ def _first_rows(lake: Lake, key: str, columns: list[str]) -> Iterator[dict[str, 
             raise
 
 
-def _unparsed(cluster: str, reason: str, row: dict[str, Any], payloads: Payloads) -> RejectedSample:
+def _rejected(cluster: str, reason: str, row: dict[str, Any], payloads: Payloads) -> RejectedSample:
     return RejectedSample(
-        kind="unparsed",
+        kind="record",
         place="",
         reason=reason,
         value="",
@@ -166,17 +167,17 @@ def text_of(payload: bytes | str | None, convert: Callable[[str], str] = str) ->
     return cut if len(content) <= SHOWN_BYTES else f"{cut}… ({len(content):,} bytes)"
 
 
-def misfits(
+def rejected_rows(
     client: Client, pipeline: Pipeline, own: Collection[str], slice_: Slice, payloads: Payloads
 ) -> list[RejectedSample]:
-    """Returns samples of the slice's misfits in the pipeline's `own` tables."""
+    """Returns samples of the slice's rejected rows in the pipeline's `own` tables."""
     hidden = payloads == "hidden"  # then nothing of it leaves the server
     parameters = {"slice": int(slice_.start.timestamp()), "hidden": hidden}
-    rows = read_misfits(client, "page/sample_misfits", pipeline, own, parameters)
-    return [_misfit(payloads, *row) for row in rows]
+    rows = read_rejected_rows(client, "page/sample_rejected_rows", pipeline, own, parameters)
+    return [_rejected_row(payloads, *row) for row in rows]
 
 
-def misfits_of(
+def rejected_rows_of(
     client: Client,
     pipeline: Pipeline,
     own: Collection[str],
@@ -192,20 +193,20 @@ def misfits_of(
         "each": each,
         "most": most,
     }
-    rows = read_misfits(client, "rejected/sample_misfits", pipeline, own, parameters)
-    return [_misfit(payloads, *row) for row in rows]
+    rows = read_rejected_rows(client, "rejected/sample_rejected_rows", pipeline, own, parameters)
+    return [_rejected_row(payloads, *row) for row in rows]
 
 
-def misfit_counts(
+def rejected_row_counts(
     client: Client, pipeline: Pipeline, own: Collection[str], slice_: Slice
-) -> list[MisfitCount]:
-    """Returns misfits of the pipeline's `own` tables by table, column and reason."""
+) -> list[RejectedRowCount]:
+    """Returns rejected rows of the pipeline's `own` tables by table, column and reason."""
     parameters = {"slice": int(slice_.start.timestamp()), "most": MOST_COUNTS}
-    rows = read_misfits(client, "page/count_misfits", pipeline, own, parameters)
+    rows = read_rejected_rows(client, "page/count_rejected_rows", pipeline, own, parameters)
     return [(str(t), str(c), str(r), int(n)) for t, c, r, n in rows]
 
 
-def _misfit(
+def _rejected_row(
     payloads: Payloads,
     cluster: str,
     topic: str,
@@ -219,7 +220,7 @@ def _misfit(
 ) -> RejectedSample:
     place = f"{target}.{column}"
     return RejectedSample(
-        kind="misfit",
+        kind="row",
         place=place if payloads == "shown" else plain(place),  # a map's key is the event's own
         reason=reason,
         value=value if payloads == "shown" else "",
@@ -304,50 +305,58 @@ class _Scan:
 # Rejected records by reason and column, each with what to do and a few samples. Pure.
 MOST_GROUPS = 100
 PER_GROUP = 3
-UNPARSED, MISFIT = "unparsed", "misfit"
-# As include/sql/page/count_misfits.sql has it.
+REJECTED_RECORDS, REJECTED_ROW = "record", "row"
+# As include/sql/page/count_rejected_rows.sql has it.
 _ITEM = re.compile(r'\[([0-9]+|"([^"\\]|\\.)*")\]')
 
-MisfitCount = tuple[str, str, str, int]
+RejectedRowCount = tuple[str, str, str, int]
 """Table, column, reason and records."""
 
 
-def unparsed_counts(manifests: Iterable[Manifest]) -> Counter[str]:
+def rejected_records_counts(manifests: Iterable[Manifest]) -> Counter[str]:
     """Returns records, and rows of records, by reason: exact, from the manifests."""
     return sum((Counter(manifest.refused_by_reason()) for manifest in manifests), Counter())
 
 
 def forgotten_counts(manifests: Iterable[Manifest]) -> Counter[str]:
-    """Returns, by reason, the unparsed records of which the lake has forgotten the bytes."""
+    """Returns, by reason, the rejected records of which the lake has forgotten the bytes."""
     return sum((Counter(manifest.forgotten_by_reason()) for manifest in manifests), Counter())
 
 
 def rejects_of(
-    unparsed: Mapping[str, int],
-    misfits: Sequence[MisfitCount],
+    rejected_records: Mapping[str, int],
+    rejected_rows: Sequence[RejectedRowCount],
     samples: Sequence[RejectedSample],
     payloads: Payloads,
     forgotten: Mapping[str, int] | None = None,
     without_files: bool = False,
 ) -> Rejects:
-    """Groups what was rejected; the most records first. `forgotten`: those of `unparsed` without bytes;
-    `without_files`: the lake has forgotten the files that misfits could be loaded from again."""
+    """Groups what was rejected; the most records first. `forgotten`: those of `rejected_records` without
+    bytes; `without_files`: the lake has forgotten the files that rejected rows could be loaded from again."""
     gone = forgotten or {}
     by_key: dict[tuple[str, str, str], list[RejectedSample]] = {}
     for sample in samples:
         by_key.setdefault((sample.kind, plain(sample.place), sample.reason), []).append(sample)
     groups = [
-        _group(UNPARSED, "", "", reason, count, by_key.get((UNPARSED, "", reason), ()), gone.get(reason, 0))
-        for reason, count in unparsed.items()
+        _group(
+            REJECTED_RECORDS,
+            "",
+            "",
+            reason,
+            count,
+            by_key.get((REJECTED_RECORDS, "", reason), ()),
+            gone.get(reason, 0),
+        )
+        for reason, count in rejected_records.items()
     ]
     records: Counter[tuple[str, str, str]] = Counter()  # what several shards have counted
-    for table, column, reason, count in misfits:
+    for table, column, reason, count in rejected_rows:
         records[table, column, reason] += count
     for (table, column, reason), count in records.items():
-        group_samples = by_key.get((MISFIT, f"{table}.{column}", reason), ())
-        group = _group(MISFIT, table, column, reason, count, group_samples)
+        group_samples = by_key.get((REJECTED_ROW, f"{table}.{column}", reason), ())
+        group = _group(REJECTED_ROW, table, column, reason, count, group_samples)
         groups.append(
-            group.model_copy(update={"advice": FORGOTTEN_MISFIT_REMEDY}) if without_files else group
+            group.model_copy(update={"advice": FORGOTTEN_REJECTED_ROW_REMEDY}) if without_files else group
         )
     groups.sort(key=lambda one: (-one.records, one.kind, one.table, one.column, one.reason))
     return Rejects(payloads=payloads, groups=groups[:MOST_GROUPS], more=max(len(groups) - MOST_GROUPS, 0))
@@ -367,7 +376,7 @@ def _group(
     samples: Sequence[RejectedSample],
     forgotten: int = 0,
 ) -> RejectGroup:
-    advice = [remedy_of(reason, misfit=kind == MISFIT)] if forgotten < records else []
+    advice = [remedy_of(reason, unfit=kind == REJECTED_ROW)] if forgotten < records else []
     if forgotten:
         advice.append(
             f"the lake has forgotten the bytes of {forgotten:,} of them: `reland` brings the hour, as long "

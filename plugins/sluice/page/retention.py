@@ -219,7 +219,7 @@ def read_keeping(pipeline: Pipeline, lake: Lake, boundaries: Boundaries, now: da
         following += _next(pipeline, lake, boundaries, now, "files", KeepEdges(now, None), keep.lake)
     if keep.rejected is not None:
         edges = KeepEdges(None, now)
-        following += _next(pipeline, lake, boundaries, now, "unparsed records", edges, keep.rejected)
+        following += _next(pipeline, lake, boundaries, now, "rejected records", edges, keep.rejected)
     return Keeping(
         lake_seconds=_seconds(keep.lake),
         rejected_seconds=_seconds(keep.rejected_for),

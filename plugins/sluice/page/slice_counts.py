@@ -32,18 +32,19 @@ class TableCounts(Model):
     table: str
     landed: int
     committed: int
-    misfits: int
+    rejected_rows: int
     defaults: str
     day: int | None
     week: int | None
 
 
 class Balance(Model):
-    """landed = loaded + misfits + without_table + not_loaded, in rows; `types` are those without a table."""
+    """landed = loaded + rejected rows + without_table + not_loaded, in rows; `types` are those without a
+    table."""
 
     landed: int
     loaded: int
-    misfits: int
+    rejected_rows: int
     without_table: int
     not_loaded: int
     types: dict[str, int]
@@ -71,8 +72,8 @@ def totals_of(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> HourTotals 
     counts = {
         "Records read": sum(m.read for m in manifests),
         "Rows landed": sum(m.landed for m in manifests),
-        "Unparsed": sum(m.refused for m in manifests),
-        "Misfits": rows.misfits,
+        "Rejected records": sum(m.refused for m in manifests),
+        "Rejected rows": rows.rejected_rows,
         "Later than grace": sum(m.late for m in manifests),
         _BYTES: sum(file.bytes for m in manifests for file in m.held_files),
     }
@@ -85,7 +86,7 @@ def _table(pipeline: Pipeline, target: Target, landed: Sequence[UnitStatus]) -> 
         table=target.table,
         landed=sum(landed_for(pipeline, target, status) for status in landed),
         committed=sum(row.rows for row in rows),
-        misfits=sum(row.misfits for row in rows),
+        rejected_rows=sum(row.rejected_rows for row in rows),
         defaults="" if target.counted else said(rows),
         day=None,
         week=None,
@@ -131,14 +132,14 @@ def table_counts(
 
 
 def balance(now: HourTotals | None) -> Balance | None:
-    """rows landed = loaded + misfits + without a table + not loaded yet."""
+    """rows landed = loaded + rejected rows + without a table + not loaded yet."""
     if now is None:
         return None
     rows = now.rows
     return Balance(
         landed=rows.landed,
         loaded=rows.loaded,
-        misfits=rows.misfits,
+        rejected_rows=rows.rejected_rows,
         without_table=rows.without.total(),
         not_loaded=rows.not_loaded,
         types={visible(name): count for name, count in rows.without.most_common(MOST_TYPES)},

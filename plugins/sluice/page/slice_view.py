@@ -49,7 +49,7 @@ class TableRow(Model):
     state: str
     types: list[str]
     rows: int
-    misfits: int
+    rejected_rows: int
     landed: int
     generation: int
     run: str
@@ -240,7 +240,7 @@ def _table(
         types=list(routed[:MOST_TYPES]),
         landed=landed_for(pipeline, target, status),
         rows=row.rows if row else 0,
-        misfits=row.misfits if row else 0,
+        rejected_rows=row.rejected_rows if row else 0,
         generation=row.generation if row else 0,
         run=row.token if row else "",
     )

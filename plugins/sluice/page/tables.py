@@ -1,4 +1,4 @@
-"""How far each table of a pipeline is: complete until when, what it lacks, rows and misfits. Pure.
+"""How far each table of a pipeline is: complete until when, what it lacks, rows and rejected rows. Pure.
 
 An hour counts for a table when every cluster's unit of it is committed there as the file says now. Units are
 taken one by one, so that no manifest is kept.
@@ -30,9 +30,9 @@ class TableFacts(Model):
     where its first hour is one; `behind` counts hours of the range that it lacks, `first_behind` is the
     oldest.
 
-    `rows`, `misfits` and `defaults` are of the range's hours; `defaults` names columns that got some, with
-    shares. `last_load`, `parts`, `bytes` and `rows_in_all` are what ClickHouse says now, None where it does
-    not; `shards` names those that do not answer."""
+    `rows`, `rejected_rows` and `defaults` are of the range's hours; `defaults` names columns that got some,
+    with shares. `last_load`, `parts`, `bytes` and `rows_in_all` are what ClickHouse says now, None where it
+    does not; `shards` names those that do not answer."""
 
     table: str
     kind: str
@@ -42,7 +42,7 @@ class TableFacts(Model):
     behind: int
     first_behind: str
     rows: int
-    misfits: int
+    rejected_rows: int
     defaults: str
     last_load: str
     parts: int | None
@@ -79,7 +79,7 @@ class TableProgress:
     lacking: dict[Slice, None] = field(default_factory=dict)
     ends: dict[Slice, None] = field(default_factory=dict)
     rows: int = 0
-    misfits: int = 0
+    rejected_rows: int = 0
     commits: list[LedgerRow] = field(default_factory=list)
 
     def add(self, pipeline: Pipeline, status: UnitStatus) -> None:
@@ -90,7 +90,7 @@ class TableProgress:
             self.lacking[status.unit.slice] = None
         if row := status.tables.get(self.target.table):
             self.rows += row.rows
-            self.misfits += row.misfits
+            self.rejected_rows += row.rejected_rows
             self.commits.append(row)
 
     @property
@@ -131,7 +131,7 @@ def _facts(progress: TableProgress, now: TableNow | None, gone: bool) -> TableFa
         behind=len(progress.lacking),
         first_behind=first.id if first else "",
         rows=progress.rows,
-        misfits=progress.misfits,
+        rejected_rows=progress.rejected_rows,
         defaults="" if target.counted else said(progress.commits),
         last_load=now.last_load if now else "",
         parts=now.parts if now else None,

@@ -33,8 +33,8 @@ class Series(Model):
     starts: list[int]
     read: list[int]
     rows: list[int]
-    unparsed: list[int]
-    misfits: list[int]
+    rejected_records: list[int]
+    rejected_rows: list[int]
     late: list[int]
     types: dict[str, list[int]]
     by_day: bool = False
@@ -45,7 +45,7 @@ OTHERS = "(other types)"
 MOST_POINTS = 9000  # of a plot: as many as a year has hours
 _MONTH, _DAY = 7, 86400  # letters of a slice's id, and seconds
 _KEPT = 1000  # as many as a pipeline has folders for, unless it says otherwise
-_COUNTS = ("read", "rows", "unparsed", "misfits", "late")
+_COUNTS = ("read", "rows", "rejected_records", "rejected_rows", "late")
 
 
 def series_of(statuses: Iterable[UnitStatus]) -> Series:

@@ -100,7 +100,7 @@ def unit_line(status: UnitStatus, does: str) -> str:
         lacking += f", files forgotten on {status.forgotten_on[:10]}"
     gone = sum(status.manifest.forgotten_by_reason().values()) if status.manifest else 0
     if gone and does.startswith("make again"):
-        lacking += f", {gone:,} unparsed ones stay as they are (the lake forgot their bytes)"
+        lacking += f", {gone:,} rejected ones stay as they are (the lake forgot their bytes)"
     size = f"{status.offsets:,} offsets, {status.reads} reads"
     return f"{status.unit}: {status.seen} → {does}; {size}{expired}{lacking}"
 
@@ -141,7 +141,7 @@ def unit_json(status: UnitStatus, does: str) -> dict[str, Any]:
         "uncounted": list(status.uncounted),
         "frozen": list(status.frozen),
         "forgotten": status.forgotten_on,
-        "unparsed_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},
+        "rejected_forgotten": dict(status.manifest.forgotten_by_reason()) if status.manifest else {},
     }
 
 

@@ -75,7 +75,7 @@ def _is_due(unit: UnitSummary, slice_: Slice, edges: KeepEdges) -> bool:
 
 
 def _has_rejected(unit: UnitSummary) -> bool:
-    return unit.unparsed > 0 and not unit.forgotten
+    return unit.rejected_records > 0 and not unit.forgotten
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sluice.clients.kafka.producer import TopicLimits
 from sluice.config.event import Event, TypeSource
 from sluice.errors import WrongUse
 from sluice.field_path import FieldPath, names_of, spellings
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task.decode import elements_of
 from sluice.flow.land.task.parse import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.times import READERS
@@ -114,7 +114,7 @@ class RecordTimes:
     def _one(self, event: bytes) -> str | float | None:
         try:
             value: str | float = slow_read(event, self._fields)[0]
-        except Unparsed:
+        except Rejected:
             return None
         return value
 
@@ -270,5 +270,5 @@ def elements_in(line: bytes) -> Sequence[msgspec.Raw]:
     """Returns no elements of a line that is no array: landing rejects it."""
     try:
         return elements_of(line)
-    except Unparsed:
+    except Rejected:
         return ()

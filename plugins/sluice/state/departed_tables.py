@@ -21,16 +21,17 @@ from sluice.state.unit_state import UnitState
 
 @dataclass(frozen=True)
 class DepartedTable:
-    """`rows` in the table, and `misfits` of it in sluice.rejected, of `units` that the pipeline committed."""
+    """`rows` in the table, and `rejected_rows` of it in sluice.rejected, of `units` that the pipeline
+    committed."""
 
     name: str
     units: int
     rows: int
-    misfits: int = 0
+    rejected_rows: int = 0
 
     def __str__(self) -> str:
-        misfits = f" and {self.misfits:,} misfits" if self.misfits else ""
-        held = f"{self.rows:,} rows{misfits} of this pipeline"
+        rejected_rows = f" and {self.rejected_rows:,} rejected rows" if self.rejected_rows else ""
+        held = f"{self.rows:,} rows{rejected_rows} of this pipeline"
         return f"table {self.name} has {held} and is no longer in the file"
 
     @property
@@ -49,10 +50,10 @@ def departed_tables(clients: Iterable[Client], pipeline: Pipeline, lake: str) ->
     units: dict[str, set[tuple[int, str]]] = {}
     counts: dict[str, tuple[int, int]] = {}
     for client in clients:
-        for name, committed, rows, misfits in _rows(client, parameters):
+        for name, committed, rows, rejected_rows in _rows(client, parameters):
             units.setdefault(name, set()).update(map(tuple, committed))
             earlier = counts.get(name, (0, 0))
-            counts[name] = earlier[0] + rows, earlier[1] + misfits
+            counts[name] = earlier[0] + rows, earlier[1] + rejected_rows
     return tuple(DepartedTable(name, len(units[name]), *counts[name]) for name in sorted(units))
 
 

@@ -227,8 +227,8 @@ class FoundPlace:
 class FoundUnit:
     """A unit in which the person was found, as it was before: `rows` and `rejected` of the person.
 
-    `erased` and `rows_erased` are what its manifest counted already. `tables`: rows and misfits committed.
-    """
+    `erased` and `rows_erased` are what its manifest counted already. `tables`: rows and rejected rows
+    committed."""
 
     manifest: str
     rows: int

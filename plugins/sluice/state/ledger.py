@@ -18,22 +18,21 @@ from sluice.state.unit_state import Commit
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A committed unit of one table: rows landed for it = `rows` in the table + `misfits` rejected.
+    """A committed unit of one table: rows landed for it = `rows` in the table + `rejected_rows` rejected.
 
     `sharding` is the stamp of shards.py, `rules` the digest of the load's rules (rules.py). On a shard rows
-    and misfits are its own share of those landed; `shares` are the shards' rows in the row of the whole unit
-    (shard_ledgers.py), whose `generation` is the sum of theirs: another commit on any shard is another sum.
-    `left`: shards that hold a part of the unit by the placement of its rows, and that the pipeline file does
-    not list any more. `defaulted` and `nulls` are, by column, those of the rows whose event has no value for
-    it, and which got a default, or NULL; of rows that are not `counted` that is unknown.
-    """
+    and rejected rows are its own share of those landed; `shares` are the shards' rows in the row of the whole
+    unit (shard_ledgers.py), whose `generation` is the sum of theirs: another commit on any shard is another
+    sum. `left`: shards that hold a part of the unit by the placement of its rows, and that the pipeline file
+    does not list any more. `defaulted` and `nulls` are, by column, those of the rows whose event has no value
+    for it, and which got a default, or NULL; of rows that are not `counted` that is unknown."""
 
     unit: Unit
     manifest: str
     types: tuple[str, ...]
     landed: int
     rows: int
-    misfits: int
+    rejected_rows: int
     token: str
     generation: int
     sharding: str = ""
@@ -162,7 +161,7 @@ def _row(
     types: list[str],
     landed: int,
     rows: int,
-    misfits: int,
+    rejected_rows: int,
     token: str,
     generation: int,
     sharding: str,
@@ -177,7 +176,7 @@ def _row(
         types=tuple(types),
         landed=landed,
         rows=rows,
-        misfits=misfits,
+        rejected_rows=rejected_rows,
         token=token,
         generation=generation,
         sharding=sharding,

@@ -26,7 +26,8 @@ BEGUN = "begun"
 
 
 class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One unit as it was when a step last read it; counts are records, `rows` and `misfits` of all tables.
+    """One unit as it was when a step last read it; counts are records, `rows` and `rejected_rows` of all
+    tables.
 
     `verified` is the seal under which its equations were last seen to hold, or empty. `forgotten`: which
     files the lake has forgotten and deleted, "lake" for all of them, "rejected" for those of `_rejected/`,
@@ -38,11 +39,11 @@ class UnitSummary(msgspec.Struct, frozen=True, array_like=True, gc=False):
     verified: str = ""
     offsets: Whole = 0
     read: Whole = 0
-    unparsed: Whole = 0
+    rejected_records: Whole = 0
     late: Whole = 0
     lost: Whole = 0
     rows: Whole = 0
-    misfits: Whole = 0
+    rejected_rows: Whole = 0
     files: Whole = 0
     bytes: Whole = 0
     forgotten: str = ""
@@ -116,11 +117,11 @@ def summary_of(status: UnitStatus, verified: bool = False) -> UnitSummary:
         verified=seal if verified and status.state.done else "",
         offsets=status.offsets,
         read=manifest.read,
-        unparsed=manifest.refused,
+        rejected_records=manifest.refused,
         late=manifest.late,
         lost=sum(loss.until - loss.start for loss in manifest.lost),
         rows=status.loaded[0],
-        misfits=status.loaded[1],
+        rejected_rows=status.loaded[1],
         files=len(files),
         bytes=sum(file.bytes for file in files),
         forgotten=_forgotten(manifest),

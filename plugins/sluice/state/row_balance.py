@@ -18,25 +18,25 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class RowBalance:
-    """Rows of units that have landed: landed = loaded + misfits + without a table + not loaded. `without`:
-    those of types that no table takes, by type."""
+    """Rows of units that have landed: landed = loaded + rejected rows + without a table + not loaded.
+    `without`: those of types that no table takes, by type."""
 
     landed: int = 0
     loaded: int = 0
-    misfits: int = 0
+    rejected_rows: int = 0
     without: Counter[str] = field(default_factory=Counter)
 
     @property
     def not_loaded(self) -> int:
-        return self.landed - self.loaded - self.misfits - self.without.total()
+        return self.landed - self.loaded - self.rejected_rows - self.without.total()
 
     def __str__(self) -> str:
-        """`9 rows parsed = 5 loaded + 1 misfits + 3 without a table (view) + 0 not loaded`"""
+        """`9 rows parsed = 5 loaded + 1 rejected + 3 without a table (view) + 0 not loaded`"""
         names = [name for name, _ in self.without.most_common(_NAMED)]
         names += [f"{len(self.without) - _NAMED:,} more types"] if len(self.without) > _NAMED else []
         types = f" ({', '.join(names)})" if names else ""
         return (
-            f"{self.landed:,} rows parsed = {self.loaded:,} loaded + {self.misfits:,} misfits + "
+            f"{self.landed:,} rows parsed = {self.loaded:,} loaded + {self.rejected_rows:,} rejected + "
             f"{self.without.total():,} without a table{types} + {self.not_loaded:,} not loaded"
         )
 
@@ -44,7 +44,7 @@ class RowBalance:
 def balance_of(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> RowBalance:
     """Counts what tables of events hold of the manifests, by the routes of the pipeline file as it is now. A
     unit whose files the lake has forgotten counts by the routes of its load: nothing moves its rows."""
-    landed = loaded = misfits = 0
+    landed = loaded = rejected_rows = 0
     without: Counter[str] = Counter()
     targets = _of_events(pipeline)
     for status in statuses:
@@ -58,11 +58,11 @@ def balance_of(pipeline: Pipeline, statuses: Iterable[UnitStatus]) -> RowBalance
             if row is None or row.manifest != status.manifest.id:
                 continue
             if status.forgotten_on or row.types == pipeline.routed(target, types):
-                loaded, misfits = loaded + row.rows, misfits + row.misfits
+                loaded, rejected_rows = loaded + row.rows, rejected_rows + row.rejected_rows
                 held.update(row.types)
         lacking = without_table(pipeline, status.manifest)
         without.update({name: rows for name, rows in lacking.items() if name not in held})
-    return RowBalance(landed, loaded, misfits, without)
+    return RowBalance(landed, loaded, rejected_rows, without)
 
 
 def without_table(pipeline: Pipeline, manifest: Manifest) -> dict[str, int]:
@@ -91,8 +91,8 @@ def rejected_words(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> str:
     if not reasons:
         return ""
     landed = [status.manifest for status in statuses if status.manifest is not None]
-    records = sum(sum(manifest.unparsed.values()) for manifest in landed)
-    rows = sum(sum(manifest.rows_unparsed.values()) for manifest in landed)
+    records = sum(sum(manifest.rejected_records.values()) for manifest in landed)
+    rows = sum(sum(manifest.rejected_elements.values()) for manifest in landed)
     totals = [f"{records:,} of {sum(manifest.read for manifest in landed):,} records"] if records else []
     if rows:
         totals.append(f"{rows:,} of {sum(manifest.rows or 0 for manifest in landed):,} rows of arrays")

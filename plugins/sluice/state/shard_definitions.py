@@ -2,7 +2,7 @@
 
 Each shard brings a row into its own table's types before it says whether the row fits, and where `shard_by`
 places it. Where one has `id String` and another `id UInt32`, `007` may belong on both, or on none, and `x` is
-a row on one and a misfit on the other.
+a row on one and a rejected row on the other.
 """
 
 from __future__ import annotations

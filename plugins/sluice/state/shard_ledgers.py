@@ -140,7 +140,7 @@ def _whole(sharding: str, shares: list[tuple[str, LedgerRow | None]]) -> LedgerR
         # With shards none is empty, without them each.
         sharding=sharding if placed else "" if sharding else rows[0].sharding,
         rows=sum(row.rows for row in rows),
-        misfits=sum(row.misfits for row in rows),
+        rejected_rows=sum(row.rejected_rows for row in rows),
         generation=sum(row.generation for row in rows),
         counted=all(row.counted for row in rows),
         defaulted=_added(row.defaulted for row in rows),

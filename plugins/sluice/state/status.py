@@ -119,9 +119,9 @@ class UnitStatus:
 
     @property
     def loaded(self) -> tuple[int, int]:
-        """Events in the tables, and misfits."""
+        """Events in the tables, and rejected rows."""
         rows = [row for table, row in self.tables.items() if table not in self.derived]
-        return sum(row.rows for row in rows), sum(row.misfits for row in rows)
+        return sum(row.rows for row in rows), sum(row.rejected_rows for row in rows)
 
     @property
     def offsets(self) -> int:

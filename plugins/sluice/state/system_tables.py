@@ -130,7 +130,7 @@ def own_tables(client: Client, pipeline: Pipeline, lake_root: str, tables: Itera
     return claims.own
 
 
-def read_misfits(
+def read_rejected_rows(
     client: Client, statement: str, pipeline: Pipeline, own: Collection[str], parameters: Mapping[str, Any]
 ) -> Sequence[Sequence[Any]]:
     """Runs a statement of include/sql over the pipeline's rows of sluice.rejected in its `own` tables.

@@ -173,7 +173,7 @@ def _units(name: str, observation: Observation) -> Iterator[MetricSample]:
         yield sample("slice_types", len(manifest.rows_by_type()), **labels)
         rows = sum(file.rows for file in files)
         if rows + manifest.refused:
-            yield sample("slice_unparsed_share", manifest.refused / (rows + manifest.refused), **labels)
+            yield sample("slice_rejected_share", manifest.refused / (rows + manifest.refused), **labels)
         if rows:
             yield sample("slice_late_share", manifest.late / rows, **labels)
 
@@ -182,9 +182,9 @@ def _tables(name: str, statuses: Iterable[UnitStatus]) -> Iterator[MetricSample]
     newest = {t: row for s in sorted(statuses, key=lambda s: s.unit) for t, row in s.tables.items()}
     for table, row in newest.items():
         yield sample("table_slice_rows", row.rows, pipeline=name, table=table)
-        if row.rows + row.misfits:
-            share = row.misfits / (row.rows + row.misfits)
-            yield sample("table_misfit_share", share, pipeline=name, table=table)
+        if row.rows + row.rejected_rows:
+            share = row.rejected_rows / (row.rows + row.rejected_rows)
+            yield sample("table_rejected_share", share, pipeline=name, table=table)
 
 
 def _usual(pipeline: Pipeline, history: RowHistory) -> Iterator[MetricSample]:

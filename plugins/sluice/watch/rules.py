@@ -322,8 +322,8 @@ def rejects(
     statuses: Iterable[UnitStatus],
     judged: Collection[Slice] = (),
 ) -> Iterator[Problem]:
-    """Yields a problem where more than `alarms.rejected` of a slice's records are unparsed, or of its rows
-    misfits of one table. Judges the newest slices of each place, and those of `judged`."""
+    """Yields a problem where more than `alarms.rejected` of a slice's records are rejected, or of its rows
+    rejected rows of one table. Judges the newest slices of each place, and those of `judged`."""
     bound = pipeline.alarms.rejected
     if bound is None:
         return
@@ -338,7 +338,7 @@ def rejects(
     for status in statuses:
         for table, row in status.tables.items():
             if table not in status.derived:
-                counted = _Rejects(status.unit.slice, row.misfits, row.landed)
+                counted = _Rejects(status.unit.slice, row.rejected_rows, row.landed)
                 places.setdefault((f"table {table}", ProblemSource.CLICKHOUSE, doctor), []).append(counted)
     for (place, source, what), of_place in places.items():
         newest = {*sorted({counted.slice for counted in of_place})[-JUDGED:], *judged}

@@ -109,7 +109,7 @@ def test_samples_are_masked_where_the_pipeline_says_so(words, capsys):
         assert [sample["payload"] for sample in one["samples"]] == [shown]
 
 
-def test_a_table_or_column_is_of_misfits_alone(words, capsys):
+def test_a_table_or_column_is_of_rejected_rows_alone(words, capsys):
     assert json.loads(run([*words, "--column", "n", "--json"], capsys)) == []
     assert json.loads(run([*words, "--type", "click", "--json"], capsys)) == []
 
@@ -128,7 +128,7 @@ def test_wrong_use(words, more: list[str], why: str):
         commands([*words, *more], standalone_mode=False)
 
 
-def test_misfits_of_an_unavailable_server_are_not_nothing(words, capsys, monkeypatch):
+def test_rejected_rows_of_an_unavailable_server_are_not_nothing(words, capsys, monkeypatch):
     from sluice.errors import ClickHouseUnavailable
 
     config = Path(words[-1])

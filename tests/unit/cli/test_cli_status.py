@@ -86,7 +86,7 @@ def test_hours_and_what_waits_in_kafka():
         "1,150 records wait in Kafka, 40 of them behind open transactions, 10 of them in hours that landed "
         "without the topic: reland brings them"
     ) in lines
-    assert "e.clicks: 0 rows, 0 misfits" in lines
+    assert "e.clicks: 0 rows, 0 rejected rows" in lines
 
 
 def test_live_it_looks_until_it_is_stopped(config, monkeypatch, capsys):
@@ -186,7 +186,7 @@ def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys)
         "older: 2 slices from 2026-11-18T18Z to 2026-11-18T19Z are not complete (1 missing, 1 expired)"
         in said
     )
-    left = "table e.old has 1,200 rows and 3 misfits of this pipeline and is no longer in the file"
+    left = "table e.old has 1,200 rows and 3 rejected rows of this pipeline and is no longer in the file"
     hour = f"--from {TEN:%Y-%m-%dT%H:%MZ} --to {TEN.add(hours=1):%Y-%m-%dT%H:%MZ}"
     brings = f"sluice run p --config {config[-1]} {hour} --mode reland"
     assert f"{left}: name it in the file again, or drop it" in said
@@ -195,7 +195,7 @@ def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys)
     assert f"lacks topic dc1/views (unknown offsets), from 2026-11-20T10Z to 2026-11-20T10Z: `{plan}`" in said
     commands(args=["status", *config, "--json"], standalone_mode=False)
     answer = json.loads(capsys.readouterr().out)
-    assert answer["departed_tables"] == [{"name": "e.old", "units": 2, "rows": 1200, "misfits": 3}]
+    assert answer["departed_tables"] == [{"name": "e.old", "units": 2, "rows": 1200, "rejected_rows": 3}]
     assert answer["units"][0]["lacking_topics"] == {"wins": 1200, "views": None}
     assert answer["older"] == {"missing": ["2026-11-18T18Z/dc1"], "expired": ["2026-11-18T19Z/dc1"]}
 
@@ -267,6 +267,6 @@ def test_what_an_hour_rejects_that_has_not_landed_is_unknown():
     assert said in text_of(*command.shown(spec, [landed, absent], "p", NOTHING))
     assert "rejected:" not in text_of(*command.shown(spec, [landed], "p", NOTHING))
     told = command.as_json(spec, absent)
-    assert [told[key] for key in ("records", "unparsed", "unparsed_forgotten", "late")] == [None] * 4
+    assert [told[key] for key in ("records", "rejected_records", "rejected_forgotten", "late")] == [None] * 4
     told = command.as_json(spec, landed)
-    assert [told[key] for key in ("unparsed", "unparsed_forgotten", "late")] == [{}, {}, 0]
+    assert [told[key] for key in ("rejected_records", "rejected_forgotten", "late")] == [{}, {}, 0]

@@ -23,7 +23,7 @@ def printed(
     capsys: pytest.CaptureFixture[str], hours: list[str], notes: list[str], verbose: bool
 ) -> list[str]:
     anomalies = [anomaly(hour) for hour in hours]
-    counts = {"slices": 20, "records": 180, "removed": 0, "misfits": 0, "broken": len(hours)}
+    counts = {"slices": 20, "records": 180, "removed": 0, "rejected_rows": 0, "broken": len(hours)}
     seen = _Seen(counts, [], causes_of(anomalies), notes, [], [])
     _print(seen, ["sluice run p --mode repair"] if hours else [], verbose)
     return capsys.readouterr().out.splitlines()

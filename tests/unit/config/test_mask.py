@@ -41,7 +41,7 @@ def test_rules_and_their_short_forms(tmp_path: Path):
     assert said_by(found) == {
         "_headers": "hash",
         "_key": "keep",
-        "_unparsed": "hash",
+        "_rejected": "hash",
         "email": "hash",
         "iban": "keep_first 4 of pay, refund",
         "ip": "drop",
@@ -59,7 +59,7 @@ def test_without_a_mask_nothing_is_masked(tmp_path: Path):
 
 def test_without_a_key_the_rest_is_dropped(tmp_path: Path):
     found = said_by(load({"ip": "drop"}, tmp_path))
-    assert found == dict.fromkeys(("_headers", "_key", "_unparsed", "ip"), "drop")
+    assert found == dict.fromkeys(("_headers", "_key", "_rejected", "ip"), "drop")
 
 
 def test_keys_of_connections(tmp_path: Path):
@@ -84,7 +84,7 @@ def test_keys_of_connections(tmp_path: Path):
         ({"a": {"keep_first": 0}}, "mask.a.keep_first", "expected at least 1"),
         ({"a": {"keep_first": True}}, "mask.a.keep_first", "expected a number"),
         ({"a": {"dropp": True}}, "mask.a.dropp", "did you mean `drop`"),
-        ({"a": "keep"}, "mask.a", "`keep` is for _key, _headers, _unparsed: leave the field out"),
+        ({"a": "keep"}, "mask.a", "`keep` is for _key, _headers, _rejected: leave the field out"),
         ({"a..b": "drop"}, "mask.a..b", "expected a field or a dotted path"),
         ({"": "drop"}, "mask.", "expected a field or a dotted path"),
         ({"at": "drop"}, "mask.at", "at is the event's time, which stands in folders and files"),
@@ -92,7 +92,7 @@ def test_keys_of_connections(tmp_path: Path):
         ({"meta.kind.x": "drop"}, "mask.meta.kind.x", "meta.kind is the event's type"),
         ({"a.b": "drop", "a": "drop"}, "mask.a.b", "a is masked as a whole: name the one or the other"),
         ({"_key": "keep_first"}, "mask._key", "expected {hash: KEY}, drop or keep, of all types"),
-        ({"_unparsed": {"drop": True, "types": ["x"]}}, "mask._unparsed", "of all types"),
+        ({"_rejected": {"drop": True, "types": ["x"]}}, "mask._rejected", "of all types"),
     ],
 )
 def test_what_is_refused(mask: Any, key: str, expected: str, tmp_path: Path):

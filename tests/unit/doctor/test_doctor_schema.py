@@ -218,7 +218,7 @@ def test_types_without_a_table_are_told():
         c for c in sample_checks(spec, EventSample((sampled,), {"no time": 2}), NOW) if c.level is Level.WARN
     ]
     assert [(c.place, c.finding) for c in said] == [
-        ("sample", "2 of 3 records are unparsed: no time"),
+        ("sample", "2 of 3 records are rejected: no time"),
         ("type view", "1 events go to no table"),
     ]
 

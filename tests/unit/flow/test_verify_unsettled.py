@@ -72,10 +72,10 @@ def with_another_cluster(facts: VerifyFacts) -> VerifyFacts:
     unit = Unit(TEN.slice, "dc2")
     made = status(TEN, 0)
     manifest = replace(
-        made.manifest, cluster="dc2", files=(), rejected=(), ranges=(), counts=(), read=0, unparsed={}
+        made.manifest, cluster="dc2", files=(), rejected=(), ranges=(), counts=(), read=0, rejected_records={}
     )
     rows = {
-        table: replace(row, unit=unit, landed=0, rows=0, misfits=0, types=(), manifest=manifest.id)
+        table: replace(row, unit=unit, landed=0, rows=0, rejected_rows=0, types=(), manifest=manifest.id)
         for table, row in made.tables.items()
     }
     clusters = [{"cluster": c, "bootstrap": "h:1", "topics": ["bids"]} for c in ("dc1", "dc2")]

@@ -135,8 +135,8 @@ def test_what_lies_before_every_slice(tmp_path):
 
 
 def test_the_total_of_what_was_rejected():
-    first = complete(unit(0), rows=5, unparsed={"no type": 2, "time out of range": 1})
-    second = complete(unit(1), files=[], unparsed={"time out of range": 4})
+    first = complete(unit(0), rows=5, rejected_records={"no type": 2, "time out of range": 1})
+    second = complete(unit(1), files=[], rejected_records={"time out of range": 4})
     assert rejected_by_reason([first, second, missing(unit(2))]) == {"time out of range": 5, "no type": 2}
     assert rejected_words(pipeline(name="p"), [first, second]) == (
         "rejected: 7 of 12 records (5 time out of range, 2 no type); `sluice rejected p` shows them"
@@ -148,9 +148,14 @@ def test_the_total_of_what_was_rejected():
 def test_rows_of_arrays_are_counted_among_rows():
     """Two records of arrays hold 1,200 rows, of which 1,099 are rejected; a third one is no JSON."""
     told = complete(unit(0), rows=101)
-    counted = {"read": 3, "unparsed": {"not JSON": 1}, "rows": 1200, "rows_unparsed": {"no type": 1099}}
+    counted = {
+        "read": 3,
+        "rejected_records": {"not JSON": 1},
+        "rows": 1200,
+        "rejected_elements": {"no type": 1099},
+    }
     arrays = replace(told, manifest=replace(told.manifest, **counted))
-    plain = complete(unit(1), rows=4, unparsed={"no time": 1})
+    plain = complete(unit(1), rows=4, rejected_records={"no time": 1})
     assert rejected_words(pipeline(name="p"), [arrays]).startswith(
         "rejected: 1 of 3 records and 1,099 of 1,200 rows of arrays (1,099 no type, 1 not JSON); "
     )

@@ -25,6 +25,6 @@ VALUES = st.recursive(
 @given(st.lists(VALUES | st.none(), min_size=1, max_size=30), st.integers(0, 3))
 def test_no_comment_holds_a_value_or_a_key(values: list[Any], missing: int):
     sample = [loads(json.dumps(value)) for value in values]
-    found = column("f", sample, len(sample) + missing, Rules(misfits=0.5))
+    found = column("f", sample, len(sample) + missing, Rules(unfit_values=0.5))
     for text in (found.comment, found.warning):
         assert MARK not in text and "987" not in text.replace(",", "") and "4321" not in text

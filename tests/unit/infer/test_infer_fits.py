@@ -1,4 +1,4 @@
-"""Every sampled value that is not named as a misfit fits the proposed type, as the oracle judges."""
+"""Every sampled value that is not named as a rejected row fits the proposed type, as the oracle judges."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from sluice.clients.clickhouse.types import Type, parse
 from sluice.infer.infer import column
-from sluice.infer.types import Leaf, Rules, misfit
+from sluice.infer.types import Leaf, Rules, unfit
 from sluice.infer.values import loads
 from tests.support import oracle
 
-RULES = Rules(misfits=0.2, sure=3, dictionary=4, map_keys=2, tuple_keys=4, levels=2)
+RULES = Rules(unfit_values=0.2, sure=3, dictionary=4, map_keys=2, tuple_keys=4, levels=2)
 NAMES = st.sampled_from(["id", "created_at", "total", "a", "null", "a.b", "é", ""])
 INSTANTS = st.builds(
     "{}-{:02}-{:02}{}{:02}:{:02}{}{}".format,
@@ -125,10 +125,10 @@ def verdict(kind: Type, value: Any) -> oracle.Verdict:
 
 @settings(max_examples=400)
 @given(name=NAMES, texts=VALUES, missing=st.integers(0, 1))
-def test_what_is_not_named_as_a_misfit_fits(name: str, texts: list[str], missing: int):
+def test_what_is_not_named_as_a_unfit_fits(name: str, texts: list[str], missing: int):
     values = [loads(text) for text in texts]
     found = column(name, values, len(values) + missing, RULES)
-    named = [value is not None and misfit(found.kind, value) is not None for value in values]
+    named = [value is not None and unfit(found.kind, value) is not None for value in values]
     wrong = [
         text
         for text, odd in zip(texts, named, strict=True)
@@ -155,5 +155,5 @@ def test_what_is_not_named_as_a_misfit_fits(name: str, texts: list[str], missing
 )
 def test_a_time_fits_with_all_its_digits(digits: int, value: str, fits: bool):
     """So a type that is proposed has room for every sampled value, as a load wants it."""
-    assert (misfit(Leaf("DateTime64", (digits,)), value) is None) is fits
+    assert (unfit(Leaf("DateTime64", (digits,)), value) is None) is fits
     assert column("at", [value], 1, Rules()).refused == 0

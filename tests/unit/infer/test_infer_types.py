@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from sluice.infer.infer import column
-from sluice.infer.types import JSON, ArrayOf, Leaf, MapOf, Rules, TupleOf, misfit
+from sluice.infer.types import JSON, ArrayOf, Leaf, MapOf, Rules, TupleOf, unfit
 from sluice.infer.values import loads
 
 UUID = "1e6b1e5c-6f5e-4f0c-9a52-0f6f0c2e8a11"
@@ -225,24 +225,24 @@ def test_an_identifier_and_a_time_that_many_events_have(name: str, events: int, 
     assert of(["7"] * events, name, missing, always=False).type == expected
 
 
-def test_a_few_misfits_do_not_make_a_text():
+def test_a_few_unfit_do_not_make_a_text():
     """One in a thousand, or as the rules say; each is named."""
     prices = [f"{n}.5" for n in range(4_999)]
     found = of([*prices, '"twelve"'], "total")
     assert found.type == "Decimal(18, 2)"
-    assert found.warning == "1 of 5,000 would be a misfit: a text of 6 characters"
+    assert found.warning == "1 of 5,000 would be rejected: a text of 6 characters"
     assert found.warning in found.comment
     assert of([*prices[:998], '"twelve"'], "total").type == "String"
-    assert of([*prices[:998], '"twelve"'], "total", misfits=0.01).warning.startswith("1 of 999")
+    assert of([*prices[:998], '"twelve"'], "total", unfit_values=0.01).warning.startswith("1 of 999")
     assert of([*prices, *['"twelve"'] * 6], "total").type == "String"
-    assert of([*prices, '"twelve"'], "total", misfits=0.0).type == "String"
+    assert of([*prices, '"twelve"'], "total", unfit_values=0.0).type == "String"
 
 
-def test_misfits_inside_name_their_path_and_add_up():
+def test_unfit_inside_name_their_path_and_add_up():
     items = ['{"items": [{"n": 1, "p": 2}, {"n": 3, "p": 4}]}'] * 2_000
     found = of([*items, '{"items": [{"n": 1, "p": 1}, {"n": "x", "p": 1}]}'])
     assert found.type == "Tuple(`items` Array(Tuple(`n` UInt64, `p` UInt64)))"
-    assert found.warning == "1 of 2,001 would be a misfit: .items[1].n is a text of 1 characters"
+    assert found.warning == "1 of 2,001 would be rejected: .items[1].n is a text of 1 characters"
     odd = [
         '{"items": [{"n": "x", "p": 1}]}',
         '{"items": [{"n": 1, "p": "y"}]}',
@@ -252,9 +252,9 @@ def test_misfits_inside_name_their_path_and_add_up():
     assert (found.type, found.refused) == ("Tuple(`items` Array(Tuple(`n` String, `p` String)))", 0)
 
 
-def test_a_time_that_is_0_may_be_a_misfit():
+def test_a_time_that_is_0_may_be_a_unfit():
     found = of([*["1700000000"] * 2_000, "0"], "created_at")
-    assert (found.type, found.warning) == (TIME3, "1 of 2,001 would be a misfit: a number")
+    assert (found.type, found.warning) == (TIME3, "1 of 2,001 would be rejected: a number")
 
 
 def test_a_type_that_no_load_fills_is_not_proposed():
@@ -321,4 +321,4 @@ PLACE = TupleOf((("a", Leaf("UInt64")), ("b", ArrayOf(Leaf("Bool", nullable=True
     ],
 )
 def test_the_first_place_that_does_not_fit(kind, value: str, expected):
-    assert misfit(kind, loads(value)) == expected
+    assert unfit(kind, loads(value)) == expected

@@ -67,7 +67,7 @@ def test_the_shape_of_a_landing():
 
 
 def load_result(*units: tuple[int, int, bool]) -> LoadResult:
-    """`(rows, misfits, loaded)` of each unit; five statements made ten blocks."""
+    """`(rows, rejected rows, loaded)` of each unit; five statements made ten blocks."""
     hours = [Slice(pendulum.datetime(2026, 11, 20, n)) for n in range(len(units))]
     loads = [UnitLoad(Unit(piece, "dc1"), "m", *unit) for piece, unit in zip(hours, units, strict=True)]
     return LoadResult("e.clicks", tuple(loads), statements=5, blocks=10)
@@ -77,17 +77,17 @@ def test_the_shape_of_a_load():
     """What was committed before counts in no share."""
     result = load_result((80, 20, True), (1_000, 500, False))
     assert values(metrics.load_shape("p", "e.clicks", result, 4.0, [("price", 15), ("", 5)])) == {
-        ("rows_rejected", "e.clicks", "price"): 15,
-        ("rows_rejected", "e.clicks", "_event"): 5,
+        ("rejected_rows_by_column", "e.clicks", "price"): 15,
+        ("rejected_rows_by_column", "e.clicks", "_event"): 5,
         ("values_defaulted", "e.clicks"): 0,
         ("load_statements", "e.clicks"): 5,
         ("load_blocks", "e.clicks"): 10,
         ("load_seconds", "e.clicks"): 4.0,
         ("load_rows_per_second", "e.clicks"): 25.0,
         ("rows_per_block", "e.clicks"): 10.0,
-        ("misfit_share", "e.clicks"): 0.2,
-        ("column_misfit_share", "e.clicks", "price"): 0.15,
-        ("column_misfit_share", "e.clicks", "_event"): 0.05,
+        ("rejected_share", "e.clicks"): 0.2,
+        ("column_rejected_share", "e.clicks", "price"): 0.15,
+        ("column_rejected_share", "e.clicks", "_event"): 0.05,
     }
     assert values(metrics.load_shape("p", "e.clicks", load_result((9, 1, False)), 4.0, [])) == {}
 

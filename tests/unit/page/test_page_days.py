@@ -48,7 +48,7 @@ def landed_only(place: Unit) -> UnitStatus:
 TEN = SliceRange(START, START.add(hours=10))
 FOUND = [
     complete(unit(0)),
-    complete(unit(1), rows=50, unparsed={"no type": 2}),
+    complete(unit(1), rows=50, rejected_records={"no type": 2}),
     complete(unit(2), lost=(Loss("t", 0, 1, 2, True),)),
     complete(unit(3)),
     missing(unit(4)),

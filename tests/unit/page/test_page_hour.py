@@ -23,8 +23,8 @@ from sluice.page.rejected_samples import (
     MOST_GROUPS,
     RejectedSample,
     forgotten_counts,
+    rejected_records_counts,
     rejects_of,
-    unparsed_counts,
 )
 from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import RunRow, SliceFacts, TaskRow, findings, said, tone_of
@@ -294,14 +294,14 @@ def test_rows_without_a_table_of_a_forgotten_hour_are_not_said_to_be_in_the_lake
 
 
 def test_rows_of_a_type_without_a_table_are_counted_as_such():
-    """6 clicks, of which one is a misfit, and 3 views that no table takes."""
+    """6 clicks, of which one is a rejected row, and 3 views that no table takes."""
     spec = pipeline(tables={"click": "e.clicks"})
     only = replace(WHOLE, tables={"e.clicks": WHOLE.tables["e.clicks"]})
     found = balance(totals_of(spec, [only]))
     assert found.model_dump() == {
         "landed": 9,
         "loaded": 5,
-        "misfits": 1,
+        "rejected_rows": 1,
         "without_table": 3,
         "not_loaded": 0,
         "types": {"view": 3},
@@ -317,12 +317,14 @@ def test_numbers_stand_beside_those_of_yesterday_and_of_a_week_ago():
     assert rows == {
         "Records read": (10, 20, None),
         "Rows landed": (9, 18, None),
-        "Unparsed": (1, 2, None),
-        "Misfits": (1, 2, None),
+        "Rejected records": (1, 2, None),
+        "Rejected rows": (1, 2, None),
         "Later than grace": (0, 0, None),
         "In the lake": (1000, 2000, None),
     }
-    tables = [(t.table, t.landed, t.committed, t.misfits, t.day, t.week) for t in table_counts(now, day, now)]
+    tables = [
+        (t.table, t.landed, t.committed, t.rejected_rows, t.day, t.week) for t in table_counts(now, day, now)
+    ]
     assert tables == [("e.clicks", 6, 5, 1, 10, 5), ("e.other", 3, 3, 0, 6, 3)]
     assert count_rows(None, day, day) == [] and table_counts(None, day, day) == []
 
@@ -333,24 +335,24 @@ def sample(kind: str, reason: str, place: str = "", offset: int = 0) -> Rejected
 
 
 def test_rejects_are_grouped_by_reason_and_column_with_three_samples_at_most():
-    misfits = [
+    rejected_rows = [
         ("e.clicks", "price", "does not fit Float64", 40),
         ("e.clicks", "items[].n", "does not fit UInt8", 7),
         ("e.clicks", "price", "does not fit Float64", 2),  # the other shard's
     ]
     fits = "does not fit UInt8"
     samples = [
-        *(sample("unparsed", "no type", offset=n) for n in range(5)),
-        sample("misfit", fits, "e.clicks.items[3].n", 10),
-        sample("misfit", fits, "e.clicks.items[12].n", 11),
-        sample("misfit", "does not fit Float64", "e.clicks.price", 12),
+        *(sample("record", "no type", offset=n) for n in range(5)),
+        sample("row", fits, "e.clicks.items[3].n", 10),
+        sample("row", fits, "e.clicks.items[12].n", 11),
+        sample("row", "does not fit Float64", "e.clicks.price", 12),
     ]
-    found = rejects_of({"no type": 9, "not JSON": 1}, misfits, samples, "masked")
+    found = rejects_of({"no type": 9, "not JSON": 1}, rejected_rows, samples, "masked")
     assert [(g.kind, g.table, g.column, g.reason, g.records) for g in found.groups] == [
-        ("misfit", "e.clicks", "price", "does not fit Float64", 42),
-        ("unparsed", "", "", "no type", 9),
-        ("misfit", "e.clicks", "items[].n", "does not fit UInt8", 7),
-        ("unparsed", "", "", "not JSON", 1),
+        ("row", "e.clicks", "price", "does not fit Float64", 42),
+        ("record", "", "", "no type", 9),
+        ("row", "e.clicks", "items[].n", "does not fit UInt8", 7),
+        ("record", "", "", "not JSON", 1),
     ]
     assert [[s.offset for s in g.samples] for g in found.groups] == [[12], [0, 1, 2], [10, 11], []]
     assert "a type that takes it" in found.groups[0].advice and "event.type" in found.groups[1].advice
@@ -358,22 +360,22 @@ def test_rejects_are_grouped_by_reason_and_column_with_three_samples_at_most():
 
 
 def test_groups_have_a_bound_and_names_of_data_are_safe():
-    misfits = [("e.clicks", f"a\x1b{n}", "does not fit UInt8", n + 1) for n in range(MOST_GROUPS + 3)]
-    found = rejects_of({}, misfits, [], "hidden")
+    rejected_rows = [("e.clicks", f"a\x1b{n}", "does not fit UInt8", n + 1) for n in range(MOST_GROUPS + 3)]
+    found = rejects_of({}, rejected_rows, [], "hidden")
     assert (len(found.groups), found.more) == (MOST_GROUPS, 3)
     assert found.groups[0].column == f"a\\x1b{MOST_GROUPS + 2}"
 
 
-def test_unparsed_records_of_all_clusters_are_counted_by_reason():
+def test_rejected_records_of_all_clusters_are_counted_by_reason():
     one = manifest(TEN, 0)
-    rows = replace(one, unparsed={"not JSON": 2}, rows_unparsed={"no time": 4})
-    assert unparsed_counts([one, rows]) == {"not JSON": 3, "no time": 4}
+    rows = replace(one, rejected_records={"not JSON": 2}, rejected_elements={"no time": 4})
+    assert rejected_records_counts([one, rows]) == {"not JSON": 3, "no time": 4}
 
 
 def test_of_records_without_bytes_the_page_says_so():
     gone = ForgottenRecords("2028-01-01T00:00:00Z", {"not JSON": 2, "no type": 1})
-    one = replace(manifest(TEN, 0), unparsed={"not JSON": 2, "no type": 4}, without_bytes=(gone,))
-    found = rejects_of(unparsed_counts([one]), [], [], "masked", forgotten_counts([one]))
+    one = replace(manifest(TEN, 0), rejected_records={"not JSON": 2, "no type": 4}, without_bytes=(gone,))
+    found = rejects_of(rejected_records_counts([one]), [], [], "masked", forgotten_counts([one]))
     assert [(g.reason, g.records, g.forgotten) for g in found.groups] == [
         ("no type", 4, 1),
         ("not JSON", 2, 2),
@@ -385,10 +387,10 @@ def test_of_records_without_bytes_the_page_says_so():
     assert all_.startswith("the lake has forgotten the bytes of 2 of them")
 
 
-def test_misfits_of_a_forgotten_hour_are_not_told_to_reload():
-    misfits = [("e.clicks", "price", "does not fit Float64", 4)]
-    (kept,) = rejects_of({}, misfits, [], "masked").groups
-    (gone,) = rejects_of({}, misfits, [], "masked", without_files=True).groups
+def test_rejected_rows_of_a_forgotten_hour_are_not_told_to_reload():
+    rejected_rows = [("e.clicks", "price", "does not fit Float64", 4)]
+    (kept,) = rejects_of({}, rejected_rows, [], "masked").groups
+    (gone,) = rejects_of({}, rejected_rows, [], "masked", without_files=True).groups
     assert "retry the rejected records" in kept.advice
     assert "`reload`" not in gone.advice and "`reland`" in gone.advice
 

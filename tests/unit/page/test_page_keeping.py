@@ -26,7 +26,7 @@ FILE = "keep: {{lake: 30d, rejected: {rejected}}}\n"
 
 @pytest.fixture
 def lake() -> MemoryLake:
-    """Three hours that are complete; the second has an unparsed record. The file is read since a day."""
+    """Three hours that are complete; the second has an rejected record. The file is read since a day."""
     log = [event("click", n * 20) for n in range(9)]
     world, made = World({("dc1", "bids"): [[*log[:4], (b"{", log[4][1]), *log[5:]]]}), MemoryLake()
     world.resolve(pipeline(), made, hours(3))
@@ -77,7 +77,7 @@ def test_what_goes_next_and_when(lake: MemoryLake):
     assert found.following == [
         NextForgotten(what="files", slice="2026-01-01T00Z", at="2026-01-31T01:00:00+00:00"),
         # Not before a week after a run first read it.
-        NextForgotten(what="unparsed records", slice="2026-01-01T01Z", at="2026-01-27T00:00:00+00:00"),
+        NextForgotten(what="rejected records", slice="2026-01-01T01Z", at="2026-01-27T00:00:00+00:00"),
     ]
     seen(lake, Forgotten(lake="2026-01-21T00:00:00Z", removed=True))
     found = asked(lake, lake="30d")

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from sluice.clients.lake.open import open_lake
 from sluice.manifest import LandedFile
 from sluice.page import rejected_samples
-from sluice.page.rejected_samples import masked, rejects_of, shown_of, unparsed
+from sluice.page.rejected_samples import masked, rejected_records, rejects_of, shown_of
 from sluice.slices import Slice
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, manifest, pipeline, unit
@@ -131,7 +131,7 @@ def rejected(tmp_path: Path):
     pq.write_table(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]), begun.path)
     lake.finish(key, begun)
     file = LandedFile(key, "a", None, "", 5000, 1, "0" * 64)
-    made = manifest(unit(0), [], unparsed={"no type": 2500, "no time": 2500})
+    made = manifest(unit(0), [], rejected_records={"no type": 2500, "no time": 2500})
     return lake, type(made)(**{**vars(made), "rejected": (file,)})
 
 
@@ -142,7 +142,7 @@ def rejected(tmp_path: Path):
 def test_samples_of_the_lake(rejected, payloads: str, shown: str):
     """Three of each reason, by hand: the first ones of the file."""
     lake, made = rejected
-    found = unparsed(lake, [made], payloads)
+    found = rejected_records(lake, [made], payloads)
     assert [(one.reason, one.offset) for one in found] == [
         *(("no time", 0), ("no type", 1), ("no time", 2), ("no type", 3), ("no time", 4), ("no type", 5))
     ]
@@ -168,11 +168,11 @@ def test_few_rows_of_a_file_are_read(rejected, monkeypatch):
             return map(Noted, super().iter_batches(*given, **more))
 
     monkeypatch.setattr(rejected_samples.pq, "ParquetFile", File)
-    unparsed(lake, [made], "masked")
+    rejected_records(lake, [made], "masked")
     assert (max(read), sum(read)) == (20, 2000)
     monkeypatch.setattr(rejected_samples, "_MOST_BYTES", 10_000)
     read.clear()
-    unparsed(lake, [made], "masked")
+    rejected_records(lake, [made], "masked")
     assert max(read) == 1 and 50 < sum(read) < 500
 
 
@@ -184,7 +184,7 @@ def test_few_rows_of_a_file_are_read(rejected, monkeypatch):
         ("shown", False, "Ann", '{"price": "Ann"}'),
     ],
 )
-def test_misfits(payloads: str, hidden: bool, value: str, payload: str):
+def test_rejected_rows(payloads: str, hidden: bool, value: str, payload: str):
     class ClickHouse:
         def rows(self, sql: str, parameters: dict | None = None) -> list[tuple]:
             if parameters is None:
@@ -194,7 +194,7 @@ def test_misfits(payloads: str, hidden: bool, value: str, payload: str):
             return [("dc1", "t", 0, 7, "events.clicks", "price", "does not fit UInt8", *said)]
 
     client = ClickHouse()
-    (one,) = rejected_samples.misfits(client, pipeline(), CLICKS, Slice(START), payloads)
+    (one,) = rejected_samples.rejected_rows(client, pipeline(), CLICKS, Slice(START), payloads)
     assert client.asked["hidden"] is hidden
     assert (one.place, one.offset, one.value, one.payload) == ("events.clicks.price", 7, value, payload)
 
@@ -218,8 +218,8 @@ def test_the_key_of_a_map_is_shown_as_the_payload_is(payloads: str, place: str):
             return [("dc1", "t", 0, 7, "events.clicks", column, reason, "", "")]
 
     client, slices = ClickHouse(), [Slice(START)]
-    samples = rejected_samples.misfits(client, pipeline(), CLICKS, slices[0], payloads)
-    assert samples == rejected_samples.misfits_of(client, pipeline(), CLICKS, slices, 3, payloads)
+    samples = rejected_samples.rejected_rows(client, pipeline(), CLICKS, slices[0], payloads)
+    assert samples == rejected_samples.rejected_rows_of(client, pipeline(), CLICKS, slices, 3, payloads)
     counts = [("events.clicks", "contacts[].sent[]", reason, 1)]
     found = rejects_of({}, counts, samples, payloads)
     assert [sample.place for group in found.groups for sample in group.samples] == [place]

@@ -47,26 +47,26 @@ def test_rows_by_hour_and_type():
 
 def test_a_long_series_is_of_the_hours_that_steps_have_seen():
     lake = MemoryLake()
-    months.note(lake, [complete(unit(0), rows=4), complete(unit(2), rows=6, unparsed={"no time": 1})])
+    months.note(lake, [complete(unit(0), rows=4), complete(unit(2), rows=6, rejected_records={"no time": 1})])
     series = long_series_of(THREE, months.read_summaries(lake, THREE))
     assert series.starts == [int(START.timestamp()), int(START.add(hours=2).timestamp())]
-    assert (series.rows, series.read, series.unparsed) == ([4, 6], [4, 7], [0, 1])
+    assert (series.rows, series.read, series.rejected_records) == ([4, 6], [4, 7], [0, 1])
 
 
 def test_a_series_of_more_than_a_year_is_of_days(monkeypatch):
     """Hours 0 and 2 of the first day, and hour 25: the sums of two days, by hand."""
     monkeypatch.setattr("sluice.page.traffic.MOST_POINTS", 40)
     lake = MemoryLake()
-    months.note(lake, [complete(unit(h), rows=h + 4, unparsed={"no time": 1}) for h in (0, 2, 25)])
+    months.note(lake, [complete(unit(h), rows=h + 4, rejected_records={"no time": 1}) for h in (0, 2, 25)])
     for hours, by_day in ((40, False), (41, True)):
         slices = SliceRange(START, START.add(hours=hours))
         series = long_series_of(slices, months.read_summaries(lake, slices))
         assert series.by_day is by_day
         if by_day:
             assert series.starts == [int(START.add(hours=h).timestamp()) for h in (-10, 14)]
-            assert (series.rows, series.read, series.unparsed) == ([10, 29], [12, 30], [2, 1])
+            assert (series.rows, series.read, series.rejected_records) == ([10, 29], [12, 30], [2, 1])
         else:
-            assert (series.rows, series.read, series.unparsed) == ([4, 6, 29], [5, 7, 30], [1, 1, 1])
+            assert (series.rows, series.read, series.rejected_records) == ([4, 6, 29], [5, 7, 30], [1, 1, 1])
 
 
 def test_the_longest_series_costs_little():

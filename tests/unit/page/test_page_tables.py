@@ -22,13 +22,13 @@ def of_two(hour: int, clicks: int, others: int, **changed: object) -> UnitStatus
     """A unit whose `others` rows are not in their table unless `changed` says so."""
     stamp = f"{START.add(hours=hour):%Y-%m-%dT%H}"
     found = complete(unit(hour), files=[file("click", stamp, clicks), file("view", stamp, others)])
-    row = replace(found.tables[TABLE], types=("click",), rows=clicks - 1, misfits=1, landed=clicks)
+    row = replace(found.tables[TABLE], types=("click",), rows=clicks - 1, rejected_rows=1, landed=clicks)
     return replace(found, tables={TABLE: row}, state=UnitState.LANDED, **changed)
 
 
 def whole(hour: int, clicks: int, others: int) -> UnitStatus:
     found = of_two(hour, clicks, others)
-    row = replace(found.tables[TABLE], types=("view",), rows=others, misfits=0)
+    row = replace(found.tables[TABLE], types=("view",), rows=others, rejected_rows=0)
     return replace(found, tables={**found.tables, OTHER: row}, state=UnitState.COMPLETE)
 
 
@@ -47,14 +47,14 @@ def test_which_table_is_behind_and_since_when():
         1,
         "2026-11-20T13Z",
     )
-    assert (clicks.complete_until, clicks.rows, clicks.misfits) == ("2026-11-20T13:00:00+00:00", 15, 3)
+    assert (clicks.complete_until, clicks.rows, clicks.rejected_rows) == ("2026-11-20T13:00:00+00:00", 15, 3)
     assert (others.table, others.state, others.behind, others.first_behind) == (
         OTHER,
         "behind",
         2,
         "2026-11-20T11Z",
     )
-    assert (others.complete_until, others.rows, others.misfits) == ("2026-11-20T11:00:00+00:00", 5, 0)
+    assert (others.complete_until, others.rows, others.rejected_rows) == ("2026-11-20T11:00:00+00:00", 5, 0)
 
 
 def test_an_hour_counts_when_every_cluster_is_there_and_an_open_one_does_not():

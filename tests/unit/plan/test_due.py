@@ -36,12 +36,12 @@ def due(of: Pipeline, found: Summaries, done: bool = True, now: datetime = NOW) 
 
 UNITS = {
     "h01": DONE,
-    "h02": msgspec.structs.replace(DONE, state="complete with loss", unparsed=3),
+    "h02": msgspec.structs.replace(DONE, state="complete with loss", rejected_records=3),
     "h03": msgspec.structs.replace(DONE, state="landed"),
     "h04": UnitSummary("missing"),
-    "h05": msgspec.structs.replace(DONE, forgotten="lake", unparsed=3, state="forgotten"),
-    "h06": msgspec.structs.replace(DONE, forgotten="rejected", unparsed=3),
-    "h07": msgspec.structs.replace(DONE, unparsed=1, state="stale"),
+    "h05": msgspec.structs.replace(DONE, forgotten="lake", rejected_records=3, state="forgotten"),
+    "h06": msgspec.structs.replace(DONE, forgotten="rejected", rejected_records=3),
+    "h07": msgspec.structs.replace(DONE, rejected_records=1, state="stale"),
 }
 
 
@@ -69,7 +69,7 @@ def test_an_hour_is_due_when_its_end_is_as_old():
 @pytest.mark.parametrize("keep", [{}, {"lake": "400d"}, {"rejected": "400d"}, {"lake": "4d"}])
 def test_what_was_begun_is_ended_at_any_age(keep: dict):
     begun = msgspec.structs.replace(DONE, forgotten="begun", state="forgotten")
-    found = noted(h22=begun, h23=msgspec.structs.replace(DONE, unparsed=2))
+    found = noted(h22=begun, h23=msgspec.structs.replace(DONE, rejected_records=2))
     assert due(spec(**keep), found, now=pendulum.datetime(2026, 11, 21)) == ["22"]
 
 

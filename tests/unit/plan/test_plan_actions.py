@@ -150,19 +150,19 @@ def test_how_a_forgotten_unit_is_shown():
     assert unit_json(found, "nothing")["forgotten"] == "2026-12-24T00:00:00Z"
 
 
-def test_unparsed_records_that_are_forgotten_stay_in_a_remake():
+def test_rejected_records_that_are_forgotten_stay_in_a_remake():
     found = status(UnitState.COMPLETE)
     assert found.manifest is not None
     bad = LandedFile("_rejected/x", "a", None, "", 7, 1, "0")
     gone = Forgotten(rejected="2026-12-24T00:00:00Z")
-    manifest = replace(found.manifest, unparsed={"no type": 7}, rejected=(bad,), forgotten=gone)
+    manifest = replace(found.manifest, rejected_records={"no type": 7}, rejected=(bad,), forgotten=gone)
     found = replace(found, manifest=manifest)
     assert unit_line(found, action(found, "remake")) == (
         "2026-11-20T00Z/dc1: complete → make again out of the lake and load; 5,500 offsets, 3 reads, 7 "
-        "unparsed ones stay as they are (the lake forgot their bytes)"
+        "rejected ones stay as they are (the lake forgot their bytes)"
     )
-    assert "unparsed" not in unit_line(found, action(found, "fill"))
-    assert unit_json(found, "nothing")["unparsed_forgotten"] == {"no type": 7}
+    assert "rejected_records" not in unit_line(found, action(found, "fill"))
+    assert unit_json(found, "nothing")["rejected_forgotten"] == {"no type": 7}
 
 
 @pytest.mark.parametrize("state", [UnitState.LANDED, UnitState.STALE, *DONE])
@@ -255,7 +255,7 @@ def test_the_same_for_programs():
         "uncounted": ["e.traffic"],
         "frozen": [],
         "forgotten": "",
-        "unparsed_forgotten": {},
+        "rejected_forgotten": {},
     }
     landed = unit_json(status(UnitState.STALE, ranges=None), "load again")
     assert (landed["rows"], landed["ranges"], landed["action"]) == (40, [], "load again")
@@ -331,7 +331,7 @@ def test_without_a_mask_nothing_is_said():
 
 def test_units_that_landed_without_it_or_with_another():
     mask = {"email": {"hash": KEY}, "ip": {"drop": True, "types": ["click"]}}
-    said = "mask: _headers: hash; _key: hash; _unparsed: hash; email: hash; ip: drop of click"
+    said = "mask: _headers: hash; _key: hash; _rejected: hash; email: hash; ip: drop of click"
     whole = applied(mask)
     assert lines(mask, whole) == [said]
     more = applied({**mask, "phone": "drop"})  # what was masked beyond it stays hidden

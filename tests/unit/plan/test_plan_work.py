@@ -122,7 +122,8 @@ def test_many_hours_of_a_plan_are_summed_up(monkeypatch, capsys):
 
 
 def loaded(one: UnitStatus, rows: int) -> UnitStatus:
-    """Of its records `rows` are in a table, and one is a misfit; counts by minute are in another table."""
+    """Of its records `rows` are in a table, and one is a rejected row; counts by minute are in another
+    table."""
     assert one.manifest is not None
     row = LedgerRow(one.unit, one.manifest.id, (), rows + 1, rows, 1, "", 1)
     return replace(one, state=UnitState.COMPLETE, tables={"db.click": row, "db.traffic": row})

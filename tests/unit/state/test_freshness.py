@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pendulum
+import pyarrow as pa
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow import metrics
 from sluice.flow.land.manifest_draft import summed_times
-from sluice.flow.land.task.reports import SeenTimes
-from sluice.flow.land.task.task import RecordTimes
+from sluice.flow.land.task.reports import RecordTimes, SeenTimes
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.freshness import (
     FRESH,
@@ -44,8 +44,8 @@ def test_stamps_are_counted_by_slice_and_part():
     stamps = np.array(
         [ms, ms + 4 * minute, ms + 5 * minute, ms + 119 * minute, ms - 7 * minute, ms + 999 * minute]
     )
-    seen.add(np.array([0, 0, 0, 1, 0, 1]), stamps)
-    seen.add(np.array([1]), np.array([ms + 60 * minute]))
+    seen.add(pa.table({"slice": np.array([0, 0, 0, 1, 0, 1]), "_timestamp": stamps.view("datetime64[ms]")}))
+    seen.add(pa.table({"slice": np.array([1]), "_timestamp": np.array([ms + 60 * minute], "datetime64[ms]")}))
     assert seen.report("dc1") == (
         SeenTimes("dc1", "2026-11-30T22Z", (3, 1, *[0] * 10)),
         SeenTimes("dc1", "2026-11-30T23Z", (1, *[0] * 10, 2)),

@@ -66,12 +66,14 @@ def manifest(unit: Unit, *topics: str, **changes: object) -> Manifest:
     return replace(known, **changes)
 
 
-def row(unit: Unit, *types: str, rows: int = 5, misfits: int = 1, **changes: object) -> LedgerRow:
-    return replace(LedgerRow(unit, "1-a", types, rows + misfits, rows, misfits, "t", 1), **changes)
+def row(unit: Unit, *types: str, rows: int = 5, rejected_rows: int = 1, **changes: object) -> LedgerRow:
+    return replace(
+        LedgerRow(unit, "1-a", types, rows + rejected_rows, rows, rejected_rows, "t", 1), **changes
+    )
 
 
 BOUNDARIES = log(block("bids", [0, 25, 30, 30]))
-LEDGERS = {"e.clicks": {TEN: row(TEN, "click")}, "e.other": {TEN: row(TEN, "view", rows=3, misfits=0)}}
+LEDGERS = {"e.clicks": {TEN: row(TEN, "click")}, "e.other": {TEN: row(TEN, "view", rows=3, rejected_rows=0)}}
 
 
 def status_of(
@@ -95,7 +97,7 @@ def test_everything_about_a_complete_unit():
         ranges=(OffsetRange("bids", "id-bids", 0, 0, 25),),
         losses=(),
         manifest=landed,
-        tables={"e.clicks": row(TEN, "click"), "e.other": row(TEN, "view", rows=3, misfits=0)},
+        tables={"e.clicks": row(TEN, "click"), "e.other": row(TEN, "view", rows=3, rejected_rows=0)},
         lacking=(),
         reads=3,
         gone=False,
@@ -209,7 +211,7 @@ def test_counts_and_rollups_are_derived_and_no_events(tmp_path):
         | {"counts": [{"table": "e.traffic"}], "rollups": {"e.sums": {"from": "e.clicks", "sql": "r.sql"}}},
         context={"folder": tmp_path},
     )
-    ledgers = LEDGERS | {t: {TEN: row(TEN, rows=70, misfits=9)} for t in ("e.traffic", "e.sums")}
+    ledgers = LEDGERS | {t: {TEN: row(TEN, rows=70, rejected_rows=9)} for t in ("e.traffic", "e.sums")}
     found = status_of(spec=spec, landed=manifest(TEN), ledgers=ledgers)
     assert found.derived == {"e.traffic", "e.sums"}
     assert found.loaded == (8, 1)

@@ -49,12 +49,16 @@ def test_which_files_of_a_unit_are_forgotten():
     landed = complete(unit(0))
     assert landed.manifest is not None
     gone = (ForgottenRecords("2027-01-01T00:00:00Z", {"no type": 3}),)
-    bare = replace(landed.manifest, rejected=(), unparsed={"no type": 3}, without_bytes=gone)
+    bare = replace(landed.manifest, rejected=(), rejected_records={"no type": 3}, without_bytes=gone)
     bad = LandedFile("_rejected/x", "a", None, "", 2, 1, "0")
-    more = replace(bare, unparsed={"no type": 5}, rejected=(bad,))
+    more = replace(bare, rejected_records={"no type": 5}, rejected=(bad,))
     later = replace(more, forgotten=Forgotten(rejected="2027-02-01T00:00:00Z", removed=True))
     found = [months.summary_of(replace(landed, manifest=manifest)) for manifest in (bare, more, later)]
-    assert [(one.unparsed, one.forgotten) for one in found] == [(3, "rejected"), (5, ""), (5, "rejected")]
+    assert [(one.rejected_records, one.forgotten) for one in found] == [
+        (3, "rejected"),
+        (5, ""),
+        (5, "rejected"),
+    ]
 
 
 def test_a_broken_unit_is_not_verified_and_stays_open_until_it_is_verified_again():
@@ -128,14 +132,14 @@ def test_what_is_not_done_yet_is_open_but_breaks_nothing():
 
 
 def test_the_counts_of_a_unit():
-    found = complete(unit(0), rows=7, unparsed={"no type": 2}, late=3)
+    found = complete(unit(0), rows=7, rejected_records={"no type": 2}, late=3)
     assert months.summary_of(found, verified=True) == months.UnitSummary(
         state="complete",
         seal=months.seal_of(found),
         verified=months.seal_of(found),
         offsets=9,
         read=9,
-        unparsed=2,
+        rejected_records=2,
         late=3,
         rows=7,
         files=1,

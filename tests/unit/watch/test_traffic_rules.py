@@ -137,7 +137,7 @@ def test_a_hostile_type_is_visible_in_the_place():
 
 
 def manifest(
-    piece: Slice, cluster: str = "dc1", unparsed: dict[str, int] | None = None, **rows: int
+    piece: Slice, cluster: str = "dc1", rejected_records: dict[str, int] | None = None, **rows: int
 ) -> Manifest:
     files = tuple(
         LandedFile(
@@ -151,9 +151,9 @@ def manifest(
         )
         for t, n in rows.items()
     )
-    read = sum(rows.values()) + sum((unparsed or {}).values())
+    read = sum(rows.values()) + sum((rejected_records or {}).values())
     ranges = (OffsetRange("bids", "u", 0, 0, read),)
-    return made_manifest("p", piece.id, cluster, 1, "a", ranges, files, (), read, unparsed or {}, 0)
+    return made_manifest("p", piece.id, cluster, 1, "a", ranges, files, (), read, rejected_records or {}, 0)
 
 
 def test_rows_of_clusters_add_up_and_the_largest_types_are_named(monkeypatch: pytest.MonkeyPatch):
@@ -216,18 +216,20 @@ def test_a_damaged_history_says_what_to_do(tmp_path: Path):
         read_history(pipeline(), lake, SliceRange(NOW.add(hours=-1), NOW), Boundaries(), {})
 
 
-def status(piece: Slice, table: str, rows: int, misfits: int) -> UnitStatus:
-    row = LedgerRow(Unit(piece, "dc1"), "1-a", (), rows, rows - misfits, misfits, "", 1)
+def status(piece: Slice, table: str, rows: int, rejected_rows: int) -> UnitStatus:
+    row = LedgerRow(Unit(piece, "dc1"), "1-a", (), rows, rows - rejected_rows, rejected_rows, "", 1)
     return UnitStatus(Unit(piece, "dc1"), UnitState.COMPLETE, (), (), None, {table: row}, (), 1)
 
 
 @pytest.mark.parametrize(
-    ("records", "unparsed", "there"),
+    ("records", "rejected_records", "there"),
     [(990, 10, False), (989, 11, True), (90, 9, False), (50, 10, True), (0, 0, False), (0, 10, True)],
 )
-def test_unparsed_records_above_the_share_are_a_problem(records: int, unparsed: int, there: bool):
+def test_rejected_records_above_the_share_are_a_problem(records: int, rejected_records: int, there: bool):
     (piece,) = pieces(1)
-    found = {Unit(piece, "dc1"): manifest(piece, unparsed={"not JSON": unparsed}, click=records)}
+    found = {
+        Unit(piece, "dc1"): manifest(piece, rejected_records={"not JSON": rejected_records}, click=records)
+    }
     assert places(list(rejects(pipeline(), found, []))) == (["rejects above share: records"] if there else [])
 
 
@@ -235,7 +237,7 @@ def test_it_names_the_worst_of_the_newest_hours_and_the_reasons():
     hours = pieces(5)
     shares = [900, 20, 80, 30, 0]
     found = {
-        Unit(piece, "dc1"): manifest(piece, unparsed={"not JSON": n, "no time": n // 4}, click=1_000)
+        Unit(piece, "dc1"): manifest(piece, rejected_records={"not JSON": n, "no time": n // 4}, click=1_000)
         for piece, n in zip(hours, shares, strict=True)
     }
     (problem,) = rejects(pipeline(), found, [])
@@ -249,7 +251,9 @@ def test_rejects_of_hours_without_a_watch_are_judged_too():
     """Six hours ago, when nothing was judged, half of the records were no rows."""
     hours = pieces(10)
     found = {
-        Unit(piece, "dc1"): manifest(piece, unparsed={"not JSON": 900 if piece == hours[4] else 0}, click=900)
+        Unit(piece, "dc1"): manifest(
+            piece, rejected_records={"not JSON": 900 if piece == hours[4] else 0}, click=900
+        )
         for piece in hours
     }
     assert list(rejects(pipeline(), found, [])) == []
@@ -257,7 +261,7 @@ def test_rejects_of_hours_without_a_watch_are_judged_too():
     assert problem.message.startswith("900 of 1,800 of slice 2026-11-19T18Z, 50.0%")
 
 
-def test_misfits_are_judged_table_by_table_and_not_without_clickhouse():
+def test_rejected_rows_are_judged_table_by_table_and_not_without_clickhouse():
     (piece,) = pieces(1)
     found = [status(piece, "e.clicks", 1_000, 11), status(piece, "e.other", 1_000, 10)]
     (problem,) = rejects(pipeline(), {}, found)

@@ -33,7 +33,7 @@ from sluice.page.overview import (
     hours_of,
     with_expired,
 )
-from sluice.page.rejected_samples import Rejects, forgotten_counts, rejects_of, unparsed_counts
+from sluice.page.rejected_samples import Rejects, forgotten_counts, rejected_records_counts, rejects_of
 from sluice.page.run_history import step_runs
 from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import RunRow, SliceFacts
@@ -124,23 +124,23 @@ def _earlier(pipeline: Pipeline, slice_: Slice, days: int) -> HourTotals | None:
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")
 def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads) -> Rejects:
-    """Answers what was rejected, by reason and column, with a few samples of each: unparsed records from the
-    lake, misfits from ClickHouse; of their payloads what the caller may see."""
+    """Answers what was rejected, by reason and column, with a few samples of each: rejected records from the
+    lake, rejected rows from ClickHouse; of their payloads what the caller may see."""
     slice_ = _slice_of(pipeline, slice_id)
     statuses = memory.snapshot(pipeline, _only(slice_)).statuses
     manifests = [status.manifest for status in statuses if status.manifest]
-    misfits, counts = [], []
+    rejected_rows, counts = [], []
     lake, tables = brief_lake(pipeline), [target.table for target in pipeline.targets]
     with connect_shards(pipeline) as servers:
         for client in [server.client for server in servers if server.client]:
             own = read_claims(client, pipeline, lake.url, tables).own
-            counts += rejected_samples.misfit_counts(client, pipeline, own, slice_)
-            misfits += rejected_samples.misfits(client, pipeline, own, slice_, payloads)
-    unparsed = rejected_samples.unparsed(lake, manifests, payloads)
+            counts += rejected_samples.rejected_row_counts(client, pipeline, own, slice_)
+            rejected_rows += rejected_samples.rejected_rows(client, pipeline, own, slice_, payloads)
+    rejected_records = rejected_samples.rejected_records(lake, manifests, payloads)
     gone = forgotten_counts(manifests)
     without_files = bool(manifests) and all(manifest.forgotten_on for manifest in manifests)
-    samples = [*unparsed, *misfits]
-    return rejects_of(unparsed_counts(manifests), counts, samples, payloads, gone, without_files)
+    samples = [*rejected_records, *rejected_rows]
+    return rejects_of(rejected_records_counts(manifests), counts, samples, payloads, gone, without_files)
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")

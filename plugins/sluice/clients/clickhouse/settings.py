@@ -124,7 +124,7 @@ WRITE: dict[str, object] = {
     "materialized_views_ignore_errors": 0,
     "insert_null_as_default": 1,
     "insert_allow_materialized_columns": 0,
-    # As a PREWHERE on the files, the misfits' condition would parse the JSON a second time.
+    # As a PREWHERE on the files, the rejected rows' condition would parse the JSON a second time.
     "optimize_move_to_prewhere": 0,
     "mutations_sync": 2,
     "lightweight_deletes_sync": 2,

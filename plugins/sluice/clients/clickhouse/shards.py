@@ -220,8 +220,9 @@ class Placement:
         return self.own(Sql("_partition"))
 
     @property
-    def own_misfit(self) -> Sql:
-        """The same over sluice.rejected: a misfit has no value to go by, so that its partition decides."""
+    def own_rejected_row(self) -> Sql:
+        """The same over sluice.rejected: a rejected row has no value to go by, so that its partition
+        decides."""
         return self.own(Sql("partition"))
 
     @property

@@ -148,7 +148,7 @@ def _source(source: ColumnSource) -> lineage.InputField:
     changed = lineage.Transformation(
         "DIRECT",
         "TRANSFORMATION" if source.cast else "IDENTITY",
-        f"as {source.cast}, or the row is a misfit" if source.cast else None,
+        f"as {source.cast}, or the row is a rejected row" if source.cast else None,
         masking=False,
     )
     return lineage.InputField(*source.dataset, source.field, [changed])

@@ -247,8 +247,8 @@ class IdentityCounter:
 
     def _partitions(self) -> Iterator[Fault]:
         for count in self.manifest.counts:
-            rows = count.read - count.unparsed - count.erased if count.rows is None else count.rows
-            expected, place = rows - count.rows_unparsed, (count.topic, count.partition)
+            rows = count.read - count.rejected_records - count.erased if count.rows is None else count.rows
+            expected, place = rows - count.rejected_elements, (count.topic, count.partition)
             if expected != self.landed[place]:
                 yield Fault(f"{expected:,} rows landed", f"{self.landed[place]:,}", place)
 

@@ -22,7 +22,7 @@ from sluice.flow.contents.sums import (
     RowSums,
     columns_that_differ,
     sums_of,
-    sums_of_misfits,
+    sums_of_rejected_rows,
     units_that_differ,
 )
 from sluice.flow.load.work import LoadWork, by_rules, cut
@@ -107,7 +107,7 @@ class Comparing:
     views: bool = True
 
     def check(self, works: Sequence[LoadWork]) -> TableContents:
-        """Compares every row and misfit of the units. Raises Busy, and what the client raises."""
+        """Compares every row and rejected row of the units. Raises Busy, and what the client raises."""
         contents = TableContents()
         ledger = self.stage.ledger()
         groups = by_rules(_with_rules(work, ledger) for work in works)
@@ -186,7 +186,7 @@ class Comparing:
             parsed = ParsedFloats(self.stage, staged, comparison)
             anomalies += parsed.check(works, rows, self._anomaly)
             if reading is None and rollup is None:
-                anomalies += self._misfits(staged)
+                anomalies += self._rejected_rows(staged)
             contents.later.add(self.stage, works, staged.later)
         after = self.stage.ledger()
         moved = [work.unit for work in works if not _stood_still(work, before, after)]
@@ -263,15 +263,17 @@ class Comparing:
                 offsets=(offsets[0], offsets[-1] + 1) if offsets else None,
             )
 
-    def _misfits(self, staged: Staged) -> Iterator[Anomaly]:
+    def _rejected_rows(self, staged: Staged) -> Iterator[Anomaly]:
         shared = (self.stage.client, self.stage.pipeline, staged)
-        target_sums = sums_of_misfits(*shared, identifier("sluice", "rejected"))
-        lake_sums = sums_of_misfits(*shared, staged.misfits)
+        target_sums = sums_of_rejected_rows(*shared, identifier("sluice", "rejected"))
+        lake_sums = sums_of_rejected_rows(*shared, staged.rejected_rows)
         for unit in units_that_differ(target_sums, lake_sums):
             mine, theirs = target_sums.get(unit, RowSums()), lake_sums.get(unit, RowSums())
-            expected = f"{theirs.rows:,} misfits with the records, columns and payloads that the lake gives"
+            expected = (
+                f"{theirs.rows:,} rejected rows with the records, columns and payloads that the lake gives"
+            )
             seen = f"{mine.rows:,} in sluice.rejected" + (", other ones" if mine.rows == theirs.rows else "")
-            yield self._anomaly(unit)(AnomalyKind.MISFITS, expected=expected, seen=seen)
+            yield self._anomaly(unit)(AnomalyKind.REJECTED_ROWS, expected=expected, seen=seen)
 
     def _anomaly(self, unit: Unit) -> partial[Anomaly]:
         return partial(

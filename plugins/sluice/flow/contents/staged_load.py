@@ -40,7 +40,7 @@ _GENERATIONS = 1 << 62  # above those of loads: no two attempts share a name
 
 @dataclass(frozen=True)
 class Staged:
-    """`rows` and `misfits` are temporary tables; `fence` has a row (slice, cluster) for each unit.
+    """`rows` and `rejected_rows` are temporary tables; `fence` has a row (slice, cluster) for each unit.
 
     `view_tables`: by table of the target's views the temporary one that has what they give of `rows`.
     `target` has the columns of the units' rules; `later`: columns that the table has got since the units were
@@ -48,7 +48,7 @@ class Staged:
 
     target_table: TargetTable
     rows: Sql
-    misfits: Sql
+    rejected_rows: Sql
     fence: Sql
     view_tables: Mapping[str, Sql]
     target: Target
@@ -76,9 +76,9 @@ class Stage(LoadPlace):
         again: Again | None = None,
         counted: bool = True,
     ) -> Iterator[Staged]:
-        """Yields the rows and misfits that a load of `works` gives by their rules, which are the same; the
-        tables go at the end. Without `counted` misfits are left out, and nobody knows how many rows there are
-        before.
+        """Yields the rows and rejected rows that a load of `works` gives by their rules, which are the same;
+        the tables go at the end. Without `counted` rejected rows are left out, and nobody knows how many rows
+        there are before.
 
         Raises Busy when a load begins meanwhile, TargetRefused and Conservation as a load does, and what the
         client raises.
@@ -103,7 +103,13 @@ class Stage(LoadPlace):
             views = _view_rows(target_table, attempt)
             later = place.later(target_table)
             yield Staged(
-                target_table, attempt.staging, attempt.misfits, attempt.fence, views, place.target, later
+                target_table,
+                attempt.staging,
+                attempt.rejected_rows,
+                attempt.fence,
+                views,
+                place.target,
+                later,
             )
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error

@@ -79,7 +79,9 @@ def _aggregates(distinct: bool) -> dict[str, Sql]:
     return dict(zip(("count", "sum"), map(Sql, names), strict=True))
 
 
-def sums_of_misfits(client: Client, pipeline: Pipeline, staged: Staged, name: Sql) -> dict[Unit, RowSums]:
+def sums_of_rejected_rows(
+    client: Client, pipeline: Pipeline, staged: Staged, name: Sql
+) -> dict[Unit, RowSums]:
     """Returns the same of sluice.rejected, or of a table like it."""
     sql = render(
         "verify/contents",

@@ -152,7 +152,7 @@ def receipt_of(
 def table_rows(
     units: Iterable[tuple[Unit, FoundUnit, Manifest]], tables: Tables
 ) -> dict[str, dict[str, int]]:
-    """Returns the rows of these units in each table, sluice.rejected with misfits, before and after."""
+    """Returns the rows of these units in each table, sluice.rejected with rejected rows, before and after."""
     rows_by_table: dict[str, dict[str, int]] = {}
     for unit, before, _ in units:
         for name in sorted({*before.tables, *tables}):

@@ -185,12 +185,16 @@ def table_place(
             )
     names = ", ".join(target.table for target in pipeline.targets) or "none"
     return Place(
-        "tables", f"{names}: the units that held somebody are loaded again, misfits included", tuple(lines)
+        "tables",
+        f"{names}: the units that held somebody are loaded again, rejected rows included",
+        tuple(lines),
     )
 
 
 def other_places() -> Iterator[Place]:
     """Yields those that are not searched row by row."""
-    yield Place("sluice.rejected", "misfits of these units are replaced by the load, and searched with them")
+    yield Place(
+        "sluice.rejected", "rejected rows of these units are replaced by the load, and searched with them"
+    )
     yield Place("Kafka", "not searched: `kafka` names the offsets, and until when they are there")
     yield Place("copies outside of Sluice", "not searched: backups, exports, and tables that others fill")

@@ -25,7 +25,7 @@ from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import landed_units
 
 Tables = Mapping[str, Mapping[Unit, int]]
-"""Rows committed, by table and unit; misfits are those of sluice.rejected."""
+"""Rows committed, by table and unit; rejected rows are those of sluice.rejected."""
 
 
 @dataclass

@@ -71,13 +71,13 @@ class UnitLoads:
         return wrong
 
     def tables(self, manifests: Mapping[Unit, Manifest]) -> Tables:
-        """Returns the rows committed now, by table: misfits are rows of sluice.rejected."""
+        """Returns the rows committed now, by table: rejected rows are rows of sluice.rejected."""
         ledgers = self.ledgers(manifests)
         rows = {name: {unit: row.rows for unit, row in ledger.items()} for name, ledger in ledgers.items()}
-        misfits = Counter[Unit]()
+        rejected_rows = Counter[Unit]()
         for ledger in ledgers.values():
-            misfits.update({unit: row.misfits for unit, row in ledger.items()})
-        return {**rows, f"{SYSTEM}.rejected": dict(misfits)}
+            rejected_rows.update({unit: row.rejected_rows for unit, row in ledger.items()})
+        return {**rows, f"{SYSTEM}.rejected": dict(rejected_rows)}
 
     def ledgers(self, manifests: Mapping[Unit, Manifest]) -> Mapping[str, Ledger]:
         if not manifests:

@@ -33,7 +33,7 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifest, read_manifests, units_in
 from sluice.state.shard_ledgers import ledgers_of
-from sluice.state.system_tables import own_tables, read_misfits
+from sluice.state.system_tables import own_tables, read_rejected_rows
 
 _MOST_ROWS = 10_000  # of a slice, held until they are sorted
 
@@ -117,7 +117,7 @@ class RecordFinder:
         if manifest.forgotten_on:
             say(f"slice {unit}: files that were forgotten on {manifest.forgotten_on} are not searched")
         for forgotten in manifest.forgotten_records:
-            gone = sum(forgotten.unparsed.values())
+            gone = sum(forgotten.rejected_records.values())
             say(
                 f"slice {unit}: {gone:,} rejected records were forgotten on {forgotten.on}, and are not "
                 "searched"
@@ -226,16 +226,18 @@ class TableReader:
         times = [
             when for client in clients for (when,) in _sluice_rows(client, "find/commit_time", parameters)
         ]
-        misfits = [
-            tuple(misfit)
+        rejected_rows = [
+            tuple(unfit)
             for client in clients
-            for misfit in read_misfits(client, "find/misfits", self.pipeline, [target.table], parameters)
+            for unfit in read_rejected_rows(
+                client, "find/rejected_rows", self.pipeline, [target.table], parameters
+            )
         ]
-        misfit_rows = sum(
+        unfit_rows = sum(
             count
             for client in clients
-            for (count,) in read_misfits(
-                client, "find/misfit_rows", self.pipeline, [target.table], parameters
+            for (count,) in read_rejected_rows(
+                client, "find/unfit_rows", self.pipeline, [target.table], parameters
             )
         )
         tables = [(client, read_table(client, target.database, target.name)) for client in clients]
@@ -244,8 +246,8 @@ class TableReader:
             self._commit(row),
             datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
             _counted([_rows(client, target_table, parameters) for client, target_table in tables]),
-            tuple(misfits),
-            int(misfit_rows),
+            tuple(rejected_rows),
+            int(unfit_rows),
             lasting=not self._aged(target)
             and all(target_table is not None and _keeps(target_table) for _, target_table in tables),
         )

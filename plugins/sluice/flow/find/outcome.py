@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     IN_TABLE = "in its table"
     NOT_LOADED = "landed, not loaded yet"
     NO_TABLE = "landed, in no table"
-    MISFIT = "landed, a value does not fit"
+    REJECTED_ROW = "landed, a value does not fit"
     ABSENT = "landed, not in its table"
     TWICE = "landed, too often in its table"
     UNKNOWN = "landed, tables unknown"
@@ -45,7 +45,7 @@ _SAID = {
     Outcome.IN_TABLE: "each table that takes its type has it",
     Outcome.NOT_LOADED: "it is in the lake, and a table has not loaded its slice: `{run}` does",
     Outcome.NO_TABLE: "no table takes its type; it is in the lake alone",
-    Outcome.MISFIT: "a value does not fit its column: it is in sluice.rejected, and not in the table",
+    Outcome.REJECTED_ROW: "a value does not fit its column: it is in sluice.rejected, and not in the table",
     Outcome.ABSENT: "its slice is loaded, and the table has no row of it: `{verify}` names the repair",
     Outcome.TWICE: "the table has more rows of it than landed: `{verify}` names the repair",
     Outcome.UNKNOWN: "it is in the lake, and ClickHouse does not answer",
@@ -115,7 +115,7 @@ def _of_tables(facts: RecordFacts) -> Outcome:
         return Outcome.UNREADABLE if facts.partly_read else Outcome.TWICE
     if any(rows < expected for rows, expected in held):
         return Outcome.ABSENT
-    return Outcome.MISFIT if any(table.misfits for table in facts.tables) else Outcome.IN_TABLE
+    return Outcome.REJECTED_ROW if any(table.rejected_rows for table in facts.tables) else Outcome.IN_TABLE
 
 
 def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
@@ -206,17 +206,16 @@ class TableRecord:
 
     `commit`: "committed", "stale" (of another manifest than the lake's), "not loaded", or "unavailable" with
     an `error`. `landed` rows of the record are of types that the table takes; 0 where its files are
-    forgotten. `rows` is None where the table has no columns that tell one record from another. `misfits` are
-    (column, reason, the row in its array), a bounded number of them; `misfit_rows` counts the rows of all.
-    `lasting`: the table keeps each row that it got.
-    """
+    forgotten. `rows` is None where the table has no columns that tell one record from another.
+    `rejected_rows` are (column, reason, the row in its array), a bounded number of them; `unfit_rows` counts
+    the rows of all. `lasting`: the table keeps each row that it got."""
 
     table: str
     commit: str
     committed_at: datetime | None = None
     rows: int | None = None
-    misfits: tuple[tuple[str, str, int], ...] = ()
-    misfit_rows: int = 0
+    rejected_rows: tuple[tuple[str, str, int], ...] = ()
+    unfit_rows: int = 0
     error: str = ""
     landed: int = 1
     lasting: bool = True
@@ -224,7 +223,7 @@ class TableRecord:
     @property
     def expected(self) -> int:
         """The rows that it has to have, once its slice is loaded."""
-        return self.landed - self.misfit_rows
+        return self.landed - self.unfit_rows
 
 
 @dataclass(frozen=True)
@@ -251,4 +250,4 @@ class RecordFacts:
     @property
     def found(self) -> bool:
         """Returns whether the lake or a table has something of the record."""
-        return bool(self.rows) or any(table.rows or table.misfits for table in self.tables)
+        return bool(self.rows) or any(table.rows or table.rejected_rows for table in self.tables)

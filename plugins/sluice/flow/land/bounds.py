@@ -33,7 +33,7 @@ def at_bounds(reads: Iterable[UnitRead], report: TaskReport, pipeline: Pipeline)
     rejecting = {
         (part.slice_id, part.cluster)
         for part in report.seen
-        if not BY_ORDER.isdisjoint((*part.unparsed, *part.rows_unparsed))
+        if not BY_ORDER.isdisjoint((*part.rejected_records, *part.rejected_elements))
     }
 
     def is_at_one(read: UnitRead) -> bool:

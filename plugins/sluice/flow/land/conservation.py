@@ -16,18 +16,21 @@ def check_rows(unit: Unit, seen: Sequence[SeenOffsets], files: Iterable[WrittenF
     """Checks that the unit's files hold every row of the parsed records, and every refused one.
 
     Rows of parsed records = rows in the files + rows that did not land; those are rejected, as records are
-    that could not be parsed. Erased rows are neither. No file has an unparsed record whose bytes the
+    that could not be parsed. Erased rows are neither. No file has an rejected record whose bytes the
     lake has forgotten. Raises Conservation.
     """
-    unparsed = sum(sum(part.unparsed.values()) for part in seen)
-    lost = sum(sum(part.rows_unparsed.values()) for part in seen)
+    rejected_records = sum(sum(part.rejected_records.values()) for part in seen)
+    lost = sum(sum(part.rejected_elements.values()) for part in seen)
     erased, bare = sum(part.erased for part in seen), sum(part.without_bytes for part in seen)
     records = sum(part.records if part.rows is None else part.rows for part in seen)
-    parsed = records - lost - (unparsed + erased if all(part.rows is None for part in seen) else 0)
+    parsed = records - lost - (rejected_records + erased if all(part.rows is None for part in seen) else 0)
     rows, rejected = 0, 0
     for file in files:
         rows, rejected = (rows + file.rows, rejected) if file.hour else (rows, rejected + file.rows)
-    for what, expected, held in (("parsed", parsed, rows), ("refused", unparsed + lost - bare, rejected)):
+    for what, expected, held in (
+        ("parsed", parsed, rows),
+        ("refused", rejected_records + lost - bare, rejected),
+    ):
         if expected != held:
             raise Conservation(
                 f"slice {unit}: {expected:,} rows were {what}, and the files hold {held:,} of them: nothing "

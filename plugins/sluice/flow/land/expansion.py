@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 
 MOST_VALUES = 1_000_000
 MOST_TEXT = 32 << 20
@@ -76,13 +76,13 @@ class Room:
         self._values, self._text = self._bound.values, self._bound.text
 
     def take(self, size: Size, count: int = 1) -> None:
-        """Raises Unparsed where more is taken than there is."""
+        """Raises Rejected where more is taken than there is."""
         self._values -= size.values * count
         self._text -= size.text * count
         if self._values < 0:
-            raise Unparsed(reject_reasons.TOO_MANY_VALUES)
+            raise Rejected(reject_reasons.TOO_MANY_VALUES)
         if self._text < 0:
-            raise Unparsed(reject_reasons.BECOMES_TOO_LARGE)
+            raise Rejected(reject_reasons.BECOMES_TOO_LARGE)
 
     def take_string(self, content: bytes) -> None:
         """Takes what a string becomes in JSON, without its quotes."""

@@ -66,7 +66,7 @@ class Landing:
             "units": self.units,
             "landed": len(self.landed),
             "records": sum(m.read for m in self.landed),
-            "unparsed": sum(sum(m.unparsed.values()) for m in self.landed),
+            "rejected_records": sum(sum(m.rejected_records.values()) for m in self.landed),
             "files": sum(len(m.files) + len(m.rejected) for m in self.landed),
             "bytes": sum(f.bytes for m in self.landed for f in (*m.files, *m.rejected)),
             "lost": sum(loss.until - loss.start for m in self.landed for loss in m.lost),

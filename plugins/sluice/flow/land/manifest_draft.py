@@ -44,7 +44,7 @@ def draft(
     rows = sorted((f for f in landed.files if f.hour), key=_by_type_and_hour)
     rejected = sorted((f for f in landed.files if not f.hour), key=lambda f: f.key)
     late = last_late(unit.slice, grace)
-    unparsed = _summed(part.unparsed for part in landed.seen)
+    rejected_records = _summed(part.rejected_records for part in landed.seen)
     return Manifest(
         pipeline=pipeline,
         slice=unit.slice.id,
@@ -55,7 +55,7 @@ def draft(
         files=_named(rows, generation),
         rejected=_named(rejected, generation),
         read=sum(part.records for part in landed.seen),
-        unparsed=unparsed,
+        rejected_records=rejected_records,
         holes=landed.holes,
         lost=landed.read.lost,
         late=sum(f.rows for f in rows if f.hour <= late),
@@ -63,7 +63,7 @@ def draft(
         landed_at=now.strftime(STAMP),
         counts=_counts(landed.seen),
         rows=_held(landed.seen),
-        rows_unparsed=_summed(part.rows_unparsed for part in landed.seen),
+        rejected_elements=_summed(part.rejected_elements for part in landed.seen),
         empty=sum(part.empty for part in landed.seen),
         traffic=tuple(_traffic(counted, generation) for counted in landed.counted),
         long_numbers=any(part.long_numbers for part in landed.seen),
@@ -103,9 +103,9 @@ def _counts(seen: Sequence[SeenOffsets]) -> tuple[PartitionCount, ...]:
         PartitionCount(
             *topic_partition,
             read=sum(part.records for part in parts),
-            unparsed=sum(sum(part.unparsed.values()) for part in parts),
+            rejected_records=sum(sum(part.rejected_records.values()) for part in parts),
             rows=_held(parts),
-            rows_unparsed=sum(sum(part.rows_unparsed.values()) for part in parts),
+            rejected_elements=sum(sum(part.rejected_elements.values()) for part in parts),
             erased=sum(part.erased for part in parts),
             rows_erased=sum(part.rows_erased for part in parts),
             without_bytes=sum(part.without_bytes for part in parts),

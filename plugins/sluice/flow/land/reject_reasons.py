@@ -36,16 +36,16 @@ NO_FIX = (NO_VALUE, SHIPPED_TWICE, TOO_LARGE)
 """Of such a record no change of the pipeline file makes a row out of what the lake has."""
 
 
-class Unparsed(Exception):
+class Rejected(Exception):
     """One record's verdict, inside the parser only; `reason` is one of these texts."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
 
-def reason_of(verdict: Unparsed | MemoryError) -> str:
+def reason_of(verdict: Rejected | MemoryError) -> str:
     """Returns why one record is rejected. What memory it asks for in vain is no reason for a task to fail."""
-    return verdict.reason if isinstance(verdict, Unparsed) else BECOMES_TOO_LARGE
+    return verdict.reason if isinstance(verdict, Rejected) else BECOMES_TOO_LARGE
 
 
 class BadSchema(ValueError):

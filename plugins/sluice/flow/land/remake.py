@@ -31,8 +31,8 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
     """Returns why the manifest alone says that the records cannot come back."""
     if manifest.forgotten_on:
         return f"it forgot its files on {manifest.forgotten_on}, as `keep` in the pipeline file says"
-    if manifest.rejected_forgotten_on and manifest.rows_unparsed:
-        rows = sum(manifest.rows_unparsed.values())
+    if manifest.rejected_forgotten_on and manifest.rejected_elements:
+        rows = sum(manifest.rejected_elements.values())
         return (
             f"it forgot the bytes of {rows:,} rejected elements of arrays on "
             f"{manifest.rejected_forgotten_on}, as `keep` in the pipeline file says, and without them an "
@@ -74,7 +74,7 @@ def remade_reads(
 def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets], arrays: bool = True) -> Accounted:
     """Compares the records that the files gave with those that the manifest counts, by partition.
 
-    Of a message that was an empty array, or was erased, the lake has no row, and of an unparsed record whose
+    Of a message that was an empty array, or was erased, the lake has no row, and of an rejected record whose
     bytes it has forgotten neither: as many as the manifest counts are added. Raises Conservation.
     """
     records: Counter[TopicPartitionKey] = Counter()
@@ -116,7 +116,7 @@ def _forgotten(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]
         left -= reasons
         where = (unit.cluster, unit.slice.id, count.topic, count.partition)
         forgotten = SeenOffsets(*where, first=0, last=-1, records=gone, rows=0 if arrays else None)
-        yield replace(forgotten, unparsed=dict(reasons), without_bytes=gone)
+        yield replace(forgotten, rejected_records=dict(reasons), without_bytes=gone)
 
 
 def _erased(unit: Unit, old: Manifest, arrays: bool) -> Iterator[SeenOffsets]:

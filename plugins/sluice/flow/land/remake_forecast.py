@@ -40,7 +40,7 @@ Outcome = tuple[str, str]
 
 @dataclass(frozen=True)
 class UnitChange:
-    """Rows by outcome, `before` and `after`; or `why` the unit cannot be remade. `forgotten`: unparsed
+    """Rows by outcome, `before` and `after`; or `why` the unit cannot be remade. `forgotten`: rejected
     records that stay, because the lake has forgotten their bytes. `lost`: rows that would be rejected, record
     by record. `masked`: it landed with today's mask."""
 
@@ -61,7 +61,7 @@ class UnitChange:
             )
             out = f"; {self.lost.rows:,} rows that are there would be rejected ({reasons}): it needs --yes"
             return f"{self._changes()}{out}"
-        stay = f"; {self.forgotten:,} unparsed ones stay: the lake forgot their bytes"
+        stay = f"; {self.forgotten:,} rejected ones stay: the lake forgot their bytes"
         return f"{self._changes()}{stay if self.forgotten else ''}"
 
     def _changes(self) -> str:
@@ -81,7 +81,7 @@ class UnitChange:
 
 
 def sampled(old: Mapping[Unit, Manifest], most: int = SAMPLED) -> list[Unit]:
-    """Returns those with most unparsed records, of units that are one task's."""
+    """Returns those with most rejected records, of units that are one task's."""
     small = [unit for unit, manifest in old.items() if manifest.read <= lake_read.TOGETHER]
     return sorted(sorted(small, key=lambda unit: -sum(old[unit].held_by_reason().values()))[:most])
 
@@ -177,7 +177,7 @@ def _outcomes_of(report: TaskReport) -> dict[Outcome, int]:
         kinds = file.rows_by_type if file.type is None else {file.type: file.rows}
         rows.update({(kind, file.hour): count for kind, count in kinds.items()})
     for part in report.seen:
-        reasons = Counter(part.unparsed) + Counter(part.rows_unparsed)
+        reasons = Counter(part.rejected_records) + Counter(part.rejected_elements)
         rows.update({(reason, ""): count for reason, count in reasons.items()})
         rows[_ERASED, ""] += part.erased if part.rows is None else part.rows_erased
     return dict(+rows)

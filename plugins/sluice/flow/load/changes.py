@@ -53,23 +53,28 @@ class Changes:
         statement = _DELETIONS[destination.projections, destination.replicated]
         self._run("delete", render(statement, table=place, fence=self._fence, **marked))
 
-    def delete_misfits(self) -> None:
+    def delete_rejected_rows(self) -> None:
         target = self.writer.attempt.target
         parts: dict[str, Sql] = {"rejected": self.rejected, "fence": self._fence}
         if self.replicated:
             parts |= {**self._marked, "target_name": literal(target)}
-        kind = "load/delete_misfits_replicated" if self.replicated else "load/delete_misfits"
+        kind = "load/delete_rejected_rows_replicated" if self.replicated else "load/delete_rejected_rows"
         self._run("delete", render(kind, **parts), {"target": target})
 
     def reject(self) -> None:
-        misfits = self.writer.attempt.misfits
-        sql = render("load/insert_misfits", rejected=self.rejected, misfits=misfits, fence=self._fence)
+        rejected_rows = self.writer.attempt.rejected_rows
+        sql = render(
+            "load/insert_rejected_rows",
+            rejected=self.rejected,
+            rejected_rows=rejected_rows,
+            fence=self._fence,
+        )
         self._run("reject", sql, {"pipeline": self.ledger_values["pipeline"]}, blocks=1)
 
     def commit(self, staged: Sql) -> None:
         """`staged` selects (slice, cluster, rows) of the units."""
         attempt = self.writer.attempt
-        parts = {"fence": attempt.fence, "staged": staged, "misfits": attempt.misfits}
+        parts = {"fence": attempt.fence, "staged": staged, "rejected_rows": attempt.rejected_rows}
         own = {"views": self.views, "lacking": self.lacking}
         sql = render("load/commit", ledger=self.ledger, **own, **parts)
         values = {**self.ledger_values, "counted": self.counted}

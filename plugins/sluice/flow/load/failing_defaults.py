@@ -25,7 +25,7 @@ from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
 
 MOST = 100
-"""Rows of one run that become misfits by a DEFAULT; each takes some twenty statements to be found."""
+"""Rows of one run that become rejected rows by a DEFAULT; each takes some twenty statements to be found."""
 
 RecordId = tuple[str, str, int, int, int]
 _IDENTITY = ("_cluster", "_topic", "_partition", "_offset", "_row")
@@ -120,17 +120,17 @@ class DefaultSuspects:
             ranges += [(middle, end), (first, middle)]
         return failing
 
-    def reject(self, failing: Failing, misfits: Sql, target: str) -> None:
+    def reject(self, failing: Failing, rejected_rows: Sql, target: str) -> None:
         sql = render(
-            "load/stage_misfits",
-            misfits=misfits,
+            "load/stage_rejected_rows",
+            rejected_rows=rejected_rows,
             column=literal(failing.column.name),
             reason=literal(f"does not fit {failing.fault}"),
             value=literal(""),
             rows=self._range(failing.number, failing.number + 1),
             block=self.filling.block,
         )
-        self.writer.run("misfits", sql, {"target": target})
+        self.writer.run("rejected_rows", sql, {"target": target})
 
     def close(self) -> None:
         for temporary in (self._table, *self._probes.values()):
@@ -149,7 +149,7 @@ class DefaultSuspects:
             columns=listed(map(identifier, self.filling.into)),
             values=listed(self.filling.values),
             rows=filled(self.filling, tuple(LAKE), self._range(first, end), Sql("1")),
-            misfit=self.filling.misfit,
+            unfit=self.filling.unfit,
             block=self.filling.block,
         )
         try:

@@ -62,8 +62,8 @@ class LoadAttempt:
         return identifier(SYSTEM, self.staging_name)
 
     @property
-    def misfits(self) -> Sql:
-        return self.temporary("misfits")
+    def rejected_rows(self) -> Sql:
+        return self.temporary("rejected_rows")
 
     def temporary(self, what: str) -> Sql:
         """Names another temporary table of the attempt."""

@@ -147,7 +147,7 @@ _NULLABLE_TEXT = Sql("Nullable(String)")
 
 @dataclass(eq=False)
 class TakesRowsOut(TargetRefused):
-    """A load that would make misfits of rows that the table has; their `units` stay as they are."""
+    """A load that would make rejected rows of rows that the table has; their `units` stay as they are."""
 
     units: frozenset[Unit]
 
@@ -156,7 +156,7 @@ class TakesRowsOut(TargetRefused):
 
 
 @dataclass(frozen=True)
-class NewMisfits:
+class NewRejectedRows:
     """The `rows` of a unit that would leave the table. `columns` are the places of their values, `example` is
     one of them with its record and reason: both are empty where another shard would reject the rows."""
 
@@ -175,38 +175,39 @@ class KeepRows:
     writer: Writer
     pipeline: Pipeline
     rejected: Callable[[], UnitCounts]
-    """How many misfits sluice.rejected has of each unit."""
+    """How many rejected rows sluice.rejected has of each unit."""
 
     def check(self, staged: UnitCounts) -> None:
         """Raises TakesRowsOut with all units of which the table has rows that were not staged."""
         kept = {work.unit: (work.held, work.brought) for work in self.works if work.held}
-        rejected, new = (self.rejected(), self._new_misfits()) if kept else ({}, {})
+        rejected, new = (self.rejected(), self._new_rejected_rows()) if kept else ({}, {})
         taken = []
         for unit, (held, brought) in kept.items():
-            # A person may have emptied sluice.rejected: then only numbers tell which misfits were there.
-            forgotten = max(0, held.misfits - rejected.get(unit, 0))
+            # A person may have emptied sluice.rejected: then only numbers tell which rejected rows were
+            # there.
+            forgotten = max(0, held.rejected_rows - rejected.get(unit, 0))
             left = held.rows - staged.get(unit, 0)
-            more = new.get(unit, NewMisfits(unit, left))
+            more = new.get(unit, NewRejectedRows(unit, left))
             if left > 0 or more.rows > forgotten + brought:
                 taken.append(more)
         if taken:
             units = frozenset(one.unit for one in taken)
             raise TakesRowsOut(self.target_table.table, _reason(taken), self._remedy(taken), units)
 
-    def _new_misfits(self) -> dict[Unit, NewMisfits]:
+    def _new_rejected_rows(self) -> dict[Unit, NewRejectedRows]:
         attempt = self.writer.attempt
-        sql = render("load/new_misfits", misfits=attempt.misfits, fence=attempt.fence)
-        misfits_by_unit: dict[Unit, NewMisfits] = {}
+        sql = render("load/new_rejected_rows", rejected_rows=attempt.rejected_rows, fence=attempt.fence)
+        rejected_rows_by_unit: dict[Unit, NewRejectedRows] = {}
         for start, cluster, rows, columns, first in self.writer.rows(
             sql, {"target": self.target_table.table}
         ):
             unit, (column, reason, topic, partition, offset) = self.writer.unit_of(start, cluster), first
             record = visible(f"{cluster}/{topic}/{partition}/{offset}")
             example = f"in column {visible(column)} the value of record {record} {visible(reason)}"
-            misfits_by_unit[unit] = NewMisfits(unit, int(rows), tuple(columns), example)
-        return misfits_by_unit
+            rejected_rows_by_unit[unit] = NewRejectedRows(unit, int(rows), tuple(columns), example)
+        return rejected_rows_by_unit
 
-    def _remedy(self, taken: Sequence[NewMisfits]) -> str:
+    def _remedy(self, taken: Sequence[NewRejectedRows]) -> str:
         names = dict.fromkeys(self._columns(taken))
         changes = listed(f"MODIFY COLUMN {identifier(name)} {_NULLABLE_TEXT}" for name in names)
         alter = (
@@ -214,11 +215,11 @@ class KeepRows:
         )
         return f"{alter}{' and '.join(map(self._reload, taken[:_SHOWN]))}, which takes them out"
 
-    def _reload(self, one: NewMisfits) -> str:
+    def _reload(self, one: NewRejectedRows) -> str:
         words = (*one.unit.slice.words, "--table", self.target_table.table, "--mode", "reload")
         return f"`{self.pipeline.command('run', *words)}`"
 
-    def _columns(self, taken: Sequence[NewMisfits]) -> Iterator[str]:
+    def _columns(self, taken: Sequence[NewRejectedRows]) -> Iterator[str]:
         """Yields the table's columns that hold the places (`items[].price` is in `items`)."""
         for path in (path for one in taken for path in one.columns):
             holds = [c.name for c in self.target_table.columns if path == c.name or _inside(path, c.name)]
@@ -229,7 +230,7 @@ def _inside(path: str, column: str) -> bool:
     return path.startswith((f"{column}.", f"{column}["))
 
 
-def _reason(taken: Sequence[NewMisfits]) -> str:
+def _reason(taken: Sequence[NewRejectedRows]) -> str:
     shown = ", ".join(f"{one.rows:,} of slice {one.unit}" for one in taken[:_SHOWN])
     more = f" and of {len(taken) - _SHOWN:,} more slices" if len(taken) > _SHOWN else ""
     example = next((one.example for one in taken if one.example), "another shard would reject them")

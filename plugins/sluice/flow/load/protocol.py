@@ -45,7 +45,7 @@ class LoadRun:
         """Raises Fenced, Conservation (a count that must hold does not), Changed, and what the client
         raises."""
         try:
-            rows, misfits, view_rows = self._prepare()
+            rows, rejected_rows, view_rows = self._prepare()
             defaulted = self.staging.defaulted()
         except SluiceError as error:
             if not error.retryable:
@@ -56,28 +56,28 @@ class LoadRun:
         crash_points.reached(TableLoad.REVOKED)
         self._delete()
         crash_points.reached(TableLoad.DELETED)
-        self._reject(misfits)
+        self._reject(rejected_rows)
         crash_points.reached(TableLoad.REJECTED)
         Move(self.target_table, self._destinations, self.writer).execute()
         crash_points.reached(TableLoad.MOVED)
-        self._compare(rows, misfits, view_rows)
+        self._compare(rows, rejected_rows, view_rows)
         crash_points.reached(TableLoad.COUNTED)
         self._expect_unchanged()
         self._changes.commit(self.writer.rows_by_unit(self.writer.attempt.staging))
         crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         crash_points.reached(TableLoad.DROPPED)
-        return [self._loaded(work.unit, work.manifest, rows, misfits, defaulted) for work in self.works]
+        return [self._loaded(work.unit, work.manifest, rows, rejected_rows, defaulted) for work in self.works]
 
     @staticmethod
     def _loaded(
         unit: Unit,
         manifest: str,
         rows: UnitCounts,
-        misfits: UnitCounts,
+        rejected_rows: UnitCounts,
         defaulted: Mapping[Unit, Mapping[str, int]],
     ) -> UnitLoad:
-        counts = rows.get(unit, 0), misfits.get(unit, 0)
+        counts = rows.get(unit, 0), rejected_rows.get(unit, 0)
         return UnitLoad(unit, manifest, *counts, loaded=True, defaulted=defaulted.get(unit, {}))
 
     def freeze(self) -> list[UnitLoad]:
@@ -91,19 +91,19 @@ class LoadRun:
     def _prepare(self) -> tuple[UnitCounts, UnitCounts, dict[str, UnitCounts]]:
         """Stages all rows and tries all that follows; what it makes is the attempt's own.
 
-        Returns the staged rows, the misfits, and of each view's table its staged rows.
+        Returns the staged rows, the rejected rows, and of each view's table its staged rows.
         """
         self._create_fence()
         crash_points.reached(TableLoad.FENCED)
         self.staging.stage()
         crash_points.reached(TableLoad.STAGED)
-        rows, misfits = self.staging.review()
+        rows, rejected_rows = self.staging.review()
         self._keep_rows(rows)
         crash_points.reached(TableLoad.REVIEWED)
         view_rows = self._rehearsal.execute()
         self._expect_unchanged()
         crash_points.reached(TableLoad.REHEARSED)
-        return rows, misfits, view_rows
+        return rows, rejected_rows, view_rows
 
     @property
     def _rehearsal(self) -> Rehearsal:
@@ -148,8 +148,8 @@ class LoadRun:
         return self.writer.attempt.fence
 
     @property
-    def _misfits(self) -> Sql:
-        return self.writer.attempt.misfits
+    def _rejected_rows(self) -> Sql:
+        return self.writer.attempt.rejected_rows
 
     def _create_fence(self) -> None:
         create_fence(self.writer, self.works)
@@ -163,7 +163,7 @@ class LoadRun:
             )
 
     def _keep_rows(self, staged: UnitCounts) -> None:
-        rejected = partial(self.staging.count_misfits, identifier("sluice", "rejected"))
+        rejected = partial(self.staging.count_rejected_rows, identifier("sluice", "rejected"))
         KeepRows(self.target_table, self.works, self.writer, self.staging.pipeline, rejected).check(staged)
 
     def _revoke(self) -> None:
@@ -176,10 +176,10 @@ class LoadRun:
             if self.writer.count_rows(table(destination.table)):
                 self._changes.delete(destination, table(destination.table))
                 self._expect_nothing(destination.table, self.writer.count_rows(table(destination.table)))
-        if self.staging.count_misfits(identifier("sluice", "rejected")):
-            self._changes.delete_misfits()
+        if self.staging.count_rejected_rows(identifier("sluice", "rejected")):
+            self._changes.delete_rejected_rows()
             self._expect_nothing(
-                "sluice.rejected", self.staging.count_misfits(identifier("sluice", "rejected"))
+                "sluice.rejected", self.staging.count_rejected_rows(identifier("sluice", "rejected"))
             )
 
     def _expect_nothing(self, name: str, left: UnitCounts) -> None:
@@ -189,11 +189,13 @@ class LoadRun:
                 "program write to the table? Load the slice again when none does"
             )
 
-    def _reject(self, misfits: UnitCounts) -> None:
-        if misfits:
+    def _reject(self, rejected_rows: UnitCounts) -> None:
+        if rejected_rows:
             self._changes.reject()
 
-    def _compare(self, rows: UnitCounts, misfits: UnitCounts, view_rows: Mapping[str, UnitCounts]) -> None:
+    def _compare(
+        self, rows: UnitCounts, rejected_rows: UnitCounts, view_rows: Mapping[str, UnitCounts]
+    ) -> None:
         """Compares what the tables hold with what was moved; a table that merges rows is not compared.
         `view_rows` are the staged rows of the views' tables."""
         moved = {self.target_table.table: rows, **view_rows}
@@ -203,8 +205,8 @@ class LoadRun:
                 self._expect(
                     destination.table, moved[destination.table], present, expiring=not destination.counted
                 )
-        rejected = self.staging.count_misfits(identifier("sluice", "rejected"))
-        self._expect("sluice.rejected", misfits, rejected)
+        rejected = self.staging.count_rejected_rows(identifier("sluice", "rejected"))
+        self._expect("sluice.rejected", rejected_rows, rejected)
 
     def _expect(self, name: str, moved: UnitCounts, present: UnitCounts, expiring: bool = False) -> None:
         for work in self.works:
@@ -239,11 +241,13 @@ class LoadRun:
 
 
 def create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
-    """Creates the fence of an attempt, with a row for each unit, and its table of misfits."""
+    """Creates the fence of an attempt, with a row for each unit, and its table of rejected rows."""
     writer.run("fence", render("load/create_fence", fence=writer.attempt.fence))
     lines = "\n".join(json.dumps(_fence_row(work)) for work in works)
     writer.run("fence", render("load/fill_fence", fence=writer.attempt.fence), body=lines.encode())
-    writer.run("fence", render("load/create_staged_misfits", misfits=writer.attempt.misfits))
+    writer.run(
+        "fence", render("load/create_staged_rejected_rows", rejected_rows=writer.attempt.rejected_rows)
+    )
 
 
 def _fence_row(work: LoadWork) -> dict[str, object]:

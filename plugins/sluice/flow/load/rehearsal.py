@@ -62,8 +62,8 @@ class Rehearsal:
                 self._create("load/create_rehearsed_own", own, table(name))
             changes.revoke()
             changes.reject()
-            changes.delete_misfits()
-            self._expect_none(_REJECTED, self.staging.count_misfits(changes.rejected))
+            changes.delete_rejected_rows()
+            self._expect_none(_REJECTED, self.staging.count_rejected_rows(changes.rejected))
             changes.commit(self.writer.rows_by_unit(self.writer.attempt.staging))
             for copy, destination in self._copies.items():
                 self._create("load/create_rehearsed", copy, destination.staged)
@@ -110,7 +110,7 @@ class Rehearsal:
         """Raises Blocked for a failing mutation of a table from which rows will be deleted."""
         names = [_REJECTED, *(destination.table for destination in self.destinations)]
         for name, mutation, reason in self.writer.rows(render("load/stuck_mutations"), {"tables": names}):
-            rejected = self.staging.count_misfits(identifier(SYSTEM, "rejected"))
+            rejected = self.staging.count_rejected_rows(identifier(SYSTEM, "rejected"))
             if rejected if name == _REJECTED else self.writer.count_rows(table(name)):
                 database, _, rest = name.partition(".")
                 where = f"database = {literal(database)} AND table = {literal(rest)}"

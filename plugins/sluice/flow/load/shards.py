@@ -106,7 +106,7 @@ def _together(target: Target, shards: Iterable[Shard], load_one: Callable[[Shard
 
 
 def merged(table: str, loaded: Mapping[str, LoadResult]) -> LoadResult:
-    """Returns one result: a unit was loaded where any shard has loaded it; rows and misfits of all."""
+    """Returns one result: a unit was loaded where any shard has loaded it; rows and rejected rows of all."""
     units: dict[Unit, UnitLoad] = {}
     for result in loaded.values():
         for part in result.units:
@@ -121,7 +121,7 @@ def _added(one: UnitLoad, other: UnitLoad) -> UnitLoad:
     return replace(
         one,
         rows=one.rows + other.rows,
-        misfits=one.misfits + other.misfits,
+        rejected_rows=one.rejected_rows + other.rejected_rows,
         loaded=one.loaded or other.loaded,
     )
 

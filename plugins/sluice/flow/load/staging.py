@@ -1,4 +1,5 @@
-"""From the lake's files to the attempt's own tables: rows that fit, and misfits. Nothing else sees them."""
+"""From the lake's files to the attempt's own tables: rows that fit, and rejected rows. Nothing else sees
+them."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from sluice.flow.load.source.select import (
     damaged,
     files_of,
     filled,
-    misfits,
     needed,
     overflowing,
+    rejected_rows,
     reland,
     routed,
 )
@@ -35,7 +36,7 @@ from sluice.slices import Unit
 
 @dataclass(frozen=True)
 class Staging:
-    """The staging and misfits tables of one attempt."""
+    """The staging and rejected rows tables of one attempt."""
 
     pipeline: Pipeline
     target: Target
@@ -53,7 +54,7 @@ class Staging:
     @property
     def tables(self) -> tuple[Sql, ...]:
         """Everything that staging makes, in the order in which it is dropped."""
-        return (*self.shard_filter.tables, *self.views.tables, self._staging, self._misfits)
+        return (*self.shard_filter.tables, *self.views.tables, self._staging, self._rejected_rows)
 
     @property
     def _fence(self) -> Sql:
@@ -64,8 +65,8 @@ class Staging:
         return self.writer.attempt.staging
 
     @property
-    def _misfits(self) -> Sql:
-        return self.writer.attempt.misfits
+    def _rejected_rows(self) -> Sql:
+        return self.writer.attempt.rejected_rows
 
     @property
     def _routed(self) -> Sql:
@@ -126,8 +127,8 @@ class Staging:
         self.views.create()
 
     def _reject_failing(self, error: ServerError) -> bool:
-        """Stages all again without the rows for which a DEFAULT fails, which become misfits; returns whether
-        there are any. Raises DefaultFails where there are too many."""
+        """Stages all again without the rows for which a DEFAULT fails, which become rejected rows; returns
+        whether there are any. Raises DefaultFails where there are too many."""
         if error.retryable or not self._may_fail:
             return False
         suspects = DefaultSuspects(self.target_table, self.filling, self.writer)
@@ -135,7 +136,7 @@ class Staging:
             suspects.add(self._sources(tuple(LAKE)), self._wanted(self._routed))
             failing = suspects.find()
             for failing_row in failing:
-                suspects.reject(failing_row, self._misfits, self.target.table)
+                suspects.reject(failing_row, self._rejected_rows, self.target.table)
         finally:
             suspects.close()
         if failing:
@@ -194,13 +195,13 @@ class Staging:
                 columns=listed(map(identifier, (*self.filling.into, *self.shard_filter.flags))),
                 values=listed((*self.filling.values, *(lack.flag for lack in self.shard_filter.lacks))),
                 rows=filled(self.filling, columns, source, condition),
-                misfit=self.filling.misfit,
+                unfit=self.filling.unfit,
                 block=self.filling.block,
             )
             self.writer.run("stage", sql)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """Returns this shard's rows and misfits by unit, after a second read of units that lack rows.
+        """Returns this shard's rows and rejected rows by unit, after a second read of units that lack rows.
 
         Raises Conservation when the lake's files do not hold what landed, on this shard and all others.
         """
@@ -217,10 +218,12 @@ class Staging:
             )
         if self._rest(self.works, fitting):
             sql = render(
-                "load/drop_foreign_misfits", misfits=self._misfits, own=self.shard_filter.placement.own_misfit
+                "load/drop_foreign_rejected_rows",
+                rejected_rows=self._rejected_rows,
+                own=self.shard_filter.placement.own_rejected_row,
             )
-            self.writer.run("misfits", sql)
-        return staged, self.count_misfits(self._misfits)
+            self.writer.run("rejected_rows", sql)
+        return staged, self.count_rejected_rows(self._rejected_rows)
 
     def _own_works(self) -> list[LoadWork]:
         """Returns the works with this shard's rows as what landed."""
@@ -230,39 +233,40 @@ class Staging:
         return _sharing(self.works, own_rows)
 
     def _rest(self, works: Sequence[LoadWork], staged: UnitCounts) -> UnitCounts:
-        """Returns the misfits of units that lack rows. Raises Conservation when some lack more than those."""
+        """Returns the rejected rows of units that lack rows. Raises Conservation when some lack more than
+        those."""
         lacking = differences(works, staged)
         if not lacking:
             return {}
-        if self.filling.checks:  # else every value fits, and there is no misfit to find
-            self._insert_misfits([work for work in works if work.unit in lacking])
-        misfits = self.count_misfits(self._misfits)
-        for unit, (landed, counted) in differences(works, staged, misfits).items():
+        if self.filling.checks:  # else every value fits, and there is no rejected row to find
+            self._insert_rejected_rows([work for work in works if work.unit in lacking])
+        rejected_rows = self.count_rejected_rows(self._rejected_rows)
+        for unit, (landed, counted) in differences(works, staged, rejected_rows).items():
             raise self._uneven(unit, landed, counted)
-        return misfits
+        return rejected_rows
 
     def _uneven(self, unit: Unit, landed: int, counted: int) -> Conservation:
         verify = self.pipeline.command("verify")
         return Conservation(
             f"table {self.target_table.table}, slice {unit}: its manifest says {landed:,} rows landed, the "
-            f"lake's files gave {counted:,} (misfits included): `{verify}` says which file changed; "
+            f"lake's files gave {counted:,} (rejected rows included): `{verify}` says which file changed; "
             f"`{reland(self.pipeline, unit)}` writes them again"
         )
 
-    def _insert_misfits(self, works: Sequence[LoadWork]) -> None:
+    def _insert_rejected_rows(self, works: Sequence[LoadWork]) -> None:
         columns = self.filling.lake_columns
         condition = self._wanted(self._routed)
         for source in self.reading.sources(self.pipeline, files_of(works), columns, self.writer):
             sql = render(
-                "load/stage_misfits",
-                misfits=self._misfits,
+                "load/stage_rejected_rows",
+                rejected_rows=self._rejected_rows,
                 column=self.filling.first("column"),
                 reason=self.filling.first("reason"),
                 value=self.filling.first("text"),
-                rows=misfits(self.filling, filled(self.filling, columns, source, condition)),
+                rows=rejected_rows(self.filling, filled(self.filling, columns, source, condition)),
                 block=self.filling.block,
             )
-            self.writer.run("misfits", sql, {"target": self.target.table})
+            self.writer.run("rejected_rows", sql, {"target": self.target.table})
 
     def defaulted(self) -> dict[Unit, dict[str, int]]:
         """Returns by unit and column how many staged rows got a default."""
@@ -271,8 +275,8 @@ class Staging:
         rows = self.writer.rows(render("load/read_lacking", lacking=self.shard_filter.lacking))
         return {self.writer.unit_of(start, cluster): dict(counts) for start, cluster, counts in rows}
 
-    def count_misfits(self, misfits_table: Sql) -> UnitCounts:
-        sql = render("load/count_misfits", table=misfits_table, fence=self._fence)
+    def count_rejected_rows(self, rejected_rows_table: Sql) -> UnitCounts:
+        sql = render("load/count_rejected_rows", table=rejected_rows_table, fence=self._fence)
         return self.writer.counts(sql, {"target": self.target.table})
 
 

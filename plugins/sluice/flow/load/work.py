@@ -67,7 +67,7 @@ class LoadWork:
         """Returns how many rows landed beside those that `held` has loaded or rejected."""
         if self.held is None or self.held.manifest == self.manifest:
             return 0
-        return max(0, self.landed - self.held.rows - self.held.misfits)
+        return max(0, self.landed - self.held.rows - self.held.rejected_rows)
 
     def may_have(self, names: Sequence[str]) -> bool:
         """Returns whether rows may have one of the fields."""
@@ -255,13 +255,13 @@ class UnitLoad:
     unit: Unit
     manifest: str
     rows: int
-    misfits: int
+    rejected_rows: int
     loaded: bool
     defaulted: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @classmethod
     def skipped(cls, row: LedgerRow) -> UnitLoad:
-        return cls(row.unit, row.manifest, row.rows, row.misfits, loaded=False, defaulted=row.defaulted)
+        return cls(row.unit, row.manifest, row.rows, row.rejected_rows, loaded=False, defaulted=row.defaulted)
 
 
 @dataclass(frozen=True)
@@ -284,12 +284,13 @@ class LoadResult:
         return sum(sum(unit.defaulted.values()) for unit in self.loaded)
 
     def summary(self) -> dict[str, Any]:
-        """Counts for a log or an answer in JSON: units loaded and skipped, rows and misfits of the loaded."""
+        """Counts for a log or an answer in JSON: units loaded and skipped, rows and rejected rows of the
+        loaded."""
         return {
             "loaded": len(self.loaded),
             "skipped": len(self.units) - len(self.loaded),
             "rows": sum(unit.rows for unit in self.loaded),
-            "misfits": sum(unit.misfits for unit in self.loaded),
+            "rejected_rows": sum(unit.rejected_rows for unit in self.loaded),
         }
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Reads what was rejected: unparsed records from manifests, misfits from ClickHouse, a part of the range at a
-time."""
+"""Reads what was rejected: rejected records from manifests, rejected rows from ClickHouse, a part of the
+range at a time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.ledger import unit_of
 from sluice.state.manifests import landed_units, read_manifests
-from sluice.state.system_tables import own_tables, read_misfits
+from sluice.state.system_tables import own_tables, read_rejected_rows
 from sluice.state.units import awaits, units_of
 
-_TOGETHER = 480  # slices of which manifests and misfits are in memory at once
+_TOGETHER = 480  # slices of which manifests and rejected rows are in memory at once
 _MOST_ROWS = 200_000  # of one answer
 
 
@@ -37,9 +37,9 @@ class RejectionReader:
     rejection_filter: RejectionFilter
     say: Say
 
-    def unparsed(self, slices: SliceRange) -> Iterator[Rejection]:
-        """Yields unparsed records, and rows of records, by unit and reason. Raises what the lake raises."""
-        if not self.rejection_filter.unparsed:
+    def rejected_records(self, slices: SliceRange) -> Iterator[Rejection]:
+        """Yields rejected records, and rows of records, by unit and reason. Raises what the lake raises."""
+        if not self.rejection_filter.rejected_records:
             return
         boundaries = BoundaryLog(self.lake).read()
         for part in parts(slices):
@@ -47,7 +47,7 @@ class RejectionReader:
             for unit, manifest in read_manifests(
                 self.lake, units_of(self.pipeline, part, boundaries)
             ).items():
-                yield from unparsed_of(unit, manifest, self.rejection_filter)
+                yield from rejected_records_of(unit, manifest, self.rejection_filter)
 
     def unlanded(self, slices: SliceRange) -> tuple[list[Unit], list[Unit]]:
         """Returns the units of the range, and those of them of which nothing has landed."""
@@ -56,18 +56,18 @@ class RejectionReader:
         units = [unit for unit in known if unit in landed or awaits(self.pipeline, unit)]
         return units, [unit for unit in units if unit not in landed]
 
-    def misfits(self, servers: Servers, slices: SliceRange) -> Iterator[Rejection]:
-        """Yields misfits by unit and cause, of all shards. Raises TargetTaken for another pipeline's table,
-        and what the clients raise."""
+    def rejected_rows(self, servers: Servers, slices: SliceRange) -> Iterator[Rejection]:
+        """Yields rejected rows by unit and cause, of all shards. Raises TargetTaken for another pipeline's
+        table, and what the clients raise."""
         tables = [t.table for t in self.pipeline.chosen(self.rejection_filter.tables) if t.rollup is None]
         clients = [server.reached for server in servers] if tables else []
         asked = [(one, own_tables(one, self.pipeline, self.lake.url, tables)) for one in clients]
         for part in parts(slices) if tables else ():
             counts: dict[tuple[Unit, RejectionCause], int] = {}
             for client, own in asked:
-                for misfit in self._of_server(client, part, own):
-                    key = (misfit.unit, misfit.cause)
-                    counts[key] = counts.get(key, 0) + misfit.records
+                for unfit in self._of_server(client, part, own):
+                    key = (unfit.unit, unfit.cause)
+                    counts[key] = counts.get(key, 0) + unfit.records
             gone = self._forgotten({unit for unit, _ in counts})
             for (unit, cause), records in sorted(counts.items()):
                 yield Rejection(unit, cause, records, records if unit in gone else 0)
@@ -77,15 +77,17 @@ class RejectionReader:
         return {unit for unit, m in read_manifests(self.lake, sorted(units)).items() if m.forgotten_on}
 
     def _of_server(self, client: Client, slices: SliceRange, own: Collection[str]) -> Iterator[Rejection]:
-        rows = read_misfits(client, "rejected/misfits", self.pipeline, own, self._parameters(slices))
+        rows = read_rejected_rows(
+            client, "rejected/rejected_rows", self.pipeline, own, self._parameters(slices)
+        )
         if len(rows) < _MOST_ROWS:
             for start, cluster, table, column, reason, records in rows:
-                cause = RejectionCause("misfit", table, column, reason)
+                cause = RejectionCause("row", table, column, reason)
                 yield Rejection(unit_of(self.pipeline, start, cluster), cause, records)
             return
         if len(slices) == 1:
             raise WrongUse(
-                f"{slices} has more than {_MOST_ROWS:,} kinds of misfits: name --table or --reason"
+                f"{slices} has more than {_MOST_ROWS:,} kinds of rejected rows: name --table or --reason"
             )
         for part in parts(slices, (len(slices) + 1) // 2):
             yield from self._of_server(client, part, own)
@@ -105,10 +107,10 @@ class RejectionReader:
             self.say(f"reading manifests: {done:,} of {len(slices):,} slices")
 
 
-def unparsed_of(unit: Unit, manifest: Manifest, rejection_filter: RejectionFilter) -> list[Rejection]:
+def rejected_records_of(unit: Unit, manifest: Manifest, rejection_filter: RejectionFilter) -> list[Rejection]:
     gone = manifest.forgotten_by_reason()
     return [
-        Rejection(unit, RejectionCause("unparsed", "", "", reason), records, gone.get(reason, 0))
+        Rejection(unit, RejectionCause("record", "", "", reason), records, gone.get(reason, 0))
         for reason, records in manifest.refused_by_reason().items()
         if rejection_filter.takes(reason)
     ]

@@ -8,12 +8,12 @@ from typing import Literal
 
 from sluice.slices import Slice, Unit
 
-Kind = Literal["unparsed", "misfit"]
+Kind = Literal["record", "row"]
 
 
 @dataclass(frozen=True, order=True)
 class RejectionCause:
-    """Why records were rejected: `unparsed` by the landing, or a `misfit` of a table's column."""
+    """Why records were rejected: `rejected_records` by the landing, or a `unfit` of a table's column."""
 
     kind: Kind
     table: str
@@ -37,7 +37,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class RejectionFilter:
-    """Which rejections are asked for. A column, type or table is asked of misfits alone: of an unparsed
+    """Which rejections are asked for. A column, type or table is asked of rejected rows alone: of an rejected
     record neither is known. `tables` are target tables, None all of them."""
 
     reason: str = ""
@@ -46,8 +46,8 @@ class RejectionFilter:
     tables: frozenset[str] | None = None
 
     @property
-    def unparsed(self) -> bool:
-        """Returns whether an unparsed record may match."""
+    def rejected_records(self) -> bool:
+        """Returns whether an rejected record may match."""
         return not self.column and not self.type and self.tables is None
 
     def takes(self, reason: str) -> bool:

@@ -43,28 +43,28 @@ _REMEDIES = {
     why.TOO_MANY_BATCHES: f"remove `event.batch`, or publish fewer files at once; then {_RETRY}",
     why.SHIPPED_TWICE: "nothing: the same event is there once",
 }
-MISFIT_REMEDY = (
+REJECTED_ROW_REMEDY = (
     f"give the column a type that takes it, then {_RETRY}; if `columns` names another field than is meant, "
     "correct it and `reload` the hours; or correct the producer"
 )
 MISSING_REMEDY = f"let `missing` of the table take a default, then {_RETRY}; or correct the producer"
-FORGOTTEN_MISFIT_REMEDY = (
+FORGOTTEN_REJECTED_ROW_REMEDY = (
     "the lake has forgotten the hour's files: give the column a type that takes it, then "
     "`reland` the hour, as long as Kafka has it; or correct the producer"
 )
 
 
-def remedy_of(reason: str, misfit: bool) -> str:
-    if misfit:
-        return MISSING_REMEDY if reason == MISSING else MISFIT_REMEDY
+def remedy_of(reason: str, unfit: bool) -> str:
+    if unfit:
+        return MISSING_REMEDY if reason == MISSING else REJECTED_ROW_REMEDY
     return _REMEDIES.get(reason, _PRODUCER)
 
 
-def fix_of(reason: str, misfit: bool) -> str:
+def fix_of(reason: str, unfit: bool) -> str:
     """Returns the remedy without its last step, for who is shown the command of that."""
-    return re.sub(rf"[,;] then {_RETRY}", "", remedy_of(reason, misfit))
+    return re.sub(rf"[,;] then {_RETRY}", "", remedy_of(reason, unfit))
 
 
-def retryable(reason: str, misfit: bool) -> bool:
+def retryable(reason: str, unfit: bool) -> bool:
     """Returns whether a fix of the file or the table can bring such records in out of the lake."""
-    return misfit or reason not in why.NO_FIX
+    return unfit or reason not in why.NO_FIX

@@ -2,10 +2,10 @@
 
 | rejections of a unit | a retry |
 | --- | --- |
-| unparsed, read by the rules of the file as it is now | leaves it: they would be rejected again |
-| unparsed, and the lake has forgotten the bytes of all of them | leaves it |
-| unparsed, of a reason of which the trial brings some in | brings in what it can, and all tables load it |
-| misfits of a cause that the trial cures, and nothing to bring in | loads it again into that table |
+| rejected, read by the rules of the file as it is now | leaves it: they would be rejected again |
+| rejected, and the lake has forgotten the bytes of all of them | leaves it |
+| rejected, of a reason of which the trial brings some in | brings in what it can, and all tables load it |
+| rejected rows of a cause that the trial cures, and nothing to bring in | loads it again into that table |
 | a load or a retry that was stopped has left it half done | completes it first |
 
 What else is not complete before a retry is not its business: it neither completes it nor fails by it.
@@ -40,10 +40,10 @@ class Cure:
 
 @dataclass(frozen=True)
 class RetryCandidates:
-    """`unparsed` and `misfits` may come in; `left` counts units that cannot, by why."""
+    """`rejected_records` and `rejected_rows` may come in; `left` counts units that cannot, by why."""
 
-    unparsed: tuple[Rejection, ...] = ()
-    misfits: tuple[Rejection, ...] = ()
+    rejected_records: tuple[Rejection, ...] = ()
+    rejected_rows: tuple[Rejection, ...] = ()
     left: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -89,7 +89,7 @@ def candidates(
     pipeline: Pipeline, rejections: Iterable[Rejection], statuses: Statuses, rules: str
 ) -> RetryCandidates:
     """Returns what of the rejections a fix can bring in, as far as manifests and reasons say."""
-    curable: dict[str, list[Rejection]] = {"unparsed": [], "misfit": []}
+    curable: dict[str, list[Rejection]] = {"record": [], "row": []}
     left: dict[str, set[Unit]] = {}
     for rejection in rejections:
         why = _stays(pipeline, rejection, statuses.get(rejection.unit), rules)
@@ -98,16 +98,16 @@ def candidates(
         else:
             left.setdefault(why, set()).add(rejection.unit)
     counts = {why: len(units) for why, units in left.items()}
-    return RetryCandidates(tuple(curable["unparsed"]), tuple(curable["misfit"]), counts)
+    return RetryCandidates(tuple(curable["record"]), tuple(curable["row"]), counts)
 
 
 def _stays(pipeline: Pipeline, rejection: Rejection, status: UnitStatus | None, rules: str) -> str | None:
-    reason, misfit = rejection.cause.reason, rejection.cause.kind == "misfit"
-    if not retryable(reason, misfit):
+    reason, unfit = rejection.cause.reason, rejection.cause.kind == "row"
+    if not retryable(reason, unfit):
         return f"{reason}: no change of the file or of a table brings these records in out of the lake"
     if status is None or status.manifest is None:
         return f"its manifest is gone: `{pipeline.command('verify')}` names the repair"
-    if misfit:
+    if unfit:
         on = status.forgotten_on
         return f"the lake forgot its files on {on}, as `keep` in the pipeline file says" if on else None
     if not rejection.held:
@@ -135,9 +135,9 @@ def retry_plan(
             if cure.cured and rejection.unit not in cure.refused:
                 yield rejection
 
-    bring_in = {rejection.unit for rejection in cured(candidates.unparsed)}
+    bring_in = {rejection.unit for rejection in cured(candidates.rejected_records)}
     reload: dict[str, set[Unit]] = {}
-    for rejection in cured(candidates.misfits):
+    for rejection in cured(candidates.rejected_rows):
         if rejection.unit not in bring_in:
             reload.setdefault(rejection.cause.table, set()).add(rejection.unit)
     unfinished = {s.unit for s in statuses.values() if _half_done(s, stopped)} - bring_in
@@ -179,7 +179,7 @@ class RetryResult:
     """Records of the retried units by cause, before and after.
 
     `came_in`: those that are rejected no more, counted one by one: records that the landing parses now, and
-    misfits that the table takes. `newly_rejected`: rows that came in, and do not fit their table.
+    rejected rows that the table takes. `newly_rejected`: rows that came in, and do not fit their table.
     """
 
     before: Mapping[RejectionCause, int]
@@ -189,13 +189,13 @@ class RetryResult:
 
     @classmethod
     def of(cls, before: Iterable[Rejection], after: Iterable[Rejection], parsed: int = 0) -> RetryResult:
-        """`parsed`: the records that came in by being parsed. Of misfits no row of a table can have become
-        one, so that in each unit and table some only come, or only go."""
+        """`parsed`: the records that came in by being parsed. Of rejected rows no row of a table can have
+        become one, so that in each unit and table some only come, or only go."""
         rejected_before, rejected_after = list(before), list(after)
         fewer: Counter[tuple[Unit, str]] = Counter()
         for sign, rejections in ((1, rejected_before), (-1, rejected_after)):
             for rejection in rejections:
-                if rejection.cause.kind == "misfit":
+                if rejection.cause.kind == "row":
                     fewer[rejection.unit, rejection.cause.table] += sign * rejection.records
         fitting = sum(count for count in fewer.values() if count > 0)
         more = sum(-count for count in fewer.values() if count < 0)

@@ -1,7 +1,7 @@
 """Tries on some of the rejected records whether a fix brings them in; changes nothing.
 
-Misfits go through the very statements of a load, into tables of the trial's own. What would refuse the load
-is known before it: also of each table into which records go that the landing brings in.
+Rejected rows go through the very statements of a load, into tables of the trial's own. What would refuse the
+load is known before it: also of each table into which records go that the landing brings in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sluice.state.ledger import LedgerQuestion, ask_ledger
 
 MOST, SPREAD = 3, 5
 """Units of a reason that are tried: those with most of its records, and others evenly over the range."""
-_EACH, _MISFITS = 20, 1000  # misfits of a slice, and of a cause
+_EACH, _REJECTED_ROWS = 20, 1000  # rejected rows of a slice, and of a cause
 _EVERY = listed(map(identifier, (*LAKE, "_slice")))
 _NO_ROWS = Sql("1 = 0")
 
@@ -54,13 +54,13 @@ class RetryTrial:
         """Raises what lake and ClickHouse raise."""
         cures = {
             cause: self._brought_in(cause, rejections)
-            for cause, rejections in _by_cause(candidates.unparsed).items()
+            for cause, rejections in _by_cause(candidates.rejected_records).items()
         }
-        units = {rejection.unit for rejection in candidates.unparsed if cures[rejection.cause].cured}
+        units = {rejection.unit for rejection in candidates.rejected_records if cures[rejection.cause].cured}
         refused = self._refused(units, servers, slices)
         for cause, cure in cures.items():
             cures[cause] = replace(cure, refused=refused)
-        for cause, rejections in _by_cause(candidates.misfits).items():
+        for cause, rejections in _by_cause(candidates.rejected_rows).items():
             cures[cause] = self._reloaded(cause, rejections, servers, slices)
         return cures
 
@@ -99,7 +99,7 @@ class RetryTrial:
                 continue
             for stage, works in self._stages(target.table, units, servers, slices):
                 try:
-                    _fitting(stage, works, _Misfits(self.lake, None, _NO_ROWS))
+                    _fitting(stage, works, _RejectedRows(self.lake, None, _NO_ROWS))
                 except TargetRefused as error:
                     refused |= dict.fromkeys((work.unit for work in works), str(error))
         return refused
@@ -111,13 +111,13 @@ class RetryTrial:
         refused: dict[Unit, str] = {}
         rows = fit = 0
         for stage, works in self._stages(cause.table, units, servers, slices):
-            tried = works[:: -(-len(works) // _MISFITS)]
-            misfits = _Misfits(self.lake, None, self._wanted(cause, tried))
+            tried = works[:: -(-len(works) // _REJECTED_ROWS)]
+            rejected_rows = _RejectedRows(self.lake, None, self._wanted(cause, tried))
             try:
-                fit += _fitting(stage, tried, misfits)
+                fit += _fitting(stage, tried, rejected_rows)
             except TargetRefused as error:
                 refused |= dict.fromkeys((work.unit for work in works), str(error))
-            rows += misfits.count
+            rows += rejected_rows.count
         if fit:
             return Cure(True, f"{fit:,} of {rows:,} rows that were tried would fit", refused)
         if refused and not rows:
@@ -153,7 +153,7 @@ class RetryTrial:
         starts = [int(work.unit.slice.start.timestamp()) for work in works]
         clusters = (literal(work.unit.cluster) for work in works)
         return render(
-            "rejected/wanted_misfits",
+            "rejected/wanted_rejected_rows",
             target=literal(cause.table),
             pipeline=literal(self.pipeline.name),
             reason=literal(cause.reason),
@@ -166,9 +166,9 @@ class RetryTrial:
 
 
 @dataclass(frozen=True)
-class _Misfits(Reading):
-    """Some of the misfits that are `wanted`, in place of the lake's files. `copied`: the table that they were
-    copied into, and how many."""
+class _RejectedRows(Reading):
+    """Some of the rejected rows that are `wanted`, in place of the lake's files. `copied`: the table that
+    they were copied into, and how many."""
 
     wanted: Sql
     copied: list[tuple[Sql, int]] = field(default_factory=list)
@@ -185,21 +185,23 @@ class _Misfits(Reading):
         if not self.copied:
             kinds = definitions(tuple(LAKE), with_slice=True)
             writer.run("send", render("load/create_sent", sent=table, definitions=kinds))
-            parts = {"each": Sql(str(_EACH)), "most": Sql(str(_MISFITS)), "wanted": self.wanted}
-            writer.run("send", render("rejected/copy_misfits", copy=table, columns=_EVERY, **parts))
+            parts = {"each": Sql(str(_EACH)), "most": Sql(str(_REJECTED_ROWS)), "wanted": self.wanted}
+            writer.run("send", render("rejected/copy_rejected_rows", copy=table, columns=_EVERY, **parts))
             [(count,)] = writer.rows(render("clickhouse/count_table", table=table))
             self.copied.append((table, int(count)))
         yield render("load/source_sent", sent=table, columns=listed(map(identifier, columns)))
 
 
-def _fitting(stage: Stage, works: Sequence[LoadWork], misfits: _Misfits) -> int:
-    """Returns how many of the misfits a load would put into the table. Raises TargetRefused where it would
-    put none there."""
+def _fitting(stage: Stage, works: Sequence[LoadWork], rejected_rows: _RejectedRows) -> int:
+    """Returns how many of the rejected rows a load would put into the table. Raises TargetRefused where it
+    would put none there."""
     try:
-        with stage.staged([replace(w, files=(), landed=0) for w in works], misfits, counted=False) as staged:
+        with stage.staged(
+            [replace(w, files=(), landed=0) for w in works], rejected_rows, counted=False
+        ) as staged:
             [(count,)] = stage.client.rows(render("clickhouse/count_table", table=staged.rows))
     finally:
-        for copy, _ in misfits.copied:
+        for copy, _ in rejected_rows.copied:
             stage.client.run(render("clickhouse/drop_table", table=copy))
     return int(count)
 
@@ -222,6 +224,6 @@ def _by_cause(rejections: Iterable[Rejection]) -> dict[RejectionCause, list[Reje
 
 def cause_text(cause: RejectionCause) -> str:
     """Returns a cause as a line of a plan says it."""
-    if cause.kind == "unparsed":
+    if cause.kind == "record":
         return visible(cause.reason)
     return f"{cause.table}.{visible(cause.column)} {visible(cause.reason)}"

@@ -23,7 +23,7 @@ class AnomalyKind(StrEnum):
     # counts of one manifest
     READ = "records read"
     LANDED = "rows landed"
-    UNPARSED = "records unparsed"
+    REJECTED_RECORDS = "records rejected"
     # the lake
     MANIFEST = "unreadable manifest"
     FILE_MISSING = "file missing"
@@ -47,7 +47,7 @@ class AnomalyKind(StrEnum):
     ROWS_DUPLICATE = "duplicate rows"
     ROWS_FOREIGN = "foreign rows"  # offsets that the unit did not read
     ROWS_UNCOVERED = "uncovered rows"  # no ledger row covers them
-    MISFITS = "misfits"
+    REJECTED_ROWS = "rejected_rows"
     COUNTS = "traffic counts"  # they do not sum up to the rows that landed
     VIEW = "view"  # a table that a materialized view writes to
     READERS_VIEW = "readers' view"  # it does not show the committed slices

@@ -23,7 +23,7 @@ _FAMILIES: dict[str, str] = {
             AnomalyKind.ROWS_DUPLICATE,
             AnomalyKind.ROWS_FOREIGN,
             AnomalyKind.VALUES,
-            AnomalyKind.MISFITS,
+            AnomalyKind.REJECTED_ROWS,
             AnomalyKind.MISPLACED,
         ),
         _ROWS,
@@ -40,7 +40,7 @@ _FAMILIES: dict[str, str] = {
         ),
         _FILES,
     ),
-    **dict.fromkeys((AnomalyKind.READ, AnomalyKind.LANDED, AnomalyKind.UNPARSED), _COUNTS),
+    **dict.fromkeys((AnomalyKind.READ, AnomalyKind.LANDED, AnomalyKind.REJECTED_RECORDS), _COUNTS),
     **dict.fromkeys(
         (AnomalyKind.GAP, AnomalyKind.OVERLAP, AnomalyKind.BACKWARD, AnomalyKind.OFFSETS), _OFFSETS
     ),

@@ -124,8 +124,8 @@ def _slice(name: FileName, facts: VerifyFacts) -> Slice | None:
         return None
 
 
-# In one manifest: records read = parsed + unparsed + erased = offsets − holes − lost; where a record may
-# hold several rows: rows of the parsed records = rows landed + rows unparsed. Unparsed records = those in
+# In one manifest: records read = parsed + rejected + erased = offsets − holes − lost; where a record may
+# hold several rows: rows of the parsed records = rows landed + rows rejected. Rejected records = those in
 # `_rejected/` + those whose bytes the lake forgot before the unit was remade. Pure.
 def check_conservation(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
@@ -166,24 +166,26 @@ def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
         yield AnomalyKind.LANDED, _landed(manifest), f"{rows:,} in its files"
     rejected = sum(file.rows for file in manifest.rejected)
     if rejected != manifest.kept:
-        yield AnomalyKind.UNPARSED, f"{manifest.kept:,} in _rejected/", f"{rejected:,}"
+        yield AnomalyKind.REJECTED_RECORDS, f"{manifest.kept:,} in _rejected/", f"{rejected:,}"
     if manifest.rows is not None:
         yield from _rows(manifest, manifest.rows)
 
 
 def _forgotten(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
-    """Checks records without bytes: each is one of the unparsed of its reason, and of a partition."""
+    """Checks records without bytes: each is one of the rejected of its reason, and of a partition."""
     without_bytes: Counter[str] = Counter()
     for records in manifest.without_bytes:
-        without_bytes.update(records.unparsed)
+        without_bytes.update(records.rejected_records)
     for reason, count in sorted(without_bytes.items()):
-        if not 0 <= count <= manifest.unparsed.get(reason, 0):
-            expected = f"at most {manifest.unparsed.get(reason, 0):,} without bytes, {visible(reason)}"
-            yield AnomalyKind.UNPARSED, expected, f"{count:,}"
+        if not 0 <= count <= manifest.rejected_records.get(reason, 0):
+            expected = (
+                f"at most {manifest.rejected_records.get(reason, 0):,} without bytes, {visible(reason)}"
+            )
+            yield AnomalyKind.REJECTED_RECORDS, expected, f"{count:,}"
     by_partition = sum(count.without_bytes for count in manifest.counts)
     total = without_bytes.total()
     if by_partition != total:
-        yield AnomalyKind.UNPARSED, f"{by_partition:,} without bytes, by partition", f"{total:,}"
+        yield AnomalyKind.REJECTED_RECORDS, f"{by_partition:,} without bytes, by partition", f"{total:,}"
 
 
 def _landed(manifest: Manifest) -> str:
@@ -208,13 +210,17 @@ def _partitions(manifest: Manifest) -> Iterator[tuple[OffsetRange, str, str]]:
         count, most = counts.get((r.topic, r.partition)), r.offsets - lost_of(manifest, r)
         if count is not None and not _fits(count, most):
             gone = f", {count.erased:,} erased" if count.erased else ""
-            yield r, f"at most {most:,} records", f"{count.read:,} read, {count.unparsed:,} unparsed{gone}"
+            yield (
+                r,
+                f"at most {most:,} records",
+                f"{count.read:,} read, {count.rejected_records:,} rejected{gone}",
+            )
 
 
 def _fits(count: PartitionCount, most: int) -> bool:
-    if not 0 <= count.without_bytes <= count.unparsed or count.erased < 0:
+    if not 0 <= count.without_bytes <= count.rejected_records or count.erased < 0:
         return False
-    return count.unparsed + count.erased <= count.read <= most
+    return count.rejected_records + count.erased <= count.read <= most
 
 
 def lost_of(manifest: Manifest, r: OffsetRange) -> int:

@@ -1,6 +1,6 @@
 """The tables and sluice.rejected against the manifests and the ledger. Pure.
 
-rows landed = rows committed + misfits, per unit, type and table: in the ledger and in the tables.
+rows landed = rows committed + rejected rows, per unit, type and table: in the ledger and in the tables.
 """
 
 from __future__ import annotations
@@ -55,20 +55,22 @@ def _unit(
 ) -> Iterator[Anomaly]:
     row, unit = status.tables[target.table], status.unit
     landed = _landed_by_type(target, manifest, row)
-    total, misfits = sum(landed.values()), table.misfits.get(unit, {})
+    total, rejected_rows = sum(landed.values()), table.rejected_rows.get(unit, {})
     anomaly_of = partial(Anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
-    if row.rows + row.misfits != total:
-        seen = f"{row.rows:,} rows and {row.misfits:,} misfits in the ledger"
+    if row.rows + row.rejected_rows != total:
+        seen = f"{row.rows:,} rows and {row.rejected_rows:,} rejected rows in the ledger"
         yield anomaly_of(AnomalyKind.LEDGER, f"{total:,} rows landed", seen)
-    if sum(misfits.values()) != row.misfits:
-        seen = f"{sum(misfits.values()):,} in {REJECTED}"
-        yield anomaly_of(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by the ledger", seen)
-        misfits = {}
+    if sum(rejected_rows.values()) != row.rejected_rows:
+        seen = f"{sum(rejected_rows.values()):,} in {REJECTED}"
+        yield anomaly_of(
+            AnomalyKind.REJECTED_ROWS, f"{row.rejected_rows:,} rejected rows, by the ledger", seen
+        )
+        rejected_rows = {}
     duplicates = 0
     for anomaly, amount in _records(manifest, identities.get(unit, [])):
         duplicates += amount
         yield replace(anomaly, slice=unit.slice.id, cluster=unit.cluster, table=table.table)
-    for name, expected, held in _rows(table.rows.get(unit, {}), landed, misfits, row.rows):
+    for name, expected, held in _rows(table.rows.get(unit, {}), landed, rejected_rows, row.rows):
         if held > expected and held - expected != duplicates:
             yield anomaly_of(AnomalyKind.ROWS_EXTRA, f"{expected:,} rows", f"{held:,}", type=name)
         elif held < expected and not table.may_lack(unit):
@@ -84,10 +86,12 @@ def _landed_by_type(target: Target, manifest: Manifest, row: LedgerRow) -> dict[
     return {name: landed[name] for name in row.types}
 
 
-def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iterator[tuple[str, int, int]]:
-    """Yields (type, expected, seen) of what differs: by type where the table has it and the misfits are
+def _rows(
+    rows: ByType, landed: ByType, rejected_rows: ByType, committed: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yields (type, expected, seen) of what differs: by type where the table has it and the rejected rows are
     known."""
-    adds_up = committed + sum(misfits.values()) == sum(landed.values())
+    adds_up = committed + sum(rejected_rows.values()) == sum(landed.values())
     if _UNKNOWN in rows or not rows or not adds_up:
         if len(landed) == 1 and adds_up:
             yield next(iter(landed)), committed, sum(rows.values())
@@ -95,7 +99,7 @@ def _rows(rows: ByType, landed: ByType, misfits: ByType, committed: int) -> Iter
             yield _UNKNOWN, committed, sum(rows.values())
         return
     for name in sorted({*landed, *rows}):
-        yield name, landed.get(name, 0) - misfits.get(name, 0), rows.get(name, 0)
+        yield name, landed.get(name, 0) - rejected_rows.get(name, 0), rows.get(name, 0)
 
 
 def _records(manifest: Manifest, identities: list[RowIdentities]) -> Iterator[tuple[Anomaly, int]]:
@@ -119,11 +123,11 @@ def _records(manifest: Manifest, identities: list[RowIdentities]) -> Iterator[tu
 
 
 def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
-    for name, held in ((table.table, table.rows), (REJECTED, table.misfits)):
+    for name, held in ((table.table, table.rows), (REJECTED, table.rejected_rows)):
         for unit, rows in sorted(held.items(), key=lambda item: item[0]):
             if unit in table.ledger:
                 continue
-            what = "rows" if name == table.table else f"misfits of {table.table}"
+            what = "rows" if name == table.table else f"rejected rows of {table.table}"
             projections = table.projections and name == table.table
             command, advice = cover(facts, unit, name, projections, repairs)
             yield Anomaly(
@@ -333,12 +337,19 @@ def _share(part: TableFacts, unit: Unit) -> Iterator[Anomaly]:
     row = part.ledger.get(unit)
     if row is None:
         return
-    rows, misfits = sum(part.rows.get(unit, {}).values()), sum(part.misfits.get(unit, {}).values())
+    rows, rejected_rows = (
+        sum(part.rows.get(unit, {}).values()),
+        sum(part.rejected_rows.get(unit, {}).values()),
+    )
     if rows != row.rows and not (part.may_lack(unit) and rows < row.rows):
         kind = AnomalyKind.ROWS_EXTRA if rows > row.rows else AnomalyKind.ROWS_MISSING
         yield Anomaly(kind, f"{row.rows:,} rows, by its ledger", f"{rows:,}")
-    if misfits != row.misfits:
-        yield Anomaly(AnomalyKind.MISFITS, f"{row.misfits:,} misfits, by its ledger", f"{misfits:,}")
+    if rejected_rows != row.rejected_rows:
+        yield Anomaly(
+            AnomalyKind.REJECTED_ROWS,
+            f"{row.rejected_rows:,} rejected rows, by its ledger",
+            f"{rejected_rows:,}",
+        )
     if away := part.misplaced.get(unit):
         yield Anomaly(AnomalyKind.MISPLACED, "rows of its own only", f"{away:,} rows of other shards")
 

@@ -58,18 +58,18 @@ class TableFacts:
 
     `missing`: the table is not there; the text says how to create it. `expiring`: a TTL deletes rows, but
     none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
-    of the counts in a table of traffic counts, misfits included, by event type. On a `shard` all of it is its
-    own part, and `misplaced` are rows that belong on another. `projections`: the table has some. `viewed`:
-    the readers' view shows its committed slices. `aged`: of hours that began until then it may lack rows, as
-    `keep.tables` says; None where the file does not. `steady`: no TTL takes values of rows away that stay.
-    """
+    of the counts in a table of traffic counts, rejected rows included, by event type. On a `shard` all of it
+    is its own part, and `misplaced` are rows that belong on another. `projections`: the table has some.
+    `viewed`: the readers' view shows its committed slices. `aged`: of hours that began until then it may lack
+    rows, as `keep.tables` says; None where the file does not. `steady`: no TTL takes values of rows away that
+    stay."""
 
     table: str
     missing: str = ""
     expiring: bool = False
     lasting: frozenset[Unit] = frozenset()
     rows: Mapping[Unit, ByType] = field(default_factory=dict)
-    misfits: Mapping[Unit, ByType] = field(default_factory=dict)
+    rejected_rows: Mapping[Unit, ByType] = field(default_factory=dict)
     identities: tuple[RowIdentities, ...] = ()
     view_tables: tuple[ViewTableRows, ...] = ()
     ledger: Mapping[Unit, LedgerRow] = field(default_factory=dict)

@@ -22,7 +22,7 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
     gone = {s.unit: sum(m.forgotten_by_reason().values()) for s, m in facts.landed if not m.forgotten_on}
     if counts := [count for count in gone.values() if count]:
         yield (
-            f"the lake has forgotten the bytes of {sum(counts):,} unparsed records of {len(counts):,} units: "
+            f"the lake has forgotten the bytes of {sum(counts):,} rejected records of {len(counts):,} units: "
             "they are counted, and no file has them"
         )
     if words := outside_at_most(facts.pipeline, facts.boundaries):

@@ -74,22 +74,22 @@ def read_target(
 ) -> TableFacts:
     """Raises what the client raises."""
     target_table = read_table(client, target.database, target.name)
-    misfits = _by_type(
-        pipeline, _ask(client, render("verify/misfits"), {"target": target.table, **span.parameters})
+    rejected_rows = _by_type(
+        pipeline, _ask(client, render("verify/rejected_rows"), {"target": target.table, **span.parameters})
     )
     if target_table is None:
         remedy = creations(client, pipeline, [target.table])[target.table]
-        return TableFacts(target.table, missing=remedy, misfits=misfits, ledger=ledger)
+        return TableFacts(target.table, missing=remedy, rejected_rows=rejected_rows, ledger=ledger)
     check_written(client, pipeline, target_table)
     if not {"_slice", "_cluster"} <= _names(target_table):
-        return TableFacts(target.table, misfits=misfits, ledger=ledger)
+        return TableFacts(target.table, rejected_rows=rejected_rows, ledger=ledger)
     rows = _rows(client, pipeline, target, target_table, span)
     return TableFacts(
         table=target.table,
         expiring=forgets(target_table),
         lasting=lasting(client, pipeline, target_table, [unit for unit in ledger if span.holds(unit)]),
         rows=rows,
-        misfits=misfits,
+        rejected_rows=rejected_rows,
         identities=_identities(client, pipeline, target, target_table, span),
         view_tables=read_views(client, pipeline, target_table, span.parameters),
         projections=target_table.projections,
@@ -153,9 +153,9 @@ def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[R
     """Returns how often each record of the unit is in the target, and in sluice.rejected. Without `by_row`
     all rows are 0."""
     where = {"slice": int(unit.slice.start.timestamp()), "cluster": unit.cluster}
-    row, misfit = (Sql("toInt32(_row)"), Sql("row")) if by_row else (Sql("0"), Sql("0"))
+    row, unfit = (Sql("toInt32(_row)"), Sql("row")) if by_row else (Sql("0"), Sql("0"))
     rows = _ask(client, render("verify/offsets", table=table(target), row=row), where)
-    sql = render("verify/rejected_offsets", row=misfit)
+    sql = render("verify/rejected_offsets", row=unfit)
     rejected = _ask(client, sql, {"target": target, **where})
     return _counted(rows), _counted([(*row, 1) for row in rejected])
 
@@ -175,9 +175,9 @@ def read_counts(
     if not target.counted or not set(OWN) <= {column.name for column in target_table.columns}:
         return {}
     rows = client.rows(render("verify/counts", table=table(target.table)), span)
-    misfits = client.rows(render("verify/counts_rejected"), {"target": target.table, **span})
+    rejected_rows = client.rows(render("verify/counts_rejected"), {"target": target.table, **span})
     units: dict[Unit, Counter[str]] = {}
-    for start, cluster, kind, count in (*rows, *misfits):
+    for start, cluster, kind, count in (*rows, *rejected_rows):
         units.setdefault(unit_of(pipeline, start, cluster), Counter())[kind] += count
     return {unit: dict(sums) for unit, sums in units.items()}
 
@@ -215,7 +215,7 @@ def whole(parts: Sequence[TableFacts], ledger: Ledger) -> TableFacts:
         expiring=any(part.expiring for part in parts),
         lasting=_lasting(parts),
         rows=_summed(part.rows for part in parts),
-        misfits=_summed(part.misfits for part in parts),
+        rejected_rows=_summed(part.rejected_rows for part in parts),
         identities=tuple(chain.from_iterable(part.identities for part in parts)),
         view_tables=tuple(chain.from_iterable(part.view_tables for part in parts)),
         ledger=ledger,

@@ -79,7 +79,7 @@ def test_a_load():
     assert [(one["name"], one["type"]) for one in output["facets"]["schema"]["fields"]] == list(columns)
     [one] = output["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
     assert (one["namespace"], one["name"], one["field"]) == (*LAKE, "user.id")
-    assert one["transformations"][0]["description"] == "as UInt64, or the row is a misfit"
+    assert one["transformations"][0]["description"] == "as UInt64, or the row is a rejected row"
     [copied] = output["facets"]["columnLineage"]["fields"]["_offset"]["inputFields"]
     assert copied["transformations"][0]["subtype"] == "IDENTITY"
 

@@ -17,7 +17,9 @@ from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import PartitionCount
 from tests.support.verified import TEN, manifest
 
-MANIFEST = replace(manifest(TEN, 0), unparsed={}, rejected=(), counts=(PartitionCount("bids", 0, 10, 0),))
+MANIFEST = replace(
+    manifest(TEN, 0), rejected_records={}, rejected=(), counts=(PartitionCount("bids", 0, 10, 0),)
+)
 EVENT = Event.model_validate({"type": {"field": "type"}, "time": {"field": "ts"}})
 GOOD = b'{"type": "click", "ts": "2026-11-20T10:15:00Z"}'
 TIME = 1_795_169_700_000  # of GOOD: date -d 2026-11-20T10:15:00Z +%s
@@ -139,12 +141,12 @@ def test_each_record_once():
 
 
 def test_a_record_that_is_landed_and_rejected():
-    unparsed = {"unparsed": {"not JSON": 1}, "counts": (PartitionCount("bids", 0, 10, 1),)}
+    rejected_records = {"rejected_records": {"not JSON": 1}, "counts": (PartitionCount("bids", 0, 10, 1),)}
     refused = rows(1, types=None, reasons=["not JSON"], offsets=[9])
-    assert faults([rows(9), refused], **unparsed) == []
-    both = faults([rows(9), replace(refused, offsets=[8])], **unparsed)
+    assert faults([rows(9), refused], **rejected_records) == []
+    both = faults([rows(9), replace(refused, offsets=[8])], **rejected_records)
     assert both == [("each record once", "1 more"), ("10 records in its files", "9")]
-    assert faults([rows(9), replace(refused, reasons=["no type"])], **unparsed) == [
+    assert faults([rows(9), replace(refused, reasons=["no type"])], **rejected_records) == [
         ("0 rejected as 'no type'", "1"),
         ("1 rejected as 'not JSON'", "0"),
     ]
@@ -153,8 +155,8 @@ def test_a_record_that_is_landed_and_rejected():
 ARRAYS = {
     "rows": 12,
     "empty": 1,
-    "unparsed": {"not JSON": 1},
-    "rows_unparsed": {"no type": 2},
+    "rejected_records": {"not JSON": 1},
+    "rejected_elements": {"no type": 2},
     "counts": (PartitionCount("bids", 0, 10, 1, 12, 2),),
 }
 NUMBERED = [(offset, number) for offset in range(8) for number in range(2 if offset < 4 else 1)]

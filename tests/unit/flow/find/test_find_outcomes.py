@@ -22,13 +22,15 @@ BAD = (LandedFile("_rejected/f", "a", None, "", 2, 1, "x"),)
 REFUSED = LakeRow(PLACE, "r", 0, 0, reason="no type", number=1)
 
 
-def table(commit: str = "committed", rows: int | None = 1, *misfits: int, **more) -> TableRecord:
-    """`misfits`: the rows of the array that have one."""
-    found = tuple(("price", "does not fit UInt16", row) for row in misfits)
-    return TableRecord("db.t", commit, rows=rows, misfits=found, misfit_rows=len(set(misfits)), **more)
+def table(commit: str = "committed", rows: int | None = 1, *rejected_rows: int, **more) -> TableRecord:
+    """`rejected_rows`: the rows of the array that have one."""
+    found = tuple(("price", "does not fit UInt16", row) for row in rejected_rows)
+    return TableRecord(
+        "db.t", commit, rows=rows, rejected_rows=found, unfit_rows=len(set(rejected_rows)), **more
+    )
 
 
-MISFIT = table("committed", 0, 0)
+REJECTED_ROW = table("committed", 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +49,11 @@ MISFIT = table("committed", 0, 0)
         ([ROW], [table(rows=2, lasting=False)], Outcome.IN_TABLE),
         ([ROW, ROW], [table(rows=2, landed=2)], Outcome.IN_TABLE),
         ([ROW, ROW], [table(rows=1, landed=2)], Outcome.ABSENT),
-        ([ROW, ROW], [table("committed", 1, 1, 1, landed=2)], Outcome.MISFIT),
+        ([ROW, ROW], [table("committed", 1, 1, 1, landed=2)], Outcome.REJECTED_ROW),
         ([ROW, ROW], [table("committed", 1, 0, 1, landed=2)], Outcome.TWICE),
         ([ROW], [table("stale", 0, 0)], Outcome.NOT_LOADED),
-        ([ROW], [MISFIT], Outcome.MISFIT),
-        ([ROW], [table(), MISFIT], Outcome.MISFIT),
+        ([ROW], [REJECTED_ROW], Outcome.REJECTED_ROW),
+        ([ROW], [table(), REJECTED_ROW], Outcome.REJECTED_ROW),
         ([ROW], [table("unavailable", None)], Outcome.UNKNOWN),
         ([ROW], [table(), table("unavailable", None)], Outcome.UNKNOWN),
         ([REFUSED], [], Outcome.REJECTED),
@@ -106,10 +108,10 @@ def test_of_a_rejected_record_that_is_forgotten(changes: dict, outcome: Outcome)
 
 
 def test_of_an_array_whose_elements_are_all_rejected_and_forgotten():
-    counts = (PartitionCount("bids", 0, 9, 0, rows=9, rows_unparsed=2),)
+    counts = (PartitionCount("bids", 0, 9, 0, rows=9, rejected_elements=2),)
     ranges = (OffsetRange("bids", "u", 0, 0, 9),)
     made = made_manifest("p", "s", "dc1", 1, "a", ranges, (), BAD, 9, {}, 0, counts=counts, rows=9)
-    gone = replace(made, rows_unparsed={"no type": 2}, forgotten=Forgotten(rejected=ON))
+    gone = replace(made, rejected_elements={"no type": 2}, forgotten=Forgotten(rejected=ON))
     facts = RecordFacts(PLACE, OffsetLocation("u", Slice(START), None, None), gone)
     assert outcome_of(facts) == Outcome.BYTES_FORGOTTEN
 

@@ -31,26 +31,26 @@ COLUMNS = tuple(SimpleNamespace(name=name) for name in ("_topic", "_partition", 
 
 
 class Tables:
-    """A ClickHouse whose `sluice.rejected` has the offset, column and row of each misfit."""
+    """A ClickHouse whose `sluice.rejected` has the offset, column and row of each rejected row."""
 
-    def __init__(self, misfits: Sequence[tuple[int, str, int]] = (), most: int = 10_000) -> None:
-        self.misfits, self.most = misfits, most
+    def __init__(self, rejected_rows: Sequence[tuple[int, str, int]] = (), most: int = 10_000) -> None:
+        self.rejected_rows, self.most = rejected_rows, most
         self.stored = {table: dict(rows) for table, rows in STORED.items()}
         for offset in STORED["db.click"]:
-            self.stored["db.click"][offset] -= len({row for at, _, row in misfits if at == offset})
+            self.stored["db.click"][offset] -= len({row for at, _, row in rejected_rows if at == offset})
 
     def rows(self, statement: str, parameters: dict[str, Any] | None = None) -> list[tuple]:
         if parameters is None or "sluice.targets" in statement:
             return []
         offset, table = parameters["offset"], parameters["target"]
-        misfits = [one for one in self.misfits if one[0] == offset and table == "db.click"]
+        rejected_rows = [one for one in self.rejected_rows if one[0] == offset and table == "db.click"]
         if "sluice.ledger" in statement:
             return []
         if "sluice.rejected" not in statement:
             return [(self.stored[table][offset],)]
         if "uniqExact(row)" in statement:
-            return [(len({row for _, _, row in misfits}),)]
-        return [(column, "does not fit", row) for _, column, row in misfits][: self.most]
+            return [(len({row for _, _, row in rejected_rows}),)]
+        return [(column, "does not fit", row) for _, column, row in rejected_rows][: self.most]
 
 
 @pytest.fixture
@@ -117,13 +117,13 @@ def test_a_record_in_which_the_search_ends(finder, monkeypatch):
     assert seen(found(finder, "type=click")) == [(0, [0, 1], Outcome.IN_TABLE, {"db.click": (3, 3)})]
 
 
-def test_more_misfits_than_are_shown(finder, monkeypatch):
-    misfits = [(0, column, row) for row in (0, 1) for column in ("a", "b")]
-    answer_by(monkeypatch, Tables(misfits, most=2))
+def test_more_rejected_rows_than_are_shown(finder, monkeypatch):
+    rejected_rows = [(0, column, row) for row in (0, 1) for column in ("a", "b")]
+    answer_by(monkeypatch, Tables(rejected_rows, most=2))
     (facts,) = finder.at("bids", 0, 0)
     click = facts.tables[0]
-    assert (click.rows, click.expected, len(click.misfits)) == (1, 1, 2)
-    assert outcome_of(facts) == Outcome.MISFIT
+    assert (click.rows, click.expected, len(click.rejected_rows)) == (1, 1, 2)
+    assert outcome_of(facts) == Outcome.REJECTED_ROW
 
 
 def test_an_array_whose_other_file_is_gone(finder):

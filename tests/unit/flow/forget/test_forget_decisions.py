@@ -44,11 +44,11 @@ def test_what_is_complete_and_old_enough_is_forgotten():
     assert decision.action is ForgetAction.FORGET
     assert decision.new == Forgotten(lake=AT, rejected=AT, tables=(TABLE,))
     assert [file.bytes for file in decision.going] == [50, 7]
-    # An hour without unparsed records has none to forget.
+    # An hour without rejected records has none to forget.
     assert decided(status(bad=False)).new == Forgotten(lake=AT, tables=(TABLE,))
 
 
-def test_bytes_of_unparsed_records_may_go_earlier():
+def test_bytes_of_rejected_records_may_go_earlier():
     decision = decided(status(), REJECTED)
     assert decision.new == Forgotten(rejected=AT, tables=(TABLE,))
     assert [file.key for file in decision.going] == [BAD.key]

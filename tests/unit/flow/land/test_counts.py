@@ -155,7 +155,7 @@ def test_what_the_parser_takes_is_counted_however_deep_it_is(lake):
         for file in manifest.rejected
         for row in pq.read_table(lake.root / file.key).to_pylist()
     }
-    assert len(refused) == 10 + 11 and manifest.unparsed == {"nested too deep": len(refused)}
+    assert len(refused) == 10 + 11 and manifest.rejected_records == {"nested too deep": len(refused)}
     wanted = Counter("null" for text, _ in beside if text not in refused)
     wanted.update(nest.decode() for nest, (text, _) in zip(nests, inside, strict=True) if text not in refused)
     assert Counter({row[4]: row[-1] for row in rows_of_texts(lake, manifest)}) == wanted

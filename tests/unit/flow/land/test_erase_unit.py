@@ -110,7 +110,7 @@ def test_a_file_that_reads_none_of_the_others_any_more_takes_none_of_them_away()
     manifest = read_manifests(lake, [UNIT])[UNIT]
     [left] = manifest.files
     assert table_of(lake, left) == [row for row in rows if '"k1"' not in row["_payload"]]
-    assert (manifest.landed, manifest.erased, dict(manifest.unparsed)) == (19, 1, {})
+    assert (manifest.landed, manifest.erased, dict(manifest.rejected_records)) == (19, 1, {})
 
 
 def avsc(*fields: str) -> str:

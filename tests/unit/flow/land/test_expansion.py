@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluice.flow.land.expansion import BOUND, Room, Size, bound_of
 from sluice.flow.land.formats import avro, protobuf
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.flow.land.task.decode import decoded, elements_of
 from sluice.flow.land.task.nesting import too_many_elements, too_many_values
 from tests.unit.flow.land.test_opening import opened, reasons_of
@@ -30,7 +30,7 @@ def values_of(value: Any) -> int:
 def verdict(decode: Callable[[bytes], bytes], message: bytes) -> str | None:
     try:
         decode(message)
-    except Unparsed as refused:
+    except Rejected as refused:
         return refused.reason
     return None
 
@@ -213,7 +213,7 @@ def test_what_avro_gives_is_never_above_the_bound(shape: Any, message: bytes, va
     free, bounded = of_avro(schema), of_avro(schema, bound)
     try:
         event = free(message)
-    except Unparsed:
+    except Rejected:
         assert verdict(bounded, message) is not None
         return
     found = Size(values_of(json.loads(event)), len(event))
@@ -229,7 +229,7 @@ def test_what_a_string_becomes_is_counted_exactly(content: bytes):
     exact = len(json.dumps(text.decode(), ensure_ascii=False).encode()) - 2
     Room(Size(0, exact)).take_string(text)
     if exact:
-        with pytest.raises(Unparsed):
+        with pytest.raises(Rejected):
             Room(Size(0, exact - 1)).take_string(text)
 
 
@@ -262,7 +262,7 @@ def test_values_across_blocks(near: str):
 
 def test_elements_of_an_array_have_a_bound():
     assert len(elements_of(b"[" + b"0," * 999_999 + b"0]")) == 1_000_000
-    with pytest.raises(Unparsed):
+    with pytest.raises(Rejected):
         elements_of(b"[" + b"0," * 1_000_000 + b"0]")
     [piece] = opened([b"[" + b"0," * 1_000_000 + b"0]", b"[{}]"])
     assert reasons_of(piece) == {0: TOO_MANY} and piece.events["_payload"].to_pylist() == [b"{}"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sluice.flow.land.expansion import Size
 from sluice.flow.land.formats import avro, avro_sizes
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.runtime import deeper
 
 
@@ -92,7 +92,7 @@ def test_the_readers_schema_gives_its_fields_and_defaults():
         ],
     }
     assert read(written({"old": 7}, old), old, new) == '{"now":7,"more":"none"}'
-    with pytest.raises(Unparsed) as caught:
+    with pytest.raises(Rejected) as caught:
         read(written({"old": 7}, old), old, schema("string", "other"))
     assert caught.value.reason == "does not fit the reader's schema"
 
@@ -166,12 +166,12 @@ def test_a_schema_of_any_depth(levels: int):
 
 
 def reason(message: bytes, writer: object) -> str:
-    with pytest.raises(Unparsed) as caught:
+    with pytest.raises(Rejected) as caught:
         read(message, writer)
     return caught.value.reason
 
 
-def test_what_is_no_datum_is_unparsed():
+def test_what_is_no_datum_is_rejected_records():
     whole = written({"v": "text"}, schema("string"))
     for message in (b"", whole[:-1], whole + b"\x00", b"\x08\xff\xff\xff\xff", b"\xff" * 12):
         assert reason(message, schema("string")) == "not Avro of its schema"
@@ -206,7 +206,7 @@ def test_damage_gives_an_event_or_a_reason_and_nothing_else(changes, length):
     found = "an event"
     try:
         json.loads(avro.decoded(bytes(damaged[:length]), ALL))
-    except Unparsed as verdict:
+    except Rejected as verdict:
         found = verdict.reason
     assert found in ("an event", "not Avro of its schema")
 

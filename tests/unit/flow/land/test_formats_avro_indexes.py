@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.flow.land.formats import avro
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}
 UNION = ["null", "long", "string"]
@@ -57,7 +57,7 @@ WRONG = [
 @pytest.mark.parametrize("reader", [False, True])
 def test_a_negative_index_is_refused(schema: Any, message: bytes, reader: bool):
     other = {**schema, "fields": [*schema["fields"], {"name": "more", "type": "int", "default": 1}]}
-    with pytest.raises(Unparsed, match="^not Avro of its schema$"):
+    with pytest.raises(Rejected, match="^not Avro of its schema$"):
         read(message, schema, other if reader else None)
 
 
@@ -138,7 +138,7 @@ def test_any_bytes_end_in_a_row_or_a_verdict(message: bytes):
     schema = record(ENUM, UNION, {"type": "array", "items": ["null", "string"]}, LIST)
     try:
         read(message, schema)
-    except Unparsed:
+    except Rejected:
         return
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), as_fastavro(message, schema))

@@ -22,7 +22,7 @@ from sluice.flow.land.formats import protobuf
 from sluice.flow.land.formats.decoders import ProtobufByNumber
 from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
 from sluice.flow.land.formats.registry import StoredSchema
-from sluice.flow.land.reject_reasons import UNREADABLE_SCHEMA, BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import UNREADABLE_SCHEMA, BadSchema, Rejected
 from sluice.flow.land.task.reports import SchemasAsked
 from sluice.runtime import deeper
 
@@ -157,17 +157,17 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("message", DAMAGED)
-def test_what_is_no_message_is_unparsed(bid, message):
-    with pytest.raises(Unparsed) as caught:
+def test_what_is_no_message_is_rejected_records(bid, message):
+    with pytest.raises(Rejected) as caught:
         protobuf.MessageDecoder(bid)(message)
     assert caught.value.reason == "not Protobuf of its message"
 
 
-def test_a_message_of_any_depth_is_unparsed(bid):
+def test_a_message_of_any_depth_is_rejected_records(bid):
     deep = b""
     for _ in range(2000):
         deep = text(13, text(2, deep))
-    with pytest.raises(Unparsed):
+    with pytest.raises(Rejected):
         protobuf.MessageDecoder(bid)(deep)
 
 
@@ -182,7 +182,7 @@ def test_damage_gives_an_event_or_a_reason_and_nothing_else(bid, changes):
     found = "an event"
     try:
         json.loads(protobuf.MessageDecoder(bid)(bytes(damaged)))
-    except Unparsed as verdict:
+    except Rejected as verdict:
         found = verdict.reason
     assert found in ("an event", "not Protobuf of its message")
 
@@ -193,7 +193,7 @@ def test_a_required_field_of_proto2_has_to_be_there(tmp_path):
     )
     old = protobuf.message_type(protobuf.compiled(tmp_path / "old.proto"), "Old")
     assert protobuf.MessageDecoder(old)(whole(1, 0)) == b'{"a":0}'
-    with pytest.raises(Unparsed):
+    with pytest.raises(Rejected):
         protobuf.MessageDecoder(old)(whole(2, 1))
 
 
@@ -282,7 +282,7 @@ def test_whatever_the_library_raises_is_one_records_verdict(bid, damage, monkeyp
         raise damage("x")
 
     monkeypatch.setattr(protobuf, "_event", damaged)
-    with pytest.raises(Unparsed, match="^not Protobuf of its message$"):
+    with pytest.raises(Rejected, match="^not Protobuf of its message$"):
         protobuf.MessageDecoder(bid)(b"")
 
 
@@ -298,7 +298,7 @@ def test_a_schema_that_nobody_can_read_is_its_messages_verdict():
     first, second = b"\0\0\0\0\1\0" + whole(1, 5), b"\0\0\0\0\1\2\2" + text(1, b"x")
     assert json.loads(decode(first)) == {"n": 5}
     for message in (second, second, first):
-        with pytest.raises(Unparsed) as told:
+        with pytest.raises(Rejected) as told:
             decode(message)
         assert told.value.reason == UNREADABLE_SCHEMA
 
@@ -306,6 +306,6 @@ def test_a_schema_that_nobody_can_read_is_its_messages_verdict():
 def test_a_schema_whose_text_is_no_base64_is_its_messages_verdict():
     stored = StoredSchema("PROTOBUF", 'syntax = "proto3"; message Café { string n = 1; }')
     decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None, SchemasAsked())
-    with pytest.raises(Unparsed) as told:
+    with pytest.raises(Rejected) as told:
         decode(b"\0\0\0\0\1\0")
     assert told.value.reason == UNREADABLE_SCHEMA

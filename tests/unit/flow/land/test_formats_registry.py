@@ -20,7 +20,7 @@ from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused, W
 from sluice.flow.land.formats import decoders
 from sluice.flow.land.formats.decoders import framed, indexed
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, address_of
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.flow.land.task.decode import Decoding, _decode, decoding_of
 from tests.support.long_form import per_commit
 from tests.support.registry_server import RegistryServer, serve
@@ -74,7 +74,7 @@ def avro(number: int, schema: dict, event: dict) -> bytes:
 
 
 def reason(decode: Callable[[bytes], bytes], content: bytes) -> str:
-    with pytest.raises(Unparsed) as caught:
+    with pytest.raises(Rejected) as caught:
         decode(content)
     return caught.value.reason
 
@@ -107,12 +107,12 @@ def test_a_protobuf_message_names_its_type_by_a_path(content, path, rest):
         b"\x02" + b"\xfe" + b"\xff" * 8 + b"\x7f",
     ],
 )
-def test_a_path_that_is_none_is_unparsed(content):
+def test_a_path_that_is_none_is_rejected_records(content):
     assert reason(indexed, content) == "no schema id in front"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b'{"a":1}', b"\x01\0\0\0\x05x"])
-def test_a_message_without_an_id_is_unparsed(content):
+def test_a_message_without_an_id_is_rejected_records(content):
     assert reason(framed, content) == "no schema id in front"
     assert framed(b"\0\0\x01\0\x02x") == (65538, b"x")
 
@@ -149,7 +149,7 @@ def test_schemas_may_refer_to_others(registry, decoder):
     assert registry.asked == ["/schemas/ids/2", "/subjects/s%2F1/versions/1"]
 
 
-def test_an_id_that_nobody_knows_is_unparsed_and_asked_for_once(registry, decoder):
+def test_an_id_that_nobody_knows_is_rejected_records_and_asked_for_once(registry, decoder):
     registry.add(5, {"schemaType": "JSON", "schema": "{}"})
     registry.add(6, {"schema": "nonsense"})
     decode = decoder("avro")
@@ -371,7 +371,7 @@ def test_large_schemas_in_turn_cost_what_there_are_messages_for(registry, decode
         number = 1 + turn % 2
         try:
             landed.append(decode(avro(number, FIRST, {"url": "u"})))
-        except Unparsed as verdict:
+        except Rejected as verdict:
             reasons.add(verdict.reason)
     assert reasons == {"too many large schemas in turn"}
     asked = [path for path in registry.asked if "/ids/" in path]

@@ -41,7 +41,7 @@ def test_every_record_is_in_the_folder_of_its_own_hour(lake):
     manifests = landed(lake, hours(3), spec)
     assert rows_in(lake, manifests) == sorted(expected)
     assert result.summary()["records"] == 6
-    assert [(m.slice, m.read, dict(m.unparsed), m.late) for m in manifests] == [
+    assert [(m.slice, m.read, dict(m.rejected_records), m.late) for m in manifests] == [
         ("2026-01-01T00Z", 3, {}, 0),
         ("2026-01-01T01Z", 3, {"not JSON": 1}, 0),
         ("2026-01-01T02Z", 0, {}, 0),
@@ -82,7 +82,7 @@ def test_empty_slices_are_landed_without_reading(lake):
     spec, world = pipeline(), World({BIDS: [[], []]})
     world.resolve(spec, lake, hours(3))
     assert world.land(spec, lake, hours(3)).summary() | {"units": 3} == {
-        **dict.fromkeys(("records", "unparsed", "files", "bytes", "lost", "late"), 0),
+        **dict.fromkeys(("records", "rejected_records", "files", "bytes", "lost", "late"), 0),
         "units": 3,
         "landed": 3,
     }

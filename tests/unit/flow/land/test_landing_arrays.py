@@ -99,11 +99,13 @@ def test_each_element_lands_once_with_its_number_and_its_bytes(lake, options):
 def test_records_and_rows_are_counted_apart(lake):
     manifest = landed(lake, pipeline(event=ARRAYS), MESSAGES)
     assert (manifest.read, manifest.parsed, manifest.empty) == (8, 5, 2)
-    assert manifest.unparsed == {"no value": 1, "not JSON": 1, "not an array": 1}
+    assert manifest.rejected_records == {"no value": 1, "not JSON": 1, "not an array": 1}
     assert (manifest.rows, manifest.landed, manifest.kept) == (8, 5, 6)
-    assert manifest.rows_unparsed == {"no type": 1, "not UTF-8": 1, "not an object": 1}
+    assert manifest.rejected_elements == {"no type": 1, "not UTF-8": 1, "not an object": 1}
     assert manifest.rows_by_type() == {"bid": 1, "click": 4}
-    assert [(c.read, c.unparsed, c.rows, c.rows_unparsed) for c in manifest.counts] == [(8, 3, 8, 3)]
+    assert [(c.read, c.rejected_records, c.rows, c.rejected_elements) for c in manifest.counts] == [
+        (8, 3, 8, 3)
+    ]
     assert decode(encode(manifest), "x") == manifest
     assert list(_sums(manifest)) == []
 
@@ -111,8 +113,8 @@ def test_records_and_rows_are_counted_apart(lake):
 WRONG = [
     {"rows": 9},
     {"rows": None},
-    {"rows_unparsed": {}},
-    {"unparsed": {"no value": 2}},
+    {"rejected_elements": {}},
+    {"rejected_records": {"no value": 2}},
     {"empty": 0},
     {"files": ()},
     {"rejected": ()},
@@ -145,8 +147,8 @@ def file(rows: int, hour: str = "2026-01-01T00") -> WrittenFile:
     return WrittenFile("dc1", "s", "click" if hour else None, hour, "k", rows, 1, "")
 
 
-def seen(records: int, unparsed: int = 0, rows: int | None = None, lost: int = 0) -> SeenOffsets:
-    reasons, lost_reasons = {"not JSON": unparsed}, {"no type": lost}
+def seen(records: int, rejected_records: int = 0, rows: int | None = None, lost: int = 0) -> SeenOffsets:
+    reasons, lost_reasons = {"not JSON": rejected_records}, {"no type": lost}
     return SeenOffsets("dc1", "s", "t", 0, 0, records - 1, records, (), reasons, rows, lost_reasons)
 
 

@@ -116,9 +116,14 @@ def file(rows: int, hour: str = "2026-01-01T00") -> WrittenFile:
 
 
 def part(
-    records: int, unparsed: dict[str, int] | None = None, rows: int | None = None, lost: dict | None = None
+    records: int,
+    rejected_records: dict[str, int] | None = None,
+    rows: int | None = None,
+    lost: dict | None = None,
 ) -> SeenOffsets:
-    return SeenOffsets("dc1", "s", "bids", 0, 0, records - 1, records, (), unparsed or {}, rows, lost or {})
+    return SeenOffsets(
+        "dc1", "s", "bids", 0, 0, records - 1, records, (), rejected_records or {}, rows, lost or {}
+    )
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_a_registry_that_does_not_answer_as_one_lands_nothing_until_it_does(
     assert [row["_payload"] for row in rows(lake, manifest.files)] == [
         '{"type":"click","at":"2026-01-01T00:05:00Z","id":"/w=="}'
     ]
-    assert manifest.unparsed == {"no schema id in front": 1, "unknown schema id": 1}
+    assert manifest.rejected_records == {"no schema id in front": 1, "unknown schema id": 1}
 
 
 def test_every_format_that_a_pipeline_file_may_name_has_its_decoder():

@@ -64,7 +64,7 @@ def check(lake: MemoryLake, manifests: list[Manifest]) -> None:
                     counter.take(rows)
         assert list(counter.faults()) == []
         gone = sum(count.erased for count in manifest.counts)
-        assert manifest.read == manifest.parsed + sum(manifest.unparsed.values()) + gone
+        assert manifest.read == manifest.parsed + sum(manifest.rejected_records.values()) + gone
         assert manifest.erased == gone
 
 
@@ -153,7 +153,7 @@ def test_by_the_records_key_also_what_has_no_bytes():
     ask(lake, entry("_key=k1"))
     world.land(pipeline(), lake, hours(1))
     [manifest] = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
-    assert (manifest.landed, manifest.erased, dict(manifest.unparsed)) == (6, 4, {})
+    assert (manifest.landed, manifest.erased, dict(manifest.rejected_records)) == (6, 4, {})
     assert {row[4] % 3 for row in rows_in(lake, [manifest])} == {0, 2}
 
 
@@ -189,7 +189,7 @@ def test_lines_that_were_shipped_twice_are_erased_with_their_copies():
     ask(lake, PERSON)
     world.land(once, lake, hours(1))
     [manifest] = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
-    assert (manifest.landed, manifest.erased, dict(manifest.unparsed)) == (1, 2, {"shipped twice": 1})
+    assert (manifest.landed, manifest.erased, dict(manifest.rejected_records)) == (1, 2, {"shipped twice": 1})
     assert b'"k1"' not in whole(lake)
 
 

@@ -49,7 +49,7 @@ def landed(tmp_path, by_slice: dict[int, Instants], **spec) -> tuple[Counter, Co
         rejected = [row for f in manifest.rejected for row in pq.read_table(lake.root / f.key).to_pylist()]
         assert {row["_reason"] for row in rejected} <= {"too many event hours"}
         bad.update((number, json.loads(row["_payload"])["at"]) for row in rejected)
-        assert manifest.unparsed == ({"too many event hours": len(rejected)} if rejected else {})
+        assert manifest.rejected_records == ({"too many event hours": len(rejected)} if rejected else {})
         assert manifest.read == len(by_slice[number])
     return good, bad
 

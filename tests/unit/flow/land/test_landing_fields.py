@@ -91,7 +91,7 @@ def test_each_field_and_each_kind_is_counted_however_the_records_are_divided(
 ) -> None:
     values = [[value_of(one) for one in log] for log in logs]
     landed = land(tmp_path_factory.mktemp("lake"), values, rows_per_read=per_read)
-    assert landed.unparsed == {}
+    assert landed.rejected_records == {}
     assert landed.fields == expected([one for log in logs for one in log])
 
 
@@ -112,7 +112,7 @@ def test_a_name_with_half_a_surrogate_never_lands(tmp_path: Path, by: dict[str, 
     half = b'{"type":"click",' + AT.encode() + b',"\\ud800":1}'
     spec = pipeline(event={"type": by, "time": {"record": True}})
     landed = land(tmp_path, [[half]], spec=spec)
-    assert (landed.unparsed, landed.fields) == ({"not JSON": 1}, ())
+    assert (landed.rejected_records, landed.fields) == ({"not JSON": 1}, ())
 
 
 def test_reland_and_a_task_that_ran_twice_say_the_same(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def lands(lake: FolderLake, partitions: list[list[tuple[bytes, int]]], **engine:
         sum(at // 3_600_000 == piece.start.int_timestamp // 3600 for log in partitions for _, at in log)
         for piece in hours(3)
     ]
-    assert not any(m.unparsed for m in manifests)
+    assert not any(m.rejected_records for m in manifests)
     assert not [item.key for item in lake.list("") if item.key.startswith("_attempts/")]
     return world
 
@@ -95,7 +95,7 @@ def test_a_record_above_max_record_is_rejected_with_its_size_and_the_others_land
     world.land(spec, lake, hours(1), rows_per_read=100)
     (manifest,) = read_manifests(lake, [Unit(piece, "dc1") for piece in hours(1)]).values()
     assert [row[4:6] for row in rows_in(lake, [manifest])] == [(0, log[0][0].decode())]
-    assert manifest.unparsed == {"too large": 3}
+    assert manifest.rejected_records == {"too large": 3}
     with lake.local(manifest.rejected[0].key) as path:
         rows = pq.read_table(path).to_pylist()
     kept = [(r["_offset"], r["_reason"], r["_size"], r["_payload"], r["_key"], r["_headers"]) for r in rows]

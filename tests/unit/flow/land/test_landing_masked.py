@@ -164,10 +164,10 @@ def test_keys_headers_and_bytes_that_are_no_event():
 
 
 @pytest.mark.parametrize(
-    ("unparsed", "expected"), [("keep", b"no json, alice@example.com"), ("drop", b'"dropped"')]
+    ("rejected_records", "expected"), [("keep", b"no json, alice@example.com"), ("drop", b'"dropped"')]
 )
-def test_the_file_says_what_is_kept_of_such_bytes(unparsed: str, expected: bytes):
-    _, lake = landed(spec({**MASK, "_unparsed": unparsed, "_key": "keep", "_headers": "drop"}))
+def test_the_file_says_what_is_kept_of_such_bytes(rejected_records: str, expected: bytes):
+    _, lake = landed(spec({**MASK, "_rejected": rejected_records, "_key": "keep", "_headers": "drop"}))
     rejected = {row["_offset"]: row for row in rows(lake, rejected=True)}
     assert rejected[8]["_payload"] == expected
     assert {row["_key"] for row in rows(lake)} == {None, SECRET.encode()}
@@ -214,19 +214,19 @@ ROTATED = {"email": {"hash": [NEW, KEY]}, "ip": "drop", "user.name": "keep_first
 
 
 @pytest.mark.parametrize("rows_are", ["one", "array"])
-@pytest.mark.parametrize("unparsed", [HASH, "drop", "keep"])
+@pytest.mark.parametrize("rejected_records", [HASH, "drop", "keep"])
 @pytest.mark.parametrize("after", [None, ROTATED], ids=["the same", "another key"])
-def test_what_is_masked_is_not_masked_again(rows_are: str, unparsed: Any, after: dict | None):
+def test_what_is_masked_is_not_masked_again(rows_are: str, rejected_records: Any, after: dict | None):
     form = {"event": {**remaking.BY_FIELD, "rows": rows_are}}
-    own = spec({**MASK, "_unparsed": unparsed}, **form)
+    own = spec({**MASK, "_rejected": rejected_records}, **form)
     world, lake = landed(own)
     before = again(world, lake, own, "first")
     first = {unit: sorted(map(str, found)) for unit, (found, _) in before.items()}
     assert {u: sorted(map(str, f)) for u, (f, _) in _contents_at_first(own).items()} == first
-    changed = spec({**(after or MASK), "_unparsed": unparsed}, **form)
+    changed = spec({**(after or MASK), "_rejected": rejected_records}, **form)
     found = again(world, lake, changed, "second")
     assert {unit: sorted(map(str, own)) for unit, (own, _) in found.items()} == first
-    assert SECRET.encode() not in everything(lake) or unparsed == "keep"
+    assert SECRET.encode() not in everything(lake) or rejected_records == "keep"
 
 
 def _contents_at_first(of: Pipeline) -> dict:
@@ -241,7 +241,7 @@ def test_a_mask_that_was_taken_away_and_comes_back():
         assert (rows(lake), rows(lake, rejected=True)) == kept
         masked = manifest_of(lake).masked
         assert masked is not None
-        assert set(masked.hashed) >= {"email", "_unparsed", "_key", "_headers"}
+        assert set(masked.hashed) >= {"email", "_rejected", "_key", "_headers"}
         assert masked.keys == (token("")[8:16],)
 
 
@@ -263,7 +263,7 @@ CHANGES = {name: both for name, both in remaking.CHANGES.items() if name != "no 
 @pytest.mark.parametrize("change", per_commit(CHANGES, 5))
 def test_with_every_change_it_is_what_a_first_landing_gives(change: str):
     """As long as headers, and bytes that are no event, are kept: else they cannot come back."""
-    mask = {"country": HASH, "user": "drop", "_unparsed": "keep", "_headers": "keep"}
+    mask = {"country": HASH, "user": "drop", "_rejected": "keep", "_headers": "keep"}
     before, after = ({**one, "mask": mask} for one in CHANGES[change])
     found = remaking.compare(remaking.spec(**before), remaking.spec(**after), remaking.worlds(), most_rows=7)
     assert all(manifest.masked is not None for manifest in found)

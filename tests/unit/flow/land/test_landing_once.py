@@ -92,7 +92,7 @@ def test_the_second_copy_of_a_line_is_rejected(world: World, tmp_path: Path):
     every = [*FIRST_HOUR, *NEXT_HOUR]
     assert kept == sorted(name or "" for name, twice in every if not twice)
     assert told == sorted((name, "shipped twice") for name, twice in every if twice)
-    counts = [(m.read, m.parsed, dict(m.unparsed)) for m in manifests]
+    counts = [(m.read, m.parsed, dict(m.rejected_records)) for m in manifests]
     assert counts == [(10, 8, {"shipped twice": 2}), (2, 1, {"shipped twice": 1})]
 
 

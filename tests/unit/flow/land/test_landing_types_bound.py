@@ -46,7 +46,7 @@ def landed(lake: FolderLake, values: list[bytes], **spec) -> tuple[Counter, Coun
     for file in manifest.rejected:
         for row in pq.read_table(lake.root / file.key).to_pylist():
             refused[row["_reason"], json.loads(row["_payload"])["type"]] += 1
-    counted = Counter(manifest.unparsed) + Counter(manifest.rows_unparsed)
+    counted = Counter(manifest.rejected_records) + Counter(manifest.rejected_elements)
     assert counted == Counter(reason for reason, _ in refused.elements())
     return rows, refused, list(manifest.files)
 

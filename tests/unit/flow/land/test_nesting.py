@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task.decode import elements_of
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
 
@@ -60,5 +60,5 @@ def test_one_level_more(opening: bytes, levels: int):
 def test_an_array_with_an_element_that_is_too_deep_is_refused_as_a_whole():
     at, above = (b"[" * levels + b"]" * levels for levels in (MOST_LEVELS, MOST_LEVELS + 1))
     assert [bytes(one) for one in elements_of(b"[1," + at + b"]")] == [b"1", at]
-    with pytest.raises(Unparsed, match="nested too deep"):
+    with pytest.raises(Rejected, match="nested too deep"):
         elements_of(b"[1," + above + b"]")

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task import decode
 from sluice.flow.land.task.decode import Opened, as_they_are, decoded, exploded
 from sluice.flow.land.task.records import CARRIED, NUMBERS, REASON
@@ -123,7 +123,7 @@ def test_a_record_that_is_an_event_stays_as_it_is():
 def test_what_does_not_decode_is_refused_by_its_place():
     def upper(message: bytes) -> bytes:
         if message == b"bad":
-            raise Unparsed("broken")
+            raise Rejected("broken")
         return message.upper()
 
     [piece] = opened([b"a", b"bad", None, b"b"], partial(decoded, decode=upper))

@@ -101,7 +101,7 @@ def compare(before: Pipeline, after: Pipeline, logs: Any, **options: Any) -> lis
         assert manifest.generation == 2
         assert manifest.remade is not None
         assert (manifest.remade.manifest, manifest.remade.rows) == (old[unit].id, old[unit].landed)
-        assert manifest.remade.unparsed == old[unit].kept_by_reason()
+        assert manifest.remade.rejected_records == old[unit].kept_by_reason()
         assert {c.topic + str(c.partition): c.read for c in manifest.counts} == {
             c.topic + str(c.partition): c.read for c in old[unit].counts
         }
@@ -214,7 +214,7 @@ def test_lines_that_were_shipped_twice(later: bool):
     once = {"event": {**BY_FIELD, "batch": {"header": "sluice_batch"}}}
     before, after = ({}, once) if later else (once, {})
     made = compare(spec(**before), spec(**after), {**worlds(), BIDS: [list(map(shipped, range(90)))]})
-    assert (sum(manifest.unparsed.get("shipped twice", 0) for manifest in made) > 10) is later
+    assert (sum(manifest.rejected_records.get("shipped twice", 0) for manifest in made) > 10) is later
 
 
 def test_a_third_generation_is_made_of_the_second():
@@ -244,11 +244,11 @@ def test_a_wrong_time_format_is_mended():
     epoch = {"event": {**BY_FIELD, "time": {"field": "at", "format": "epoch_ms"}}}
     world, lake = landed(pipeline(), {BIDS: [records]})
     [old, *_] = read_manifests(lake, units(pipeline())).values()
-    assert (old.landed, dict(old.unparsed)) == (97, {"time not understood": 3})
+    assert (old.landed, dict(old.rejected_records)) == (97, {"time not understood": 3})
     world.kafka.silent = frozenset({"dc1"})
     world.land(pipeline(**epoch), lake, hours(1), "remake", "again")
     [new, *_] = read_manifests(lake, units(pipeline())).values()
-    assert (new.landed, dict(new.unparsed), new.read) == (3, {"time not understood": 97}, 100)
+    assert (new.landed, dict(new.rejected_records), new.read) == (3, {"time not understood": 97}, 100)
 
 
 # ---- What cannot be made again.
@@ -346,7 +346,7 @@ def test_a_record_that_was_too_large_stays_so():
     logs = {BIDS: [[(large, at) if n == 10 else event("click", n) for n in range(170)]]}
     small = pipeline(max_record="1MiB")
     made = compare(small, pipeline(max_record="1MiB", max_types=1), logs)
-    assert made[0].unparsed == {"too large": 1}
+    assert made[0].rejected_records == {"too large": 1}
     world, lake = landed(small, logs)
     refused(
         world,

@@ -42,9 +42,9 @@ def part(partition: int, records: int, rows: int | None = None, **more) -> SeenO
 def remade(old: Manifest, seen: list[SeenOffsets], arrays: bool) -> Manifest:
     """As the landing makes it; the files hold what the tasks parsed and refused."""
     found = account(UNIT, old, seen, arrays)
-    refused = sum(sum(one.unparsed.values()) + sum(one.rows_unparsed.values()) for one in seen)
+    refused = sum(sum(one.rejected_records.values()) + sum(one.rejected_elements.values()) for one in seen)
     held = sum(one.records if one.rows is None else one.rows for one in seen)
-    lost = sum(sum((one.rows_unparsed if arrays else one.unparsed).values()) for one in seen)
+    lost = sum(sum((one.rejected_elements if arrays else one.rejected_records).values()) for one in seen)
     files = [
         WrittenFile("dc1", UNIT.slice.id, "click", "2026-01-01T00", "a", held - lost, 1, "0"),
         WrittenFile("dc1", UNIT.slice.id, None, "", "b", refused, 1, "0"),
@@ -80,14 +80,14 @@ def mixed() -> Manifest:
 def test_by_hand():
     old = mixed()
     assert (old.refused, old.kept_by_reason(), old.held_by_reason()) == (11, {JSON: 2, TYPE: 1}, {})
-    seen = [part(0, 18, 40, unparsed={TIME: 3}), part(1, 14, 15, rows_unparsed={TIME: 2})]
+    seen = [part(0, 18, 40, rejected_records={TIME: 3}), part(1, 14, 15, rejected_elements={TIME: 2})]
     new = remade(old, seen, arrays=True)
     assert anomalies(new) == []
     assert (new.read, new.erased, new.empty, new.holes, new.rows) == (50, 4, 3, 1, 55)
-    assert new.unparsed == {JSON: 4, TIME: 3, TYPE: 7}
+    assert new.rejected_records == {JSON: 4, TIME: 3, TYPE: 7}
     assert new.counts == (
         PartitionCount("bids", 0, 30, 10, rows=40, erased=4, without_bytes=7),
-        PartitionCount("bids", 1, 20, 4, rows=15, rows_unparsed=2, without_bytes=4),
+        PartitionCount("bids", 1, 20, 4, rows=15, rejected_elements=2, without_bytes=4),
     )
     assert new.without_bytes == (
         ForgottenRecords(ON, {JSON: 2, TYPE: 6}),
@@ -117,7 +117,7 @@ def test_a_record_too_few_or_too_many_is_refused(first: int, second: int, why: s
 
 def test_sums_that_differ_are_refused():
     first, second = mixed().counts
-    wrong = replace(mixed(), counts=(replace(first, unparsed=8, read=31), second))
+    wrong = replace(mixed(), counts=(replace(first, rejected_records=8, read=31), second))
     with pytest.raises(Conservation, match="of 11 records are forgotten, and by its partitions of 12"):
         account(UNIT, wrong, [part(0, 18, 40), part(1, 14, 15)])
 
@@ -135,7 +135,7 @@ def test_verify_compares_them(changes: dict, message: str):
     assert any(message in one for one in anomalies(replace(mixed(), rejected=(own,), **changes)))
     [first, second] = mixed().counts
     more = replace(mixed(), counts=(replace(first, without_bytes=8), replace(second, without_bytes=0)))
-    assert any("7 unparsed" in one for one in anomalies(more))
+    assert any("7 rejected" in one for one in anomalies(more))
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def test_the_equation_holds_of_each_partition(parts: list[Drawn], first: list[st
         without_bytes=(ForgottenRecords(ON, before),) if before else (), forgotten=Forgotten(rejected=LATER),
     )  # fmt: skip
     seen = [
-        part(n, p.parsed + p.rejected, unparsed={TIME: p.rejected} if p.rejected else {})
+        part(n, p.parsed + p.rejected, rejected_records={TIME: p.rejected} if p.rejected else {})
         for n, p in enumerate(parts)
         if p.parsed + p.rejected
     ]
@@ -181,8 +181,11 @@ def test_the_equation_holds_of_each_partition(parts: list[Drawn], first: list[st
     for n, p in enumerate(parts):
         own = found.get(n, PartitionCount("bids", n, 0, 0))
         assert own.read == counts[n].read
-        assert own.read - own.unparsed - own.erased == p.parsed
-        assert (own.unparsed, own.without_bytes) == (p.rejected + p.before + p.since, p.before + p.since)
+        assert own.read - own.rejected_records - own.erased == p.parsed
+        assert (own.rejected_records, own.without_bytes) == (
+            p.rejected + p.before + p.since,
+            p.before + p.since,
+        )
     assert new.held_by_reason() == dict(+Counter({TIME: sum(p.rejected for p in parts)}))
     assert new.forgotten_by_reason() == dict(Counter(before) + Counter(since))
     if sum(p.parsed + p.rejected for p in parts):

@@ -85,21 +85,25 @@ def rejected_places(lake: MemoryLake) -> Iterator[tuple[str, int, int]]:
 
 def expected(old: Manifest, bare: Manifest) -> Manifest:
     """What the landing of a Kafka without them gives, and the forgotten ones added by hand."""
-    gone = {(c.topic, c.partition): c.unparsed for c in old.counts if c.unparsed}
+    gone = {(c.topic, c.partition): c.rejected_records for c in old.counts if c.rejected_records}
     count = sum(gone.values())
     counts = {(c.topic, c.partition): c for c in bare.counts}
     rows = None if bare.rows is None else 0
     for place, own in gone.items():
         one = counts.get(place, PartitionCount(*place, 0, 0, rows))
-        counts[place] = replace(one, read=one.read + own, unparsed=one.unparsed + own, without_bytes=own)
+        counts[place] = replace(
+            one, read=one.read + own, rejected_records=one.rejected_records + own, without_bytes=own
+        )
     return replace(
         bare,
         read=bare.read + count,
         holes=bare.holes - count,
-        unparsed=dict(sorted((Counter(bare.unparsed) + Counter(old.unparsed)).items())),
+        rejected_records=dict(
+            sorted((Counter(bare.rejected_records) + Counter(old.rejected_records)).items())
+        ),
         counts=tuple(counts[place] for place in sorted(counts)),
         times=old.times,
-        without_bytes=(ForgottenRecords(ON, old.unparsed),),
+        without_bytes=(ForgottenRecords(ON, old.rejected_records),),
     )
 
 
@@ -163,9 +167,9 @@ def test_newly_rejected_ones_are_forgotten_later_and_all_of_it_in_the_end(held: 
     third = read_manifests(lake, UNITS)
     for unit in OLD:
         assert (third[unit].files, third[unit].rejected, third[unit].forgotten) == ((), (), None)
-        assert third[unit].unparsed == second[unit].unparsed
+        assert third[unit].rejected_records == second[unit].rejected_records
         assert third[unit].forgotten_records == (
-            ForgottenRecords(ON, first[unit].unparsed),
+            ForgottenRecords(ON, first[unit].rejected_records),
             ForgottenRecords(ON, {"time not understood": first[unit].landed}),
         )
     sound(lake)
@@ -183,8 +187,8 @@ def test_a_forecast_says_what_the_remake_does(held: Held, monkeypatch):
     world.land(other, lake, SLICES, "remake", "again")
     for unit, manifest in read_manifests(lake, UNITS).items():
         assert (found[unit].before, found[unit].after) == (outcomes(old[unit]), outcomes(manifest))
-    gone = sum(old[OLD[0]].unparsed.values())
-    assert str(found[OLD[0]]).endswith(f"; {gone} unparsed ones stay: the lake forgot their bytes")
+    gone = sum(old[OLD[0]].rejected_records.values())
+    assert str(found[OLD[0]]).endswith(f"; {gone} rejected ones stay: the lake forgot their bytes")
     assert "stay" not in str(found[UNITS[2]])
     # What is tried first has most records that may come in.
     assert sampled(old, 1) == [UNITS[2]]
@@ -256,13 +260,16 @@ def test_a_forgetting_that_was_killed_and_then_a_remake(held: Held, monkeypatch)
         world.land(spec(), lake, SLICES, "remake", "one")
         for unit, manifest in read_manifests(lake, UNITS).items():
             gone = old[unit].rejected_forgotten_on
-            assert (manifest.read, manifest.unparsed) == (old[unit].read, old[unit].unparsed)
-            assert manifest.held_by_reason() == ({} if gone else old[unit].unparsed)
+            assert (manifest.read, manifest.rejected_records) == (old[unit].read, old[unit].rejected_records)
+            assert manifest.held_by_reason() == ({} if gone else old[unit].rejected_records)
         sound(lake)
         forget(lake, monkeypatch, **REJECTED)
         sound(lake)
         for unit, manifest in read_manifests(lake, OLD).items():
-            assert (manifest.held_by_reason(), manifest.forgotten_by_reason()) == ({}, old[unit].unparsed)
+            assert (manifest.held_by_reason(), manifest.forgotten_by_reason()) == (
+                {},
+                old[unit].rejected_records,
+            )
         assert found_at_any_age(lake) == set()
     assert deaths > 6
 

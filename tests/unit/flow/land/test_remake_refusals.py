@@ -25,19 +25,19 @@ COUNTS = (PartitionCount("bids", 0, 10, 3),)
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"unparsed": {"no type": 3}, "counts": COUNTS, **GONE}, None),
-        ({"unparsed": {"no type": 3}, "counts": COUNTS, "rows": 9, **GONE}, None),
+        ({"rejected_records": {"no type": 3}, "counts": COUNTS, **GONE}, None),
+        ({"rejected_records": {"no type": 3}, "counts": COUNTS, "rows": 9, **GONE}, None),
         (
             {
-                "unparsed": {"no type": 1},
+                "rejected_records": {"no type": 1},
                 "rows": 9,
-                "rows_unparsed": {"no time": 2},
+                "rejected_elements": {"no time": 2},
                 "counts": COUNTS,
                 **GONE,
             },
             "it forgot the bytes of 2 rejected elements of arrays on 2028-01-01",
         ),
-        ({"rows": 9, "rows_unparsed": {"no time": 2}, "counts": COUNTS}, None),
+        ({"rows": 9, "rejected_elements": {"no time": 2}, "counts": COUNTS}, None),
         ({"rows": 9, "rows_erased": 2}, "2 elements of its arrays were erased"),
         ({"rows_erased": 2}, None),
         ({"forgotten": Forgotten(lake="2028-01-01T00:00:00Z")}, "it forgot its files on 2028-01-01"),

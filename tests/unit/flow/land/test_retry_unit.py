@@ -202,7 +202,7 @@ def test_killed_before_any_step_and_repeated():
 
 
 def test_reasons_that_no_file_cures_are_those_that_are_not_tried():
-    assert [reason for reason in NO_FIX if retryable(reason, misfit=False)] == []
+    assert [reason for reason in NO_FIX if retryable(reason, unfit=False)] == []
     assert replace(Tried(UNIT, {"a": 3}, {"b": 1}, {}), erased=1).came_in == 1
 
 

@@ -95,7 +95,7 @@ def test_one_extract_for_the_event_and_one_for_each_object_inside():
 
 def test_a_table_of_the_lakes_columns_parses_nothing():
     filling = fill([*KEYS, Column("_type", "String"), Column("_payload", "String")], {})
-    assert (filling.named, filling.checks, filling.misfit) == ((), (), "0")
+    assert (filling.named, filling.checks, filling.unfit) == ((), (), "0")
     assert filling.values == ("`_slice`", "`_cluster`", "`_type`", "`_payload`")
 
 
@@ -132,7 +132,7 @@ _TYPES = [
 def test_what_a_wide_table_repeats_is_quick_to_plan(kind: str):
     filling = fill([Column("k", kind), Column("o.p", "UInt8"), *KEYS], {"o.p": "a.b"})
     for some in (filling, filling.short):
-        parts = [part for part in (*some.named, some.misfit) if not part.endswith(" AS long_numbers")]
+        parts = [part for part in (*some.named, some.unfit) if not part.endswith(" AS long_numbers")]
         assert parts and not [part for part in parts if re.search(r"\b(AND|OR)\b", part)]
 
 

@@ -15,9 +15,9 @@ PLACES = ["contacts[].sent", "price"]
 
 
 class Writer:
-    """Answers with one unit's new misfits, as include/sql/load/new_misfits.sql asks for them."""
+    """Answers with one unit's new rejected rows, as include/sql/load/new_rejected_rows.sql asks for them."""
 
-    attempt = SimpleNamespace(misfits=identifier("m"), fence=identifier("f"))
+    attempt = SimpleNamespace(rejected_rows=identifier("m"), fence=identifier("f"))
 
     def rows(self, sql: str, parameters: dict) -> list[tuple]:
         assert "value" not in sql.partition("FROM")[0]
@@ -28,7 +28,7 @@ class Writer:
 
 
 def test_the_refusal_names_a_record_and_not_its_value():
-    work = SimpleNamespace(unit=unit(0), held=SimpleNamespace(rows=5, misfits=0), brought=0)
+    work = SimpleNamespace(unit=unit(0), held=SimpleNamespace(rows=5, rejected_rows=0), brought=0)
     columns = [SimpleNamespace(name=name) for name in ("contacts", "price", "n")]
     table = SimpleNamespace(table="e.clicks", columns=columns)
     with pytest.raises(TakesRowsOut) as refusal:
@@ -42,10 +42,10 @@ def test_the_refusal_names_a_record_and_not_its_value():
     )
 
 
-def test_rows_that_a_retry_brought_may_be_misfits_and_none_that_was_there():
-    """Five rows were there, two rows are misfits now, and so many landed beside the five."""
+def test_rows_that_a_retry_brought_may_be_rejected_rows_and_none_that_was_there():
+    """Five rows were there, two rows are rejected rows now, and so many landed beside the five."""
     for brought, refused in ((2, False), (1, True)):
-        work = SimpleNamespace(unit=unit(0), held=SimpleNamespace(rows=5, misfits=0), brought=brought)
+        work = SimpleNamespace(unit=unit(0), held=SimpleNamespace(rows=5, rejected_rows=0), brought=brought)
         check = KeepRows(
             SimpleNamespace(table="e.clicks", columns=[]), [work], Writer(), PIPELINE, dict
         ).check

@@ -154,7 +154,7 @@ def test_the_names_of_an_attempts_things():
     attempt = LoadAttempt("db.clicks", 7, 2)
     assert attempt.fence == "`sluice`.`fence_34b63a963500_7_2`"
     assert attempt.staging == "`sluice`.`tmp_34b63a963500_7_2`"
-    assert attempt.misfits == "`sluice`.`tmp_34b63a963500_7_2_misfits`"
+    assert attempt.rejected_rows == "`sluice`.`tmp_34b63a963500_7_2_rejected_rows`"
     assert attempt.temporary("views") == "`sluice`.`tmp_34b63a963500_7_2_views`"
     assert attempt.query_id("insert", 3) == "sluice-34b63a963500-7-2-insert-3"
     assert isinstance(attempt.fence, Sql)
@@ -167,7 +167,7 @@ def test_nothing_is_loaded_out_of_files_that_are_forgotten(mode, known):
     ledger = {unit(): known} if known else {}
     todo, skipped = choose(SPEC, CLICKS, gone, ledger, mode, "t", "s")
     assert (todo, skipped) == ([], [known] if known else [])
-    # Without the bytes of unparsed records all rows are there still.
+    # Without the bytes of rejected records all rows are there still.
     only = {unit(): manifest(forgotten=Forgotten(rejected="2028-01-01T00:00:00Z"))}
     todo, _ = choose(SPEC, CLICKS, only, {}, mode, "t", "s")
     assert [work.files for work in todo] == [(FILES[0], FILES[2])]

@@ -161,7 +161,7 @@ def test_runs_keep_every_unit_in_order_and_within_both_limits(sizes, max_rows, m
         assert len(run) == 1 or sum(w.landed for w in run) <= max_rows
 
 
-def test_differences_add_rows_and_misfits():
+def test_differences_add_rows_and_rejected_rows():
     works = [work(0, 5), work(1, 2), work(2, 0)]
     staged = {unit(0): 3, unit(1): 2, unit(2): 1}
     assert differences(works, staged, {unit(0): 2}) == {unit(2): (0, 1)}

@@ -80,14 +80,14 @@ def test_rows_of_a_shard():
     assert (two.alone, two.by_partition, two.stamp) == (False, False, "s2 of s1, s2 by cityHash64(n)")
     assert two.own_row == "(ifNull(positiveModulo((cityHash64(n)), 2), 0) = 1)"
     assert two.own_record == "(ifNull(positiveModulo(_partition, 2), 0) = 1)"
-    assert two.own_misfit == "(ifNull(positiveModulo(partition, 2), 0) = 1)"
+    assert two.own_rejected_row == "(ifNull(positiveModulo(partition, 2), 0) = 1)"
     assert Placement("s1", 0, 2).by_partition
     assert Placement("s1", 0, 2).own_record == "(ifNull(positiveModulo(_partition, 2), 0) = 0)"
 
 
 def test_one_place_takes_all_rows():
     assert Placement("", 0, 1, "partition", "") == ALONE
-    assert (ALONE.alone, ALONE.stamp, ALONE.own_row, ALONE.own_misfit) == (True, "", "1", "1")
+    assert (ALONE.alone, ALONE.stamp, ALONE.own_row, ALONE.own_rejected_row) == (True, "", "1", "1")
     assert stamp("", "s1") == ""
     assert stamp("s1, s2 by n", "s1") == "s1 of s1, s2 by n"
 

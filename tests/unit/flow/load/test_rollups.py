@@ -38,7 +38,7 @@ def unit(hour: int, cluster: str = "dc1") -> Unit:
 
 
 def row(place: Unit, generation: int = 3, manifest: str = "1-a", **more: object) -> LedgerRow:
-    known = {"types": (), "landed": 9, "rows": 9, "misfits": 0, "token": "", **more}
+    known = {"types": (), "landed": 9, "rows": 9, "rejected_rows": 0, "token": "", **more}
     return LedgerRow(unit=place, manifest=manifest, generation=generation, **known)
 
 

@@ -43,7 +43,7 @@ def row(place: Unit, generation: int = 3, **more: Any) -> LedgerRow:
         "types": (),
         "landed": 9,
         "rows": 7,
-        "misfits": 2,
+        "rejected_rows": 2,
         "token": "",
     }
     return LedgerRow(unit=place, generation=generation, **{**known, **more})

@@ -26,10 +26,10 @@ from sluice.state.unit_state import UnitState
 from tests.support.landing_world import hours, pipeline
 from tests.support.manifests import made_manifest
 
-TIME = RejectionCause("unparsed", "", "", "time not understood")
-TYPE = RejectionCause("unparsed", "", "", "no type")
-TOMBSTONE = RejectionCause("unparsed", "", "", "no value")
-SMALL = RejectionCause("misfit", "db.click", "small", "does not fit UInt8")
+TIME = RejectionCause("record", "", "", "time not understood")
+TYPE = RejectionCause("record", "", "", "no type")
+TOMBSTONE = RejectionCause("record", "", "", "no value")
+SMALL = RejectionCause("row", "db.click", "small", "does not fit UInt8")
 UNITS = [Unit(slice_, "dc1") for slice_ in hours(9)]
 FORGOTTEN = Forgotten(lake="2026-03-01T00:00:00Z")
 NOW = rules_now(pipeline())
@@ -73,10 +73,10 @@ def test_which_rejections_may_come_in(cause: RejectionCause, changes: dict, why:
     one = Rejection(UNITS[0], cause, 7)
     found = candidates(pipeline(), [one], statuses(status(UNITS[0], **changes)), NOW)
     if why is None:
-        assert (*found.unparsed, *found.misfits) == (one,)
+        assert (*found.rejected_records, *found.rejected_rows) == (one,)
         assert not found.left
     else:
-        assert (found.unparsed, found.misfits) == ((), ())
+        assert (found.rejected_records, found.rejected_rows) == ((), ())
         [(said, units)] = found.left.items()
         assert said.startswith(why) and units == 1
 
@@ -86,7 +86,7 @@ def test_records_without_bytes_stay_and_others_of_their_reason_may_come_in():
     own = statuses(status(UNITS[0]))
     left = "the lake forgot the bytes of these records, as `keep` in the pipeline file says"
     assert candidates(pipeline(), [gone], own, NOW).left == {left: 1}
-    assert candidates(pipeline(), [some], own, NOW).unparsed == (some,)
+    assert candidates(pipeline(), [some], own, NOW).rejected_records == (some,)
     # What the lake holds is what is tried first.
     other = Rejection(UNITS[1], TIME, 2)
     assert tried_units([some, other], most=1) == [UNITS[1], UNITS[0]]
@@ -106,8 +106,8 @@ def test_schemas_of_a_registry_may_be_back_though_the_file_is_the_same():
     }
     spec = pipeline(event=event)
     known = statuses(status(UNITS[0], rules=rules_now(spec)))
-    one = Rejection(UNITS[0], RejectionCause("unparsed", "", "", "unknown schema id"), 1)
-    assert candidates(spec, [one], known, rules_now(spec)).unparsed == (one,)
+    one = Rejection(UNITS[0], RejectionCause("record", "", "", "unknown schema id"), 1)
+    assert candidates(spec, [one], known, rules_now(spec)).rejected_records == (one,)
 
 
 def test_records_of_a_slice_are_brought_in_or_it_is_loaded_again_and_not_both():
@@ -190,9 +190,9 @@ def test_those_with_most_records_are_tried_and_some_others():
     assert tried_units(rejections[:1]) == UNITS[:1]
 
 
-def test_what_came_in_is_counted_by_the_landing_and_misfits_table_by_table():
+def test_what_came_in_is_counted_by_the_landing_and_rejected_rows_table_by_table():
     """A record that is rejected for another reason has not come in, and no total says so."""
-    other = RejectionCause("misfit", "db.other", "n", "does not fit UInt8")
+    other = RejectionCause("row", "db.other", "n", "does not fit UInt8")
     before = [Rejection(UNITS[0], TIME, 10), Rejection(UNITS[1], SMALL, 5), Rejection(UNITS[1], other, 1)]
     after = [Rejection(UNITS[0], TYPE, 3), Rejection(UNITS[1], SMALL, 1), Rejection(UNITS[1], other, 3)]
     found = RetryResult.of(before, after, parsed=7)
@@ -212,7 +212,7 @@ def test_a_year_is_summed_up_by_cause():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "unparsed"),
+    ("wanted", "rejected_records"),
     [
         (RejectionFilter(), True),
         (RejectionFilter(reason="TIME"), True),
@@ -221,7 +221,7 @@ def test_a_year_is_summed_up_by_cause():
         (RejectionFilter(tables=frozenset({"db.click"})), False),
     ],
 )
-def test_a_column_type_or_table_is_asked_of_misfits(wanted: RejectionFilter, unparsed: bool):
-    assert wanted.unparsed == unparsed
+def test_a_column_type_or_table_is_asked_of_rejected_rows(wanted: RejectionFilter, rejected_records: bool):
+    assert wanted.rejected_records == rejected_records
     assert wanted.takes("time not understood")
     assert not RejectionFilter(reason="type").takes("time not understood")

@@ -117,7 +117,7 @@ def test_the_stamp_says_which_of_which_shards_by_what():
 
 def row(sharding: str, rows: int = 3, manifest: str = "") -> LedgerRow:
     known = FOUND[0].tables["e.clicks"]
-    return replace(known, rows=rows, misfits=0, sharding=sharding, manifest=manifest or known.manifest)
+    return replace(known, rows=rows, rejected_rows=0, sharding=sharding, manifest=manifest or known.manifest)
 
 
 def state(held: dict) -> tuple[UnitState, tuple[str, ...]]:

@@ -37,10 +37,11 @@ def rows(hour: int, kind: AnomalyKind = AnomalyKind.ROWS_MISSING, table: str = "
     return Anomaly(kind, "5 rows", "4", REPAIRS.repair(HOURS[hour], table), **place)
 
 
-def test_a_dropped_table_is_one_cause_however_many_hours_had_misfits():
-    """Its ledger rows went with it; its misfits are still in sluice.rejected, one group for each hour."""
-    misfits = {status.unit: {"click": 1} for status in FOUND}
-    gone = TableFacts("e.clicks", missing="create it", misfits=misfits)
+def test_a_dropped_table_is_one_cause_however_many_hours_had_rejected_rows():
+    """Its ledger rows went with it; its rejected rows are still in sluice.rejected, one group for each
+    hour."""
+    rejected_rows = {status.unit: {"click": 1} for status in FOUND}
+    gone = TableFacts("e.clicks", missing="create it", rejected_rows=rejected_rows)
     landed = tuple(
         replace(one, state=UnitState.LANDED, tables={"e.other": one.tables["e.other"]}) for one in FOUND
     )
@@ -82,9 +83,9 @@ def test_commands_that_have_to_wait_for_a_table_are_one():
 def test_what_waits_for_a_table_waits_no_longer_when_a_verify_of_other_hours_finds_it():
     """The other hours are not verified again: their anomalies have the command that works now."""
     landed = tuple(replace(one, state=UnitState.LANDED, tables={}) for one in FOUND)
-    misfits = {status.unit: {"click": 1} for status in FOUND}
+    rejected_rows = {status.unit: {"click": 1} for status in FOUND}
     tables = (
-        TableFacts("e.clicks", missing="create it", misfits=misfits),
+        TableFacts("e.clicks", missing="create it", rejected_rows=rejected_rows),
         TableFacts("e.other", missing="x"),
     )
     found = [opened(one, AT) for one in check(replace(FACTS, statuses=landed, tables=tables), REPAIRS)]

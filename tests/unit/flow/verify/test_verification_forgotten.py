@@ -49,11 +49,11 @@ def test_forgotten_files_are_not_missed():
     ]
 
 
-def test_the_bytes_of_unparsed_records_alone_may_be_forgotten():
+def test_the_bytes_of_rejected_records_alone_may_be_forgotten():
     facts = forgotten(Forgotten(rejected=ON, tables=TABLES, removed=True))
     assert found(facts) == []
     assert list(notes(facts)) == [
-        "the lake has forgotten the bytes of 1 unparsed records of 1 units: they are counted, and no file "
+        "the lake has forgotten the bytes of 1 rejected records of 1 units: they are counted, and no file "
         "has them"
     ]
     # Its other files are still looked for.
@@ -78,12 +78,12 @@ def test_a_unit_that_was_remade_since_has_no_file_of_them():
     )
     assert found(facts) == []
     assert [line.partition(" of 1 units")[0] for line in notes(facts)] == [
-        "the lake has forgotten the bytes of 1 unparsed records"
+        "the lake has forgotten the bytes of 1 rejected records"
     ]
     # Without the note of it each of them is missed.
     bare = replace(manifest, without_bytes=(), counts=first.manifest.counts)
     [one] = found(replace(facts, statuses=(replace(first, manifest=bare), FOUND[1])))
-    assert (str(one.kind), one.expected, one.seen) == ("records unparsed", "1 in _rejected/", "0")
+    assert (str(one.kind), one.expected, one.seen) == ("records rejected", "1 in _rejected/", "0")
 
 
 def test_files_of_a_forgetting_that_is_not_done_are_left_to_it():
@@ -115,7 +115,7 @@ def test_a_table_that_has_lost_its_commit_is_told_and_a_later_one_is_not():
     rows = {t: row for t, row in first.tables.items() if t != "e.clicks"}
     without = replace(first, tables=rows, lost_in=("e.clicks",))
     assert without.seen == f"files forgotten on {ON[:10]}; not in e.clicks any more"
-    lost = replace(CLICKS, rows={u: r for u, r in CLICKS.rows.items() if u != TEN}, misfits={})
+    lost = replace(CLICKS, rows={u: r for u, r in CLICKS.rows.items() if u != TEN}, rejected_rows={})
     lost = replace(lost, ledger={u: r for u, r in CLICKS.ledger.items() if u != TEN})
     facts = replace(facts, statuses=(without, FOUND[1]), tables=(lost, OTHER))
     told = [one for one in found(facts) if one.slice == TEN.slice.id]
@@ -167,7 +167,7 @@ def test_a_table_that_holds_a_forgotten_unit_by_the_routes_of_then_lacks_nothing
 def test_rows_by_the_routes_of_then_are_loaded(tables: dict[str, str]):
     seen = forgotten(Forgotten(ON, ON, TABLES, removed=True), pipeline=pipeline(tables=tables))
     assert str(balance_of(seen.pipeline, seen.statuses[:1])) == (
-        "9 rows parsed = 8 loaded + 1 misfits + 0 without a table + 0 not loaded"
+        "9 rows parsed = 8 loaded + 1 rejected + 0 without a table + 0 not loaded"
     )
 
 

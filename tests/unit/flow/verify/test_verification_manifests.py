@@ -79,21 +79,21 @@ def test_rows_in_the_files_are_the_records_that_were_parsed():
     ]
 
 
-def test_rejected_files_hold_what_was_unparsed():
+def test_rejected_files_hold_what_was_rejected_records():
     bad = manifest(TEN, 0).rejected[0]
     assert conservation(with_manifest(rejected=(bad, replace(bad, rows=1_234)))) == [
-        ("records unparsed", "1 in _rejected/", "1,235")
+        ("records rejected", "1 in _rejected/", "1,235")
     ]
-    many = {"unparsed": {"not JSON": 1_001}, "read": 1_010, "ranges": (r(0, 1_010),)}
+    many = {"rejected_records": {"not JSON": 1_001}, "read": 1_010, "ranges": (r(0, 1_010),)}
     counts = (PartitionCount("bids", 0, 1_010, 1_001),)
     assert conservation(with_manifest(**many, counts=counts)) == [
-        ("records unparsed", "1,001 in _rejected/", "1")
+        ("records rejected", "1,001 in _rejected/", "1")
     ]
 
 
 ARRAYS = {
     "rows": 1_011,
-    "rows_unparsed": {"no type": 2},
+    "rejected_elements": {"no type": 2},
     "empty": 3,
     "files": (LandedFile("a", "b", "click", "2026-11-20T10", 1_009, 1, "x"),),
     "rejected": (LandedFile("c", "d", None, "", 3, 1, "x"),),
@@ -121,7 +121,7 @@ def test_a_record_that_is_not_empty_holds_a_row():
         "read": 1_210,
         "ranges": (r(0, 1_210),),
         "rows": 1_206,
-        "rows_unparsed": {},
+        "rejected_elements": {},
         "empty": 3,
         "files": (LandedFile("a", "b", "click", "2026-11-20T10", 1_206, 1, "x"),),
         "counts": (PartitionCount("bids", 0, 1_210, 1, 1_206),),
@@ -133,7 +133,7 @@ def test_a_record_that_is_not_empty_holds_a_row():
 
 
 @pytest.mark.parametrize(
-    ("read", "unparsed", "most", "fits"),
+    ("read", "rejected_records", "most", "fits"),
     [
         (10, 1, 10, True),
         (0, 0, 0, True),
@@ -143,8 +143,8 @@ def test_a_record_that_is_not_empty_holds_a_row():
         (11, 0, 10, False),
     ],
 )
-def test_a_partition_brings_no_more_than_its_offsets(read, unparsed, most, fits):
-    counts = (PartitionCount("bids", 0, read, unparsed), PartitionCount("bids", 3, 99, 0))
+def test_a_partition_brings_no_more_than_its_offsets(read, rejected_records, most, fits):
+    counts = (PartitionCount("bids", 0, read, rejected_records), PartitionCount("bids", 3, 99, 0))
     changed = with_manifest(
         ranges=(r(1_000, 1_003 + most), r(0, 5, partition=1)), counts=counts, lost=(loss(0, 1_003),)
     )
@@ -156,7 +156,7 @@ def test_a_partition_brings_no_more_than_its_offsets(read, unparsed, most, fits)
             Anomaly(
                 AnomalyKind.READ,
                 f"at most {most} records",
-                f"{read} read, {unparsed} unparsed",
+                f"{read} read, {rejected_records} rejected",
                 RELAND_TEN,
                 offsets=(1_000, 1_003 + most),
                 **place,
@@ -169,7 +169,7 @@ def test_numbers_of_a_partition_are_told_in_thousands():
     [one] = [
         a for a in check_conservation(with_manifest(ranges=(r(0, 1_000),), counts=counts), REPAIRS) if a.topic
     ]
-    assert (one.expected, one.seen) == ("at most 1,000 records", "2,000 read, 1,500 unparsed")
+    assert (one.expected, one.seen) == ("at most 1,000 records", "2,000 read, 1,500 rejected")
 
 
 def test_a_manifest_of_every_slice_is_looked_at():

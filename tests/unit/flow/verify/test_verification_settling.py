@@ -61,7 +61,7 @@ def test_what_only_the_second_look_sees_is_looked_at_again():
 
 
 def test_a_unit_without_a_commit_is_broken_only_while_nobody_loads_its_table():
-    # Its rows, and its misfits, which are known to be of no table whose commit stands.
+    # Its rows, and its rejected rows, which are known to be of no table whose commit stands.
     uncovered = [(kind, TEN.slice.id) for kind in (AnomalyKind.INCOMPLETE, *2 * [AnomalyKind.ROWS_UNCOVERED])]
     assert settle(under_way(), under_way()) == (uncovered, [])
     assert settle(under_way(), under_way(), quiet={"e.other"}) == ([], uncovered)

@@ -22,7 +22,7 @@ SLICE = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
 SHARE = TableFacts(
     "e.clicks",
     rows={TEN: {"": 5}, ELEVEN: {"": 5}},
-    misfits={TEN: {"click": 1}, ELEVEN: {"click": 1}},
+    rejected_rows={TEN: {"click": 1}, ELEVEN: {"click": 1}},
     ledger=LEDGERS["e.clicks"],
     shard="s1",
 )
@@ -61,12 +61,12 @@ def of_ten(held: dict[str, int]) -> dict:
             [on_shard(AnomalyKind.ROWS_MISSING, "5 rows, by its ledger", "4")],
         ),
         (
-            {"misfits": {TEN: {"click": 1_000, "view": 1}, ELEVEN: {"click": 1}}},
-            [on_shard(AnomalyKind.MISFITS, "1 misfits, by its ledger", "1,001")],
+            {"rejected_rows": {TEN: {"click": 1_000, "view": 1}, ELEVEN: {"click": 1}}},
+            [on_shard(AnomalyKind.REJECTED_ROWS, "1 rejected rows, by its ledger", "1,001")],
         ),
         (
-            {"misfits": {ELEVEN: {"click": 1}}},
-            [on_shard(AnomalyKind.MISFITS, "1 misfits, by its ledger", "0")],
+            {"rejected_rows": {ELEVEN: {"click": 1}}},
+            [on_shard(AnomalyKind.REJECTED_ROWS, "1 rejected rows, by its ledger", "0")],
         ),
         (
             {"misplaced": {TEN: 1_000}},
@@ -80,10 +80,10 @@ def test_each_shard_holds_what_its_ledger_says(changes, anomalies):
 
 
 def test_numbers_of_a_shard_are_told_in_thousands():
-    ledger = {TEN: replace(SHARE.ledger[TEN], rows=2_000, misfits=3_000)}
+    ledger = {TEN: replace(SHARE.ledger[TEN], rows=2_000, rejected_rows=3_000)}
     assert [a.expected for a in shards(ledger=ledger)] == [
         "2,000 rows, by its ledger",
-        "3,000 misfits, by its ledger",
+        "3,000 rejected rows, by its ledger",
     ]
 
 

@@ -18,19 +18,19 @@ from sluice.manifest import STAMP, LandedFile, Manifest, PartitionCount, TopicPa
 class PartitionChange:
     """What is added to the numbers of one partition: as those of PartitionCount."""
 
-    unparsed: int = 0
+    rejected_records: int = 0
     rows: int = 0
-    rows_unparsed: int = 0
+    rejected_elements: int = 0
     erased: int = 0
     rows_erased: int = 0
 
 
 @dataclass
 class CountChange:
-    """What is added to the numbers of a manifest: unparsed records, and rows of records, by reason."""
+    """What is added to the numbers of a manifest: rejected records, and rows of records, by reason."""
 
-    unparsed: Counter[str] = field(default_factory=Counter)
-    rows_unparsed: Counter[str] = field(default_factory=Counter)
+    rejected_records: Counter[str] = field(default_factory=Counter)
+    rejected_elements: Counter[str] = field(default_factory=Counter)
     empty: int = 0
     partitions: dict[TopicPartitionKey, PartitionChange] = field(default_factory=dict)
 
@@ -78,8 +78,8 @@ class Amendment:
             files=_named(old, generation, self.events),
             rejected=_named(old, generation, self.rejected),
             traffic=tuple(_traffic(old, generation, part) for part in self.traffic),
-            unparsed=_added(old.unparsed, change.unparsed),
-            rows_unparsed=_added(old.rows_unparsed, change.rows_unparsed),
+            rejected_records=_added(old.rejected_records, change.rejected_records),
+            rejected_elements=_added(old.rejected_elements, change.rejected_elements),
             rows=None if rows is None else rows + change.total("rows"),
             empty=old.empty + change.empty,
             erased=old.erased + change.total("erased"),
@@ -121,12 +121,12 @@ def _counts(old: Manifest, change: CountChange, arrays: bool) -> tuple[Partition
 def _count(old: PartitionCount, change: PartitionChange, arrays: bool) -> PartitionCount:
     rows, rows_erased = old.rows, old.rows_erased
     if rows is None and arrays:
-        rows, rows_erased = old.read - old.unparsed - old.erased, old.erased
+        rows, rows_erased = old.read - old.rejected_records - old.erased, old.erased
     return replace(
         old,
-        unparsed=old.unparsed + change.unparsed,
+        rejected_records=old.rejected_records + change.rejected_records,
         rows=None if rows is None else rows + change.rows,
-        rows_unparsed=old.rows_unparsed + change.rows_unparsed,
+        rejected_elements=old.rejected_elements + change.rejected_elements,
         erased=old.erased + change.erased,
         rows_erased=rows_erased + change.rows_erased,
     )
@@ -135,7 +135,9 @@ def _count(old: PartitionCount, change: PartitionChange, arrays: bool) -> Partit
 def _check(new: Manifest) -> None:
     rows, rejected = new.rows_by_type(), sum(file.rows for file in new.rejected)
     wrong = sum(rows.values()) != new.landed or rejected != new.kept
-    wrong |= any(count < 0 for reasons in (new.unparsed, new.rows_unparsed) for count in reasons.values())
+    wrong |= any(
+        count < 0 for reasons in (new.rejected_records, new.rejected_elements) for count in reasons.values()
+    )
     if wrong:
         raise Conservation(
             f"slice {new.slice}/{new.cluster}: its files would hold {sum(rows.values()):,} rows and "

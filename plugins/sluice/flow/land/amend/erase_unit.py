@@ -154,12 +154,12 @@ class _Filtering:
         for record, reason, row in zip(_records(batch), reasons, rows, strict=True):
             change = self.change.at(record[:2])
             if row is None:
-                self.change.unparsed[reason] -= 1
-                change.unparsed -= 1
+                self.change.rejected_records[reason] -= 1
+                change.rejected_records -= 1
                 change.erased += 1
             else:
-                self.change.rows_unparsed[reason] -= 1
-                change.rows_unparsed -= 1
+                self.change.rejected_elements[reason] -= 1
+                change.rejected_elements -= 1
                 change.rows -= 1
                 change.rows_erased += 1
                 self.records[record] += 1

@@ -149,8 +149,8 @@ class _Retry:
         still, elements = Counter[str](), Counter[str]()
         rows: Counter[tuple[str, str]] = Counter()
         for seen in (*self.records.seen, *self.elements.seen):
-            still.update(seen.unparsed)
-            elements.update(seen.rows_unparsed)
+            still.update(seen.rejected_records)
+            elements.update(seen.rejected_elements)
         for file in self._files(events=True):
             types = file.rows_by_type if file.type is None else {file.type: file.rows}
             rows.update({(kind, file.hour): count for kind, count in types.items()})
@@ -212,8 +212,10 @@ class _Retry:
         for seen in self.records.seen:
             self._count_records(seen, arrays)
         for seen in self.elements.seen:
-            self.change.rows_unparsed.update(seen.unparsed)
-            self.change.at((seen.topic, seen.partition)).rows_unparsed += sum(seen.unparsed.values())
+            self.change.rejected_elements.update(seen.rejected_records)
+            self.change.at((seen.topic, seen.partition)).rejected_elements += sum(
+                seen.rejected_records.values()
+            )
         folders = folders_with(self.old, self._files(events=True), self.pipeline)
         files = [placed(file, folders) for file in self._files(events=True)]
         new = [self._new(file, layout.event_folder(file.type, file.hour)) for file in files]
@@ -251,23 +253,26 @@ class _Retry:
         for topic, partition, reason, row in zip(*columns, rows, strict=True):
             change = self.change.at((topic, partition))
             if row is None:
-                self.change.unparsed[reason] -= 1
-                change.unparsed -= 1
+                self.change.rejected_records[reason] -= 1
+                change.rejected_records -= 1
             else:
-                self.change.rows_unparsed[reason] -= 1
-                change.rows_unparsed -= 1
+                self.change.rejected_elements[reason] -= 1
+                change.rejected_elements -= 1
 
     def _count_records(self, seen: SeenOffsets, arrays: bool) -> None:
-        change, unparsed = self.change.at((seen.topic, seen.partition)), sum(seen.unparsed.values())
-        self.change.unparsed.update(seen.unparsed)
-        self.change.rows_unparsed.update(seen.rows_unparsed)
+        change, rejected_records = (
+            self.change.at((seen.topic, seen.partition)),
+            sum(seen.rejected_records.values()),
+        )
+        self.change.rejected_records.update(seen.rejected_records)
+        self.change.rejected_elements.update(seen.rejected_elements)
         self.change.empty += seen.empty
-        change.unparsed += unparsed
-        change.rows_unparsed += sum(seen.rows_unparsed.values())
+        change.rejected_records += rejected_records
+        change.rejected_elements += sum(seen.rejected_elements.values())
         change.erased += seen.erased
         change.rows_erased += seen.rows_erased
         if arrays:
-            change.rows += seen.records - unparsed - seen.erased if seen.rows is None else seen.rows
+            change.rows += seen.records - rejected_records - seen.erased if seen.rows is None else seen.rows
 
     def _traffic(self) -> list[Any]:
         counts = {traffic.table: CountsOf(traffic) for traffic in self.old.traffic}

@@ -21,7 +21,7 @@ from sluice.flow.land.formats.avro_indexes import Walk, counted_walk_of, walk_of
 from sluice.flow.land.formats.avro_schema import cleaned
 from sluice.flow.land.formats.avro_sizes import ReaderSizes, SchemaSizes
 from sluice.flow.land.formats.json_text import json_text
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 
 NOT_AVRO = "not Avro of its schema"
 NOT_THE_READERS = "does not fit the reader's schema"
@@ -93,7 +93,7 @@ def schema_of(
 def decoded(message: bytes, schema: Schema) -> bytes:
     """Returns the datum as JSON: as it was written, or with the fields and defaults of the reader's schema.
 
-    Raises Unparsed, also when bytes are left over: damaged Avro often decodes to something.
+    Raises Rejected, also when bytes are left over: damaged Avro often decodes to something.
     """
     walk = schema.walk
     try:
@@ -102,28 +102,28 @@ def decoded(message: bytes, schema: Schema) -> bytes:
             room.refill()
             room.take(schema.sizes.whole)
         if walk is not None and walk(message, 0) != len(message):
-            raise Unparsed(NOT_AVRO)
+            raise Rejected(NOT_AVRO)
         return json_text(_read(message, schema), schema.floats)
     except RecursionError:
-        raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
+        raise Rejected(reject_reasons.NESTED_TOO_DEEP) from None
     except _DAMAGED:
-        raise Unparsed(NOT_AVRO) from None
+        raise Rejected(NOT_AVRO) from None
 
 
 def _read(message: bytes, schema: Schema) -> Any:
-    """Raises Unparsed, RecursionError."""
+    """Raises Rejected, RecursionError."""
     source = io.BytesIO(message)
     read = (_read_py if schema.sizes.deep else fastavro).schemaless_reader
     try:
         datum: Any = read(source, schema.parsed, schema.reader)
-    except (Unparsed, RecursionError, MemoryError):
+    except (Rejected, RecursionError, MemoryError):
         raise
     except SchemaResolutionError:
-        raise Unparsed(NOT_THE_READERS) from None
+        raise Rejected(NOT_THE_READERS) from None
     except Exception:  # any: what a library makes of any bytes is one record's verdict, not the hour's
-        raise Unparsed(NOT_AVRO) from None
+        raise Rejected(NOT_AVRO) from None
     if source.tell() != len(message):
-        raise Unparsed(NOT_AVRO)
+        raise Rejected(NOT_AVRO)
     return datum[_FIELD]
 
 

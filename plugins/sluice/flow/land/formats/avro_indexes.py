@@ -41,7 +41,7 @@ def walk_of(schema: Any, named: Mapping[str, Any]) -> Walk | None:
 
 
 def counted_walk_of(schema: Any, named: Mapping[str, Any], sizes: SchemaSizes, room: Room) -> Walk:
-    """Returns a walk that raises Unparsed where a message becomes more than there is `room`, which is filled
+    """Returns a walk that raises Rejected where a message becomes more than there is `room`, which is filled
     again for each."""
     return _walk(_part(schema, named, {}, _Count(sizes, room)))
 

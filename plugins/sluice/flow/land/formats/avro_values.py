@@ -15,7 +15,7 @@ from uuid import UUID
 from fastavro.read import LOGICAL_READERS
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 
 MOST_DECIMAL_BYTES = 1_024
 """Of a decimal: making digits of bytes takes time that grows with their square."""
@@ -25,9 +25,9 @@ _DAY = 86_400_000_000  # microseconds
 
 
 def decimal(unscaled: bytes, schema: Mapping[str, Any]) -> str:
-    """Returns all digits, whatever the precision says. Raises Unparsed for more than MOST_DECIMAL_BYTES."""
+    """Returns all digits, whatever the precision says. Raises Rejected for more than MOST_DECIMAL_BYTES."""
     if len(unscaled) > MOST_DECIMAL_BYTES:
-        raise Unparsed(reject_reasons.BECOMES_TOO_LARGE)
+        raise Rejected(reject_reasons.BECOMES_TOO_LARGE)
     number, scale = int.from_bytes(unscaled, "big", signed=True), schema["scale"]
     digits = str(abs(number)).zfill(scale + 1)
     sign = "-" if number < 0 else ""

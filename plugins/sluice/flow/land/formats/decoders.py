@@ -18,7 +18,7 @@ from sluice.flow.land.formats import avro, protobuf
 from sluice.flow.land.formats.protobuf import MessageDecoder
 from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.flow.land.task.reports import SchemasAsked
 from sluice.named_file import MOST_OF_SCHEMA, read_named
 
@@ -37,7 +37,7 @@ AGAIN_AT_ONCE, AGAIN_BY_MESSAGE = 64 << 20, 20_000
 about a second a megabyte, whatever the message's own size."""
 
 Decode = Callable[[bytes], bytes]
-"""Makes a message into the event's JSON. Raises Unparsed."""
+"""Makes a message into the event's JSON. Raises Rejected."""
 
 
 @dataclass(frozen=True)
@@ -65,33 +65,33 @@ class _ByNumber:
         self._again = AGAIN_AT_ONCE
 
     def _schema(self, number: int) -> Any:
-        """Raises Unparsed, and what the registry raises."""
+        """Raises Rejected, and what the registry raises."""
         self._again = min(self._again + AGAIN_BY_MESSAGE, AGAIN_AT_ONCE)
         if number in self._schemas:
             return self._schemas[number][0]
         if self._forgotten.get(number, 0) > self._again:
-            raise Unparsed(reject_reasons.TOO_MANY_SCHEMAS)
+            raise Rejected(reject_reasons.TOO_MANY_SCHEMAS)
         self._again -= self._forgotten.pop(number, 0)
         if number not in self._reasons:
             if len(self._reasons) >= MOST_WITHOUT_SCHEMA:
-                raise Unparsed(reject_reasons.TOO_MANY_UNKNOWN_SCHEMAS)
+                raise Rejected(reject_reasons.TOO_MANY_UNKNOWN_SCHEMAS)
             try:
                 return self._asked(number)
-            except Unparsed as verdict:
+            except Rejected as verdict:
                 self._refuse(number, verdict.reason)
-        raise Unparsed(self._reasons[number])
+        raise Rejected(self._reasons[number])
 
     def _asked(self, number: int) -> Any:
-        """Raises Unparsed with the verdict on the id's messages."""
+        """Raises Rejected with the verdict on the id's messages."""
         try:
             stored = self._registry.schema(number)
             if stored is None:
-                raise Unparsed(reject_reasons.UNKNOWN_SCHEMA)
+                raise Rejected(reject_reasons.UNKNOWN_SCHEMA)
             if stored.kind != self.kind:
-                raise Unparsed(reject_reasons.OTHER_SCHEMA)
+                raise Rejected(reject_reasons.OTHER_SCHEMA)
             schema = self._parsed(stored)
         except (BadSchema, MemoryError):
-            raise Unparsed(reject_reasons.UNREADABLE_SCHEMA) from None
+            raise Rejected(reject_reasons.UNREADABLE_SCHEMA) from None
         size = len(stored.text) + sum(map(len, stored.references))
         self._schemas[number], self._bytes = (schema, size), self._bytes + size
         self._told.sizes[number] = size
@@ -163,22 +163,22 @@ class ProtobufByNumber(_ByNumber):
             # Of all its messages, also those of other types: they share what is known of their sizes.
             self._forget(number)
             self._refuse(number, reject_reasons.UNREADABLE_SCHEMA)
-            raise Unparsed(reject_reasons.UNREADABLE_SCHEMA) from None
+            raise Rejected(reject_reasons.UNREADABLE_SCHEMA) from None
         return decoder(content)
 
     def _decoder(self, stored: _StoredMessages, path: tuple[int, ...]) -> MessageDecoder:
-        """Raises Unparsed, and BadSchema for a message that the schema has and nobody can read."""
+        """Raises Rejected, and BadSchema for a message that the schema has and nobody can read."""
         if path not in stored.decoders:
             try:
                 written = stored.file.message_at(path)
             except BadSchema:
-                raise Unparsed(reject_reasons.OTHER_SCHEMA) from None
+                raise Rejected(reject_reasons.OTHER_SCHEMA) from None
             if self._reader is None:
                 stored.decoders[path] = MessageDecoder(written, self._bound, stored.sizes)
             elif written.DESCRIPTOR.full_name == self._reader.kind.DESCRIPTOR.full_name:
                 stored.decoders[path] = self._reader
             else:
-                raise Unparsed(reject_reasons.OTHER_SCHEMA)
+                raise Rejected(reject_reasons.OTHER_SCHEMA)
         return stored.decoders[path]
 
     def _parsed(self, stored: StoredSchema) -> _StoredMessages:
@@ -238,14 +238,14 @@ _LARGEST_INDEX = (1 << 31) - 1
 
 
 def framed(message: bytes) -> tuple[int, bytes]:
-    """Returns (schema id, what follows it). Raises Unparsed."""
+    """Returns (schema id, what follows it). Raises Rejected."""
     if len(message) < _HEAD or message[0] != 0:
-        raise Unparsed(reject_reasons.NOT_FRAMED)
+        raise Rejected(reject_reasons.NOT_FRAMED)
     return int.from_bytes(message[1:_HEAD], "big"), message[_HEAD:]
 
 
 def indexed(content: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Returns the path to a Protobuf message's type in its file, and its bytes. Raises Unparsed.
+    """Returns the path to a Protobuf message's type in its file, and its bytes. Raises Rejected.
 
     The path is a count and as many indexes, each a zigzag varint; a single zero is short for the first type.
     """
@@ -253,12 +253,12 @@ def indexed(content: bytes) -> tuple[tuple[int, ...], bytes]:
     if count == 0:
         return (0,), content[at:]
     if not 0 < count <= len(content):
-        raise Unparsed(reject_reasons.NOT_FRAMED)
+        raise Rejected(reject_reasons.NOT_FRAMED)
     path = []
     for _ in range(count):
         index, at = _varint(content, at)
         if not 0 <= index <= _LARGEST_INDEX:
-            raise Unparsed(reject_reasons.NOT_FRAMED)
+            raise Rejected(reject_reasons.NOT_FRAMED)
         path.append(index)
     return tuple(path), content[at:]
 
@@ -269,4 +269,4 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << 7 * shift
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at + shift + 1
-    raise Unparsed(reject_reasons.NOT_FRAMED)
+    raise Rejected(reject_reasons.NOT_FRAMED)

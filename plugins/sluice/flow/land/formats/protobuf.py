@@ -30,7 +30,7 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
 from sluice.flow.land.formats.json_text import json_text
 from sluice.flow.land.formats.protobuf_sizes import Field, SchemaSizes, count
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.named_file import MOST_OF_SCHEMA, read_named
 
 NOT_PROTOBUF = "not Protobuf of its message"
@@ -125,27 +125,27 @@ class MessageDecoder:
         self._short = bytes_within(bound, self._sizes.own, sizes.byte)
 
     def __call__(self, content: bytes) -> bytes:
-        """Raises Unparsed."""
+        """Raises Rejected."""
         try:
             if len(content) > self._short:
                 count(content, self._sizes, Room(self._bound))
             return json_text(self._read(content))
         except (ValueError, IndexError):
-            raise Unparsed(NOT_PROTOBUF) from None
+            raise Rejected(NOT_PROTOBUF) from None
         except RecursionError:
-            raise Unparsed(reject_reasons.NESTED_TOO_DEEP) from None
+            raise Rejected(reject_reasons.NESTED_TOO_DEEP) from None
 
     def _read(self, content: bytes) -> Any:
-        """Raises Unparsed, RecursionError."""
+        """Raises Rejected, RecursionError."""
         try:
             message = self.kind.FromString(content)
             if not self.kind.IsInitialized(message):
-                raise Unparsed(NOT_PROTOBUF)
+                raise Rejected(NOT_PROTOBUF)
             return _event(message)
-        except (Unparsed, RecursionError, MemoryError):
+        except (Rejected, RecursionError, MemoryError):
             raise
         except Exception:  # any: what a library makes of any bytes is one record's verdict, not the hour's
-            raise Unparsed(NOT_PROTOBUF) from None
+            raise Rejected(NOT_PROTOBUF) from None
 
 
 def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import ESCAPED, Room, Size, largest
-from sluice.flow.land.reject_reasons import BadSchema, Unparsed
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 
 if TYPE_CHECKING:
     from google._upb._message import Descriptor as FastDescriptor
@@ -122,7 +122,7 @@ class SchemaSizes:
 
 
 def count(content: bytes, sizes: MessageSizes, room: Room) -> None:
-    """Raises Unparsed where a message becomes more than there is `room`, ValueError or IndexError for one
+    """Raises Rejected where a message becomes more than there is `room`, ValueError or IndexError for one
     that the library refuses."""
     room.take(sizes.own)
     _walk(content, 0, len(content), sizes, room)
@@ -169,7 +169,7 @@ def _walk(
     """Counts the fields from `at` to `end`, or to the end of the `group` of that number, and returns where
     that is. `sizes`: None within a field that the schema does not know."""
     if sizes is not None and not sizes.countable:
-        raise Unparsed(reject_reasons.TOO_MANY_VALUES)
+        raise Rejected(reject_reasons.TOO_MANY_VALUES)
     fields: Mapping[int, _FieldSizes] = {} if sizes is None else sizes.fields
     while at < end:
         tag, at = _number(content, at)

@@ -21,7 +21,7 @@ from sluice.config.event import Event
 from sluice.errors import SchemaRefused
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import BOUND, Room, Size
-from sluice.flow.land.reject_reasons import Unparsed, reason_of
+from sluice.flow.land.reject_reasons import Rejected, reason_of
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_elements
 from sluice.flow.land.task.records import CARRIED, NUMBERS, numbers_of, with_reasons
 from sluice.flow.land.task.reports import SchemasAsked
@@ -69,7 +69,7 @@ def exploded(records: pa.Table, bound: Size = BOUND) -> Iterator[Opened]:
             elements = elements_of(text)
             # Each row repeats what its record carries.
             Room(bound).take(Size(1, carried[position]), len(elements))
-        except (Unparsed, MemoryError) as verdict:
+        except (Rejected, MemoryError) as verdict:
             piece.rejected[position] = reason_of(verdict)
             continue
         own = given[position] if given else None
@@ -87,16 +87,16 @@ def exploded(records: pa.Table, bound: Size = BOUND) -> Iterator[Opened]:
 
 
 def decoded(records: pa.Table, decode: Callable[[bytes], bytes], bound: Size = BOUND) -> Iterator[Opened]:
-    """A record is an event in another format; `decode` gives it as JSON, or raises Unparsed."""
+    """A record is an event in another format; `decode` gives it as JSON, or raises Rejected."""
     piece = _Piece()
     for position, message in enumerate(records["_payload"].to_pylist()):
         try:
             if message is None:
-                raise Unparsed(reject_reasons.NO_VALUE)
+                raise Rejected(reject_reasons.NO_VALUE)
             event = decode(message)
             Room(bound).take(Size(0, len(event)))
             piece.add(position, (), [event], len(message))
-        except (Unparsed, MemoryError) as verdict:
+        except (Rejected, MemoryError) as verdict:
             piece.rejected[position] = reason_of(verdict)
         if piece.full:
             yield piece.rows_of(records)
@@ -147,18 +147,18 @@ class _Piece:
 def elements_of(text: bytes | None) -> Sequence[msgspec.Raw]:
     """Returns the bytes of a JSON array's elements. Whether they are UTF-8 is each element's own question.
 
-    Raises Unparsed.
+    Raises Rejected.
     """
     if text is None:
-        raise Unparsed(reject_reasons.NO_VALUE)
+        raise Rejected(reject_reasons.NO_VALUE)
     if too_many_elements(text):
-        raise Unparsed(reject_reasons.TOO_MANY_VALUES)
+        raise Rejected(reject_reasons.TOO_MANY_VALUES)
     try:
         elements: Sequence[msgspec.Raw] = _ARRAY.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        raise Unparsed(_verdict(text)) from None
+        raise Rejected(_verdict(text)) from None
     if any(len(element) > MOST_LEVELS and too_deep(bytes(element)) for element in elements):
-        raise Unparsed(reject_reasons.NESTED_TOO_DEEP)
+        raise Rejected(reject_reasons.NESTED_TOO_DEEP)
     return elements
 
 

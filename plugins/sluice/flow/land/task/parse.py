@@ -19,7 +19,7 @@ from sluice.config.event import Event
 from sluice.errors import WrongUse
 from sluice.field_path import Absent, FieldPath, before, names_of, spellings
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.reject_reasons import Unparsed
+from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.columns import last_values
 from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_values
@@ -115,16 +115,16 @@ class Parser:
             try:
                 rows.append(self._read_one(text))
                 kept.append(position)
-            except Unparsed as verdict:
+            except Rejected as verdict:
                 refused[position] = verdict.reason
         columns = [[row[i] for row in rows] for i in range(len(self._fields))]
         return _Read(np.array(kept, np.int64), columns, refused)
 
     def _read_one(self, text: bytes | None) -> list[Any]:
         if text is None:
-            raise Unparsed(reject_reasons.NO_VALUE)
+            raise Rejected(reject_reasons.NO_VALUE)
         if too_many_values(text):
-            raise Unparsed(reject_reasons.TOO_MANY_VALUES)
+            raise Rejected(reject_reasons.TOO_MANY_VALUES)
         try:
             text.decode()  # msgspec does not check the strings that it skips
         except UnicodeDecodeError:
@@ -241,18 +241,18 @@ def fast_readers(fields: Sequence[EventField]) -> list[FastReader]:
 
 
 def slow_read(value: bytes, fields: Sequence[EventField]) -> list[Any]:
-    """Returns the fields' values, or the reason that comes first. Raises Unparsed."""
+    """Returns the fields' values, or the reason that comes first. Raises Rejected."""
     try:
         value.decode()
         if too_deep(value):
-            raise Unparsed(reject_reasons.NESTED_TOO_DEEP)
+            raise Rejected(reject_reasons.NESTED_TOO_DEEP)
         members = _members(_RAW.decode(value))
     except UnicodeDecodeError:
-        raise Unparsed(reject_reasons.NOT_UTF8) from None
+        raise Rejected(reject_reasons.NOT_UTF8) from None
     except msgspec.DecodeError:
-        raise Unparsed(reject_reasons.NOT_JSON) from None
+        raise Rejected(reject_reasons.NOT_JSON) from None
     if members is None:
-        raise Unparsed(reject_reasons.NOT_AN_OBJECT)
+        raise Rejected(reject_reasons.NOT_AN_OBJECT)
     return [_find(members, field) for field in fields]
 
 
@@ -260,11 +260,11 @@ def _find(members: dict[str, msgspec.Raw], field: EventField) -> Any:
     found = (_at(members, keys) for keys in spellings(field.path))
     raw = next((raw for raw in found if raw is not None and bytes(raw) != b"null"), None)
     if raw is None:
-        raise Unparsed(field.absent)
+        raise Rejected(field.absent)
     try:
         return msgspec.json.decode(raw, type=field.type)
     except msgspec.DecodeError:
-        raise Unparsed(field.other) from None
+        raise Rejected(field.other) from None
 
 
 def _at(members: dict[str, msgspec.Raw] | None, keys: FieldPath) -> msgspec.Raw | None:

@@ -61,10 +61,10 @@ class SeenOffsets:
 
     `gaps` lie between two of them, in order, and so do `hidden` offsets that no consumer shows, because they
     are markers of transactions or aborted. `rows`: how many rows the parsed records held, of which
-    `rows_unparsed` did not land, and how many records were `empty` arrays; None where a record is a row.
+    `rejected_elements` did not land, and how many records were `empty` arrays; None where a record is a row.
     `long_numbers`: some of their rows may hold a number of more digits than a double keeps. `erased`: records
     of which nothing was left, and `rows_erased` rows of records that were arrays: `rows` does not count them.
-    `without_bytes`: unparsed records that no file has, because the lake forgot their bytes.
+    `without_bytes`: rejected records that no file has, because the lake forgot their bytes.
     """
 
     cluster: str
@@ -75,9 +75,9 @@ class SeenOffsets:
     last: int
     records: int
     gaps: tuple[Gap, ...] = ()
-    unparsed: Mapping[str, int] = field(default_factory=dict)
+    rejected_records: Mapping[str, int] = field(default_factory=dict)
     rows: int | None = None
-    rows_unparsed: Mapping[str, int] = field(default_factory=dict)
+    rejected_elements: Mapping[str, int] = field(default_factory=dict)
     empty: int = 0
     long_numbers: bool = False
     hidden: int = 0
@@ -182,9 +182,9 @@ class _Count:
     last: int
     records: int = 0
     gaps: list[np.ndarray] = field(default_factory=list)
-    unparsed: Counter[str] = field(default_factory=Counter)
+    rejected_records: Counter[str] = field(default_factory=Counter)
     rows: int | None = None
-    rows_unparsed: Counter[str] = field(default_factory=Counter)
+    rejected_elements: Counter[str] = field(default_factory=Counter)
     empty: int = 0
     long_numbers: bool = False
     erased: int = 0
@@ -242,7 +242,7 @@ class SeenRecords:
         numbers, reasons = numbers_of(rows, SLICE).tolist(), _texts(rows[REASON])
         for (number, reason), count in Counter(zip(numbers, reasons, strict=True)).items():
             seen = self._at(rows, number)
-            (seen.rows_unparsed if of_arrays else seen.unparsed)[reason] += count
+            (seen.rejected_elements if of_arrays else seen.rejected_records)[reason] += count
         if of_arrays:
             self._are_left(rows)
 
@@ -302,9 +302,9 @@ def _seen(
         c.last,
         c.records,
         tuple(gaps) if len(gaps) <= MOST_GAPS else (join(gaps),),
-        dict(c.unparsed),
+        dict(c.rejected_records),
         c.rows,
-        dict(c.rows_unparsed),
+        dict(c.rejected_elements),
         c.empty,
         c.long_numbers,
         hidden,

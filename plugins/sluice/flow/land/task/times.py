@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.flow.land.reject_reasons import TIME_NOT_UNDERSTOOD, TOO_MANY_HOURS, Unparsed
+from sluice.flow.land.reject_reasons import TIME_NOT_UNDERSTOOD, TOO_MANY_HOURS, Rejected
 from sluice.flow.land.task.records import HOUR, SLICE, TIME, numbers_of, split
 from sluice.slices import FIRST_MS, LAST_MS, Slice, to_ms
 
@@ -67,7 +67,7 @@ def _iso8601_column(texts: Sequence[str]) -> np.ndarray | None:
 
 def _iso8601_value(text: str) -> int:
     if _DAY_FIRST.match(text):
-        raise Unparsed(TIME_NOT_UNDERSTOOD)
+        raise Rejected(TIME_NOT_UNDERSTOOD)
     try:
         instant = datetime.fromisoformat(f"{text[:-1]}Z" if text.endswith("z") else text)
         if instant.tzinfo is None:
@@ -76,7 +76,7 @@ def _iso8601_value(text: str) -> int:
     except OverflowError:
         return _OUTSIDE
     except ValueError:
-        raise Unparsed(TIME_NOT_UNDERSTOOD) from None
+        raise Rejected(TIME_NOT_UNDERSTOOD) from None
     return since // timedelta(milliseconds=1)
 
 
@@ -86,7 +86,7 @@ def _one_by_one(texts: Sequence[str], read: Callable[[str], int]) -> Times:
     for position, text in enumerate(texts):
         try:
             column[position] = read(text)
-        except Unparsed as verdict:
+        except Rejected as verdict:
             refused[position] = verdict.reason
     return column, refused
 

@@ -1,4 +1,4 @@
-"""From a field's text to a column's type, strictly: a value fits exactly, or it is a misfit.
+"""From a field's text to a column's type, strictly: a value fits exactly, or it is a rejected row.
 
 Every function takes `x`, an expression of type Nullable(String): the field as JSONExtract gives it (a string
 without its quotes, anything else as JSON text), NULL where the field is missing or null. A string may read as
@@ -14,7 +14,7 @@ from dataclasses import replace
 from sluice.clients.clickhouse.sql import both, either, listed, literal
 from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.containers import array, mapping
-from sluice.flow.load.casts.documents import document, is_string, path_misfit, paths_of, text_at
+from sluice.flow.load.casts.documents import document, is_string, path_unfit, paths_of, text_at
 from sluice.flow.load.casts.exact_numbers import FieldText, all_exact, exact
 from sluice.flow.load.casts.judged import (
     Cast,
@@ -24,14 +24,14 @@ from sluice.flow.load.casts.judged import (
     here,
     inside,
     let,
-    misfit_of,
     of_pair,
+    unfit_of,
 )
 from sluice.flow.load.casts.parsed import ParsedContainer, parsed
 from sluice.flow.load.casts.scalars import scalar
 from sluice.flow.load.casts.tuples import tuple_
 
-__all__ = ("Cast", "ParsedContainer", "UnsupportedType", "cast", "cast_at", "misfit_of", "parsed_cast")
+__all__ = ("Cast", "ParsedContainer", "UnsupportedType", "cast", "cast_at", "parsed_cast", "unfit_of")
 
 _CONTAINERS = {"Array": array, "Map": mapping, "Tuple": tuple_}
 
@@ -78,24 +78,24 @@ def _cast(kind: Type, field: Field) -> Cast:
         value = scalar(plain, x, field.key, field.quoted)
     if plain.name in ("Variant", "Dynamic") or (plain.name == "JSON" and field.depth):
         return _once(value, field, where)
-    return Cast(value, "0" if plain.name == "String" else misfit_of(x, value), where=where)
+    return Cast(value, "0" if plain.name == "String" else unfit_of(x, value), where=where)
 
 
 def _once(value: str, field: Field, where: str) -> Cast:
     """The text of such a value is long: it has a name where it is judged, too."""
     name = f"v{field.depth}"
-    pair = let([(name, value)], f"tuple({name}, {misfit_of(field.x, name)})")
+    pair = let([(name, value)], f"tuple({name}, {unfit_of(field.x, name)})")
     return replace(of_pair(pair, where), container=False)
 
 
 def _document(plain: Type, field: Field, where: str) -> tuple[str, str]:
-    """Returns a JSON without names for its parts, and where a misfit is."""
+    """Returns a JSON without names for its parts, and where a rejected row is."""
     places: list[str] = []
     for name, kind in paths_of(plain):
         text = text_at(field.x, name)
         path_cast = cast_at(field, (name, kind), text)
-        misfit = path_misfit(plain, field.x, name, text, path_cast)
-        places += [misfit, inside(literal(f".{name}"), path_cast.where, field.depth)]
+        unfit = path_unfit(plain, field.x, name, text, path_cast)
+        places += [unfit, inside(literal(f".{name}"), path_cast.where, field.depth)]
     value = document(plain, field.x, places[::2], field.quoted)
     return value, f"multiIf({listed(places)}, {where})" if places else where
 

@@ -11,25 +11,25 @@ from sluice.clients.clickhouse.types import Type, parse
 from sluice.field_path import FieldPath, spellings
 from sluice.flow.load.casts.casts import ParsedContainer, cast, cast_at, parsed_cast
 from sluice.flow.load.casts.containers import may_lack
-from sluice.flow.load.casts.documents import document, path_misfit, paths_of, text_at
+from sluice.flow.load.casts.documents import document, path_unfit, paths_of, text_at
 from sluice.flow.load.casts.event_paths import ObjectNode
 from sluice.flow.load.casts.exact_numbers import FieldText, KeyUnless
-from sluice.flow.load.casts.judged import MISSING, Cast, Field, misfit_of
-from sluice.flow.load.casts.nested import MisfitCheck, Nested
+from sluice.flow.load.casts.judged import MISSING, Cast, Field, unfit_of
+from sluice.flow.load.casts.nested import FitCheck, Nested
 
 
 @dataclass(frozen=True)
 class Stages:
     """Expressions of one column, or of all: of a container that the parse gives its items `j<n>`, and whether
     they are all fine, `u<n>`; the text `r<n>`, of a container its judgement `c<n>`, the value `v<n>`, and
-    whether that is a misfit, `m<n>`."""
+    whether that is a rejected row, `m<n>`."""
 
     items: tuple[Sql, ...] = ()
     fine: tuple[Sql, ...] = ()
     texts: tuple[Sql, ...] = ()
     judged: tuple[Sql, ...] = ()
     casts: tuple[Sql, ...] = ()
-    misfits: tuple[Sql, ...] = ()
+    unfit_values: tuple[Sql, ...] = ()
 
     @classmethod
     def of_all(cls, all_: Sequence[Stages]) -> Stages:
@@ -105,7 +105,7 @@ class FieldSql:
     """What fills a column, the checks of it, and which of its values are not the event's."""
 
     stages: Stages
-    checks: tuple[MisfitCheck, ...]
+    checks: tuple[FitCheck, ...]
     lacks: tuple[Lack, ...] = ()
 
 
@@ -118,7 +118,7 @@ def column_sql(
     groups: Mapping[str, Nested],
     required: bool,
 ) -> FieldSql:
-    """`required`: a row without a value for the column is a misfit."""
+    """`required`: a row without a value for the column is a rejected row."""
     kind, place = parse(column.type).stored, FieldPlace(tree, path)
     default = f"d{number}" if _has_elements(column) else ""
     key = place.key if long else None
@@ -154,11 +154,11 @@ def _filled(
     if column_cast.judged:
         stages = _judged(stages, column_cast, number, container)
         column_cast = replace(
-            column_cast, value=f"tupleElement(c{number}, 1)", misfit=f"tupleElement(c{number}, 2)"
+            column_cast, value=f"tupleElement(c{number}, 1)", unfit=f"tupleElement(c{number}, 2)"
         )
     if inner:
         column_cast = replace(
-            column_cast, value=document(kind.plain, text, [typed.misfit for typed in inner], place.quoted)
+            column_cast, value=document(kind.plain, text, [typed.unfit for typed in inner], place.quoted)
         )
     lacking = _lacking(column, column_cast, place)
     value = _or_default(column, column_cast, lacking)
@@ -168,12 +168,12 @@ def _filled(
     casts += [Sql(f"{lacking} AS l{number}")] if column.computed else []
     stages = replace(stages, casts=(*casts, Sql(f"{value} AS v{number}")))
     checks = _path_checks(column, inner, number)
-    if column_cast.misfit == "0":
+    if column_cast.unfit == "0":
         return FieldSql(stages, tuple(checks))
-    misfit = column_cast.misfit if column_cast.container else misfit_of(text, f"v{number}")
+    unfit = column_cast.unfit if column_cast.container else unfit_of(text, f"v{number}")
     where = column_cast.where if column_cast.container else ""
-    checks.append(MisfitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
-    return FieldSql(replace(stages, misfits=(Sql(f"{misfit} AS m{number}"),)), tuple(checks))
+    checks.append(FitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
+    return FieldSql(replace(stages, unfit_values=(Sql(f"{unfit} AS m{number}"),)), tuple(checks))
 
 
 def _with_lacks(
@@ -185,8 +185,8 @@ def _with_lacks(
     partly: bool,
     required: bool,
 ) -> FieldSql:
-    """Adds which rows have no value, as flags, and as a misfit where there has to be one; `partly`: elements
-    may lack one, too."""
+    """Adds which rows have no value, as flags, and as a rejected row where there has to be one; `partly`:
+    elements may lack one, too."""
     nothing, path = _nothing(column, place, groups), place.path
     found = tuple(lacks(column, path, nothing, place.there))
     if partly:
@@ -194,7 +194,7 @@ def _with_lacks(
         found = (Lack(column.name, path, Sql(f"if({nothing}, 1, {flag})" if column.default else flag)),)
     casts = [Sql(f"{lack.flag} AS {_flag(number, lack)}") for lack in found]
     casts += [Sql(f"{nothing} AS n{number}")] if required else []
-    missing = [MisfitCheck(column.name, MISSING, f"r{number}", f"n{number}")] if required else []
+    missing = [FitCheck(column.name, MISSING, f"r{number}", f"n{number}")] if required else []
     return FieldSql(
         replace(filled.stages, casts=(*filled.stages.casts, *casts)),
         (*missing, *filled.checks),
@@ -202,14 +202,14 @@ def _with_lacks(
     )
 
 
-def _path_checks(column: Column, paths: Sequence[TypedPath], number: int) -> list[MisfitCheck]:
+def _path_checks(column: Column, paths: Sequence[TypedPath], number: int) -> list[FitCheck]:
     """Returns a check for each typed path of a JSON column."""
     return [
-        MisfitCheck(
+        FitCheck(
             f"{column.name}.{path.name}",
             path.type,
             path.text,
-            path.misfit,
+            path.unfit,
             path.where,
             f"w{number}_{position}",
         )
@@ -288,7 +288,7 @@ class TypedPath:
     name: str
     type: str
     text: str
-    misfit: str
+    unfit: str
     named: tuple[tuple[str, str], ...]
     where: str = ""
 
@@ -301,15 +301,15 @@ def typed_paths(kind: Type, x: str, suffix: str, key: FieldText) -> list[TypedPa
 
 
 def _typed_path(kind: Type, x: str, path: tuple[str, Type], suffix: str, key: FieldText) -> TypedPath:
-    (name, inner), text, value, misfit = path, f"t{suffix}", f"s{suffix}", f"b{suffix}"
+    (name, inner), text, value, unfit = path, f"t{suffix}", f"s{suffix}", f"b{suffix}"
     path_cast = cast_at(Field(x, 0, key), path, text)
-    by_name = Cast(value, path_cast.misfit if path_cast.container else misfit_of(text, value))
+    by_name = Cast(value, path_cast.unfit if path_cast.container else unfit_of(text, value))
     parts = (
         (text_at(x, name), text),
         (path_cast.value, value),
-        (path_misfit(kind, x, name, text, by_name), misfit),
+        (path_unfit(kind, x, name, text, by_name), unfit),
     )
-    return TypedPath(name, inner.text, text, misfit, parts, path_cast.where if path_cast.container else "")
+    return TypedPath(name, inner.text, text, unfit, parts, path_cast.where if path_cast.container else "")
 
 
 # Which rows get no value of their event in a column: the field is missing, or null there. Pure.

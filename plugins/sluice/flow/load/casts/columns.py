@@ -11,11 +11,11 @@ from sluice.clients.clickhouse.sql import Sql, both, either, identifier, listed,
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.field_path import FieldPath, path_of, spellings
-from sluice.flow.load.casts.casts import UnsupportedType, cast, misfit_of
+from sluice.flow.load.casts.casts import UnsupportedType, cast, unfit_of
 from sluice.flow.load.casts.column_sql import Lack, Stages, column_sql, group_sql
 from sluice.flow.load.casts.event_paths import NESTED, QUOTED, ObjectNode, extract, nodes, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.nested import MisfitCheck, nested_of
+from sluice.flow.load.casts.nested import FitCheck, nested_of
 from sluice.flow.load.casts.parsed import texts_of
 from sluice.flow.load.casts.times import of_stamp
 from sluice.infer.types import Rules
@@ -59,15 +59,14 @@ class Filling:
 
     `stages` are expressions (`expression AS name`), each computed by a SELECT of its own, over what those
     before it name: in one SELECT the server would write out a name's expression wherever it is used.
-    `columns` and `values` are the INSERT's, and `checks` the misfits, the first of them of the event as a
-    whole. `short` is the same for events that hold no long numbers. `parsed`: the
-    parse gives some as containers (parsed.py). `lacks`: which rows have no value of their event in a column.
-    """
+    `columns` and `values` are the INSERT's, and `checks` the unfit_values, the first of them of the event as
+    a whole. `short` is the same for events that hold no long numbers. `parsed`: the parse gives some as
+    containers (parsed.py). `lacks`: which rows have no value of their event in a column."""
 
     columns: tuple[str, ...]
     values: tuple[Sql, ...]
     stages: tuple[tuple[Sql, ...], ...]
-    checks: tuple[MisfitCheck, ...]
+    checks: tuple[FitCheck, ...]
     short: Filling | None = None
     parsed: bool = False
     inserted: tuple[str, ...] = ()
@@ -78,21 +77,21 @@ class Filling:
         return tuple(expression for stage in self.stages for expression in stage)
 
     @property
-    def misfit(self) -> Sql:
-        return Sql(f"({summed([check.misfit for check in self.checks])}) > 0" if self.checks else "0")
+    def unfit(self) -> Sql:
+        return Sql(f"({summed([check.unfit for check in self.checks])}) > 0" if self.checks else "0")
 
     @property
     def places(self) -> tuple[Sql, ...]:
-        """Expressions of the places of misfits inside containers. They use names of `stages`; `first` uses
-        theirs."""
+        """Expressions of the places of rejected rows inside containers. They use names of `stages`; `first`
+        uses theirs."""
         return tuple(check.placed for check in self.checks if check.where)
 
     def first(self, attribute: Literal["column", "type", "reason", "text"]) -> Sql:
-        """Returns what a row's first misfit has: the column's name, its type, the reason, or the value's
-        text."""
+        """Returns what a row's first rejected row has: the column's name, its type, the reason, or the
+        value's text."""
         parts = []
         for check in self.checks:
-            parts += [check.misfit, check.parts[attribute]]
+            parts += [check.unfit, check.parts[attribute]]
         return Sql(f"multiIf({listed(parts)}, '')" if parts else "''")
 
     def of_short_numbers(self) -> Filling:
@@ -122,7 +121,7 @@ class Filling:
 
 def fill(columns: Columns, paths: Mapping[str, str], required: Collection[str] = frozenset()) -> Filling:
     """Returns the filling of a table with `columns`; `paths` gives the field of those not named like theirs.
-    A row that has no value for a `required` column is a misfit.
+    A row that has no value for a `required` column is a rejected row.
 
     Raises UnsupportedType with the name and type of each column that no value fills.
     """
@@ -153,7 +152,7 @@ def _fill(columns: Columns, paths: Mapping[str, str], required: Collection[str],
     parts = Stages.of_all([one.stages for one in field_sqls])
     stages = [*extract(tree, marked), parts.items, parts.fine, odd, parts.texts]
     by_column = [(column.name, path) for column, path in fields]
-    stages += [parts.judged, parts.casts, [*parts.misfits, *stray_names(tree, by_column)]]
+    stages += [parts.judged, parts.casts, [*parts.unfit_values, *stray_names(tree, by_column)]]
     checks = [
         *([whole(tree)] if fields else []),
         *strays(tree, by_column),
@@ -196,9 +195,9 @@ def _containers(fields: Sequence[tuple[Column, FieldPath]]) -> dict[FieldPath, s
     return types_by_path if sum(map(bool, types_by_path.values())) <= _MOST_CONTAINERS else {}
 
 
-def _placed(checks: Iterable[MisfitCheck]) -> Iterator[MisfitCheck]:
-    """The server takes a second for each 100,000 characters: in a wide table only the first columns' misfits
-    have places, the others are named by the column."""
+def _placed(checks: Iterable[FitCheck]) -> Iterator[FitCheck]:
+    """The server takes a second for each 100,000 characters: in a wide table only the first columns' rejected
+    rows have places, the others are named by the column."""
     left = _MOST_PLACES
     for check in checks:
         left -= len(check.where)
@@ -230,13 +229,13 @@ def _check_types(columns: Iterable[Column]) -> None:
         raise UnsupportedType(", ".join(unsupported))
 
 
-def _held(column: Column) -> tuple[Sql, MisfitCheck | None]:
+def _held(column: Column) -> tuple[Sql, FitCheck | None]:
     """Returns a column of the lake, as its holder takes it."""
     name, kind = identifier(column.name), parse(column.type)
     if column.name != "_timestamp" or kind.plain.text.startswith("DateTime64(3"):
         return name, None
     value = of_stamp(kind.plain, name)
-    return Sql(value), MisfitCheck(column.name, column.type, f"toString({name})", misfit_of(name, value))
+    return Sql(value), FitCheck(column.name, column.type, f"toString({name})", unfit_of(name, value))
 
 
 def _path(column: Column, paths: Mapping[str, str], nested: Collection[str]) -> FieldPath:
@@ -250,14 +249,14 @@ Paths = Sequence[tuple[str, FieldPath]]
 """Columns and their fields' paths."""
 
 
-def strays(tree: ObjectNode, paths: Paths) -> list[MisfitCheck]:
+def strays(tree: ObjectNode, paths: Paths) -> list[FitCheck]:
     """Returns a check for each object that a path needs, by the names of `stray_names`. What stands at a key
     with a dot, and is no object, is another field."""
     checks = []
     for node, through in _needed(tree, paths):
         name, path = through[0]
         kind = f"an object at {'.'.join(node.path)} (its path is {'.'.join(path)})"
-        checks.append(MisfitCheck(name, kind, node.text, node.misfit))
+        checks.append(FitCheck(name, kind, node.text, node.unfit))
     return checks
 
 
@@ -266,7 +265,7 @@ def stray_names(tree: ObjectNode, paths: Paths) -> list[Sql]:
     names = []
     for node, through in _needed(tree, paths):
         needed = either(*(_nowhere_else(tree, path) for _, path in through))
-        names.append(Sql(f"{both(node.stray, needed)} AS {node.misfit}"))
+        names.append(Sql(f"{both(node.stray, needed)} AS {node.unfit}"))
     return names
 
 
@@ -283,12 +282,12 @@ def _nowhere_else(tree: ObjectNode, path: FieldPath) -> str:
     return both(*(f"isNull({text})" for text in earlier))
 
 
-def whole(tree: ObjectNode) -> MisfitCheck:
+def whole(tree: ObjectNode) -> FitCheck:
     """Returns the check that the event is an object. Anything else would fill columns by position, or none.
     The full check is rare."""
     fields_present = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
-    misfit = f"if(startsWith(_payload, '{{') * ({fields_present}) > 0, 0, JSONType(_payload) != 'Object')"
-    return MisfitCheck("", "a JSON object that ClickHouse can parse", "_payload", misfit)
+    unfit = f"if(startsWith(_payload, '{{') * ({fields_present}) > 0, 0, JSONType(_payload) != 'Object')"
+    return FitCheck("", "a JSON object that ClickHouse can parse", "_payload", unfit)
 
 
 # Which types a load fills: nothing else is proposed.

@@ -10,7 +10,7 @@ from sluice.flow.load.casts.scalars import ENUMS
 _QUOTE = literal('"')
 _SLASH = literal(r"\/")
 _MOST_OF_KEY = 60
-"""Characters of a map's key in the path of a misfit."""
+"""Characters of a map's key in the path of a rejected row."""
 
 
 def array(caster: Caster, kind: Type, field: Field) -> Cast:
@@ -25,13 +25,13 @@ def array(caster: Caster, kind: Type, field: Field) -> Cast:
     if of.shape.name in CONTAINERS:
         bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
     judged = f"j{depth}"
-    misfit = field.misfit(*bad, f"has(tupleElement({judged}, 2), 1)")
+    unfit = field.unfit(*bad, f"has(tupleElement({judged}, 2), 1)")
     items_judged = mapped(lists | _tokens(of, raws, depth), item_of(caster, of, field, by_token(of)).pair)
-    pair = let([(judged, items_judged)], f"tuple(tupleElement({judged}, 1), {misfit})")
+    pair = let([(judged, items_judged)], f"tuple(tupleElement({judged}, 1), {unfit})")
     item = item_of(caster, of, field, _asked(of))
     lists |= {f"q{depth}": raws} if _asked(of) else {}
     name = f"toString(n{depth} - 1)"
-    return of_pair(pair, _where(kind, field, lists, (item.misfit, item.where), name))
+    return of_pair(pair, _where(kind, field, lists, (item.unfit, item.where), name))
 
 
 def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
@@ -47,13 +47,13 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
     if of.shape.name in CONTAINERS:
         bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
     judged = f"j{depth}"
-    misfit = field.misfit(*bad, f"has(tupleElement({judged}, 3), 1)")
+    unfit = field.unfit(*bad, f"has(tupleElement({judged}, 3), 1)")
     built = f"mapFromArrays(tupleElement({judged}, 1), tupleElement({judged}, 2))"
     entry = entry_of(key, item_of(caster, of, field, by_token(of)), depth)
-    pair = let([(judged, mapped(lists | _tokens(of, raws, depth), entry))], f"tuple({built}, {misfit})")
+    pair = let([(judged, mapped(lists | _tokens(of, raws, depth), entry))], f"tuple({built}, {unfit})")
     item = item_of(caster, of, field, _asked(of))
     lists |= {f"q{depth}": raws} if _asked(of) else {}
-    where = (either(key.misfit, item.misfit), f"if({key.misfit}, {key.where}, {item.where})")
+    where = (either(key.unfit, item.unfit), f"if({key.unfit}, {key.where}, {item.where})")
     name = (
         f"replaceAll(toJSONString(substringUTF8(assumeNotNull(k{depth}), 1, {_MOST_OF_KEY})), {_SLASH}, '/')"
     )
@@ -66,7 +66,7 @@ def _tokens(of: Type, raws: str, depth: int) -> dict[str, str]:
 
 
 def _asked(of: Type) -> bool:
-    """Returns whether the place of a misfit depends on which items are strings in JSON."""
+    """Returns whether the place of a rejected row depends on which items are strings in JSON."""
     return by_token(of) or of.shape.name in CONTAINERS
 
 
@@ -78,24 +78,24 @@ def item_of(caster: Caster, of: Type, field: Field, asked: bool) -> Cast:
 
 
 def entry_of(key: Cast, item: Cast, depth: int) -> str:
-    """Returns a key, its value, and whether they are a misfit."""
+    """Returns a key, its value, and whether they are a rejected row."""
     if not item.judged:
-        return f"tuple({key.value}, {item.value}, {either(key.misfit, item.misfit)})"
+        return f"tuple({key.value}, {item.value}, {either(key.unfit, item.unfit)})"
     name = f"e{depth}"
-    misfit = either(key.misfit, f"tupleElement({name}, 2)")
-    return let([(name, item.judged)], f"tuple({key.value}, tupleElement({name}, 1), {misfit})")
+    unfit = either(key.unfit, f"tupleElement({name}, 2)")
+    return let([(name, item.judged)], f"tuple({key.value}, tupleElement({name}, 1), {unfit})")
 
 
 def mapped(lists: dict[str, str], body: str) -> str:
     return f"arrayMap(({', '.join(lists)}) -> {body}, {', '.join(lists.values())})"
 
 
-def _where(kind: Type, field: Field, lists: dict[str, str], item_misfit: tuple[str, str], name: str) -> str:
-    """Returns the place of the first item that is a misfit. `name` is the item's in the path, where
+def _where(kind: Type, field: Field, lists: dict[str, str], item_unfit: tuple[str, str], name: str) -> str:
+    """Returns the place of the first item that is a rejected row. `name` is the item's in the path, where
     `n<depth>` is its number, from 1 on."""
-    misfit, where = item_misfit
+    unfit, where = item_unfit
     number = f"n{field.depth}"
-    first = f"arrayFirstIndex(({', '.join(lists)}) -> {misfit}, {', '.join(lists.values())})"
+    first = f"arrayFirstIndex(({', '.join(lists)}) -> {unfit}, {', '.join(lists.values())})"
     item = [(one, f"arrayElement({items}, {number})") for one, items in lists.items()]
     path = f"concat('[', {name}, ']')"
     inner = let(item, inside(path, where, field.depth))
@@ -120,7 +120,7 @@ def element(caster: Caster, kind: Type, field: Field) -> Cast:
         return element_cast
     filled = f"ifNull({element_cast.value}, defaultValueOfTypeName({literal(kind.plain.text)}))"
     if field.filled:
-        return Cast(filled, element_cast.misfit, where=element_cast.where)
+        return Cast(filled, element_cast.unfit, where=element_cast.where)
     where = f"if(isNull({field.x}), {here(MISSING, field.x)}, {element_cast.where})"
     return Cast(filled, f"isNull({element_cast.value})", where=where)
 
@@ -133,7 +133,7 @@ def _with_default(kind: Type, field: Field, element_cast: Cast) -> Cast:
         value = f"if(isNull({field.x}), {field.default}, {element_cast.value})"
     else:
         value = f"ifNull({element_cast.value}, {field.default})"
-    return Cast(value, element_cast.misfit, where=element_cast.where)
+    return Cast(value, element_cast.unfit, where=element_cast.where)
 
 
 def by_token(kind: Type) -> bool:

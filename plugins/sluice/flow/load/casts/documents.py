@@ -1,7 +1,7 @@
 """JSON columns: the strict judgement of their typed paths (flow/load/casts/casts.py).
 
 ClickHouse casts what is there loosely: it has to be what the strict cast says. It takes a key `a.b` for the
-path of two keys, too, and hides what is no object on the way; such events are misfits.
+path of two keys, too, and hides what is no object on the way; such events are rejected rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_string(x: str, name: str) -> str:
     return f"JSONType({_place(x, name.split('.'))}) = 'String'"
 
 
-def path_misfit(kind: Type, x: str, name: str, text: str, path_cast: Cast) -> str:
+def path_unfit(kind: Type, x: str, name: str, text: str, path_cast: Cast) -> str:
     keys = name.split(".")
     stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
     # In an array two tuples with NULLs are the same; by themselves that is unknown.
@@ -42,7 +42,7 @@ def path_misfit(kind: Type, x: str, name: str, text: str, path_cast: Cast) -> st
     other = f"ifNull({same[0]} != {same[1]}, isNotNull({stored}))"
     odd = [f"JSONHas({_place(x, way)})" for way in _spellings(keys)]
     odd += [f"JSONType({_place(x, keys[:end])}) NOT IN ('Object', 'Null')" for end in range(1, len(keys))]
-    return both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(path_cast.misfit, other)), *odd))
+    return both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(path_cast.unfit, other)), *odd))
 
 
 def _place(x: str, keys: Sequence[str]) -> str:
@@ -58,9 +58,9 @@ def _spellings(keys: list[str]) -> list[list[str]]:
     ]
 
 
-def document(kind: Type, x: str, misfits: Sequence[str], quoted: str) -> str:
-    """Returns the value of a JSON with these misfits of its typed paths."""
+def document(kind: Type, x: str, unfit_values: Sequence[str], quoted: str) -> str:
+    """Returns the value of a JSON with these rejected rows of its typed paths."""
     value = f"accurateCastOrNull({x}, {literal(kind.text)})"
-    wrong = [f"({summed(misfits)}) > 0"] if misfits else []
+    wrong = [f"({summed(unfit_values)}) > 0"] if unfit_values else []
     wrong += if_quoted(quoted)
     return f"if({either(*wrong)}, NULL, {value})" if wrong else value

@@ -52,8 +52,8 @@ class ObjectNode:
         return self._named("stray")
 
     @property
-    def misfit(self) -> str:
-        return self._named("misfit")
+    def unfit(self) -> str:
+        return self._named("unfit")
 
     @property
     def keys(self) -> str:

@@ -16,15 +16,15 @@ class UnsupportedType(ValueError):
 
 @dataclass(frozen=True)
 class Cast:
-    """`misfit`: `x` does not fit. There, and where `x` is NULL, `value` is NULL (a container: empty).
+    """`unfit`: `x` does not fit. There, and where `x` is NULL, `value` is NULL (a container: empty).
 
     `judged` is a tuple of both, computed once; where `lacks`, it says third whether a part of the value is
-    missing and became a default. `where` is, of a misfit, a tuple of the path inside the value
+    missing and became a default. `where` is, of a rejected row, a tuple of the path inside the value
     (`[3].price`), the type that is wanted there, and the text that is there.
     """
 
     value: str
-    misfit: str
+    unfit: str
     container: bool = False
     judged: str = ""
     where: str = ""
@@ -32,18 +32,18 @@ class Cast:
 
     @property
     def pair(self) -> str:
-        return self.judged or f"tuple({self.value}, {self.misfit})"
+        return self.judged or f"tuple({self.value}, {self.unfit})"
 
 
-def misfit_of(x: str, value: str) -> str:
+def unfit_of(x: str, value: str) -> str:
     """`value` is NULL and `x` is not, as one comparison: AND and OR cost more, as they evaluate lazily."""
     return f"(isNull({value}) > isNull({x}))"
 
 
 def of_pair(pair: str, where: str, lacks: bool = False) -> Cast:
     """Returns the cast of a container by its `judged` expression."""
-    value, misfit = f"tupleElement({pair}, 1)", f"tupleElement({pair}, 2)"
-    return Cast(value, misfit, container=True, judged=pair, where=where, lacks=lacks)
+    value, unfit = f"tupleElement({pair}, 1)", f"tupleElement({pair}, 2)"
+    return Cast(value, unfit, container=True, judged=pair, where=where, lacks=lacks)
 
 
 def let(names: Iterable[tuple[str, str]], body: str) -> str:
@@ -55,7 +55,7 @@ def let(names: Iterable[tuple[str, str]], body: str) -> str:
 
 
 def here(text: str, x: str) -> str:
-    """Returns the place of a misfit that is the whole value."""
+    """Returns the place of a rejected row that is the whole value."""
     return f"tuple('', {literal(text)}, CAST({x}, 'Nullable(String)'))"
 
 
@@ -103,7 +103,7 @@ class Field:
         """Of what the value contains."""
         return None if self.key is None else ""
 
-    def misfit(self, *bad: str) -> str:
+    def unfit(self, *bad: str) -> str:
         """Any of the conditions holds for a value that is there, or it has to be there and is not."""
         return f"if(isNotNull({self.x}), {either(*bad)}, {int(self.required)})"
 

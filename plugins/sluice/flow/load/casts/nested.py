@@ -12,13 +12,13 @@ from sluice.flow.load.casts.judged import MISSING
 
 
 @dataclass(frozen=True)
-class MisfitCheck:
+class FitCheck:
     """The condition that a row's value does not fit one column, and what the rejection says of it."""
 
     column: str
     type: str
     text: str
-    misfit: str
+    unfit: str
     where: str = ""
     """Of a container the expression of the place inside it, see Cast."""
     place: str = ""
@@ -26,13 +26,13 @@ class MisfitCheck:
 
     @property
     def placed(self) -> Sql:
-        """`where`, asked of misfits alone."""
+        """`where`, asked of rejected rows alone."""
         nowhere = "tuple('', '', CAST(NULL, 'Nullable(String)'))"
-        return Sql(f"if({self.misfit}, {self.where}, {nowhere}) AS {self.place}")
+        return Sql(f"if({self.unfit}, {self.where}, {nowhere}) AS {self.place}")
 
     @property
     def parts(self) -> dict[str, str]:
-        """Expressions of the path, the type, the reason and the text that a misfit is named by."""
+        """Expressions of the path, the type, the reason and the text that a rejected row is named by."""
         if not self.where:
             reason = literal(MISSING if self.type == MISSING else f"does not fit {self.type}")
             named = {"column": literal(self.column), "type": literal(self.type)}
@@ -80,27 +80,27 @@ class Nested:
         from_objects = f"tupleElement(tupleElement({self.judged}, 1), {names.index(column) + 1})"
         return f"if(isNotNull({self.text}), {from_objects}, {other})"
 
-    def checks(self, numbers: Mapping[str, int], field: str, where: str) -> Iterator[MisfitCheck]:
+    def checks(self, numbers: Mapping[str, int], field: str, where: str) -> Iterator[FitCheck]:
         """`numbers` are those of the columns, `field` is the text of the event's field `name`, which would
-        be left out without a word, and `where` the place of a misfit in it."""
+        be left out without a word, and `where` the place of a rejected row in it."""
         if self.objects:
-            misfit = f"tupleElement({self.judged}, 2)"
-            yield MisfitCheck(self.name, self.type.text, self.text, misfit, where, f"w{self.judged}")
+            unfit = f"tupleElement({self.judged}, 2)"
+            yield FitCheck(self.name, self.type.text, self.text, unfit, where, f"w{self.judged}")
             arrays = summed([f"isNotNull(r{numbers[name]})" for name, _ in self._filled])
             twice = f"(isNotNull({self.text}) * ({arrays}) > 0)"
             kind = f"one shape: an array of objects, or fields like `{self._filled[0][0]}`"
-            yield MisfitCheck(self.name, kind, self.text, twice)
+            yield FitCheck(self.name, kind, self.text, twice)
         else:
             yield from self._not_filled(numbers, field)
         lengths = [f"length(v{numbers[column]})" for column, _ in self.columns]
         if len(lengths) > 1:
-            misfit = f"(({summed([f'({lengths[0]} != {other})' for other in lengths[1:]])}) > 0)"
-            yield MisfitCheck(self.name, "arrays of one length", f"toString([{listed(lengths)}])", misfit)
+            unfit = f"(({summed([f'({lengths[0]} != {other})' for other in lengths[1:]])}) > 0)"
+            yield FitCheck(self.name, "arrays of one length", f"toString([{listed(lengths)}])", unfit)
 
-    def _not_filled(self, numbers: Mapping[str, int], field: str) -> Iterator[MisfitCheck]:
+    def _not_filled(self, numbers: Mapping[str, int], field: str) -> Iterator[FitCheck]:
         for column, kind in self._filled:
-            misfit = f"(isNull(r{numbers[column]}) > isNull({field}))"
-            yield MisfitCheck(column, f"{kind}, which is filled by a field `{column}`", field, misfit)
+            unfit = f"(isNull(r{numbers[column]}) > isNull({field}))"
+            yield FitCheck(column, f"{kind}, which is filled by a field `{column}`", field, unfit)
 
 
 def inner(column: str) -> str:

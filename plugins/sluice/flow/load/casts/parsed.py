@@ -22,8 +22,8 @@ _TEXT = "Nullable(String)"
 
 @dataclass(frozen=True)
 class ParsedContainer:
-    """The items `items`, of each what it becomes and whether it may be a misfit; over their name the `value`
-    of the container, and whether it is `fine`."""
+    """The items `items`, of each what it becomes and whether it may be a rejected row; over their name the
+    `value` of the container, and whether it is `fine`."""
 
     items: str
     value: str
@@ -83,7 +83,7 @@ def _entries(caster: Caster, shape: Type, field: Field, container: str) -> str:
 
 
 def _item(caster: Caster, shape: Type, field: Field) -> str:
-    """Returns what an item becomes, and whether it may be a misfit: what is no object has no fields."""
+    """Returns what an item becomes, and whether it may be a rejected row: what is no object has no fields."""
     if not _names(shape):
         return item_of(caster, shape.argument(0), field, asked=False).pair
     of = shape.argument(0).shape

@@ -108,12 +108,12 @@ def _built(
     paths: Sequence[str],
 ) -> Cast:
     lacking = _lacking(kind, casts, field) if field.filled or field.default else []
-    parts = of_parts(kind, casts, field.depth, lambda wrong: field.misfit(*bad, wrong), lacking)
+    parts = of_parts(kind, casts, field.depth, lambda wrong: field.unfit(*bad, wrong), lacking)
     pair = let(named, parts)
     places = [
         text
         for path, part in zip(paths, casts, strict=True)
-        for text in (part.misfit, inside(path, part.where, field.depth))
+        for text in (part.unfit, inside(path, part.where, field.depth))
     ]
     first = here(kind.text, field.x)
     wrong = [part for condition in bad for part in (condition, first)]
@@ -143,19 +143,19 @@ def of_parts(
     kind: Type,
     casts: Sequence[Cast],
     depth: int,
-    misfit: Callable[[str], str],
+    unfit: Callable[[str], str],
     lacking: Sequence[str] = (),
 ) -> str:
-    """Returns the tuple of the parts, `misfit` of "one of them is a misfit", and whether one is `lacking`,
-    where there are such. Each part that is a container is computed once."""
+    """Returns the tuple of the parts, `unfit` of "one of them does not fit", and whether one is `lacking`, if
+    there are such. Each part that is a container is computed once."""
     once = [(f"p{depth}_{n}", part.judged) for n, part in enumerate(casts) if part.judged]
     computed = dict(once)
-    values, misfits = [], []
+    values, unfit_values = [], []
     for n, part in enumerate(casts):
         name = f"p{depth}_{n}"
         values.append(f"tupleElement({name}, 1)" if name in computed else part.value)
-        misfits.append(f"tupleElement({name}, 2)" if name in computed else part.misfit)
-    wrong = misfit(f"(({summed(misfits)}) > 0)")
+        unfit_values.append(f"tupleElement({name}, 2)" if name in computed else part.unfit)
+    wrong = unfit(f"(({summed(unfit_values)}) > 0)")
     lacks = f", (({summed(lacking)}) > 0)" if lacking else ""
     pair = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {wrong}{lacks})"
     return let(once, pair) if once else pair

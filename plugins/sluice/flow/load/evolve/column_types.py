@@ -11,10 +11,10 @@ from sluice.flow.load.evolve.earlier import Kinds, examples
 from sluice.flow.load.evolve.lake_values import ValueSample, value
 from sluice.infer.infer import InferredColumn, optional_column
 from sluice.infer.spellings import fraction_digits
-from sluice.infer.types import STRING, ArrayOf, Inferred, Leaf, misfit, nullable
+from sluice.infer.types import STRING, ArrayOf, Inferred, Leaf, nullable, unfit
 
-# No row becomes a misfit by a column that its own load adds.
-_RULES = replace(RULES, misfits=0.0)
+# No row becomes a rejected row by a column that its own load adds.
+_RULES = replace(RULES, unfit_values=0.0)
 _ROUNDS = 4
 _MOST_REFUSED = 1_000  # values that a round adds to a sample
 
@@ -84,7 +84,7 @@ def _refused(kinds: Mapping[str, InferredColumn | None], all_values: AllValues) 
 
 def _fits(kind: Inferred, text: bytes) -> bool:
     parsed_value = value(text)
-    return misfit(kind, parsed_value) is None and not _cut(kind, parsed_value)
+    return unfit(kind, parsed_value) is None and not _cut(kind, parsed_value)
 
 
 def _cut(kind: Inferred, parsed_value: object) -> bool:

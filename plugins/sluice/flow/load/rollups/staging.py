@@ -94,7 +94,7 @@ class RollupStaging(Staging):
         return self.pipeline.command("run", *words)
 
     def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """Counts rows by unit; a rollup has no misfits. Raises Changed, and TargetRefused where the
+        """Counts rows by unit; a rollup has no rejected rows. Raises Changed, and TargetRefused where the
         types are others by now."""
         source = self.source.ledger()
         for unit in changed(self.rollup, self.works, source):

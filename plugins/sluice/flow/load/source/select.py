@@ -71,10 +71,10 @@ def filled(filling: Filling, columns: Sequence[str], source: Sql, routed: Sql) -
     return rows
 
 
-def misfits(filling: Filling, rows: Sql) -> Sql:
+def rejected_rows(filling: Filling, rows: Sql) -> Sql:
     """Returns those of the rows of which a value does not fit, with all that says which."""
-    misfit_rows = render("load/misfit_rows", rows=rows, misfit=filling.misfit)
-    return with_places(filling, misfit_rows)
+    unfit_rows = render("load/unfit_rows", rows=rows, unfit=filling.unfit)
+    return with_places(filling, unfit_rows)
 
 
 def with_places(filling: Filling, rows: Sql) -> Sql:

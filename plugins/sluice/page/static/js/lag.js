@@ -67,7 +67,7 @@ function keepTable(name, keep) {
   const next = (what) => keep.following.find((one) => one.what === what);
   const rows = [
     { place: "Lake: files of an hour", kept: keep.lake_seconds, next: next("files") },
-    { place: "Lake: bytes of unparsed records", kept: keep.rejected_seconds, next: next("unparsed records") },
+    { place: "Lake: bytes of rejected records", kept: keep.rejected_seconds, next: next("rejected records") },
     ...Object.entries(keep.table_seconds).map(([table, seconds]) => ({ place: table === "*" ? "Tables: rows, by their own TTL" : `Table ${table}: rows, by its own TTL`, kept: seconds })),
   ];
   return table("What has landed is kept", [

@@ -173,7 +173,7 @@ function showSeries(places, series) {
   const lines = types.length ? types.map(([label, values]) => ({ label, values })) : [{ label: "rows loaded", values: series.rows }, { label: "records read", values: series.read }];
   const each = series.by_day ? "day" : "hour";
   linePlot(places.rows, `Rows per ${each}${types.length ? " by type" : ""}`, series.starts, lines);
-  linePlot(places.rejected, `Rejected per ${each}`, series.starts, [{ label: "unparsed", values: series.unparsed }, { label: "misfits", values: series.misfits }, { label: "later than grace", values: series.late }]);
+  linePlot(places.rejected, `Rejected per ${each}`, series.starts, [{ label: "rejected records", values: series.rejected_records }, { label: "rejected rows", values: series.rejected_rows }, { label: "later than grace", values: series.late }]);
 }
 
 function showLate(places, late) {

@@ -15,19 +15,19 @@ export function countsCard({ counts, tables, balance }) {
       { name: "Table", value: (r) => r.table },
       { name: "Landed", number: true, value: (r) => count(r.landed) },
       { name: "Committed", number: true, value: (r) => count(r.committed) },
-      { name: "Rejected", number: true, value: (r) => count(r.misfits) },
+      { name: "Rejected", number: true, value: (r) => count(r.rejected_rows) },
       { name: "Defaults", title: "Columns that got defaults, for the events have no value, and in which share of the rows", value: (r) => r.defaults || "–" },
       { name: "Day before", number: true, value: (r) => (r.day === null ? "–" : count(r.day)), title: "Committed in the same hour of the day before" },
       { name: "Week before", number: true, value: (r) => (r.week === null ? "–" : count(r.week)), title: "Committed in the same hour of the week before" },
-    ], tables.map((row) => ({ ...row, tone: row.committed + row.misfits < row.landed ? "warn-row" : "" })), "The pipeline file has no table."))),
+    ], tables.map((row) => ({ ...row, tone: row.committed + row.rejected_rows < row.landed ? "warn-row" : "" })), "The pipeline file has no table."))),
   );
 }
 
 // Every row is somewhere: in a table, rejected there, without a table, or not loaded yet.
-function balanceLine({ landed, loaded, misfits, without_table: without, not_loaded: left, types }) {
+function balanceLine({ landed, loaded, rejected_rows, without_table: without, not_loaded: left, types }) {
   const names = Object.entries(types).map(([name, rows]) => `${name} ${count(rows)}`).join(", ");
   return h(
-    "p", { class: "balance" }, h("b", {}, count(landed)), " rows landed = ", h("b", {}, count(loaded)), " loaded + ", h("b", {}, count(misfits)), " misfits + ", h("b", {}, count(without)), " without a table",
+    "p", { class: "balance" }, h("b", {}, count(landed)), " rows landed = ", h("b", {}, count(loaded)), " loaded + ", h("b", {}, count(rejected_rows)), " rejected_rows + ", h("b", {}, count(without)), " without a table",
     names && ` (${names})`, left !== 0 && [" + ", h("b", { class: "warn-text" }, count(left)), " not loaded"], ".",
   );
 }

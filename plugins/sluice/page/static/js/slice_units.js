@@ -10,7 +10,7 @@ export function unitCard(name, data, unit) {
     unit.manifest && ["Counts", unit.verified ? "hold, by the last verify" : data.causes.some((one) => one.breaks) ? "do not all hold: see above" : "not verified as it is now"],
     ["Records read", count(unit.read)], ["Parsed", count(unit.parsed)],
     ...(unit.rows_held == null ? [] : [["Rows in them", count(unit.rows_held)]]),
-    ["Unparsed", count(unparsed(unit))], ["Holes", count(unit.holes)], ...(unit.erased ? [["Erased", count(unit.erased)]] : []), ["Later than grace", count(unit.late)],
+    ["Rejected records", count(rejectedRecords(unit))], ["Holes", count(unit.holes)], ...(unit.erased ? [["Erased", count(unit.erased)]] : []), ["Later than grace", count(unit.late)],
     ["Files", `${count(unit.file_count)}, ${bytes(unit.bytes)}`], ["Landed", unit.landed_at ? `${clock(unit.landed_at)} UTC` : "–"],
     ["Manifest", unit.manifest || "–"],
   ].filter(Boolean);
@@ -19,7 +19,7 @@ export function unitCard(name, data, unit) {
     h("dl", { class: "facts-list" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value)))),
     unit.losses.length > 0 && losses(unit.losses),
     unit.lacking_topics.length > 0 && h("p", { class: "warn" }, `Landed without topics ${unit.lacking_topics.join(", ")}: reland brings them.`),
-    h("div", { class: "columns" }, part("Tables", tables(unit)), part("Offsets", offsets(unit)), part("Rows landed by type", types(unit)), part("Unparsed by reason", counts(unit.rejected_by_reason, "Reason"))),
+    h("div", { class: "columns" }, part("Tables", tables(unit)), part("Offsets", offsets(unit)), part("Rows landed by type", types(unit)), part("Rejected by reason", counts(unit.rejected_by_reason, "Reason"))),
     more(`Files (${unit.file_count})`, () => files(unit)),
     unit.manifest && more("Manifest", async () => h("pre", { tabindex: "0" }, JSON.stringify(await api.manifest(name, data.slice, unit.cluster), null, 1))),
   );
@@ -37,7 +37,7 @@ const tables = (unit) => table(`Tables of ${unit.cluster}`, [
   { name: "State", value: (r) => r.state },
   { name: "Landed", number: true, value: (r) => count(r.landed) },
   { name: "Committed", number: true, value: (r) => count(r.rows) },
-  { name: "Misfits", number: true, value: (r) => count(r.misfits) },
+  { name: "Rejected rows", number: true, value: (r) => count(r.rejected_rows) },
 ], unit.tables.map((row) => ({ ...row, tone: ["committed", "before"].includes(row.state) ? "" : "warn-row" })), "No tables.");
 
 const offsets = (unit) => table(`Offsets of ${unit.cluster}`, [
@@ -71,4 +71,4 @@ const files = (unit) => h("div", {}, table("Files", [
 ], unit.files), unit.files.length < unit.file_count && h("p", { class: "quiet" }, `The ${unit.files.length} largest of ${count(unit.file_count)}.`));
 
 
-const unparsed = (unit) => Object.values(unit.rejected_by_reason).reduce((sum, n) => sum + n, 0);
+const rejectedRecords = (unit) => Object.values(unit.rejected_by_reason).reduce((sum, n) => sum + n, 0);

@@ -17,7 +17,7 @@ export function showTables(place, name, { tables, errors, departed, start, end }
     { name: "Complete until", value: (r) => (r.complete_until ? time(r.complete_until) : r.behind ? "not in this range" : "–") },
     { name: "Lacks", number: true, unit: "hours", value: (r) => lacks(name, r, mayStart, end) },
     { name: "Rows", number: true, title: "Of the hours of the range", value: (r) => count(r.rows) },
-    { name: "Misfits", number: true, title: "Of the hours of the range", value: (r) => count(r.misfits) },
+    { name: "Rejected rows", number: true, title: "Of the hours of the range", value: (r) => count(r.rejected_rows) },
     { name: "Defaults", title: "Of the hours of the range: columns that got defaults, for the events have no value, and in which share of the rows", value: (r) => r.defaults || "–" },
     { name: "Last load", value: (r) => time(r.last_load, { short: true }) },
     { name: "Parts", number: true, value: (r) => known(r.parts, count) }, { name: "Size", number: true, value: (r) => known(r.bytes, bytes) },

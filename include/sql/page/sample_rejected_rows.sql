@@ -1,4 +1,4 @@
--- A few misfits of one slice for each column and reason, with as much of value and payload as a page shows.
+-- A few rejected rows of one slice for each column and reason, with as much of value and payload as a page shows.
 SELECT
     cluster, topic, partition, offset, target, column, reason,
     if({hidden:Bool}, '', substring(value, 1, 200)),

@@ -1,5 +1,5 @@
 -- The second pass, only when rows are missing: those with a value that does not fit, and which column it is.
-INSERT INTO {misfits}
+INSERT INTO {rejected_rows}
     (target, slice, cluster, topic, partition, offset, timestamp, type, column, reason, value, payload, row)
 SETTINGS max_block_size = {block}
 SELECT

@@ -1,4 +1,4 @@
--- A few misfits of some slices for each column and reason, with as much of value and payload as is shown.
+-- A few rejected rows of some slices for each column and reason, with as much of value and payload as is shown.
 SELECT
     cluster, topic, partition, offset, target, column, reason,
     if({hidden:Bool}, '', substring(value, 1, 200)),

@@ -1,4 +1,4 @@
--- Some of the misfits that are wanted, as rows of the lake; keys are not kept.
+-- Some of the rejected rows that are wanted, as rows of the lake; keys are not kept.
 INSERT INTO {copy} ({columns})
 SELECT
     type AS _type,

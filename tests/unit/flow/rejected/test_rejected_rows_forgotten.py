@@ -1,4 +1,4 @@
-"""Misfits of hours of which the lake has forgotten the files: what is printed for them works."""
+"""Rejected rows of hours of which the lake has forgotten the files: what is printed for them works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND = "sluice rejected demo --from 2026-01-01T00:00Z --to 2026-01-01T03:00Z"
 
 @dataclass(frozen=True)
 class Server:
-    """Has misfits: of each hour 5 of column `n`, and 2 of `m` in the first one. The table is the
+    """Has rejected rows: of each hour 5 of column `n`, and 2 of `m` in the first one. The table is the
     pipeline's."""
 
     lake: str
@@ -56,7 +56,9 @@ def test_a_retry_is_offered_for_the_hours_that_the_lake_holds(capsys: pytest.Cap
     forget(lake, "2026-01-01T01Z", bytes_alone)
 
     tally = RejectionTally()
-    tally.add(RejectionReader(spec, lake, RejectionFilter(), print).misfits([Server(lake.url)], hours(3)))
+    tally.add(
+        RejectionReader(spec, lake, RejectionFilter(), print).rejected_rows([Server(lake.url)], hours(3))
+    )
     groups = [
         (one.cause.column, one.records, one.forgotten, one.last_held and one.last_held.id)
         for one in tally.sorted

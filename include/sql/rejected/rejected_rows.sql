@@ -1,4 +1,4 @@
--- Misfits of a range of slices by unit, table, column and reason; items of arrays and keys of maps are one column. Of an
+-- Rejected rows of a range of slices by unit, table, column and reason; items of arrays and keys of maps are one column. Of an
 -- empty parameter every value counts.
 SELECT
     toUnixTimestamp(slice),

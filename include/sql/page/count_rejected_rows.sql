@@ -1,4 +1,4 @@
--- Misfits of one slice by table, column and reason; items of arrays and keys of maps are one column.
+-- Rejected rows of one slice by table, column and reason; items of arrays and keys of maps are one column.
 SELECT
     target,
     replaceRegexpAll(column, '\\[([0-9]+|"([^"\\\\]|\\\\.)*")\\]', '[]') AS place,

@@ -1,1 +1,0 @@
-CREATE TABLE {misfits} AS sluice.rejected ENGINE = MergeTree ORDER BY (slice, cluster)

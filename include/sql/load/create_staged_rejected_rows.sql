@@ -1,0 +1,1 @@
+CREATE TABLE {rejected_rows} AS sluice.rejected ENGINE = MergeTree ORDER BY (slice, cluster)
