@@ -105,7 +105,7 @@ def land(lake: FolderLake, payloads: pa.Array, times: pa.ChunkedArray, events: i
         rejected=(),
         read=events,
         rejected_records={},
-        holes=0,
+        gaps=0,
         long_numbers=may_be_long(pa.chunked_array([payloads])),
     )
     lake.put(layout.manifest(UNIT.slice.id, UNIT.cluster), encode(manifest))

@@ -44,7 +44,7 @@ class Land(StrEnum):
     TASK_DONE = "task done"
     READ = "records read"
     RULES_KEPT = "rules kept"
-    EXPLAINED = "holes explained"
+    EXPLAINED = "gaps explained"
     MERGED = "small files merged"
     OLD_MOVED = "old move finished"
     OLD_COPIED = "old manifest copied"

@@ -33,7 +33,7 @@ TopicPartitionKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class Manifest:
-    """Counts: `read` = parsed records + the sum of `rejected_records` + `erased`; `holes` are the explained
+    """Counts: `read` = parsed records + the sum of `rejected_records` + `erased`; `gaps` are the explained
     missing offsets.
 
     Where messages are arrays, `rows` is how many rows the parsed records held = those in `files` + the sum of
@@ -68,7 +68,7 @@ class Manifest:
     rejected: tuple[LandedFile, ...]
     read: Whole
     rejected_records: Mapping[str, Whole]
-    holes: Whole
+    gaps: Whole
     token: str
     landed_at: str
     counts: tuple[PartitionCount, ...]

@@ -31,7 +31,7 @@ from sluice.slices import Unit
 from sluice.state.manifests import read_manifest
 from sluice.state.survey import survey
 from tests.faults.topics import CLUSTER, START, Sent, Topic, hour, hours, visible
-from tests.support.landing_world import HOLE, InProcess
+from tests.support.landing_world import GAP, InProcess
 
 
 class Story:
@@ -138,7 +138,7 @@ class PlainEngine(InProcess):
 
 
 class _Logs(dict):
-    """By (cluster, topic), then partition, then offset: (value, record time), or HOLE."""
+    """By (cluster, topic), then partition, then offset: (value, record time), or GAP."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -153,7 +153,7 @@ class _Partitions(dict):
         self._cluster, self._topic = cluster, topic
 
     def __missing__(self, partition: int) -> Mapping[int, tuple[bytes | None, int]]:
-        self[partition] = found = defaultdict(lambda: (HOLE, 0))
+        self[partition] = found = defaultdict(lambda: (GAP, 0))
         for message in visible(self._cluster, TopicPartition(self._topic, partition, 0)):
             found[message.offset()] = (message.value(), message.timestamp()[1])
         return found

@@ -87,7 +87,7 @@ def land(
         rejected=(),
         read=len(events),
         rejected_records={},
-        holes=0,
+        gaps=0,
         counts=tuple(
             PartitionCount("events", p, len(range(p, len(events), partitions)), 0) for p in range(partitions)
         ),

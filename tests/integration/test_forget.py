@@ -28,7 +28,7 @@ from sluice.state.manifests import read_manifests
 from sluice.state.survey import survey
 from sluice.state.units import units_of
 from tests.integration.landed import client_of
-from tests.support.landing_world import HOLE, World, event, hours
+from tests.support.landing_world import GAP, World, event, hours
 
 pytestmark = pytest.mark.integration
 
@@ -41,12 +41,12 @@ COLUMNS = (
 
 
 def records() -> list[tuple]:
-    """Clicks and bids, and in each hour two records that are no events; a hole, too."""
+    """Clicks and bids, and in each hour two records that are no events; a gap, too."""
     kinds = [
         event("click", n * 3, grade=f"g{n}", label="k") if n % 3 else event("bid", n * 3) for n in range(50)
     ]
     return [
-        (b"{oops", stamp) if n % 20 in (3, 4) else (HOLE, stamp) if n == 9 else (value, stamp)
+        (b"{oops", stamp) if n % 20 in (3, 4) else (GAP, stamp) if n == 9 else (value, stamp)
         for n, (value, stamp) in enumerate(kinds)
     ]
 
@@ -255,7 +255,7 @@ def test_the_bytes_of_rejected_records_are_forgotten_first(place: Place):
     found, anomalies, *_ = audit(pipeline, HOURS, AuditScope(everywhere=True, checksums=True))
     assert (anomalies, auditor(pipeline).whole(found).anomalies, place.tables()) == ([], [], whole)
     made = read_manifests(open_lake(pipeline), [unit])[unit]
-    assert (made.read, made.rejected_records, made.holes) == (old.read, old.rejected_records, old.holes)
+    assert (made.read, made.rejected_records, made.gaps) == (old.read, old.rejected_records, old.gaps)
     assert sum(made.without_bytes[0].rejected_records.values()) == 2 and made.rejected == ()
     assert due_windows(pipeline, open_lake(pipeline), NOW) == []
     # Then the hours are old enough, too.

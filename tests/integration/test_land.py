@@ -223,7 +223,7 @@ def test_bad_input_is_kept_with_its_reason(kafka_broker, name, tmp_path, engine)
     assert {f.key.split("/")[0] for f in manifest.files} == {"type=..%2F..%2Fx", "type=click"}
 
 
-def test_aborted_transactions_and_their_markers_are_holes(kafka_broker, name, tmp_path, engine, monkeypatch):
+def test_aborted_transactions_and_their_markers_are_gaps(kafka_broker, name, tmp_path, engine, monkeypatch):
     """Batches' headers explain them: nobody reads the records once more for that."""
 
     def again(_, *place: object) -> None:
@@ -256,14 +256,14 @@ def test_aborted_transactions_and_their_markers_are_holes(kafka_broker, name, tm
     run(pipeline, engine)
     assert content(pipeline) == published(("dc1", feed))
     manifests = manifests_of(pipeline)
-    assert (sum(m.read for m in manifests), sum(m.holes for m in manifests)) == (15, 15 + 6)
+    assert (sum(m.read for m in manifests), sum(m.gaps for m in manifests)) == (15, 15 + 6)
     (topic,) = pipeline.kafka[0].topics
     finder = RecordFinder(pipeline.model_copy(update={"tables": {}}), open_lake(pipeline))
     for offset in range(
         36 + 1
     ):  # of each transaction five records and its marker; every other one is aborted
         (facts,) = finder.at(topic, 0, offset)
-        expected = Outcome.HOLE if offset % 6 == 5 or offset // 6 % 2 else Outcome.NO_TABLE
+        expected = Outcome.GAP if offset % 6 == 5 or offset // 6 % 2 else Outcome.NO_TABLE
         assert outcome_of(facts) == (Outcome.BEYOND if offset == 36 else expected), offset
         assert [row.place.offset for row in facts.rows] == ([offset] if facts.rows else [])
 

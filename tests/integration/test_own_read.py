@@ -240,7 +240,7 @@ def test_a_header_that_is_not_text_is_read_as_sparks_source_reads_it(
     assert found == [*[usual] * 5, [("ok", b"1"), ("\ufffd\ufffd", b"2")], [], *[usual] * 5]
 
 
-def test_holes_that_kafka_no_longer_has_are_left_to_the_driver(kafka_broker: str, topic: str):
+def test_gaps_that_kafka_no_longer_has_are_left_to_the_driver(kafka_broker: str, topic: str):
     producer = producer_of(kafka_broker)
     send(producer, topic, 0, plain(10))
     assert producer.flush(30) == 0

@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"<=|>=|!=|->|[<>=+]|\b(?:AND|OR|IS NULL|IS NOT NULL|NOT)\b|
 
 
 def mutated(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Of a string, or of a text between the holes of an f-string, one per token."""
+    """Of a string, or of a text between the gaps of an f-string, one per token."""
     if not isinstance(node, cst.SimpleString | cst.FormattedStringText):
         return
     if isinstance(node, cst.SimpleString) and node.quote in ('"""', "'''"):

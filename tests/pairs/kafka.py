@@ -16,7 +16,7 @@ from sluice.flow.land.land import Landing, land
 from sluice.flow.land.task.task import CUT_BYTES, Task
 from sluice.slices import SliceRange
 from tests.pairs.log import Place, Sent
-from tests.support.landing_world import HOLE, InProcess, World
+from tests.support.landing_world import GAP, InProcess, World
 
 _BATCH = 8  # records: a task gets many batches
 Log = Mapping[Place, list[Sent]]
@@ -25,7 +25,7 @@ Log = Mapping[Place, list[Sent]]
 def world_of(log: Log) -> World:
     logs: dict[tuple[str, str], list[list]] = {}
     for (cluster, topic, _), sent in sorted(log.items()):
-        records = [(one.message.value if one.message else HOLE, one.stamp) for one in sent]
+        records = [(one.message.value if one.message else GAP, one.stamp) for one in sent]
         logs.setdefault((cluster, topic), []).append(records)
     return World(logs)
 

@@ -115,7 +115,7 @@ def _folders_differ(expected: Expected, seen: list[tuple]) -> list[str]:
 
 
 def _counts(manifest: dict[str, Any]) -> tuple:
-    """(slice, cluster, records read, reasons). A hole at an edge is in either slice: who reads on behind a
+    """(slice, cluster, records read, reasons). A gap at an edge is in either slice: who reads on behind a
     stamp of the future does not see it."""
     reasons = Counter(manifest["rejected_records"]) + Counter(manifest.get("rejected_elements") or {})
     return (

@@ -1,4 +1,4 @@
-"""What Kafka holds in a case: messages at random, in partitions, with stamps, keys, headers and holes."""
+"""What Kafka holds in a case: messages at random, in partitions, with stamps, keys, headers and gaps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Sent:
-    """A record of Kafka; its stamp in milliseconds. A hole has a stamp and no message."""
+    """A record of Kafka; its stamp in milliseconds. A gap has a stamp and no message."""
 
     stamp: int
     message: Message | None = None

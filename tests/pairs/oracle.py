@@ -87,7 +87,7 @@ def _found(sent: list[Sent], instant: int) -> int:
 
 def _edge(sent: list[Sent], instant: int) -> int:
     """The first offset at or after the instant. One stamped in the future is none: from there on records are
-    read, and a reader sees no hole."""
+    read, and a reader sees no gap."""
     end, found = len(sent), _found(sent, instant)
     if found == end or sent[found].stamp < AHEAD:
         return found

@@ -33,7 +33,7 @@ def rows_of(lake: Lake, manifest: Manifest) -> list[Row]:
 
 
 def counts_of(manifest: Manifest) -> Manifest:
-    """The rest has to be alike: counts by partition, reason, type and hour, holes, losses, fields."""
+    """The rest has to be alike: counts by partition, reason, type and hour, gaps, losses, fields."""
     return replace(
         manifest,
         generation=0,

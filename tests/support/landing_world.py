@@ -64,7 +64,7 @@ def kafka_away() -> AbstractContextManager[object]:
 @dataclass
 class World:
     """`logs`: by (cluster, topic) a list of (value, record time) for each partition, some with headers and a
-    key; a value of HOLE is an offset without a record. `plain`: no topic is compacted or has transactions.
+    key; a value of GAP is an offset without a record. `plain`: no topic is compacted or has transactions.
     `reads` are what Spark was asked for, `long` the records that tasks read themselves, `out_of_lake` how
     many files of the lake. `aborted`: offsets that only readers of uncommitted records are shown.
     """
@@ -113,7 +113,7 @@ class World:
         return land(pipeline, lake, slices, mode, token, engine, say, self.topics_of, accept_loss)
 
 
-HOLE = b"hole"
+GAP = b"gap"
 
 
 class _Reader(FakeReader):
@@ -123,16 +123,16 @@ class _Reader(FakeReader):
 
     def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
         log = self.world.logs[self.cluster, topic][partition]
-        return ((o, log[o][1]) for o in range(start, end) if log[o][0] is not HOLE and o not in self.unseen)
+        return ((o, log[o][1]) for o in range(start, end) if log[o][0] is not GAP and o not in self.unseen)
 
-    def left(self, topic: str, partition: int, holes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        return list(holes)
+    def left(self, topic: str, partition: int, gaps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        return list(gaps)
 
     def compacted(self, topic: str) -> bool:
         return not self.world.plain
 
-    def unhidden(self, topic: str, partition: int, holes: Sequence[tuple[int, int]]) -> tuple | None:
-        return next(iter(holes), None) if self.world.plain else None
+    def unhidden(self, topic: str, partition: int, gaps: Sequence[tuple[int, int]]) -> tuple | None:
+        return next(iter(gaps), None) if self.world.plain else None
 
 
 @dataclass
@@ -190,7 +190,7 @@ class InProcess:
     ) -> Iterator[pa.RecordBatch]:
         log = self.world.logs[task.cluster, topic][partition]
         unseen = self.hidden | self.world.unseen(task.pipeline.cluster(task.cluster))
-        offsets = [o for o in range(start, until) if log[o][0] is not HOLE and o not in unseen]
+        offsets = [o for o in range(start, until) if log[o][0] is not GAP and o not in unseen]
         size = self.batch or len(offsets) // 2 + 1
         for some in (offsets[at : at + size] for at in range(0, len(offsets), size)):
             yield kafka_batch(task.place(topic, partition), [(o, *log[o]) for o in some], CUT_BYTES + 1)

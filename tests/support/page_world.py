@@ -63,7 +63,7 @@ def manifest(place: Unit, files: Sequence[LandedFile], generation: int = 1, **mo
         rejected=(),
         read=read,
         rejected_records=rejected_records,
-        holes=0,
+        gaps=0,
         **more,
     )
 

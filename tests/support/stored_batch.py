@@ -77,7 +77,7 @@ def batch(
     start: int = 0,
     producer: int = -1,
 ) -> bytes:
-    """Records without holes between their offsets; `attributes` beside the codec."""
+    """Records without gaps between their offsets; `attributes` beside the codec."""
     known = (CODECS[codec] | attributes, count - 1, stamp, stamp, producer, -1, -1, count)
     rest = struct.pack(">hiqqqhii", *known) + compressed(codec, records)
     return struct.pack(">qiibI", start, 9 + len(rest), -1, 2, 0) + rest

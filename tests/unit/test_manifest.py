@@ -35,7 +35,7 @@ manifests = st.builds(
     rejected=st.lists(files).map(tuple),
     read=counts,
     rejected_records=st.dictionaries(names, counts),
-    holes=counts,
+    gaps=counts,
     lost=st.lists(st.builds(Loss, names, counts, counts, counts, st.booleans())).map(tuple),
     late=counts,
     token=names,
@@ -61,7 +61,7 @@ def example(**changes: object) -> Manifest:
         "rejected": (LandedFile("r", "ra", None, "", 8, 50, "sha"),),
         "read": 50,
         "rejected_records": {"not JSON": 5, "no type": 3},
-        "holes": 0,
+        "gaps": 0,
     }
     return made_manifest(**values | changes)
 

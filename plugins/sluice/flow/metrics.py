@@ -56,7 +56,7 @@ def _totals(pipeline: Pipeline, manifests: Sequence[Manifest]) -> dict[str, int]
         "records_parsed": sum(m.parsed for m in manifests),
         "records_erased": sum(m.erased for m in manifests),
         "rows_late": sum(m.late for m in manifests),
-        "offset_holes": sum(m.holes for m in manifests),
+        "offset_gaps": sum(m.gaps for m in manifests),
         "files_landed": len(files),
         "bytes_landed": sum(file.bytes for file in files),
         "files_rejected": len(rejected),

@@ -85,7 +85,7 @@ COUNTERS = metrics(
     ),
     ("rows_late", "rows", "Rows of event hours that were complete already", "pipeline cluster"),
     (
-        "offset_holes",
+        "offset_gaps",
         "offsets",
         "Offsets without a record, explained by compaction or transactions",
         "pipeline cluster",

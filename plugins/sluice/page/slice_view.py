@@ -76,7 +76,7 @@ class UnitView(Model):
     offsets: list[OffsetsRow]
     read: int
     parsed: int
-    holes: int
+    gaps: int
     erased: int  # rows, or records, that the erasure list left out
     late: int
     rows_by_type: dict[str, int]
@@ -193,7 +193,7 @@ def unit_view(
         ],
         read=manifest.read if manifest else 0,
         parsed=manifest.parsed if manifest else 0,
-        holes=manifest.holes if manifest else 0,
+        gaps=manifest.gaps if manifest else 0,
         erased=manifest.erased_rows if manifest else 0,
         late=manifest.late if manifest else 0,
         rows_by_type=_most(manifest.rows_by_type()) if manifest else {},

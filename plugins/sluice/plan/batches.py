@@ -49,7 +49,7 @@ def cut(
 
 
 def spells(slices: Iterable[Slice]) -> list[SliceRange]:
-    """Returns slices, which are in order, as ranges without holes."""
+    """Returns slices, which are in order, as ranges without gaps."""
     ranges: list[SliceRange] = []
     for slice_ in slices:
         start = ranges.pop().start if ranges and ranges[-1].end == slice_.start else slice_.start

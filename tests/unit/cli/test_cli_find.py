@@ -11,7 +11,7 @@ from sluice.cli.commands import commands
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.errors import WrongUse
-from tests.support.landing_world import HOLE, START, World, event, hours
+from tests.support.landing_world import GAP, START, World, event, hours
 
 HOSTILE = "a\x1b[1mb\u202ec"
 CONFIG = """
@@ -23,13 +23,13 @@ lake: file://LAKE
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """Four records of one hour: of a hostile type, no JSON, a hole, and a click."""
+    """Four records of one hour: of a hostile type, no JSON, a gap, and a click."""
     config = tmp_path / "p.yaml"
     config.write_text(CONFIG.replace("LAKE", f"{tmp_path}/lake"))
     spec = read(config)
     hostile = json.dumps({"type": HOSTILE, "at": "2026-01-01T00:05:00Z"}).encode()
-    log = [(hostile, event()[1]), (b"no JSON", event()[1]), (b"hole", event()[1]), event("click", 7, n=1)]
-    world = World({("dc1", "bids"): [[(HOLE if value == b"hole" else value, at) for value, at in log]]})
+    log = [(hostile, event()[1]), (b"no JSON", event()[1]), (b"gap", event()[1]), event("click", 7, n=1)]
+    world = World({("dc1", "bids"): [[(GAP if value == b"gap" else value, at) for value, at in log]]})
     world.resolve(spec, open_lake(spec), hours(1))
     world.land(spec, open_lake(spec), hours(1))
     return ["find", "p", "--config", str(config)]
@@ -72,7 +72,7 @@ def test_json(words, capsys):
 
 
 def test_no_record_exits_with_1(words, capsys):
-    assert "a hole" in run([*words, "bids:0:2"], capsys, 1)
+    assert "a gap" in run([*words, "bids:0:2"], capsys, 1)
     around = ["--around", START.isoformat()]
     assert run([*words, "--field", "n=2", *around], capsys, 1) == ""
 

@@ -79,7 +79,7 @@ def test_what_a_landing_brought():
         read=99,
         rejected_records={"not JSON": 3, "no time": 2},
         erased=4,
-        holes=7,
+        gaps=7,
         lost=(Loss("bids", 0, 0, 8, exact=True),),
         late=30,
     )
@@ -100,7 +100,7 @@ def test_what_a_landing_brought():
         ("rows_landed", "click"): 70,
         ("rows_landed", "_others"): 20,
         ("rows_late",): 30,
-        ("offset_holes",): 7,
+        ("offset_gaps",): 7,
         ("offsets_lost", "bids"): 8,
         ("files_landed",): 2,
         ("bytes_landed",): 900,

@@ -301,13 +301,13 @@ def test_what_is_complete_is_no_work():
 
 
 @pytest.mark.parametrize(
-    ("holes", "number", "left_out"),
+    ("gaps", "number", "left_out"),
     [(7, 5, []), (9, 0, [8, 9]), (9, 3, [1, 2]), (9, 13, [1, 2]), (9, 9, [7, 8]), (8, 8, [7]), (8, 9, [8])],
 )
-def test_a_run_starts_eight_applications_at_most(holes: int, number: int, left_out: list[int]):
+def test_a_run_starts_eight_applications_at_most(gaps: int, number: int, left_out: list[int]):
     """Between the hours of one each, others have expired. With each number the first one is another."""
-    found = [to_load(hour, EXPIRED if hour % 2 else MISSING) for hour in range(2 * holes + 1)]
-    whole = [span(2 * part, 2 * part + 1) for part in range(holes + 1) if part not in left_out]
+    found = [to_load(hour, EXPIRED if hour % 2 else MISSING) for hour in range(2 * gaps + 1)]
+    whole = [span(2 * part, 2 * part + 1) for part in range(gaps + 1) if part not in left_out]
     assert len(whole) == 8
     assert batches_of(found, "fail", number) == whole
 

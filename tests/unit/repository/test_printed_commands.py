@@ -19,7 +19,7 @@ from sluice.runtime import PROJECT
 SOURCES = sorted((PROJECT / "plugins" / "sluice").rglob("*.py"))
 TYPED = ("cli", "init")
 """Where an error names an option of the very command that was typed."""
-HOLE = "9"
+GAP = "9"
 """Stands for what a message fills in. A number, a path, a name and a word of any option are texts like it."""
 RANGE = ("--from", "2026-11-20T10:00Z", "--to", "2026-11-20T11:00Z")
 STATEMENT = re.compile(r"(ALTER|CREATE|DROP|DELETE|INSERT|RENAME|GRANT|TRUNCATE|DETACH|ATTACH|EXCHANGE)\b")
@@ -34,15 +34,15 @@ COMPLETE = {
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every text of a module but docstrings, with HOLE for what is filled in."""
+    """Every text of a module but docstrings, with GAP for what is filled in."""
     parts = {id(value) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for value in node.values}
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            whole = "".join(v.value if isinstance(v, ast.Constant) else HOLE for v in node.values)
+            whole = "".join(v.value if isinstance(v, ast.Constant) else GAP for v in node.values)
             yield node.lineno, whole
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts | alone:
-            yield node.lineno, re.sub(r"\{\w+\}", HOLE, node.value)
+            yield node.lineno, re.sub(r"\{\w+\}", GAP, node.value)
 
 
 def quoted(path: Path) -> Iterator[tuple[str, str]]:
@@ -133,7 +133,7 @@ def words_of(arguments: list[ast.expr]) -> Iterator[str]:
             case ast.Starred():
                 pass  # words that a variable holds
             case _:
-                yield HOLE
+                yield GAP
 
 
 def test_every_command_that_is_written_is_one():

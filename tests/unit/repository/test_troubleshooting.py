@@ -18,22 +18,22 @@ PAGE = (ROOT / "docs" / "guide" / "troubleshooting.md").read_text(encoding="utf-
 MESSAGES = re.findall(r"^\| `([^`]*)` \|", PAGE, re.M)
 VALUES = {"str": "x", "int": 1, "bool": False, "frozenset[tuple[str, str]]": frozenset()}
 MADE_OF_TEXT = (errors.TargetRefused,)  # its subclasses, too: the page lists what it says of a table
-HOLE = "\0"
+GAP = "\0"
 
 
 @cache
 def templates() -> tuple[str, ...]:
-    """Every text of the library, with a hole for each value; templates of str.format have holes, too."""
+    """Every text of the library, with a gap for each value; templates of str.format have gaps, too."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "plugins/sluice").rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     told = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
     texts = (text for node in nodes if id(node) not in told for text in texts_of(node))
-    return tuple(dict.fromkeys(re.sub(r"\{\w*(![rs])?\}|`[^`]*`", HOLE, text) for text in texts))
+    return tuple(dict.fromkeys(re.sub(r"\{\w*(![rs])?\}|`[^`]*`", GAP, text) for text in texts))
 
 
 def texts_of(node: ast.AST) -> list[str]:
     if isinstance(node, ast.JoinedStr):
-        return ["".join(str(v.value) if isinstance(v, ast.Constant) else HOLE for v in node.values)]
+        return ["".join(str(v.value) if isinstance(v, ast.Constant) else GAP for v in node.values)]
     return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
 
 

@@ -202,7 +202,7 @@ def _request(place: TopicPartition, offset: int, isolation: IsolationLevel, most
 # leave behind (markers, aborted records). Any other missing offset is a lost record.
 #
 # Batches' headers say it; their records are not read.
-Hole = tuple[int, int]
+MissingOffsets = tuple[int, int]
 """Offsets `[from, until)` without a record."""
 
 _JUMP_BYTES = 64 << 10
@@ -210,35 +210,35 @@ _JUMP_BYTES = 64 << 10
 _WORTH = 16
 
 
-def not_hidden(fetch: Callable[[int, int], Fetched], holes: Sequence[Hole]) -> list[Hole]:
-    """Returns what of the holes, which are in order, is neither a marker nor, with `read_committed`, aborted.
+def not_hidden(fetch: Callable[[int, int], Fetched], gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]:
+    """Returns what of the gaps, which are in order, is neither a marker nor, with `read_committed`, aborted.
 
-    `fetch` gives the batches from an offset on, of some bytes. Between holes that lie far apart it jumps.
+    `fetch` gives the batches from an offset on, of some bytes. Between gaps that lie far apart it jumps.
     """
-    left: list[Hole] = []
+    left: list[MissingOffsets] = []
     number, most = 0, _JUMP_BYTES
-    while number < len(holes):
-        at = holes[number][0]
+    while number < len(gaps):
+        at = gaps[number][0]
         fetched = fetch(at, most)
         if not fetched.batches:  # the end of what can be read
-            return joined([*left, *holes[number:]])
+            return joined([*left, *gaps[number:]])
         reach = fetched.batches[-1].until
         hidden = [(batch.start, batch.until) for batch in fetched.hidden_batches]
-        while number < len(holes) and holes[number][1] <= reach:
-            left += without(holes[number], hidden)
+        while number < len(gaps) and gaps[number][1] <= reach:
+            left += without(gaps[number], hidden)
             number += 1
-        if number < len(holes) and holes[number][0] < reach:
-            start, until = holes[number]
+        if number < len(gaps) and gaps[number][0] < reach:
+            start, until = gaps[number]
             left += without((start, reach), hidden)
-            holes = [*holes[:number], (reach, until), *holes[number + 1 :]]
-        near = number < len(holes) and holes[number][0] - reach < _WORTH * (reach - at)
+            gaps = [*gaps[:number], (reach, until), *gaps[number + 1 :]]
+        near = number < len(gaps) and gaps[number][0] - reach < _WORTH * (reach - at)
         most = FETCH_BYTES if near else _JUMP_BYTES
     return joined(left)
 
 
-def without(hole: Hole, hidden: Sequence[Hole]) -> Iterator[Hole]:
-    """Yields the hole less the `hidden` offsets, which are in order."""
-    at, until = hole
+def without(gap: MissingOffsets, hidden: Sequence[MissingOffsets]) -> Iterator[MissingOffsets]:
+    """Yields the gap less the `hidden` offsets, which are in order."""
+    at, until = gap
     for start, end in hidden[bisect_right(hidden, at, key=itemgetter(1)) :]:
         if start >= until:
             break
@@ -249,10 +249,10 @@ def without(hole: Hole, hidden: Sequence[Hole]) -> Iterator[Hole]:
         yield at, until
 
 
-def joined(holes: Iterable[Hole]) -> list[Hole]:
-    """Merges holes that follow each other without a gap."""
-    merged: list[Hole] = []
-    for start, until in holes:
+def joined(gaps: Iterable[MissingOffsets]) -> list[MissingOffsets]:
+    """Merges gaps that touch."""
+    merged: list[MissingOffsets] = []
+    for start, until in gaps:
         if merged and merged[-1][1] == start:
             start = merged.pop()[0]
         merged.append((start, until))
@@ -262,32 +262,36 @@ def joined(holes: Iterable[Hole]) -> list[Hole]:
 class BatchAdmin(FetchAdmin):
     """Also reads batches as they are stored: no consumer shows markers, or that a record was aborted."""
 
-    def left(self, place: TopicPartition, holes: Sequence[Hole], isolation: str) -> list[Hole]:
-        """Returns what of the holes, which are in order, neither markers nor aborted records explain."""
-        return not_hidden(lambda offset, most: self.fetch(place, offset, isolation, most), holes)
+    def left(
+        self, place: TopicPartition, gaps: Sequence[MissingOffsets], isolation: str
+    ) -> list[MissingOffsets]:
+        """Returns what of the gaps, which are in order, neither markers nor aborted records explain."""
+        return not_hidden(lambda offset, most: self.fetch(place, offset, isolation, most), gaps)
 
-    def unhidden(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
-        """Returns the first of the holes, which are in order, that nothing explains; None when all are
+    def unhidden(self, place: TopicPartition, gaps: Iterable[MissingOffsets]) -> MissingOffsets | None:
+        """Returns the first of the gaps, which are in order, that nothing explains; None when all are
         explained.
 
-        Only the right to read is needed, unless a hole is not in transactions' batches.
+        Only the right to read is needed, unless a gap is not in transactions' batches.
         """
-        bare = self._outside_transactions(place, holes)
+        bare = self._outside_transactions(place, gaps)
         return None if bare is None or self.compacted(place.topic) else bare
 
-    def _outside_transactions(self, place: TopicPartition, holes: Iterable[Hole]) -> Hole | None:
-        """Returns the first hole of which an offset is neither in a transaction's batch nor in a control
+    def _outside_transactions(
+        self, place: TopicPartition, gaps: Iterable[MissingOffsets]
+    ) -> MissingOffsets | None:
+        """Returns the first gap of which an offset is neither in a transaction's batch nor in a control
         batch."""
         stored: deque[StoredBatch] = deque()
-        for hole in holes:
-            offset, until = hole
+        for gap in gaps:
+            offset, until = gap
             while offset < until:
                 while stored and stored[0].until <= offset:
                     stored.popleft()
                 if not stored:
                     stored.extend(self.fetch(place, offset, "read_uncommitted").batches)
                 if not stored or stored[0].start > offset or not _of_transaction(stored[0]):
-                    return hole
+                    return gap
                 offset = stored[0].until
         return None
 

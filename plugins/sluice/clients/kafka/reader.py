@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from sluice.clients.kafka.fetch import Hole
+from sluice.clients.kafka.fetch import MissingOffsets
 from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.config.kafka import Cluster
 
@@ -37,9 +37,11 @@ class TopicReader(Protocol):
 
     def high_watermarks(self, topic: str, partitions: Iterable[int]) -> Mapping[int, int]: ...
 
-    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]: ...
+    def left(self, topic: str, partition: int, gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]: ...
 
-    def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None: ...
+    def unhidden(
+        self, topic: str, partition: int, gaps: Iterable[MissingOffsets]
+    ) -> MissingOffsets | None: ...
 
     def compacted(self, topic: str) -> bool: ...
 

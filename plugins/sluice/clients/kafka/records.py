@@ -15,7 +15,7 @@ from kafka.errors import OffsetOutOfRangeError
 from sluice.clients.kafka.batch_records import parts_of
 from sluice.clients.kafka.client import reached
 from sluice.clients.kafka.decompress import UnreadableBytes
-from sluice.clients.kafka.fetch import FetchAdmin, Fetched, Hole, fetching, not_hidden
+from sluice.clients.kafka.fetch import FetchAdmin, Fetched, MissingOffsets, fetching, not_hidden
 from sluice.clients.kafka.record_batch import Part, StoredBatch, StoredHeaders
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.errors import BatchUnreadable, KafkaUnavailable
@@ -112,15 +112,15 @@ class BoundedReader:
             if number < len(offsets) and offsets[number] < fetched.batches[-1].until:
                 raise self._silent(place, f"no longer has offset {offsets[number]}")
 
-    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
-        """Returns what of the holes, which are in order, neither markers nor aborted records explain; all of
+    def left(self, topic: str, partition: int, gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]:
+        """Returns what of the gaps, which are in order, neither markers nor aborted records explain; all of
         them where Kafka no longer has the first."""
         place = TopicPartition(topic, partition)
         with reached(self._settings):
             try:
-                return not_hidden(lambda at, most: self._fetched(place, at, most), holes)
+                return not_hidden(lambda at, most: self._fetched(place, at, most), gaps)
             except OffsetOutOfRangeError:
-                return list(holes)
+                return list(gaps)
 
     @contextmanager
     def readable(self, span: OffsetSpan, batch: StoredBatch) -> Iterator[None]:

@@ -22,7 +22,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from sluice.clients.kafka.batch_records import stamps_of
 from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
 from sluice.clients.kafka.decompress import UnreadableBytes
-from sluice.clients.kafka.fetch import BatchAdmin, Hole
+from sluice.clients.kafka.fetch import BatchAdmin, MissingOffsets
 from sluice.clients.kafka.lookups import (
     NONE,
     PartitionLookUp,
@@ -119,16 +119,16 @@ class Topics:
         for part in read_stamps(self._settings, topic, {partition: (start, end)}):
             yield from zip(part.offsets.tolist(), part.timestamps.tolist(), strict=True)
 
-    def left(self, topic: str, partition: int, holes: Sequence[Hole]) -> list[Hole]:
-        """Returns what of the holes, which are in order, neither markers nor aborted records explain."""
+    def left(self, topic: str, partition: int, gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]:
+        """Returns what of the gaps, which are in order, neither markers nor aborted records explain."""
         with reached(self._settings):
-            return self._client.left(TopicPartition(topic, partition), holes, self._settings.isolation)
+            return self._client.left(TopicPartition(topic, partition), gaps, self._settings.isolation)
 
-    def unhidden(self, topic: str, partition: int, holes: Iterable[Hole]) -> Hole | None:
-        """Returns the first of the holes, which are in order, that neither compaction nor transactions
+    def unhidden(self, topic: str, partition: int, gaps: Iterable[MissingOffsets]) -> MissingOffsets | None:
+        """Returns the first of the gaps, which are in order, that neither compaction nor transactions
         explain."""
         with reached(self._settings):
-            return self._client.unhidden(TopicPartition(topic, partition), holes)
+            return self._client.unhidden(TopicPartition(topic, partition), gaps)
 
     def compacted(self, topic: str) -> bool:
         """False, too, without the right to see the topic's settings."""

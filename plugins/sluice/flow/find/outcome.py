@@ -21,9 +21,9 @@ class Outcome(StrEnum):
     TWICE = "landed, too often in its table"
     UNKNOWN = "landed, tables unknown"
     REJECTED = "rejected"
-    HOLE = "a hole"
+    GAP = "a gap"
     EMPTY = "an empty array"
-    EMPTY_OR_HOLE = "an empty array or a hole"
+    EMPTY_OR_GAP = "an empty array or a gap"
     ERASED = "erased"
     ERASED_OR_NONE = "erased, or without a row"
     LOST = "expired"
@@ -50,10 +50,10 @@ _SAID = {
     Outcome.TWICE: "the table has more rows of it than landed: `{verify}` names the repair",
     Outcome.UNKNOWN: "it is in the lake, and ClickHouse does not answer",
     Outcome.REJECTED: "it could not become a row: its bytes are in _rejected/ with the reason",
-    Outcome.HOLE: "Kafka shows no record there: a transaction's marker, an aborted record, or one that was "
+    Outcome.GAP: "Kafka shows no record there: a transaction's marker, an aborted record, or one that was "
     "compacted away",
     Outcome.EMPTY: "the message is an array without elements, which is no row",
-    Outcome.EMPTY_OR_HOLE: "its slice has empty arrays and offsets without a record, and this is one of them",
+    Outcome.EMPTY_OR_GAP: "its slice has empty arrays and offsets without a record, and this is one of them",
     Outcome.ERASED: "it is on the erasure list, and was left out of its slice",
     Outcome.ERASED_OR_NONE: "its slice has erased records, and empty arrays or offsets without a record: "
     "this is one of them",
@@ -131,14 +131,14 @@ def _not_found(facts: RecordFacts, manifest: Manifest) -> Outcome:
     if facts.unreadable:
         return Outcome.UNREADABLE
     if any(manifest.forgotten_in(c) for c in manifest.counts if _is_of(c, place)):
-        other_reason = manifest.erased or manifest.holes or manifest.empty
+        other_reason = manifest.erased or manifest.gaps or manifest.empty
         return Outcome.BYTES_FORGOTTEN_OR_NONE if other_reason else Outcome.BYTES_FORGOTTEN
     if manifest.erased:
-        return Outcome.ERASED_OR_NONE if manifest.holes or manifest.empty else Outcome.ERASED
-    if manifest.holes and manifest.empty:
-        return Outcome.EMPTY_OR_HOLE
-    if manifest.holes:
-        return Outcome.HOLE
+        return Outcome.ERASED_OR_NONE if manifest.gaps or manifest.empty else Outcome.ERASED
+    if manifest.gaps and manifest.empty:
+        return Outcome.EMPTY_OR_GAP
+    if manifest.gaps:
+        return Outcome.GAP
     return Outcome.EMPTY if manifest.empty else Outcome.NOWHERE
 
 

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from sluice.clients.kafka.fetch import Hole
+from sluice.clients.kafka.fetch import MissingOffsets
 from sluice.clients.kafka.reader import TopicReader
 from sluice.errors import Conservation, ExpiredMeanwhile
 from sluice.flow.land.task.reports import Gap, SeenOffsets
@@ -141,7 +141,7 @@ def _explain_by_reading(
         raise refuse_bare(unit, topic_partition, bare)
 
 
-def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[Hole]]:
+def without_record(offsets: Iterable[int], gaps: Sequence[Gap]) -> list[list[MissingOffsets]]:
     """Returns for each of `gaps`, which are in order, its ranges without any of the ascending `offsets`."""
     ascending = iter(offsets)
     offset = next(ascending, None)

@@ -26,7 +26,7 @@ class Landed:
     attempt: str
     files: tuple[WrittenFile, ...]
     seen: tuple[SeenOffsets, ...]
-    holes: int
+    gaps: int
     rules: str
     isolation: Isolation
     counted: tuple[Counted, ...] = ()
@@ -56,7 +56,7 @@ def draft(
         rejected=_named(rejected, generation),
         read=sum(part.records for part in landed.seen),
         rejected_records=rejected_records,
-        holes=landed.holes,
+        gaps=landed.gaps,
         lost=landed.read.lost,
         late=sum(f.rows for f in rows if f.hour <= late),
         token=token,

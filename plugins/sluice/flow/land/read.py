@@ -86,7 +86,7 @@ class LandingAttempt:
                 attempt=self.ids[r.unit.cluster],
                 files=tuple(tidy.get(_name(r.unit), ())),
                 seen=accounted[r.unit].seen,
-                holes=accounted[r.unit].holes,
+                gaps=accounted[r.unit].gaps,
                 counted=counted(
                     r.unit, self.pipeline.counts, tidy.get(_name(r.unit), ()), traffic.get(_name(r.unit), ())
                 ),
@@ -220,7 +220,7 @@ class Accounted:
     """The records of a unit, each counted once, and how many offsets are explained to hold none."""
 
     seen: tuple[SeenOffsets, ...]
-    holes: int
+    gaps: int
 
 
 class RecordSource(Protocol):

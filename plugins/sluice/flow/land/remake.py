@@ -88,7 +88,7 @@ def account(unit: Unit, old: Manifest, seen: Sequence[SeenOffsets], arrays: bool
         raise _uneven(unit, "that are no empty array", held, _in_files(old) - old.empty)
     _compare(unit, old, records)
     added = (*empty, *_erased(unit, old, arrays), *_forgotten(unit, old, arrays))
-    return Accounted((*seen, *added), old.holes)
+    return Accounted((*seen, *added), old.gaps)
 
 
 def _in_files(old: Manifest) -> int:

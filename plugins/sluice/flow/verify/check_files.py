@@ -124,7 +124,7 @@ def _slice(name: FileName, facts: VerifyFacts) -> Slice | None:
         return None
 
 
-# In one manifest: records read = parsed + rejected + erased = offsets − holes − lost; where a record may
+# In one manifest: records read = parsed + rejected + erased = offsets − gaps − lost; where a record may
 # hold several rows: rows of the parsed records = rows landed + rows rejected. Rejected records = those in
 # `_rejected/` + those whose bytes the lake forgot before the unit was remade. Pure.
 def check_conservation(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
@@ -151,9 +151,9 @@ def check_conservation(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly
 def _sums(manifest: Manifest) -> Iterator[tuple[AnomalyKind, str, str]]:
     offsets = sum(r.offsets for r in manifest.ranges)
     lost = sum(lost_of(manifest, r) for r in manifest.ranges)
-    if offsets - lost - manifest.holes != manifest.read:
-        expected = f"{offsets - lost - manifest.holes:,} records of {offsets:,} offsets"
-        yield AnomalyKind.READ, expected, f"{manifest.read:,} read, {manifest.holes:,} holes, {lost:,} lost"
+    if offsets - lost - manifest.gaps != manifest.read:
+        expected = f"{offsets - lost - manifest.gaps:,} records of {offsets:,} offsets"
+        yield AnomalyKind.READ, expected, f"{manifest.read:,} read, {manifest.gaps:,} gaps, {lost:,} lost"
     by_partition = sum(count.read for count in manifest.counts)
     if by_partition != manifest.read:
         yield AnomalyKind.READ, f"{by_partition:,} records, by partition", f"{manifest.read:,} read"

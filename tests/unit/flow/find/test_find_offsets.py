@@ -15,7 +15,7 @@ from sluice.flow.find.find import RecordFinder
 from sluice.flow.find.outcome import LakeRow, Outcome, RecordFacts, outcome_of
 from sluice.flow.resolve.resolve import accept_topic
 from tests.support.fakes import FakeTopic
-from tests.support.landing_world import HOLE, NOW, START, World, event, hours, pipeline
+from tests.support.landing_world import GAP, NOW, START, World, event, hours, pipeline
 
 TOPIC = ("dc1", "bids")
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -28,12 +28,12 @@ class Put:
 
     minute: int
     type: str = ""
-    hole: bool = False
+    gap: bool = False
 
     @property
     def stored(self) -> tuple[bytes, int]:
         value, stamp = event(self.type or "x", self.minute)
-        return (HOLE if self.hole else value if self.type else BROKEN, stamp)
+        return (GAP if self.gap else value if self.type else BROKEN, stamp)
 
 
 LOG = [
@@ -41,7 +41,7 @@ LOG = [
         Put(1, "click"),
         Put(2),
         Put(3, "view"),
-        Put(50, hole=True),
+        Put(50, gap=True),
         Put(61, "click"),
         Put(62, "view"),
         Put(130, "click"),
@@ -96,8 +96,8 @@ def test_every_offset_of_two_hours(lake):
                 assert (facts.kafka.start, facts.kafka.end) == (0, len(log))
                 continue
             assert facts.location.slice.id == f"2026-01-01T0{put.minute // 60}Z"
-            if put.hole:
-                assert (outcome_of(facts), facts.rows) == (Outcome.HOLE, ())
+            if put.gap:
+                assert (outcome_of(facts), facts.rows) == (Outcome.GAP, ())
                 continue
             assert outcome_of(facts) == OUTCOMES[put.type]
             (row,) = facts.rows

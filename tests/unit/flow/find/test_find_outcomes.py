@@ -83,7 +83,7 @@ def test_of_a_forgotten_unit_only_tables_are_known(tables: tuple[TableRecord, ..
         ({"rejected": BAD, "forgotten": Forgotten(rejected=ON)}, Outcome.BYTES_FORGOTTEN),
         ({"without_bytes": (ForgottenRecords(ON, {"no type": 2}),)}, Outcome.BYTES_FORGOTTEN),
         (
-            {"without_bytes": (ForgottenRecords(ON, {"no type": 2}),), "holes": 1},
+            {"without_bytes": (ForgottenRecords(ON, {"no type": 2}),), "gaps": 1},
             Outcome.BYTES_FORGOTTEN_OR_NONE,
         ),
         (

@@ -10,7 +10,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.errors import Conservation, RecordsExpired, Refused, TopicRecreated
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
-from tests.support.landing_world import HOLE, START, World, event, hours, pipeline, rows_in, state_of
+from tests.support.landing_world import GAP, START, World, event, hours, pipeline, rows_in, state_of
 
 BIDS = ("dc1", "bids")
 
@@ -163,7 +163,7 @@ class TestRetention:
             (0, 6, True),
             (6, 8, True),
         ]
-        assert (first.read, second.read, first.holes, second.holes) == (0, 4, 0, 0)
+        assert (first.read, second.read, first.gaps, second.gaps) == (0, 4, 0, 0)
         assert [(r.start, r.until) for r in (*first.ranges, *second.ranges)] == [(0, 6), (6, 12)]
 
     def test_reland_refuses_what_would_lose_data(self, lake):
@@ -195,19 +195,19 @@ class TestRetention:
         world.land(rest, lake, hours(1))
         (manifest,) = landed(lake, hours(1), rest)
         assert [(x.start, x.until, x.exact) for x in manifest.lost] == [(0, 4, False)]
-        assert (manifest.read, manifest.holes) == (2, 0)
+        assert (manifest.read, manifest.gaps) == (2, 0)
 
 
 class TestHoles:
-    def test_offsets_without_records_are_holes(self, lake):
+    def test_offsets_without_records_are_gaps(self, lake):
         log = [event("click", m) for m in range(0, 60, 2)]
         for offset in (0, 7, 8, 19, 29):
-            log[offset] = (HOLE, log[offset][1])
+            log[offset] = (GAP, log[offset][1])
         spec, world = pipeline(), World({BIDS: [log]})
         world.resolve(spec, lake, hours(1))
         world.land(spec, lake, hours(1))
         (manifest,) = landed(lake, hours(1), spec)
-        assert (manifest.read, manifest.holes) == (25, 5)
+        assert (manifest.read, manifest.gaps) == (25, 5)
 
     @pytest.mark.parametrize("hidden", [0, 14, 29])
     def test_a_record_that_was_not_brought_stops_the_landing(self, lake, hidden):

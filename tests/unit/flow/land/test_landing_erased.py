@@ -21,7 +21,7 @@ from sluice.state.manifests import read_manifests
 from tests.support.erased import ask, entry, is_of
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
-from tests.support.landing_world import HOLE, World, event, hours, pipeline, rows_in
+from tests.support.landing_world import GAP, World, event, hours, pipeline, rows_in
 from tests.support.long_form import per_commit
 from tests.support.verified import FACTS, FOUND
 from tests.unit.flow.land.test_landing_crashes import ENOUGH, FreshLake, Killed, Mortal, visible
@@ -197,7 +197,7 @@ def test_lines_that_were_shipped_twice_are_erased_with_their_copies():
 def test_killed_before_any_step_and_repeated(mode: str):
     def prepared() -> tuple[World, MemoryLake]:
         lake, logs = FreshLake(), worlds()
-        logs[BIDS][0][5] = (HOLE, logs[BIDS][0][5][1])
+        logs[BIDS][0][5] = (GAP, logs[BIDS][0][5][1])
         world = World(logs)
         world.resolve(spec(), lake, SLICES)
         world.land(spec(), lake, SLICES)

@@ -133,7 +133,7 @@ def test_what_is_no_units_fault_is_not_tried_in_parts(lake, world, error):
     assert len(engine.jobs) == 1 and payloads(lake) == {} and files(lake) == []
 
 
-def test_an_unexplained_hole_costs_its_own_hour_only(lake, world):
+def test_an_unexplained_gap_costs_its_own_hour_only(lake, world):
     """Spark's source leaves one record out of hour 5; the second look meets it."""
     world.resolve(pipeline(), lake, hours(HOURS))
     with pytest.raises(NotAllLanded, match="2026-01-01T05Z/dc1 did not land, 7 other units did: slice"):

@@ -138,7 +138,7 @@ def manifest(counts: dict[int, int], empty: int = 0) -> Manifest:
 def test_records_are_compared_by_partition():
     parts = (seen(0, 3), seen(1, 2))
     assert account(UNIT, manifest({0: 3, 1: 2}), parts).seen == parts
-    assert account(UNIT, manifest({0: 3, 1: 2}), parts).holes == 4
+    assert account(UNIT, manifest({0: 3, 1: 2}), parts).gaps == 4
     for wrong in ({0: 2, 1: 3}, {0: 3, 1: 2, 2: 1}, {0: 5}):
         with pytest.raises(Conservation, match="records of bids/"):
             account(UNIT, manifest(wrong), parts)

@@ -23,7 +23,7 @@ from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import contents
-from tests.support.landing_world import HOLE, START, World, event, hours, pipeline
+from tests.support.landing_world import GAP, START, World, event, hours, pipeline
 from tests.support.long_form import per_commit
 
 BIDS, WINS, OTHER = ("dc1", "bids"), ("dc1", "wins"), ("dc2", "bids")
@@ -172,7 +172,7 @@ def test_any_two_pipeline_files(seed: int, monkeypatch):
     before, after = any_file(chance), any_file(chance)
     logs = worlds()
     for number in chance.sample(range(90), 9):
-        logs[BIDS][0][number] = (HOLE, logs[BIDS][0][number][1])
+        logs[BIDS][0][number] = (GAP, logs[BIDS][0][number][1])
     for number in chance.sample(range(40), 12):
         value, stamp, *_ = logs[WINS][0][number]
         logs[WINS][0][number] = (
@@ -196,12 +196,12 @@ def test_divided_and_sorted_on_disk_it_is_the_same(monkeypatch):
     compare(spec(**before, rows_per_read=10), spec(**after, rows_per_read=10), worlds(), **options)
 
 
-def test_holes_stay_what_they_were():
+def test_gaps_stay_what_they_were():
     logs = worlds()
     for number in (0, 5, 6, 7, 88, 89):
-        logs[BIDS][0][number] = (HOLE, logs[BIDS][0][number][1])
+        logs[BIDS][0][number] = (GAP, logs[BIDS][0][number][1])
     made = compare(spec(), spec(max_types=1), logs)
-    assert sum(manifest.holes for manifest in made) == 6
+    assert sum(manifest.gaps for manifest in made) == 6
 
 
 def shipped(number: int) -> tuple:

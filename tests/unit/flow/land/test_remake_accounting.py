@@ -52,7 +52,7 @@ def remade(old: Manifest, seen: list[SeenOffsets], arrays: bool) -> Manifest:
     files = [file for file in files if file.rows]
     check_rows(UNIT, found.seen, files)
     read = UnitRead(UNIT, old.ranges, old.ranges, ())
-    landed = Landed(read, "x", tuple(files), found.seen, found.holes, "", "read_committed")
+    landed = Landed(read, "x", tuple(files), found.seen, found.gaps, "", "read_committed")
     made = draft("p", landed, timedelta(), "t", pendulum.datetime(2026, 5, 1), old.generation + 1)
     return replace(made, without_bytes=old.forgotten_records)
 
@@ -83,7 +83,7 @@ def test_by_hand():
     seen = [part(0, 18, 40, rejected_records={TIME: 3}), part(1, 14, 15, rejected_elements={TIME: 2})]
     new = remade(old, seen, arrays=True)
     assert anomalies(new) == []
-    assert (new.read, new.erased, new.empty, new.holes, new.rows) == (50, 4, 3, 1, 55)
+    assert (new.read, new.erased, new.empty, new.gaps, new.rows) == (50, 4, 3, 1, 55)
     assert new.rejected_records == {JSON: 4, TIME: 3, TYPE: 7}
     assert new.counts == (
         PartitionCount("bids", 0, 30, 10, rows=40, erased=4, without_bytes=7),

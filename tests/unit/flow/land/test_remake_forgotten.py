@@ -23,7 +23,7 @@ from sluice.state.manifests import read_manifests
 from tests.support.erased import ask, entry
 from tests.support.fakes import MemoryLake
 from tests.support.landed_contents import counts_of, rows_of
-from tests.support.landing_world import HOLE, World, event, hours, pipeline
+from tests.support.landing_world import GAP, World, event, hours, pipeline
 from tests.support.long_form import per_commit
 from tests.support.verified import FACTS
 from tests.unit.flow.forget.test_forget_killed import (
@@ -71,7 +71,7 @@ def forgotten(before: Pipeline, monkeypatch: pytest.MonkeyPatch) -> tuple[World,
     world = filled(before, lake, logs())
     for topic, partition, offset in rejected_places(lake):
         stamp = left["dc1", topic][partition][offset][1]
-        left["dc1", topic][partition][offset] = (HOLE, stamp)
+        left["dc1", topic][partition][offset] = (GAP, stamp)
     assert len(forget(lake, monkeypatch, **REJECTED).units) == 2
     return world, lake, left
 
@@ -97,7 +97,7 @@ def expected(old: Manifest, bare: Manifest) -> Manifest:
     return replace(
         bare,
         read=bare.read + count,
-        holes=bare.holes - count,
+        gaps=bare.gaps - count,
         rejected_records=dict(
             sorted((Counter(bare.rejected_records) + Counter(old.rejected_records)).items())
         ),

@@ -47,16 +47,16 @@ def test_what_of_a_range_was_lost(lost, offsets):
     assert lost_of(replace(manifest(TEN, 0), lost=lost), wide) == offsets
 
 
-def test_records_are_offsets_without_holes_and_losses():
+def test_records_are_offsets_without_gaps_and_losses():
     assert conservation(FACTS) == []
     ranges = (r(0, 3_000), r(0, 2_000, partition=1))
     lost = (loss(0, 1_200),)
     counts = (PartitionCount("bids", 0, 1_000, 0), PartitionCount("bids", 1, 1_499, 1))
     known = {"ranges": ranges, "lost": lost, "counts": counts}
     files = (LandedFile("a", "b", "click", "2026-11-20T10", 2_498, 1, "x"),)
-    assert conservation(with_manifest(**known, read=2_499, holes=1_301, files=files)) == []
-    assert conservation(with_manifest(**known, read=2_499, holes=1_300, files=files)) == [
-        ("records read", "2,500 records of 5,000 offsets", "2,499 read, 1,300 holes, 1,200 lost")
+    assert conservation(with_manifest(**known, read=2_499, gaps=1_301, files=files)) == []
+    assert conservation(with_manifest(**known, read=2_499, gaps=1_300, files=files)) == [
+        ("records read", "2,500 records of 5,000 offsets", "2,499 read, 1,300 gaps, 1,200 lost")
     ]
 
 
@@ -173,7 +173,7 @@ def test_numbers_of_a_partition_are_told_in_thousands():
 
 
 def test_a_manifest_of_every_slice_is_looked_at():
-    both = tuple(replace(s, manifest=replace(s.manifest, holes=1)) for s in FOUND)
+    both = tuple(replace(s, manifest=replace(s.manifest, gaps=1)) for s in FOUND)
     found = list(check_conservation(replace(FACTS, statuses=both), REPAIRS))
     assert [a.slice for a in found] == ["2026-11-20T10Z", "2026-11-20T11Z"]
     assert isinstance(both[0].manifest, Manifest)

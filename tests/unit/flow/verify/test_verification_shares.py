@@ -121,7 +121,7 @@ def test_a_shard_that_was_left():
 def test_all_equations_are_looked_at_those_of_slices_first():
     other = replace(FOUND[1], state=UnitState.STALE)
     lake = replace(LAKE, sizes={**LAKE.sizes, "x": 1})
-    broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, holes=1))
+    broken = replace(FOUND[0], manifest=replace(FOUND[0].manifest, gaps=1))
     fed = ViewTableRows("e.sums", "e.view", {}, {TEN: 5})
     tables = (
         replace(CLICKS, view_tables=(fed,)),

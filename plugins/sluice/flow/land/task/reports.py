@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sluice.clients.kafka.fetch import Hole
+from sluice.clients.kafka.fetch import MissingOffsets
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.long_numbers import may_be_long_in
 from sluice.flow.land.task.records import REASON, SLICE, numbers_of, runs_of
@@ -172,7 +172,7 @@ def decode(data: bytes) -> TaskReport:
 
 MOST_GAPS = 1000
 
-Explain = Callable[[str, int, list[Hole]], list[Hole]]
+Explain = Callable[[str, int, list[MissingOffsets]], list[MissingOffsets]]
 """From a topic, a partition and offsets that were not brought to those of them that nothing explains."""
 
 
@@ -202,7 +202,7 @@ class _Count:
     def add_rows(self, count: int) -> None:
         self.rows = (self.rows or 0) + count
 
-    def holes(self) -> list[Hole]:
+    def ranges(self) -> list[MissingOffsets]:
         return [(start, until) for part in self.gaps for start, until in part.tolist()]
 
 
@@ -289,10 +289,10 @@ class SeenRecords:
 def _seen(
     cluster: str, slice_id: str, topic: str, partition: int, c: _Count, explain: Explain | None
 ) -> SeenOffsets:
-    holes = c.holes()
-    left = explain(topic, partition, holes) if explain and holes else holes
-    gaps = [Gap(*hole) for hole in left]
-    hidden = sum(until - start for start, until in holes) - sum(gap.missing for gap in gaps)
+    ranges = c.ranges()
+    left = explain(topic, partition, ranges) if explain and ranges else ranges
+    gaps = [Gap(*missing) for missing in left]
+    hidden = sum(until - start for start, until in ranges) - sum(gap.missing for gap in gaps)
     return SeenOffsets(
         cluster,
         slice_id,

@@ -27,7 +27,7 @@ export function countsCard({ counts, tables, balance }) {
 function balanceLine({ landed, loaded, rejected_rows, without_table: without, not_loaded: left, types }) {
   const names = Object.entries(types).map(([name, rows]) => `${name} ${count(rows)}`).join(", ");
   return h(
-    "p", { class: "balance" }, h("b", {}, count(landed)), " rows landed = ", h("b", {}, count(loaded)), " loaded + ", h("b", {}, count(rejected_rows)), " rejected_rows + ", h("b", {}, count(without)), " without a table",
+    "p", { class: "balance" }, h("b", {}, count(landed)), " rows landed = ", h("b", {}, count(loaded)), " loaded + ", h("b", {}, count(rejected_rows)), " rejected + ", h("b", {}, count(without)), " without a table",
     names && ` (${names})`, left !== 0 && [" + ", h("b", { class: "warn-text" }, count(left)), " not loaded"], ".",
   );
 }

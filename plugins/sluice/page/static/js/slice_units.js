@@ -10,7 +10,7 @@ export function unitCard(name, data, unit) {
     unit.manifest && ["Counts", unit.verified ? "hold, by the last verify" : data.causes.some((one) => one.breaks) ? "do not all hold: see above" : "not verified as it is now"],
     ["Records read", count(unit.read)], ["Parsed", count(unit.parsed)],
     ...(unit.rows_held == null ? [] : [["Rows in them", count(unit.rows_held)]]),
-    ["Rejected records", count(rejectedRecords(unit))], ["Holes", count(unit.holes)], ...(unit.erased ? [["Erased", count(unit.erased)]] : []), ["Later than grace", count(unit.late)],
+    ["Rejected records", count(rejectedRecords(unit))], ["Gaps", count(unit.gaps)], ...(unit.erased ? [["Erased", count(unit.erased)]] : []), ["Later than grace", count(unit.late)],
     ["Files", `${count(unit.file_count)}, ${bytes(unit.bytes)}`], ["Landed", unit.landed_at ? `${clock(unit.landed_at)} UTC` : "–"],
     ["Manifest", unit.manifest || "–"],
   ].filter(Boolean);

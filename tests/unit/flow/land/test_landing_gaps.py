@@ -1,4 +1,4 @@
-"""Offsets that Spark did not bring: which are holes on purpose, and which stop the landing."""
+"""Offsets that Spark did not bring: which are gaps on purpose, and which stop the landing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Era, LogEntry
 from sluice.state.manifests import read_manifest
-from tests.support.landing_world import HOLE, NOW, InProcess, World, event, hours, pipeline, rows_in, state_of
+from tests.support.landing_world import GAP, NOW, InProcess, World, event, hours, pipeline, rows_in, state_of
 
 BIDS = ("dc1", "bids")
 LOG = tuple(event("click", minute) for minute in range(0, 60, 2))
@@ -34,8 +34,8 @@ def lake(tmp_path: Path) -> FolderLake:
     return FolderLake(tmp_path / "demo")
 
 
-def holed(*offsets: int) -> World:
-    log = [(HOLE, at) if offset in offsets else (value, at) for offset, (value, at) in enumerate(LOG)]
+def with_gaps(*offsets: int) -> World:
+    log = [(GAP, at) if offset in offsets else (value, at) for offset, (value, at) in enumerate(LOG)]
     return World({BIDS: [log]})
 
 
@@ -45,13 +45,13 @@ def test_what_is_without_a_record(offsets, edges):
     if not gaps:
         return
     found = without_record(sorted(offsets), gaps)
-    for gap, holes in zip(gaps, found, strict=True):
-        empty = [offset for start, until in holes for offset in range(start, until)]
+    for gap, ranges in zip(gaps, found, strict=True):
+        empty = [offset for start, until in ranges for offset in range(start, until)]
         assert empty == [offset for offset in range(gap.start, gap.until) if offset not in offsets]
 
 
-def test_on_a_plain_topic_a_hole_is_a_lost_record(lake):
-    world = holed(7, 8)
+def test_on_a_plain_topic_a_gap_is_a_lost_record(lake):
+    world = with_gaps(7, 8)
     world.plain = True
     world.resolve(pipeline(), lake, hours(1))
     with pytest.raises(Conservation, match=r"\[7, 9\) of dc1/bids/0 hold no record"):
@@ -59,15 +59,15 @@ def test_on_a_plain_topic_a_hole_is_a_lost_record(lake):
     assert not list(lake.list("_slices/")) and not list(lake.list("_attempts/"))
 
 
-def test_more_holes_than_are_told_one_by_one(lake, monkeypatch):
+def test_more_gaps_than_are_told_one_by_one(lake, monkeypatch):
     monkeypatch.setattr("sluice.flow.land.task.reports.MOST_GAPS", 1)
     empty = (1, 4, 5, 9, 12, 29)
-    world = holed(*empty)
+    world = with_gaps(*empty)
     world.resolve(pipeline(), lake, hours(1))
     world.land(pipeline(), lake, hours(1), rows_per_read=100)
     manifest = read_manifest(lake, Unit(next(iter(hours(1))), "dc1"))
     assert manifest is not None
-    assert (manifest.read, manifest.holes) == (len(LOG) - len(empty), len(empty))
+    assert (manifest.read, manifest.gaps) == (len(LOG) - len(empty), len(empty))
 
 
 @dataclass
@@ -95,8 +95,8 @@ def test_a_topic_made_again_while_it_was_read_is_not_landed(lake):
     assert not list(lake.list("_slices/")) and not list(lake.list("_attempts/"))
 
 
-def test_retention_that_overtakes_a_hole_is_cured_by_landing_again(lake):
-    world = holed(0)
+def test_retention_that_overtakes_a_gap_is_cured_by_landing_again(lake):
+    world = with_gaps(0)
     world.resolve(pipeline(), lake, hours(1))
     with pytest.raises(ExpiredMeanwhile, match=r"\[0, 1\) of dc1/bids/0 while they were read") as raised:
         land_while(world, lake, lambda: world.expire(*BIDS, 0, 9))
@@ -160,7 +160,7 @@ class TestReland:
     def test_what_a_compaction_removed_since_is_kept(self, lake, topics):
         world, held = self.landed(lake, self.of_topics("bids", "clicks")), len(LOG)
         before = state_of(lake)
-        world.logs[BIDS][0][:4] = [(HOLE, at) for _, at in LOG[:4]]
+        world.logs[BIDS][0][:4] = [(GAP, at) for _, at in LOG[:4]]
         with pytest.raises(
             CompactedAway, match=f"holds {held} records of dc1/bids.*, Kafka only {held - 4} "
         ):
@@ -169,7 +169,7 @@ class TestReland:
 
     def test_what_a_compaction_removed_of_a_topic_that_left_the_file_stays_in_the_lake(self, lake):
         world = self.landed(lake, self.of_topics("bids", "clicks"))
-        world.logs[BIDS][0][:4] = [(HOLE, at) for _, at in LOG[:4]]
+        world.logs[BIDS][0][:4] = [(GAP, at) for _, at in LOG[:4]]
         with pytest.raises(CompactedAway):
             world.land(self.of_topics("clicks"), lake, hours(1), "reland", "again")
         manifest = read_manifest(lake, Unit(next(iter(hours(1))), "dc1"))

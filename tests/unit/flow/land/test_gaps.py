@@ -45,18 +45,18 @@ def test_left_is_what_no_hidden_batch_holds(shape, each, few, data):
     log = Log(shape, each, few)
     offsets = st.lists(st.integers(0, log.end), unique=True, max_size=12).map(sorted)
     edges = data.draw(offsets)
-    holes = list(zip(edges[::2], edges[1::2], strict=False))
-    left = not_hidden(log.fetch, holes)
+    gaps = list(zip(edges[::2], edges[1::2], strict=False))
+    left = not_hidden(log.fetch, gaps)
     inside = [offset for start, until in left for offset in range(start, until)]
-    asked = [offset for start, until in holes for offset in range(start, until)]
+    asked = [offset for start, until in gaps for offset in range(start, until)]
     assert inside == [offset for offset in asked if offset not in log.hidden]
 
 
-def test_it_jumps_between_holes_that_lie_far_apart_and_reads_on_where_they_are_near():
+def test_it_jumps_between_gaps_that_lie_far_apart_and_reads_on_where_they_are_near():
     markers = [(1000, 0, False), (1, 0, True)] * 50
     log = Log(markers, each=100, few=2)
-    holes = sorted((n, n + 1) for n in log.hidden)
-    assert not_hidden(log.fetch, holes) == []
+    gaps = sorted((n, n + 1) for n in log.hidden)
+    assert not_hidden(log.fetch, gaps) == []
     assert len(log.fetches) == 2
     far = Log([(1, 0, True), *[(1000, 0, False)] * 200] * 5, each=100, few=2)
     assert not_hidden(far.fetch, sorted((n, n + 1) for n in far.hidden)) == []
@@ -71,10 +71,10 @@ def seen_of(gaps: int, explained: set[int]) -> SeenOffsets:
         batch = kafka_batch(0, [(offset, b"", 0) for offset in offsets.tolist()])
         seen.records(table_of(batch, "c", "t", 0, np.zeros(len(offsets), np.int64)))
 
-    def look(topic: str, partition: int, holes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def look(topic: str, partition: int, gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
         assert (topic, partition) == ("t", 0)
-        assert holes == [(n, n + 1) for n in range(1, 2 * gaps + 1, 2)]
-        return [hole for hole in holes if hole[0] not in explained]
+        assert gaps == [(n, n + 1) for n in range(1, 2 * gaps + 1, 2)]
+        return [gap for gap in gaps if gap[0] not in explained]
 
     (found,) = seen.report("c", list(hours(1)), look)
     return found
@@ -95,24 +95,24 @@ class Headers:
         self.shown = shown
         self.asked: list[tuple[int, int]] = []
 
-    def left(self, topic, partition, holes):
-        self.asked += holes
+    def left(self, topic, partition, gaps):
+        self.asked += gaps
         return self.shown
 
     def records(self, topic, partition, start, end):
         raise AssertionError("nobody may read them")
 
-    def unhidden(self, topic, partition, holes):
-        self.bare = list(holes)
+    def unhidden(self, topic, partition, gaps):
+        self.bare = list(gaps)
         return None
 
 
 def test_the_driver_reads_only_what_headers_leave():
     units = [Unit(piece, "dc1") for piece in hours(2)]
     place = ("t", 0)
-    holes = {units[0]: {place: [Gap(3, 5), Gap(8, 9)]}, units[1]: {place: [Gap(9, 12), Gap(20, 30, 4)]}}
+    gaps = {units[0]: {place: [Gap(3, 5), Gap(8, 9)]}, units[1]: {place: [Gap(9, 12), Gap(20, 30, 4)]}}
     topics = Headers([(8, 10)])
     topics.records = lambda *_: iter([(offset, 0) for offset in range(20, 26)])
-    explain(topics, holes, {place: 0})
+    explain(topics, gaps, {place: 0})
     assert topics.asked == [(3, 5), (8, 9), (9, 12)]
     assert topics.bare == [(8, 9), (9, 10), (26, 30)]
