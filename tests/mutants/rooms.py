@@ -83,6 +83,12 @@ ROOMS = dict(
             "unit/flow/land/together",
         ),
         _room("flow.land.conservation", "unit/flow/land/landing_conservation", "unit/flow/land/counts_cases"),
+        _room(
+            "flow.land.gaps",
+            "unit/flow/land/landing_conservation",
+            "unit/flow/land/gaps",
+            "unit/flow/land/landing_gaps",
+        ),
         _room("flow.publish.event_hours", "unit/flow/publish/event_hours_cases"),
         _room("flow.land.task.long_numbers", "unit/flow/land/long_numbers"),
         _room("flow.load.work", "unit/flow/load/load_choices"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.kafka.fetch import Fetched, not_hidden
 from sluice.clients.kafka.record_batch import StoredBatch
-from sluice.flow.land.gaps import explain
+from sluice.errors import Conservation, ExpiredMeanwhile
+from sluice.flow.land.gaps import NEAR, explain
 from sluice.flow.land.task.records import table_of
 from sluice.flow.land.task.reports import MOST_GAPS, Gap, SeenOffsets, SeenRecords
 from sluice.slices import Unit
@@ -71,10 +73,10 @@ def seen_of(gaps: int, explained: set[int]) -> SeenOffsets:
         batch = kafka_batch(0, [(offset, b"", 0) for offset in offsets.tolist()])
         seen.records(table_of(batch, "c", "t", 0, np.zeros(len(offsets), np.int64)))
 
-    def look(topic: str, partition: int, gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def look(topic: str, partition: int, missing: list[tuple[int, int]]) -> list[tuple[int, int]]:
         assert (topic, partition) == ("t", 0)
-        assert gaps == [(n, n + 1) for n in range(1, 2 * gaps + 1, 2)]
-        return [gap for gap in gaps if gap[0] not in explained]
+        assert missing == [(n, n + 1) for n in range(1, 2 * gaps + 1, 2)]
+        return [gap for gap in missing if gap[0] not in explained]
 
     (found,) = seen.report("c", list(hours(1)), look)
     return found
@@ -116,3 +118,63 @@ def test_the_driver_reads_only_what_headers_leave():
     explain(topics, gaps, {place: 0})
     assert topics.asked == [(3, 5), (8, 9), (9, 12)]
     assert topics.bare == [(8, 9), (9, 10), (26, 30)]
+
+
+class Shown(Headers):
+    """Topics of which headers explain nothing, and of which a consumer reads `offsets`. `spans` are what it
+    was asked to read."""
+
+    def __init__(self, offsets: set[int], bare: tuple[int, int] | None = None) -> None:
+        super().__init__([])
+        self.offsets, self.first_bare = offsets, bare
+        self.spans: list[tuple[int, int]] = []
+
+    def left(self, topic, partition, gaps):
+        return list(gaps)
+
+    def records(self, topic, partition, start, end):
+        self.spans.append((start, end))
+        return iter([(offset, 0) for offset in range(start, end) if offset in self.offsets])
+
+    def unhidden(self, topic, partition, gaps):
+        return self.first_bare
+
+
+UNITS = [Unit(piece, "dc1") for piece in hours(2)]
+PLACE = ("t", 0)
+
+
+def test_gaps_far_apart_are_read_apart():
+    first, near, far = Gap(10, 12), Gap(12 + NEAR, 15 + NEAR), Gap(16 + 2 * NEAR, 17 + 2 * NEAR)
+    topics = Shown(set())
+    explain(topics, {UNITS[0]: {PLACE: [first, near, far]}}, {PLACE: 10})
+    assert topics.spans == [(10, 15 + NEAR), (16 + 2 * NEAR, 17 + 2 * NEAR)]
+    assert NEAR == 20_000
+
+
+def test_a_gap_that_the_log_has_passed_has_expired():
+    with pytest.raises(ExpiredMeanwhile, match=r"2026-01-01T01Z.*\[7, 9\)|\[7, 9\).*2026-01-01T01Z"):
+        explain(Shown(set()), {UNITS[1]: {PLACE: [Gap(7, 12)]}}, {PLACE: 9})
+
+
+def test_a_record_that_a_consumer_meets_in_a_gap_is_refused():
+    with pytest.raises(Conservation) as error:
+        explain(Shown({8}), {UNITS[1]: {PLACE: [Gap(7, 9)]}}, {PLACE: 0})
+    where = "slice 2026-01-01T01Z/dc1: in offsets [7, 9) of dc1/t/0"
+    assert str(error.value).startswith(f"{where} Spark read 0 records and a plain consumer 1: ")
+
+
+def test_a_lost_record_is_of_the_unit_that_has_its_offset():
+    gaps = {UNITS[0]: {PLACE: [Gap(7, 9)]}, UNITS[1]: {PLACE: [Gap(9, 11)]}}
+    with pytest.raises(
+        Conservation, match=r"^slice 2026-01-01T01Z/dc1: offsets \[9, 11\) of dc1/t/0 hold no"
+    ):
+        explain(Shown(set(), bare=(9, 11)), gaps, {PLACE: 0})
+
+
+def test_gaps_of_which_none_is_exact_are_not_asked_for_by_headers():
+    class Joined(Shown):
+        def left(self, topic, partition, gaps):
+            raise AssertionError("nothing to ask")
+
+    explain(Joined({3}), {UNITS[0]: {PLACE: [Gap(2, 5, 2)]}}, {PLACE: 0})

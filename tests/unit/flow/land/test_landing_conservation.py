@@ -49,6 +49,7 @@ def ranges(*edges: tuple[int, int]) -> list[OffsetRange]:
         ([seen(10, 18)], [Gap(19, 20)]),
         ([seen(10, 12), seen(14, 19)], [Gap(13, 14)]),
         ([seen(10, 19, Gap(12, 15))], [Gap(12, 15)]),
+        ([seen(10, 19, Gap(12, 15), records=4, hidden=3)], [Gap(12, 15)]),
         ([seen(10, 19, Gap(11, 14, missing=2), Gap(16, 18))], [Gap(11, 14, missing=2), Gap(16, 18)]),
         ([seen(17, 17), seen(11, 15, Gap(12, 13))], [Gap(10, 11), Gap(12, 13), Gap(16, 17), Gap(18, 20)]),
     ],
