@@ -69,7 +69,7 @@ test: setup tools lint
 # pipelines, upgrade and rollback; then that each Airflow which the wheel declares takes it, and each Python of those
 # that this machine has.
 test-stock: setup-cluster
-	$(PYTEST) tests/stock tests/integration/test_stock_airflow.py --long -s
+	$(PYTEST) tests/stock tests/integration/airflow/test_stock_airflow.py --long -s
 
 tools:
 	@local/test_tools.sh

@@ -1,4 +1,4 @@
-"""The stack of tests/integration/test_airflow.py in the wide form: its runs are Airflow's own."""
+"""The stack of tests/integration/airflow/test_airflow.py in the wide form: its runs are Airflow's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.cluster.wide import CLICKHOUSE, LAKE, Everywhere, Wide
-from tests.integration.test_airflow import HOURS, START, Stack
+from tests.integration.airflow.test_airflow import HOURS, START, Stack
 
 SYSTEM_COLUMNS = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.stacks import WideStack
 from tests.cluster.wide import Wide
-from tests.integration.test_airflow import (  # noqa: F401
+from tests.integration.airflow.test_airflow import (  # noqa: F401
     publish,
     test_the_backfill_dag,
     test_the_hourly_dag_lands_its_hour_and_heals_the_ones_before,

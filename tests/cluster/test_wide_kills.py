@@ -14,7 +14,7 @@ import pytest
 from local.versions import ROOT
 from tests.cluster.stacks import WideStack
 from tests.cluster.wide import Wide
-from tests.integration.test_airflow import EVENTS, START, expected_rows, publish
+from tests.integration.airflow.test_airflow import EVENTS, START, expected_rows, publish
 
 pytestmark = [pytest.mark.integration, pytest.mark.faults]
 

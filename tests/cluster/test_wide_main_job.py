@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.users import WideUser
 from tests.cluster.wide import Wide
-from tests.integration.test_main_job import (  # noqa: F401
+from tests.integration.land.test_main_job import (  # noqa: F401
     TestOneClearLine,
     test_an_empty_topic_gives_complete_hours,
     test_bad_input_ends_where_the_contract_says,

@@ -18,7 +18,7 @@ from local.versions import SPARK_KAFKA_JARS
 from tests.cluster.users import WideUser
 from tests.cluster.wide import Wide, send
 from tests.integration import foreign_events
-from tests.integration.test_main_job import START, create_tables, ids_in_tables, write_foreign
+from tests.integration.land.test_main_job import START, create_tables, ids_in_tables, write_foreign
 
 pytestmark = pytest.mark.integration
 

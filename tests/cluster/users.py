@@ -1,11 +1,11 @@
-"""The user of tests/integration/test_main_job.py; the pipeline file has the wide stack's addresses."""
+"""The user of tests/integration/land/test_main_job.py; the pipeline file has the wide stack's addresses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.cluster.wide import CLICKHOUSE, LAKE, Everywhere, Wide
-from tests.integration.test_main_job import User
+from tests.integration.land.test_main_job import User
 
 
 class WideUser(User):

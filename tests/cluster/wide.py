@@ -28,7 +28,7 @@ from local.environment import HOST
 from local.readiness import answers, broker_ready, clickhouse_ready, free_port, listens, wait_until
 from local.services import ClickHouseAt
 from local.versions import ROOT
-from tests.integration.test_airflow import END
+from tests.integration.airflow.test_airflow import END
 
 START_SECONDS, BACK_SECONDS, RUN_SECONDS = 900, 300, 900
 LAKE = f"s3://{BUCKET}/landing"

@@ -51,7 +51,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_STORE", json.dumps({"conn_type": "aws", "password": SECRET}))
     monkeypatch.setattr(steps, "spark_submit_arguments", arguments)
-    # There is no lake here to count in: tests/integration/test_observed.py does, on a real one.
+    # There is no lake here to count in: tests/integration/watch/test_observed.py does, on a real one.
     monkeypatch.setattr(steps, "counted_landing", lambda *_, **__: nullcontext())
 
 

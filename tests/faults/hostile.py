@@ -38,7 +38,7 @@ TYPES = [text for text in TEXTS.values() if text]
 # pipeline file's `${…}` is the environment's. Of the others each third: loads take most of the time.
 TABLES = [t for t in TYPES if not {".", "*", "$"} & set(t) and len(quote(t)) < 200][::3]
 TABLES += {TEXTS["a link of a chat"]} - set(TABLES)
-# `null` is refused: tests/integration/test_load.py.
+# `null` is refused: tests/integration/load/test_load.py.
 COLUMNS = [text for text in TYPES if "." not in text and text != "null"]
 _KEYS = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
 _OWN = f"""_type String, _topic String, _partition Int32, _offset Int64, _key Nullable(String),

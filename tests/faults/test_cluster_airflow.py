@@ -11,7 +11,7 @@ import yaml
 
 from local.readiness import wait_until
 from local.services import KafkaBroker
-from tests.integration.test_airflow import (  # noqa: F401 (fixtures)
+from tests.integration.airflow.test_airflow import (  # noqa: F401 (fixtures)
     END,
     EVENTS,
     HOURS,

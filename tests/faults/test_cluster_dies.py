@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from local.readiness import wait_until
 from local.services import KafkaBroker
-from tests.integration.test_clusters import (  # noqa: F401 (fixtures)
+from tests.integration.land.test_clusters import (  # noqa: F401 (fixtures)
     H0,
     H1,
     H2,

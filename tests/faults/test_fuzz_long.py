@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.landed import World, client_of
-from tests.integration.test_fuzz_columns import fuzz
+from tests.integration.load.test_fuzz_columns import fuzz
 
-pytestmark = [pytest.mark.faults, pytest.mark.long]  # the short form: tests/integration/test_fuzz_columns.py
+# The short form: tests/integration/load/test_fuzz_columns.py.
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _ROUNDS, _VALUES = 5, 400
 

@@ -20,7 +20,7 @@ from sluice.clients.connections.find import Connection
 from sluice.errors import Blocked, TargetRefused
 from sluice.state.ledger import committed
 from tests.integration.landed import START, World, client_of, event, land, unit
-from tests.integration.test_rights import EXACT, PLAIN, user
+from tests.integration.load.test_rights import EXACT, PLAIN, user
 from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults

@@ -6,11 +6,11 @@ import pytest
 
 from sluice.clients.clickhouse.client import Client
 from tests.integration import nested_types
+from tests.integration.casts.test_casts_nested import tried
 from tests.integration.generated import generate
 from tests.integration.landed import client_of
-from tests.integration.test_casts_nested import tried
 
-# The short form: tests/integration/test_casts_nested.py.
+# The short form: tests/integration/casts/test_casts_nested.py.
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _VALUES, _TYPES_AT_ONCE, _OF_A_TYPE = 100_000, 50, 250

@@ -139,7 +139,7 @@ def test_a_repair_touches_the_tables_that_are_wrong(
 
 
 # ---- Every other place that prints a repair. What `verify` prints for damage is pasted by all damage tests
-# (repairs_tried.py); the CREATE TABLE of `doctor --ddl` is executed by tests/integration/test_doctor.py. Left
+# (repairs_tried.py); the CREATE TABLE of `doctor --ddl` is executed by integration/init/test_doctor.py. Left
 # out: what waits for a server or a cluster, which no command brings back, and `reload` where it is printed to
 # take rows out.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.test_airflow import Stack, expected_rows, stack
+from tests.integration.airflow.test_airflow import Stack, expected_rows, stack
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]  # Airflow and Spark for a minute
 assert stack

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.landed import World, client_of
-from tests.integration.test_load_wide import SHAPES, Shape, examine, load_wide, mixed
+from tests.integration.load.test_load_wide import SHAPES, Shape, examine, load_wide, mixed
 
-pytestmark = [pytest.mark.faults, pytest.mark.long]  # the short form is tests/integration/test_load_wide.py
+# The short form is tests/integration/load/test_load_wide.py.
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _COLUMNS = 1000
 

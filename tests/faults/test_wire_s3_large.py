@@ -20,7 +20,7 @@ from tests.faults.s3_faults import INTERNAL, SLOW_DOWN, port_of, quick_retries, 
 from tests.faults.wire import Fault, Wire
 from tests.faults.wire_http import FOREVER, Answer, HttpLayer
 from tests.integration import s3_servers
-from tests.integration.test_s3_lake import new_lake
+from tests.integration.land.test_s3_lake import new_lake
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("quick_retries")]
 assert quick_retries

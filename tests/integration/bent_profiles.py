@@ -21,7 +21,7 @@ from sluice.errors import SluiceError
 from sluice.plan.modes import Mode
 from tests.integration.flipped_settings import Group, Pair
 from tests.integration.landed import Event, World, event, land, unit
-from tests.integration.test_contents import compared, told
+from tests.integration.verify.test_contents import compared, told
 from tests.support.any_floats import floats
 
 Settings = Mapping[str, str]

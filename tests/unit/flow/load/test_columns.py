@@ -1,4 +1,4 @@
-"""Types and what fills a table's columns; the values themselves are in integration/test_load_columns."""
+"""Types and what fills a table's columns; the values themselves are in integration/load/test_load_columns."""
 
 from __future__ import annotations
 
