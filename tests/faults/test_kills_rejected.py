@@ -19,8 +19,8 @@ from local.versions import ROOT
 from sluice.crash_points import Land, Publish, TableLoad
 from sluice.slices import SliceRange, utc
 from tests.faults.kills_points import ENVIRONMENT, SITE, Order, give, name_of, obeyed
-from tests.integration.load import test_rejected as rejected
 from tests.integration.land.test_main_job import User
+from tests.integration.load import test_rejected as rejected
 from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults

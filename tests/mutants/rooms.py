@@ -127,7 +127,7 @@ ROOMS = dict(
         _room(
             "flow.verify.ttl",
             "unit/flow/verify/verification_expiry",
-            "integration/verification_lasting",
+            "integration/verify/verification_lasting",
             sql=True,
         ),
         _room(
@@ -139,26 +139,29 @@ ROOMS = dict(
         _room("plan.lag", "unit/page/page_series", "unit/plan/lag"),
         _room(
             "flow.load.casts.casts",
-            "integration/casts_documents",
-            "integration/casts_exact",
-            "integration/casts_evaluated",
+            "integration/casts/casts_documents",
+            "integration/casts/casts_exact",
+            "integration/casts/casts_evaluated",
             "unit/flow/load/columns",
             sql=True,
         ),
         _room(
-            "flow.load.casts.scalars", "integration/casts_decimals", "integration/casts_evaluated", sql=True
+            "flow.load.casts.scalars",
+            "integration/casts/casts_decimals",
+            "integration/casts/casts_evaluated",
+            sql=True,
         ),
         _room(
             "flow.load.casts.times",
-            "integration/casts_edges",
-            "integration/casts_evaluated",
-            "integration/casts_times",
+            "integration/casts/casts_edges",
+            "integration/casts/casts_evaluated",
+            "integration/casts/casts_times",
             sql=True,
         ),
         _room(
             "flow.load.casts.exact_numbers",
-            "integration/casts_exact",
-            "integration/casts_evaluated",
+            "integration/casts/casts_exact",
+            "integration/casts/casts_evaluated",
             "unit/flow/load/columns",
             sql=True,
         ),
