@@ -121,7 +121,7 @@ def write_ledger(client, pipeline: Pipeline, lake: str, slices: SliceRange) -> N
         types = sorted(pipeline.routed(target, TYPES))
         client.run(
             "INSERT INTO sluice.ledger (pipeline, lake, target, table_uuid, slice, cluster, generation, "
-            "attempt, state, manifest, types, landed, rows, rejected rows, token) "
+            "attempt, state, manifest, types, landed, rows, rejected_rows, token) "
             f"SELECT '{pipeline.name}', '{lake}', '{target.table}', (SELECT uuid FROM system.tables WHERE "
             f"database = '{target.database}' AND name = '{target.name}'), "
             f"toDateTime({int(slices.start.timestamp())} + number * 3600, 'UTC'), 'dc1', number + 1, 1, "

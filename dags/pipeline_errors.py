@@ -1,4 +1,4 @@
-"""Shows as an Airflow import error what is wrong with a pipeline file: file, key and what was expected.
+"""Shows as an Airflow import error that a pipeline file is wrong.
 
 It is a file of its own because Airflow stops every DAG of a file that has an import error, and a mistake
 in one pipeline must not stop the others.

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> dict[str, object]:
     seconds = time.monotonic() - started
     _say(
         f"landed {summary['landed']} of {summary['units']} units: {summary['records']:,} records in "
-        f"{summary['files']:,} files, {summary['record']:,} rejected, {seconds:.1f} s, "
+        f"{summary['files']:,} files, {summary['rejected_records']:,} rejected, {seconds:.1f} s, "
         f"{summary['records'] / seconds:,.0f} records/s"
     )
     return {**summary, "seconds": round(seconds, 1)}

@@ -54,7 +54,7 @@ def test_a_dag_file_takes_some_of_the_pipelines(folder: Path, selected: dict, ex
 
 
 def test_mistakes_are_those_of_the_pipelines_that_are_taken(folder: Path):
-    with pytest.raises(WrongUse, match=r"ads_wrong\.yaml.*: tables\.click\.table: expected database\.table"):
+    with pytest.raises(WrongUse, match="^1 pipeline file is wrong: "):
         raise_mistakes(folder, include=["ads_*"])
     raise_mistakes(folder, exclude=["ads_*"])
     raise_mistakes(folder, include="clicks")
@@ -69,7 +69,7 @@ def test_the_printed_files_make_the_dags_and_tell_the_mistakes(folder: Path, tmp
         (place / name).write_text(capsys.readouterr().out)
     made = runpy.run_path(str(place / "dags.py"))
     assert {f"{name}_watch" for name in NAMES} <= set(made)
-    with pytest.raises(WrongUse, match=r"^ads_wrong\.yaml"):
+    with pytest.raises(WrongUse, match="^1 pipeline file is wrong: "):
         runpy.run_path(str(place / "errors.py"))
 
 

@@ -104,9 +104,8 @@ def test_a_pipeline_goes_before_the_defaults_of_its_folder(tmp_path: Path):
 def test_a_mistake_in_the_defaults_is_one_import_error(tmp_path: Path):
     (tmp_path / "other.yaml").write_text(NO_TABLES)
     assert made(tmp_path, "", "airflow: {ownr: x}") == {}
-    with pytest.raises(WrongUse) as raised:
+    with pytest.raises(WrongUse, match=r"^1 pipeline file is wrong: "):
         raise_mistakes(tmp_path)
-    assert str(raised.value) == "_defaults.yaml:1:11: airflow.ownr: no such key: did you mean `owner`?"
 
 
 FORMS = """

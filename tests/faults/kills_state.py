@@ -99,7 +99,7 @@ def _ledger(place: Place) -> list[tuple]:
     manifests = {m["slice"]: _id(m) for m in _manifests(place.lake)}
     found = place.sql(
         f"SELECT target, {SLICE.format('slice')} AS s, "
-        "argMax((toString(state), manifest, rows, rejected rows), (generation, attempt, state)) AS newest "
+        "argMax((toString(state), manifest, rows, rejected_rows), (generation, attempt, state)) AS newest "
         f"FROM sluice.ledger WHERE startsWith(target, 'DB.') GROUP BY target, s"
     )
     return sorted(

@@ -45,15 +45,19 @@ def raise_mistakes(
     include: Sequence[str] = ("*",),
     exclude: Sequence[str] = (),
 ) -> None:
-    """Raises what is wrong with the pipeline files that `pipeline_dags` leaves out: file, key and expected.
+    """Raises how many pipeline files `pipeline_dags` leaves out because they are wrong.
 
-    It goes into a DAG file of its own: Airflow stops every DAG of a file that has an import error.
+    It goes into a DAG file of its own: Airflow stops every DAG of a file that has an import error. And it
+    shows the error of a file without DAGs to everybody, so that what is wrong, and where, is told on the
+    page, which knows who may edit a pipeline.
     """
     from sluice.airflow.pipelines import Selection, find_pipelines
     from sluice.errors import WrongUse
 
     if broken := find_pipelines(_path(folder), Selection(_patterns(include), _patterns(exclude))).broken:
-        raise WrongUse("; ".join(dict.fromkeys(error.public for _, error in broken)))
+        count = len({error.public for _, error in broken})
+        files = "1 pipeline file is" if count == 1 else f"{count:,} pipeline files are"
+        raise WrongUse(f"{files} wrong: see Sluice's page, or `sluice config show NAME` where the files are")
 
 
 def _path(folder: str | PathLike[str] | None) -> Path | None:

@@ -20,7 +20,7 @@ from sluice.airflow import pipeline_dags
 globals().update(pipeline_dags(Path(__file__).with_name("{folder}")))
 '''
 _ERRORS = '''\
-"""Shows as an Airflow import error what is wrong with a pipeline file in the folder {folder}.
+"""Shows as an Airflow import error that a pipeline file is wrong in the folder {folder}.
 
 A file of its own: Airflow stops every DAG of a file that has an import error.
 """
@@ -45,7 +45,10 @@ def dags(
         typer.Option("--folder", metavar="NAME", help="Folder of the pipeline files, beside the DAG file."),
     ] = "pipelines",
     errors: Annotated[
-        bool, typer.Option("--errors", help="Print the file that shows mistakes as import errors instead.")
+        bool,
+        typer.Option(
+            "--errors", help="Print the file that shows as an import error that pipeline files are wrong."
+        ),
     ] = False,
 ) -> None:
     """Prints the DAG file that makes the DAGs of all pipeline files in a folder beside it.

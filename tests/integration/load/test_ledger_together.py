@@ -52,7 +52,7 @@ def write(client: Client, name: str, who: str, table: str, minutes: int, rows: i
     database, _, own = table.partition(".")
     client.run(
         "INSERT INTO sluice.ledger (pipeline, lake, target, table_uuid, slice, cluster, generation, "
-        "attempt, state, manifest, types, landed, rows, rejected rows, token) "
+        "attempt, state, manifest, types, landed, rows, rejected_rows, token) "
         f"SELECT '{name}_{who}', '{row['lake']}', '{table}', uuid, toDateTime({at}, 'UTC'), 'dc1', "
         f"{row['generation']}, {row['attempt']}, "
         f"'{row['state']}', '1-a', ['click'], {rows}, {rows}, 0, 'run' "
