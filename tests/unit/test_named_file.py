@@ -106,7 +106,7 @@ def test_a_strange_schema_is_one_line(kind: str, name: str, tmp_path: Path) -> N
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(SluiceError) as caught:
         schema_of(files.read(tmp_path / "p.yaml", {}).event)
-    expected = reason(kind) if kind == "a long file" else "there is no schema file"
+    expected = reason(kind) if kind == "a long file" else "is not a regular file"
     assert expected in str(caught.value) and name in str(caught.value)
     assert "\n" not in str(caught.value)
 

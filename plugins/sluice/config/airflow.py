@@ -51,7 +51,7 @@ class AirflowSettings(Section):
 
     owner: _Name = "sluice"
     """Owner of the tasks. Example: `data-platform`"""
-    tags: tuple[_Tag, ...] = ()
+    tags: tuple[_Tag, ...] = Field((), max_length=100)
     """Tags of the DAGs, beside `sluice` and the pipeline's name. Example: `[ads, tier-1]`"""
     queue: _Name | None = None
     """Queue of the executor; without it Airflow's default. Example: `etl`"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +47,7 @@ def find(name: str, config: Path | None = None, named: Path | None = None) -> Pa
     a file elsewhere. Raises WrongUse."""
     folder = pipelines_folder(named)
     path = config or folder / f"{name}.yaml"
-    if os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
+    if os.path.lexists(path):  # also a pipe, or a link to nothing: reading says what it is
         return path
     names = ", ".join(pipeline_names(folder)) or "none"
     raise WrongUse(
@@ -168,6 +169,8 @@ def load_defaults(path: Path) -> Any:
     try:
         stat = path.stat()
     except FileNotFoundError:
+        if os.path.islink(path):
+            raise OSError(errno.ENOENT, "it is a link to nothing", str(path)) from None
         return {}
     return _content(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
 

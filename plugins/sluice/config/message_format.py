@@ -73,7 +73,8 @@ class MessageFormat(Section):
         # Normalized, not resolved: the folder may come later.
         file = Path(os.path.normpath(folder / schema_file["file"])) if schema_file else None
         if file is not None and not os.path.isfile(file):
-            raise ValueError(f"there is no schema file {file}")
+            there = os.path.lexists(file)
+            raise ValueError(f"{file} is not a regular file" if there else f"there is no schema file {file}")
         return {"kind": kind, "schema_file": file, "message": schema_file.get("message")}
 
     @property

@@ -33,8 +33,8 @@ _DAY = timedelta(days=1)
 NO_CRON = (timedelta(minutes=45), timedelta(minutes=90))
 """Lengths of slices that no cron expression has; their timetable takes no offset."""
 _ANY_ROWS = 1 << 62
-MOST_ROLLUPS = 1_000
-"""Of a pipeline: each reads a file."""
+MOST_TABLES = 1_000
+"""Types under `tables`, rollups and counts: each is a task of the DAG, and each rollup reads a file."""
 
 
 class Pipeline(Section):
@@ -128,11 +128,11 @@ class Pipeline(Section):
                 raise WrongKey((key,), f"expected only {', '.join(f'`{name}`' for name in TARGET_KEYS)}")
         return {key: {"table": item} if isinstance(item, str) else item for key, item in value.items()}
 
-    @field_validator("rollups", mode="before")
+    @field_validator("tables", "rollups", "counts", mode="before")
     @classmethod
     def _few(cls, value: object) -> object:
-        if isinstance(value, dict) and len(value) > MOST_ROLLUPS:
-            raise ValueError(f"expected at most {MOST_ROLLUPS:,}")
+        if isinstance(value, dict | list) and len(value) > MOST_TABLES:
+            raise ValueError(f"expected at most {MOST_TABLES:,}")
         return value
 
     @field_validator("lake")

@@ -9,7 +9,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -21,6 +21,7 @@ import pendulum
 
 from sluice.clients.kafka.producer import Publisher, open_publisher
 from sluice.clients.kafka.settings import settings_of
+from sluice.clients.lake import beneath
 from sluice.clients.lake.base import Lake, StoredObject
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.settings import S3Settings, settings_for
@@ -305,10 +306,12 @@ class Shipper:
         """Ships the lines, and waits for all answers however that ends: note and report are exact."""
         before = note.line
         sending = self.shipment.of(name, batch, note.settle, ahead=ahead)
-        done = False
+        ended = done = False
         try:
-            with stream as lines:
-                ended = self._lines(sending, lines, before)
+            with ExitStack() as stack:
+                # An interruption ends the wait for a pipe's writer, too.
+                for lines in self.interruption.until(map(stack.enter_context, (stream,))):
+                    ended = self._lines(sending, lines, before)
             done = ended
         finally:
             if not done:
@@ -488,7 +491,7 @@ def batches_of(source: str, settings: S3Settings | None = None) -> Sequence[Batc
     """In the order of their names. Raises WrongUse when there is nothing of that name."""
     batches = _objects(source, settings) if source.startswith("s3://") else _files(Path(source))
     if not batches:
-        raise WrongUse(f"{source}: no file is there (hidden and unfinished ones do not count)")
+        raise WrongUse(f"{source}: no file is there (hidden and unfinished ones and links do not count)")
     return batches
 
 
@@ -518,15 +521,25 @@ def _files(path: Path) -> list[Batch]:
     if not path.is_dir():
         return [_file(path)]
     # The folder itself may be hidden; what is hidden below it is not meant.
-    return [_file(file) for file in sorted(path.rglob("*")) if file.is_file() and _meant(file, path)]
+    names = [file.key for file in beneath.files(str(path), "") if _finished(file.key)]
+    return [Batch(f"{path}/{name}", partial(_beneath, str(path), name)) for name in names]
 
 
 def _file(path: Path) -> Batch:
     return Batch(str(path), lambda: nullcontext(path))
 
 
-def _meant(path: Path, folder: Path) -> bool:
-    return _finished(path.relative_to(folder).as_posix())
+@contextmanager
+def _beneath(folder: str, name: str) -> Iterator[Path]:
+    """Yields the path of an open file of a folder. No link leads there: whoever may write into the folder
+    would have files published that he may not read."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(beneath.place(folder, name))
+            descriptor = stack.enter_context(opened_file(found.name, links=False, folder=found.folder))
+        except OSError as error:
+            raise WrongUse(f"{folder}/{name}: {error.strerror}") from error
+        yield Path(f"/proc/self/fd/{descriptor}")
 
 
 def _finished(name: str) -> bool:

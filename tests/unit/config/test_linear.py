@@ -16,7 +16,7 @@ from sluice.config import files
 from sluice.config.clickhouse import _UNSURE, ClickHouse
 from sluice.config.explain import explain
 from sluice.config.keep import Keep
-from sluice.config.pipeline import MOST_ROLLUPS
+from sluice.config.pipeline import MOST_TABLES
 from sluice.config.target import Target
 from sluice.config.variables import assigns_secret
 from sluice.errors import WrongPipeline
@@ -155,14 +155,15 @@ def test_an_expression_has_a_bound():
             ClickHouse(shards=shards, shard_by=wrong)
 
 
-def test_rollups_have_a_bound(tmp_path: Path):
-    """Each reads a file of its own size."""
+@pytest.mark.parametrize("key", ["tables", "rollups"])
+def test_tables_and_rollups_have_a_bound(tmp_path: Path, key: str):
+    """Each is a task of the DAG, and each rollup reads a file of its own size."""
     file = tmp_path / "p.yaml"
     (tmp_path / "s.sql").write_text("SELECT _slice, _cluster, count() AS n FROM {source} GROUP BY ALL")
-    for count in (MOST_ROLLUPS, MOST_ROLLUPS + 1):
-        file.write_text(SHAPES["rollups"](count))
-        if count == MOST_ROLLUPS:
-            assert len(files.read(file).rollups) == count
+    for count in (MOST_TABLES, MOST_TABLES + 1):
+        file.write_text(SHAPES[key](count))
+        if count == MOST_TABLES:
+            assert len(getattr(files.read(file), key)) == count
         else:
-            with pytest.raises(WrongPipeline, match="rollups: expected at most 1,000"):
+            with pytest.raises(WrongPipeline, match=f"{key}: expected at most 1,000"):
                 files.read(file)

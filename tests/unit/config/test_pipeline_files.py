@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -249,3 +250,25 @@ def test_others_see_what_the_file_itself_says_and_no_folder(folder: Path) -> Non
         read(folder, f"{TEXT}settle: soon")
     assert f"{folder}/{caught.value.public}" == str(caught.value)
     assert "'soon'" in caught.value.public
+
+
+def test_what_is_no_file_is_named_as_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "gone.yaml").symlink_to(tmp_path / "nothing")
+    for name, said in (("pipe", "it is a pipe"), ("folder", "it is a folder"), ("gone", "No such file")):
+        with pytest.raises(WrongPipeline, match=said):
+            files.read(files.find(name))
+    with pytest.raises(WrongUse, match="no pipeline file"):
+        files.find("other")
+
+
+def test_defaults_that_are_a_link_to_nothing_are_not_none(tmp_path: Path):
+    """The pools and rights that they set would vanish."""
+    path = tmp_path / "ads.yaml"
+    path.write_text(TEXT)
+    assert files.read(path, {"SLUICE_VAR_ROOT": "var"}).name == "ads"
+    (tmp_path / "_defaults.yaml").symlink_to(tmp_path / "nothing")
+    with pytest.raises(WrongPipeline, match=r"_defaults\.yaml: \(file\): it is a link to nothing"):
+        files.read(path, {"SLUICE_VAR_ROOT": "var"})

@@ -6,8 +6,10 @@ import gzip
 import hashlib
 import json
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -31,7 +33,15 @@ from sluice.ship.publish import (
     publish,
 )
 from sluice.ship.record_times import RecordKeys, RecordTimes
-from sluice.ship.shipment import Acknowledged, BatchReport, BatchState, Shipment, ShipProgress, together
+from sluice.ship.shipment import (
+    Acknowledged,
+    BatchReport,
+    BatchState,
+    Interruption,
+    Shipment,
+    ShipProgress,
+    together,
+)
 from tests.support.fake_publisher import FakePublisher, Killed
 from tests.support.following import EVENT
 from tests.support.landing_world import pipeline
@@ -127,6 +137,55 @@ def test_the_files_of_a_folder(tmp_path: Path):
         (tmp_path / name).write_text("1\n")
     found = [batch.name for batch in batches_of(str(tmp_path))]
     assert found == [str(tmp_path / name) for name in ("a.ndjson", "b.gz", "x/c.zst")]
+
+
+def test_nothing_of_a_folder_is_read_through_a_link(tmp_path: Path):
+    """Whoever may write into the folder would have files published that he may not read."""
+    (tmp_path / "secret").mkdir()
+    for name in ("secret/x", "inbox/sub/x", "inbox/own"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    inbox = tmp_path / "inbox"
+    (inbox / "file").symlink_to(tmp_path / "secret/x")
+    (inbox / "folder").symlink_to(tmp_path / "secret")
+    own, sub = batches_of(str(inbox))
+    assert (own.name, sub.name) == (f"{inbox}/own", f"{inbox}/sub/x")
+    with own.local() as path:
+        (inbox / "own").unlink()
+        (inbox / "own").symlink_to(tmp_path / "secret/x")
+        assert path.read_text() == "inbox/own"  # it is open
+    with pytest.raises(WrongUse, match=r"/own: it is a link, not a file$"), own.local():
+        pass
+    (inbox / "sub").rename(inbox / "gone")
+    (inbox / "sub").symlink_to(tmp_path / "secret")
+    with pytest.raises(WrongUse, match=r"/sub/x: it is a link, not a folder$"), sub.local():
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_for_a_pipes_writer(tmp_path: Path, number: signal.Signals):
+    os.mkfifo(tmp_path / "pipe")
+    interruption, topic = Interruption(), FakePublisher()
+    progress = ShipProgress("dc1/clicks", lambda line: None)
+    shipment = Shipment(topic, RecordTimes(EVENT, timedelta()), RecordKeys(None), progress)
+    shipper = Shipper(shipment, register(tmp_path), interruption, lambda line: None)
+    begun = threading.Event()
+
+    def interrupt() -> None:
+        begun.wait()
+        signal.pthread_kill(threading.main_thread().ident, number)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+
+    @contextmanager
+    def waiting() -> Iterator:
+        begun.set()
+        with open(tmp_path / "pipe", "rb") as stream:
+            yield stream
+
+    with interruption.heard():
+        shipper.ship_stream("pipe", waiting())
+    assert interruption.asked and shipper.reports[0].state is BatchState.BEGUN
 
 
 def test_an_empty_folder_is_told(tmp_path: Path):
