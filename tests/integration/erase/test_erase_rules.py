@@ -116,6 +116,7 @@ def test_columns_have_other_defaults_and_types_since(killed: Any, world: EraseWo
     sound(world)
 
 
+@pytest.mark.long
 def test_values_that_no_default_gives_twice_stay(world: EraseWorld) -> None:
     """In a table that tells its records apart."""
     clicks = f"`{world.database}`.clicks"
@@ -170,6 +171,7 @@ def test_types_go_to_another_table_and_the_one_that_has_them_left_the_file(world
     )
 
 
+@pytest.mark.long
 def test_a_rollup_is_made_from_another_table_since(world: EraseWorld) -> None:
     db = world.database
     own = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
@@ -192,6 +194,7 @@ def test_a_rollup_is_made_from_another_table_since(world: EraseWorld) -> None:
     sound(world)
 
 
+@pytest.mark.long
 def test_a_column_of_a_rollup_was_altered_since(world: EraseWorld) -> None:
     """Rows that are made again by the SELECT of then come into the type of now as ALTER TABLE brought them,
     and once more after that. An earlier SELECT gives the type that the column had."""

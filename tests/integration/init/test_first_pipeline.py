@@ -76,6 +76,7 @@ def next_commands(out: str) -> list[str]:
     return [line.strip() for line in out.partition("next:\n")[2].splitlines()]
 
 
+@pytest.mark.long
 def test_the_printed_commands_load_a_file_of_arrays(newcomer: Newcomer, clickhouse_server):
     """Arrays of up to four events, every other one backwards; two are of two hours."""
     first = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=5)
