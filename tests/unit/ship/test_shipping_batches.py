@@ -169,13 +169,13 @@ def test_a_signal_ends_the_wait_for_a_pipes_writer(tmp_path: Path, number: signa
     progress = ShipProgress("dc1/clicks", lambda line: None)
     shipment = Shipment(topic, RecordTimes(EVENT, timedelta()), RecordKeys(None), progress)
     shipper = Shipper(shipment, register(tmp_path), interruption, lambda line: None)
-    begun = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def interrupt() -> None:
         begun.wait()
         signal.pthread_kill(threading.main_thread().ident, number)
-
-    threading.Thread(target=interrupt, daemon=True).start()
+        while not ended.wait(5):  # one that came just before the pipe was opened has ended no wait
+            signal.pthread_kill(threading.main_thread().ident, number)
 
     @contextmanager
     def waiting() -> Iterator:
@@ -183,8 +183,14 @@ def test_a_signal_ends_the_wait_for_a_pipes_writer(tmp_path: Path, number: signa
         with open(tmp_path / "pipe", "rb") as stream:
             yield stream
 
+    sender = threading.Thread(target=interrupt, daemon=True)
     with interruption.heard():
-        shipper.ship_stream("pipe", waiting())
+        sender.start()
+        try:
+            shipper.ship_stream("pipe", waiting())
+        finally:
+            ended.set()
+            sender.join()
     assert interruption.asked and shipper.reports[0].state is BatchState.BEGUN
 
 
