@@ -270,5 +270,7 @@ def test_defaults_that_are_a_link_to_nothing_are_not_none(tmp_path: Path):
     path.write_text(TEXT)
     assert files.read(path, {"SLUICE_VAR_ROOT": "var"}).name == "ads"
     (tmp_path / "_defaults.yaml").symlink_to(tmp_path / "nothing")
-    with pytest.raises(WrongPipeline, match=r"_defaults\.yaml: \(file\): it is a link to nothing"):
+    with pytest.raises(
+        WrongPipeline, match=r"_defaults\.yaml: \(file\): cannot be read: it is a link to nothing"
+    ):
         files.read(path, {"SLUICE_VAR_ROOT": "var"})
