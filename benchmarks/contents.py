@@ -20,7 +20,7 @@ import pendulum
 from benchmarks.load import UNIT, make_table, pipeline, processor_seconds, write
 from local import services
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.contents.compare import Auditor, ContentsReport
 from sluice.flow.load.load import load

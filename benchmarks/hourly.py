@@ -31,7 +31,7 @@ from local.readiness import free_port
 from local.sample_events import HOUR
 from local.versions import ROOT
 from sluice.clients.lake.folder import FolderLake
-from sluice.state.timings import Timing, of_day
+from sluice.state.notes import Timing, of_day
 
 BOUND_SECONDS = 25.0
 WORK = ("land", "load")

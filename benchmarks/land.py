@@ -39,7 +39,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
-from sluice.flow.land.expiry import unit_reads
+from sluice.flow.land.kafka_source import unit_reads
 from sluice.flow.land.land import land
 from sluice.flow.land.read_plan import runs
 from sluice.flow.land.submit import spark_submit_arguments

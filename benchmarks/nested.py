@@ -26,7 +26,7 @@ from benchmarks.results import Result, store
 from local import services
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.load.load import load
 

@@ -34,7 +34,7 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.verdict_store import note_verified
+from sluice.flow.verify.verdict import note_verified
 from sluice.manifest import LandedFile, Manifest, OffsetRange, encode
 from sluice.page.models import OverviewRow
 from sluice.page.rows import RequestedRange, rows_of

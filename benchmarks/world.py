@@ -22,9 +22,9 @@ from local import services
 from local.environment import Settings, environment
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.slices import SliceRange
-from sluice.state.timings import Timing, of_day
+from sluice.state.notes import Timing, of_day
 
 COLUMNS = (
     "id String, timestamp DateTime64(3, 'UTC'), user String, country LowCardinality(String), price Float64, "

@@ -15,7 +15,7 @@ from local import fetched
 from local.java import JavaMissing, java
 from local.secret_file import PRIVATE
 from local.versions import BROKER_CLASSES
-from sluice.flow.land.spark_needs import class_data
+from sluice.flow.land.submit import class_data
 
 HEAP = "512m"
 

@@ -52,7 +52,7 @@ class NotedManager(Manager):
         sys.stdout.flush()
         sessions = {name: part["pid"] for name, part in self._processes.items() if "pid" in part}
         partial = self.note.with_suffix(".partial")
-        # Commands in other shells look up where it listens: plugins/sluice/clients/connections/find.py.
+        # Commands in other shells look up where it listens: plugins/sluice/clients/connections.py.
         variables = {name: os.environ[name] for name in LISTENING if name in os.environ}
         noted = {"runner": os.getpid(), "sessions": sessions, "ports": self.ports, "environment": variables}
         partial.write_text(json.dumps(noted))

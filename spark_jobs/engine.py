@@ -27,8 +27,7 @@ from sluice import errors
 from sluice.clients.kafka.records import BoundedReader
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
 from sluice.errors import SluiceError, SparkFailed
-from sluice.flow.land.count_totals import Total
-from sluice.flow.land.merge import Merge
+from sluice.flow.land.merge import Merge, Total
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task import read_lake as lake_read
 from sluice.flow.land.task.read_kafka import batches, divided, whole

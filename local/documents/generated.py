@@ -11,7 +11,7 @@ from pathlib import Path
 from local.documents import commands, pipeline_file, since
 from local.versions import ROOT
 from sluice.config.json_schema import json_schema
-from sluice.metrics.docs import page as metrics_page
+from sluice.metrics.table import page as metrics_page
 
 GUIDE = ROOT / "docs" / "guide"
 

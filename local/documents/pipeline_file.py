@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from local.documents.markdown import code, table
 from local.documents.since import current
+from sluice.config.event import FORMS, MessageFormat
 from sluice.config.explain import default
-from sluice.config.keys import ConfigKey, inner_model, keys
 from sluice.config.mask import HashKeys
-from sluice.config.message_format import FORMS, MessageFormat
+from sluice.config.mistakes import ConfigKey, inner_model, keys
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, Size, Timeout
 

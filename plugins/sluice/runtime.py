@@ -49,7 +49,7 @@ class _Depth:
 @contextmanager
 def deeper() -> Iterator[None]:
     """Raises the recursion limit, so that an event is read whoever calls the reader, until the last thread
-    that has raised it leaves. flow/land/task/nesting.py says how deep an event may be nested."""
+    that has raised it leaves. flow/land/expansion.py says how deep an event may be nested."""
     with _Depth.lock:
         if not _Depth.users:
             _Depth.usual = sys.getrecursionlimit()

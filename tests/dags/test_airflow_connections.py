@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.clients.connections.airflow_lookup import as_environment, lookup
-from sluice.clients.connections.find import Connection, parse
+from sluice.clients.connections import Connection, as_environment, lookup, parse
 from sluice.errors import WrongUse
 
 GIVEN = {
@@ -62,7 +61,7 @@ def test_a_connection_that_nobody_knows_is_named():
 
 
 def test_where_airflow_is_not_set_up_it_is_not_imported(tmp_path: Path):
-    look = "from sluice.clients.connections.airflow_lookup import lookup, sys; "
+    look = "from sluice.clients.connections import lookup, sys; "
     look += "print(lookup('a'), 'airflow' in sys.modules)"
     home = tmp_path / "none"
     ran = subprocess.run(

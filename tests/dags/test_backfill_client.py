@@ -9,11 +9,9 @@ import pendulum
 import pytest
 
 from sluice.cli.commands import commands
-from sluice.clients.airflow_rest import wait
-from sluice.clients.airflow_rest.access import access
-from sluice.clients.airflow_rest.backfill_run import BackfillAsked, BackfillRun, trigger
-from sluice.clients.airflow_rest.session import Session, open_session
-from sluice.clients.airflow_rest.wait import Wait
+from sluice.clients.airflow_rest import backfill_run
+from sluice.clients.airflow_rest.backfill_run import BackfillAsked, BackfillRun, Wait, trigger
+from sluice.clients.airflow_rest.session import Session, access, open_session
 from sluice.errors import Unavailable, WrongUse
 from sluice.plan.dry_run import shortened
 from tests.support.fake_airflow import DAG, RUN, RUNS, TASKS, THE_RUN, FakeAirflow, connection, fake_airflow
@@ -25,7 +23,7 @@ START, END = pendulum.datetime(2026, 11, 20, 10), pendulum.datetime(2026, 11, 20
 def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAirflow]:
     with fake_airflow() as server:
         monkeypatch.setenv("AIRFLOW_CONN_SLUICE_AIRFLOW", connection(server.url + "/"))
-        monkeypatch.setattr(wait, "POLL_SECONDS", 0.0)
+        monkeypatch.setattr(backfill_run, "POLL_SECONDS", 0.0)
         yield server
 
 
@@ -204,7 +202,7 @@ def test_a_server_that_restarts_is_waited_for_and_logs_in_again(airflow, session
 
 def test_a_server_that_stays_away_ends_the_wait_and_not_the_run(airflow, session: Session, monkeypatch):
     airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "running"}), (503, "")]
-    monkeypatch.setattr(wait, "SILENT_SECONDS", -1.0)
+    monkeypatch.setattr(backfill_run, "SILENT_SECONDS", -1.0)
     told: list[str] = []
     with pytest.raises(Unavailable, match="goes on without it: http://airflow/run"):
         waiting(session, told).until_end()
@@ -215,7 +213,7 @@ def test_a_dag_that_is_paused_while_it_is_waited_for_is_told(airflow, session: S
     states = [(200, {"state": state}) for state in ("queued", "queued", "success")]
     airflow.answers[f"GET {THE_RUN}"] = states
     airflow.answers[f"GET {DAG}"] = [(200, {"is_paused": True}), (200, {"is_paused": False})]
-    monkeypatch.setattr(wait, "REPORT_SECONDS", -1.0)
+    monkeypatch.setattr(backfill_run, "REPORT_SECONDS", -1.0)
     told: list[str] = []
     assert waiting(session, told, lambda: "1 of 2 units").until_end() == "success"
     paused = "ads_backfill is paused, and starts no task: `airflow dags unpause ads_backfill` lets it go on"

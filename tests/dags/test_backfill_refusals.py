@@ -14,11 +14,10 @@ from threading import Thread
 import pendulum
 import pytest
 
+from sluice.clients import connections
 from sluice.clients.airflow_rest import session as sessions
-from sluice.clients.airflow_rest.access import Access, access
 from sluice.clients.airflow_rest.backfill_run import BackfillAsked, trigger
-from sluice.clients.airflow_rest.session import open_session
-from sluice.clients.connections import find
+from sluice.clients.airflow_rest.session import Access, access, open_session
 from sluice.errors import SluiceError, Unavailable, WrongUse
 from tests.support.fake_airflow import DAG, RUNS, FakeAirflow, connection, fake_airflow
 
@@ -244,7 +243,7 @@ def test_the_uri_form_and_its_port():
     ],
 )
 def test_a_connection_that_cannot_be_used(given: dict, words: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(find, "_airflow", lambda: None)
+    monkeypatch.setattr(connections, "_airflow", lambda: None)
     assert words in refusal(WrongUse, **{NAME: json.dumps(given)})
 
 
@@ -259,13 +258,13 @@ def test_the_address_of_airflows_configuration():
 
 
 def test_without_an_address_the_connection_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(find, "_airflow", lambda: None)
+    monkeypatch.setattr(connections, "_airflow", lambda: None)
     said = refusal(WrongUse, SLUICE_HOME="/nowhere")
     assert said.startswith("nothing says where Airflow is: set AIRFLOW_CONN_SLUICE_AIRFLOW")
 
 
 def test_the_embedded_stacks_address_and_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(find, "_airflow", lambda: None)
+    monkeypatch.setattr(connections, "_airflow", lambda: None)
     (tmp_path / "airflow").mkdir()
     passwords = tmp_path / "airflow/simple_auth_manager_passwords.json.generated"
     passwords.write_text('{"admin": "generated"}')

@@ -11,13 +11,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from sluice.airflow.dags import CatchUp
-from sluice.config.chosen_tables import Tables
 from sluice.config.files import read
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Tables
 from sluice.errors import ClusterWaits, KafkaUnavailable, SluiceError, UnknownTopic
 from sluice.flow import batch_loop
-from sluice.flow import catch_up as module
-from sluice.flow.catch_up import catch_up
+from sluice.flow import batch_loop as module
+from sluice.flow.batch_loop import catch_up
 from sluice.manifest import OffsetRange
 from sluice.plan.estimate import TimeEstimate
 from sluice.plan.plan import PlannedWork

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from sluice.airflow import metrics, pipeline_dags, tasks
 from sluice.flow import steps
-from sluice.metrics.sink import MetricSample
+from sluice.metrics.meter import MetricSample
 from tests.dags.pipeline_texts import TWO_TABLES
 
 RANGE = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T11:00:00Z"}

@@ -10,7 +10,7 @@ from sluice.config.pipeline import Pipeline
 
 def test_the_schema_registrys_is_among_them(monkeypatch: pytest.MonkeyPatch):
     # Airflow's own look-up is tested in test_airflow_connections.py; here it is only which are asked for.
-    given = "sluice.airflow.land_operator.airflow_lookup.as_environment"
+    given = "sluice.airflow.land_operator.connections.as_environment"
     monkeypatch.setattr(given, lambda ids: {f"CONNECTION {conn_id}": "given" for conn_id in ids})
     pipeline = Pipeline.model_validate(
         {
@@ -31,7 +31,7 @@ def test_the_schema_registrys_is_among_them(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_those_that_hold_keys_of_the_mask_are_among_them(monkeypatch: pytest.MonkeyPatch):
-    given = "sluice.airflow.land_operator.airflow_lookup.as_environment"
+    given = "sluice.airflow.land_operator.connections.as_environment"
     monkeypatch.setattr(given, lambda ids: {f"CONNECTION {conn_id}": "given" for conn_id in ids})
     keys = [{"connection": "new_key"}, {"connection": "old_key"}]
     pipeline = Pipeline.model_validate(

@@ -11,7 +11,7 @@ import requests
 from airflow.sdk import BaseNotifier
 
 from sluice.airflow.notifiers import notifier_of, send
-from sluice.config.alarms import Channel
+from sluice.config.airflow import Channel
 from sluice.errors import NotSent
 from sluice.watch import notices
 from sluice.watch.notices import Notice

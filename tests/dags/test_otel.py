@@ -22,7 +22,7 @@ SECONDS = 120
 TASK = """
 from airflow.sdk.execution_time.task_runner import stats, stats_utils
 from sluice.airflow.metrics import measuring
-from sluice.metrics.sink import count
+from sluice.metrics.meter import count
 stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
 with measuring("p", "land"):
     count("records_read", 5, pipeline="p", cluster="dc1")

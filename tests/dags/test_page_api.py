@@ -22,8 +22,8 @@ from sluice.clients.lake.open import open_lake
 from sluice.page.overview import OverviewSnapshot
 from sluice.slices import HOUR, Slice, SliceRange, floor
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.freshness import FreshUnit, note_fresh
 from sluice.state.months import SUMMARIES, UnitSummary, summary_of
+from sluice.state.notes import FreshUnit, note_fresh
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import Alarm, AlarmStore, Problem, ProblemKind, WatchState
 from tests.dags.page_app import login

@@ -22,10 +22,8 @@ from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
 from sluice.page.retention import Retention
 from sluice.state.erasures import LIST_KEY
-from sluice.state.file_versions import note_version
-from sluice.state.lag_history import LAG, LagSample, note_lag
 from sluice.state.months import SUMMARIES, UnitSummary
-from sluice.state.timings import Timing, key_of, record
+from sluice.state.notes import LAG, LagSample, Timing, key_of, note_lag, note_version, record
 from tests.dags.page_app import login
 from tests.support import erased
 

@@ -52,7 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object) -> None:
         raise KafkaUnavailable("dc1", "127.0.0.1:1", "no answer")
 
-    monkeypatch.setattr("sluice.flow.resolve.preview.preview", away)
+    monkeypatch.setattr("sluice.flow.resolve.resolve.preview", away)
     monkeypatch.setattr(cards, "ask_topics", away)
     monkeypatch.setattr("sluice.page.retention.open_inquiry", away)
 

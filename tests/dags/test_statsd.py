@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk._shared.observability.metrics.statsd_logger import get_statsd_logger
 
 from sluice.airflow import metrics
-from sluice.metrics.sink import sample
+from sluice.metrics.meter import sample
 from sluice.metrics.table import METRICS, NAMES, MetricKind
 from tests.support.hostile_texts import HALVES, TEXTS
 

@@ -42,7 +42,7 @@ from sluice.plan.step_limits import rows_in, time_for
 from sluice.slices import HOUR, SliceRange
 from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
-from sluice.state.timings import Timing, record
+from sluice.state.notes import Timing, record
 from tests.dags.pipeline_texts import TWO_TABLES
 
 # Starts two more, as Spark does: one in a process group of its own, one in a session; all stand still.

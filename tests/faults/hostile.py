@@ -18,7 +18,7 @@ import yaml
 from sluice.cli.commands import commands
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import identifier
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.doctor import examine
@@ -26,8 +26,8 @@ from sluice.doctor.events import EventSample, parse
 from sluice.errors import SluiceError
 from sluice.flow.land import submit
 from sluice.flow.land.submit import SubmitSpec
-from sluice.flow.resolve import preview
-from sluice.metrics.sink import MetricSample, taken_by
+from sluice.flow.resolve import resolve
+from sluice.metrics.meter import MetricSample, taken_by
 from sluice.slices import SliceRange, parse_instant
 from tests.support.hostile_texts import TEXTS
 from tests.support.landing_world import NOW, START, World, hours, to_ms
@@ -105,7 +105,7 @@ class Site:
         self.patch.setattr(submit, "run_locally", self._land)
         self.patch.setattr(examine, "sampled", self._sampled)
         for name in ("resolve", "retained_losses"):
-            self.patch.setattr(preview, name, partial(getattr(preview, name), topics_of=self.world.topics_of))
+            self.patch.setattr(resolve, name, partial(getattr(resolve, name), topics_of=self.world.topics_of))
         pipeline = read(self.config)
         self.world.resolve(pipeline, open_lake(pipeline), hours(1))
         return self

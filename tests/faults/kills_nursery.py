@@ -26,7 +26,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow import steps
-from sluice.flow.forget.forget import forget_window
+from sluice.flow.forget import forget_window
 from sluice.flow.land.land import land
 from sluice.flow.land.read import Engine
 from sluice.flow.resolve.resolve import resolve

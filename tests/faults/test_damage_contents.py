@@ -14,7 +14,7 @@ from sluice.errors import Conservation
 from sluice.flow.contents.sampling import choose
 from sluice.flow.load.fencing import fences, stagings
 from sluice.flow.steps import verify_range
-from sluice.flow.verify.verdict_store import read_verdict
+from sluice.flow.verify.verdict import read_verdict
 from sluice.slices import Slice, Unit
 from tests.faults.damage import REJECTED_RECORDS_HOUR, REJECTED_ROW_HOUR, Damaged
 from tests.integration.landed import client_of

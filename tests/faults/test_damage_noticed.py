@@ -18,12 +18,12 @@ import pytest
 from local.versions import ROOT
 from sluice.cli.commands import commands
 from sluice.clients.lake.open import open_lake
-from sluice.config.alarms import Channel
+from sluice.config.airflow import Channel
 from sluice.errors import Conservation
-from sluice.flow.verify.verdict_store import read_verdict
-from sluice.page.cause_rows import cause_rows
+from sluice.flow.verify.verdict import read_verdict
+from sluice.page.attention import cause_rows
+from sluice.watch.expected import RowHistory, SliceRows, keep
 from sluice.watch.problems import AlarmStore
-from sluice.watch.row_history import RowHistory, SliceRows, keep
 from sluice.watch.watch import watch
 from tests.faults.topic_story import Story
 from tests.faults.topics import START, Topic, hour, hours

@@ -20,7 +20,7 @@ from sluice.cli.traffic import TrafficHour
 from sluice.clients.clickhouse.sql import identifier, listed, literal
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
-from sluice.flow.verify.verdict_store import read_verdict
+from sluice.flow.verify.verdict import read_verdict
 from sluice.safe_text import LABEL_CHARACTERS, label, line, visible
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests

@@ -16,7 +16,7 @@ from local import services
 from local.readiness import wait_until
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.errors import Blocked, TargetRefused
 from sluice.state.ledger import committed
 from tests.integration.landed import START, World, client_of, event, land, unit

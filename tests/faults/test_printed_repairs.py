@@ -21,8 +21,8 @@ from sluice.errors import SluiceError
 from sluice.flow import steps
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.land import submit
-from sluice.flow.verify.verdict_store import read_verdict
-from sluice.page.cause_rows import cause_rows
+from sluice.flow.verify.verdict import read_verdict
+from sluice.page.attention import cause_rows
 from sluice.plan.dry_run import mask_lines
 from sluice.state.survey import survey_past
 from sluice.watch.retention import retention

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from local.readiness import wait_until
 from sluice.clients.lake.open import open_lake
 from sluice.errors import CompactedAway, Conservation, NotAllLanded
-from sluice.flow.rule_differences import rule_lines
+from sluice.flow.steps import rule_lines
 from sluice.state.survey import survey
 from tests.faults.topic_story import PlainEngine, Story
 from tests.faults.topics import CLUSTER, HOURS, SECONDS, START, Topic, hours, visible

@@ -15,8 +15,7 @@ from local.environment import HOST
 from sluice.clients.kafka import client
 from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable
-from sluice.flow.resolve.preview import retained_losses
-from sluice.flow.resolve.resolve import resolve
+from sluice.flow.resolve.resolve import resolve, retained_losses
 from sluice.slices import Slice, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from tests.faults.fault_log import FaultLog

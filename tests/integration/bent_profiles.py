@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 from local.services import ClickHouseServer
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.plan.modes import Mode

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline

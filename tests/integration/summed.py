@@ -10,8 +10,7 @@ import pendulum
 from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.flow.load.work import LoadResult
-from sluice.manifest import encode
-from sluice.manifest_parts import Forgotten
+from sluice.manifest import Forgotten, encode
 from sluice.slices import Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import committed

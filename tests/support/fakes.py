@@ -15,8 +15,7 @@ import pendulum
 from sluice.clients.kafka.lookups import NONE, PartitionLookUp
 from sluice.clients.kafka.topics import TopicState
 from sluice.clients.lake.base import Begun, Item, StoredObject
-from sluice.config.command_line import command_line
-from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Cluster, command_line
 from sluice.errors import KafkaUnavailable, LakeUnavailable, UnknownTopic
 
 

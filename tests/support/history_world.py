@@ -18,14 +18,13 @@ from sluice.cli.rejected_retry import _do, _planned
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.folder import FolderLake
-from sluice.config.keep import Keep
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Keep, Pipeline
 from sluice.errors import NotAllLanded, SluiceError, WouldReject
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.finish import finish
-from sluice.flow.forget.forget import forget_window
+from sluice.flow.forget import forget_window
 from sluice.flow.land.land import land
 from sluice.flow.rejected.rejections import RejectionFilter
 from sluice.flow.steps import load_table

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from sluice.clients.kafka.records import RecordBody
 from sluice.clients.lake.base import Lake
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import KafkaUnavailable
 from sluice.flow.land.land import Landing, land
 from sluice.flow.land.merge import Merge

@@ -13,12 +13,10 @@ import pytest
 from sluice.clients.clickhouse.shards import Server
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.config.clickhouse import Shard
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import ClickHouseUnavailable
 from sluice.flow import choose_backlog as oldest_unlanded
-from sluice.flow.resolve.preview import retained_losses
-from sluice.flow.resolve.resolve import resolve
+from sluice.flow.resolve.resolve import resolve, retained_losses
 from sluice.page import retention
 from sluice.plan.lag import ask_topics
 from sluice.state import survey as surveying

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from sluice.event_values import read_event
+from sluice.field_path import read_event
 from sluice.runtime import deeper
 
 DEEPEST = b'{"a":' + b"[" * 899 + b"]" * 899 + b"}"

@@ -16,20 +16,10 @@ from sluice.config.clickhouse import ClickHouse
 from sluice.errors import SluiceError
 from sluice.flow.verify import verdict
 from sluice.ship.publish import RegisterEntry
-from sluice.state import (
-    additions,
-    erasures,
-    file_versions,
-    freshness,
-    lag_history,
-    lease,
-    months,
-    shard_ledgers,
-    timings,
-)
+from sluice.state import additions, erasures, lease, months, notes, shard_ledgers
 from sluice.state.boundaries import log as encoding
 from sluice.stored_json import readable_lines
-from sluice.watch import problems, row_history
+from sluice.watch import expected, problems
 from tests.support.fakes import MemoryLake
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -38,7 +28,7 @@ BY_KEY: list[tuple[str, Read, bytes, str]] = [
     (layout.ADDITIONS, additions.read_additions, b'[{"table": "\xff"}]', "move it away"),
     (layout.SHARDS, lambda lake: shard_ledgers.left(lake, ClickHouse()), b'{"\xff": []}', "delete it"),
     (layout.SERVERS, lambda lake: shard_ledgers.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
-    (file_versions.KEY, file_versions.read_versions, b'[{"at": "\xff"}]', "delete it"),
+    (notes.KEY, notes.read_versions, b'[{"at": "\xff"}]', "delete it"),
     (
         f"{erasures.folder_of(3)}found.json",
         lambda lake: erasures.read_progress(lake, 3),
@@ -76,13 +66,13 @@ def test_a_verdict_whose_instant_is_no_date(name: str, text: str):
 
 def test_other_instants_that_are_no_date():
     lake = MemoryLake()
-    lake.put(file_versions.KEY, json.dumps([{"at": NO_DATE, "hash": "", "sluice": "", "text": ""}]).encode())
+    lake.put(notes.KEY, json.dumps([{"at": NO_DATE, "hash": "", "sluice": "", "text": ""}]).encode())
     with pytest.raises(SluiceError, match="delete it"):
-        file_versions.read_versions(lake)
+        notes.read_versions(lake)
     timing = {"step": "land", "start": AT, "until": AT, "seconds": 1, "units": 1, "rows": 1}
     lines = [json.dumps({**timing, "started": started}) for started in (AT, NO_DATE)]
     lake.put("_timings/2026-11-20.ndjson", "\n".join(lines).encode())
-    assert [one.started for one in timings.of_day(lake, date(2026, 11, 20))] == [AT]
+    assert [one.started for one in notes.of_day(lake, date(2026, 11, 20))] == [AT]
 
 
 BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
@@ -93,10 +83,10 @@ BY_PLACE: list[tuple[Callable[[bytes, str], object], bytes, str]] = [
     (lease.decode, b'{"holder": "\xff"}', "remove it"),
     (erasures.decode, b'{"version": 1, "salt": "\xff"}', "restore it"),
     (months.SUMMARIES.decode, b'{"\xff": {}}', "delete it"),
-    (lag_history.LAG.decode, b'{"\xff": []}', "delete it"),
-    (freshness.FRESH.decode, b'{"\xff": {}}', "delete it"),
+    (notes.LAG.decode, b'{"\xff": []}', "delete it"),
+    (notes.FRESH.decode, b'{"\xff": {}}', "delete it"),
     (verdict.decode, b'{"verifications": [{"at": "\xff"}]}', "delete it"),
-    (row_history.ROWS.decode, b'{"\xff": []}', "delete it"),
+    (expected.ROWS.decode, b'{"\xff": []}', "delete it"),
     (problems.decode, b'{"alarms": {"\xff": {}}}', "delete it"),
 ]
 
@@ -132,15 +122,15 @@ def test_an_object_of_many_keys(
 
 
 NUMBERS: list[tuple[Callable[[bytes, str], object], object]] = [
-    (freshness.FRESH.decode, {"s": {"c": [[10**400], {}]}}),
-    (freshness.FRESH.decode, {"s": {"c": [[0], {"t": 2**64}]}}),
-    (freshness.FRESH.decode, {"s": {"c": [[0], {"t": -1}]}}),
+    (notes.FRESH.decode, {"s": {"c": [[10**400], {}]}}),
+    (notes.FRESH.decode, {"s": {"c": [[0], {"t": 2**64}]}}),
+    (notes.FRESH.decode, {"s": {"c": [[0], {"t": -1}]}}),
     (months.SUMMARIES.decode, {"s": {"c": ["", "seal"]}}),
     (months.SUMMARIES.decode, {"s": {"c": ["complete", "seal", "", 2**63]}}),
     (months.SUMMARIES.decode, {"s": {"c": ["complete", "seal", "", -1]}}),
-    (lag_history.LAG.decode, {"s": [2**64, 0, 0, None]}),
-    (row_history.ROWS.decode, {"s": [-1, {}]}),
-    (row_history.ROWS.decode, {"s": [1, {"t": 10**400}]}),
+    (notes.LAG.decode, {"s": [2**64, 0, 0, None]}),
+    (expected.ROWS.decode, {"s": [-1, {}]}),
+    (expected.ROWS.decode, {"s": [1, {"t": 10**400}]}),
 ]
 
 
@@ -155,7 +145,7 @@ def test_a_timing_that_nobody_writes():
     timing = {"step": "land", "start": AT, "until": AT, "started": AT, "seconds": 1, "units": 1, "rows": 1}
     wrong = [{"rows": 10**400}, {"seconds": -1}, {"seconds": 1e300}, {"bytes": 2**63}, {}]
     lake.put("_timings/2026-11-20.ndjson", b"\n".join(json.dumps(timing | one).encode() for one in wrong))
-    assert len(timings.of_day(lake, date(2026, 11, 20))) == 1
+    assert len(notes.of_day(lake, date(2026, 11, 20))) == 1
 
 
 VALUE = {"path": ["uid"], "digest": "a" * 32, "bytes": 2, "probe": 7}

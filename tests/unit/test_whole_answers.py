@@ -14,15 +14,15 @@ import pytest
 import urllib3
 
 from sluice.clients.airflow_rest import session
-from sluice.clients.airflow_rest.access import Access
+from sluice.clients.airflow_rest.session import Access
 from sluice.clients.lake.open import open_lake_at
 from sluice.clients.lake.s3 import S3Lake
 from sluice.clients.lake.settings import S3Settings
+from sluice.concurrency import bound_answers
 from sluice.config.clickhouse import Shard
-from sluice.deadline import bound_answers
 from sluice.errors import ClickHouseUnavailable, LakeRefused, LakeUnavailable, Unavailable
-from sluice.page import client_pool
-from sluice.page.client_pool import Clients
+from sluice.page import status_cache
+from sluice.page.status_cache import Clients
 from tests.support.dripping_server import HEAD, DrippingServer
 
 WHOLE = 0.5
@@ -57,7 +57,7 @@ def soon(seconds: float = 10) -> Iterator[None]:
 
 @each_head
 def test_clickhouse_asked_by_the_page(dripping: DrippingServer, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(client_pool, "WHOLE_SECONDS", WHOLE)
+    monkeypatch.setattr(status_cache, "WHOLE_SECONDS", WHOLE)
     monkeypatch.setenv("AIRFLOW_CONN_CH", f"http://127.0.0.1:{dripping.port}")
     clients = Clients()
     with soon(), pytest.raises(ClickHouseUnavailable):

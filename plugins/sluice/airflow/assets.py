@@ -15,7 +15,7 @@ import structlog
 from airflow.sdk import Asset, AssetAlias
 
 from sluice.config.pipeline import Pipeline
-from sluice.metrics.sink import count
+from sluice.metrics.meter import count
 from sluice.slices import Slice, SliceRange
 
 log = structlog.get_logger(__name__)

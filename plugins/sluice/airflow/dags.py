@@ -27,9 +27,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.airflow import doc_md
 from sluice.airflow.assets import announce_hours, emit_events, hour_outlets, pipeline_alias
-from sluice.airflow.deadlines import deadline
 from sluice.airflow.land_operator import LandOperator
 from sluice.airflow.metrics import measured, measuring
+from sluice.airflow.notifiers import deadline
 from sluice.airflow.pipelines import (
     ALL,
     CLUSTER_TASK,
@@ -55,7 +55,7 @@ from sluice.airflow.tasks import (
     verify,
     verify_all,
 )
-from sluice.config.alarms import Channel
+from sluice.config.airflow import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.plan.step_limits import BASE
@@ -213,7 +213,7 @@ def forget(name: str) -> dict[str, int]:
     """Deletes files of hours that are older than `keep` in the pipeline file says; each is verified before.
     Skipped where nothing is due. A run takes a part of them."""
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.forget.forget import forget_hourly
+    from sluice.flow.forget import forget_hourly
 
     pipeline, now = read_pipeline(name), pendulum.now("UTC")
     turn = int(get_current_context()["dag_run"].run_after.timestamp() // pipeline.slice.total_seconds())
@@ -287,7 +287,7 @@ class CatchUp(LandOperator):
     @final_errors_fail
     def execute(self, context: Any) -> None:
         """Raises ClusterWaits (AirflowFailException where it is permanent), and what the steps raise."""
-        from sluice.flow.catch_up import catch_up
+        from sluice.flow.batch_loop import catch_up
 
         pipeline, mode = read_pipeline(self.pipeline), mode_of(context["params"])
         slices = from_xcom(self.batch, pipeline.slice)
@@ -357,7 +357,7 @@ def watch(name: str) -> dict[str, int]:
     Notified channels are stored in the lake, so that none is notified twice."""
     from sluice.airflow.notifiers import send
     from sluice.clients.lake.open import open_lake
-    from sluice.metrics.sink import emit
+    from sluice.metrics.meter import emit
     from sluice.watch import gauges
     from sluice.watch.watch import watch as observe_and_notify
 

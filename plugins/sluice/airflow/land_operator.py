@@ -22,7 +22,7 @@ from sluice.airflow.metrics import measuring
 from sluice.airflow.pipelines import file_of, read_pipeline
 from sluice.airflow.retries import EXPECTED, extend, final_errors_fail, final_reason
 from sluice.airflow.run_params import accepts_loss, from_xcom, mode_of
-from sluice.clients.connections import airflow_lookup
+from sluice.clients import connections
 from sluice.config.mask import connections_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
@@ -101,11 +101,11 @@ class LandOperator(SparkSubmitOperator):
         put the environment, secrets and all, on the command line."""
         from sluice.flow.land.submit import refuse_cluster_mode
 
-        connection = airflow_lookup.airflow_connection(self._conn_id)
+        connection = connections.airflow_connection(self._conn_id)
         if connection is None:
             raise WrongUse(
                 f"Airflow has no Spark connection {self._conn_id!r}: make one, for example "
-                f'{airflow_lookup.variable(self._conn_id)}={{"conn_type": "spark", "host": "local[*]"}}, '
+                f'{connections.variable(self._conn_id)}={{"conn_type": "spark", "host": "local[*]"}}, '
                 "or correct `spark_connection` in the pipeline file"
             )
         refuse_cluster_mode(self._conn_id, connection.extra_dejson.get("deploy-mode"), {})
@@ -152,7 +152,7 @@ def process_environment(pipeline: Pipeline, job_environment: Mapping[str, str]) 
         **os.environ,
         "PATH": path,
         **job_environment,
-        **airflow_lookup.as_environment(filter(None, ids)),
+        **connections.as_environment(filter(None, ids)),
     }
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from sluice.config.chosen_tables import Tables, tables_for
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Tables, tables_for
 from sluice.errors import ClockBehind, EndInFuture, WrongUse
 from sluice.plan.modes import asked_mode
 from sluice.safe_text import line

@@ -34,7 +34,7 @@ from sluice.airflow.run_params import (
 )
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClockBehind, Refused, SluiceError
-from sluice.metrics.sink import count
+from sluice.metrics.meter import count
 from sluice.slices import SliceRange
 
 log = structlog.get_logger(__name__)

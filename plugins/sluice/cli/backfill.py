@@ -93,7 +93,7 @@ def _how_far(
     spec: Pipeline, asked: BackfillAsked, slices: SliceRange, chosen: Collection[str] | None
 ) -> Callable[[], str]:
     """Returns what says how far the run is; of what is done again, as it is before the run."""
-    from sluice.flow.verify.current import narrowed
+    from sluice.flow.verify.facts import narrowed
     from sluice.plan.progress import RangeProgress, RedoneProgress
     from sluice.state.survey import survey
 
@@ -116,10 +116,8 @@ def _print(asked: BackfillAsked, answer: Mapping[str, Any], json: bool, waited: 
 
 def _ask(asked: BackfillAsked, span: str, how_far: Callable[[], str] | None) -> dict[str, Any]:
     """Triggers the run, and waits for it where there is a `how_far`. Raises Unavailable and WrongUse."""
-    from sluice.clients.airflow_rest.access import access
-    from sluice.clients.airflow_rest.backfill_run import planned, trigger
-    from sluice.clients.airflow_rest.session import open_session
-    from sluice.clients.airflow_rest.wait import Wait
+    from sluice.clients.airflow_rest.backfill_run import Wait, planned, trigger
+    from sluice.clients.airflow_rest.session import access, open_session
 
     with open_session(access()) as session:
         run = trigger(session, asked, progress)

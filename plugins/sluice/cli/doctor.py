@@ -71,7 +71,7 @@ def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     from sluice.doctor.columns import propose
     from sluice.doctor.examine import sampled
     from sluice.flow.load.casts.columns import RULES
-    from sluice.state.last_ddl import to_begin_with
+    from sluice.state.departed_tables import to_begin_with
 
     sample = sampled(spec, count)
     kinds = types_beside(spec, kind)

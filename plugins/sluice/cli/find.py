@@ -79,7 +79,7 @@ def find(
 def _at(
     finder: RecordFinder, place: str, cluster: str | None, others: tuple[str | None, ...]
 ) -> list[RecordFacts]:
-    from sluice.flow.find.record_place import read_place
+    from sluice.flow.find.outcome import read_place
 
     if any(other is not None for other in others):
         raise WrongUse("a place needs no --key, --field or --around: leave them out")
@@ -94,7 +94,7 @@ def _matching(
     within: int,
     most: int,
 ) -> list[RecordFacts]:
-    from sluice.flow.find.row_match import read_match, with_hashes
+    from sluice.flow.find.search_files import read_match, with_hashes
     from sluice.mask.mask_rules import hidden_by, mask_rules
 
     rules = mask_rules(spec)

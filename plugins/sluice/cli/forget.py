@@ -17,7 +17,7 @@ from sluice.slices import FIRST, SliceRange
 
 if TYPE_CHECKING:
     from sluice.clients.lake.base import Lake
-    from sluice.flow.forget.forget import Forgetting
+    from sluice.flow.forget import Forgetting
 
 _MOST_LINES = 20
 DryRunOption = Annotated[
@@ -45,7 +45,7 @@ def forget(
     Example: sluice forget adx --dry-run
     """
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.forget.forget import due_windows, forget_due
+    from sluice.flow.forget import due_windows, forget_due
 
     spec, now = load_pipeline(pipeline, config), pendulum.now("UTC")
     lake = open_lake(spec)
@@ -72,8 +72,7 @@ def _forecast(
     spec: Pipeline, lake: Lake, windows: Sequence[SliceRange], now: pendulum.DateTime
 ) -> Forgetting:
     """Verifies what is due, and changes nothing."""
-    from sluice.flow.forget.decide import ForgetAction
-    from sluice.flow.forget.forget import Forgetting, decided
+    from sluice.flow.forget import ForgetAction, Forgetting, decided
 
     forgetting = Forgetting()
     for window in windows:

@@ -12,8 +12,8 @@ import typer
 
 from sluice.cli.options import Json
 from sluice.cli.output import print_json, print_line
+from sluice.config.event import JSON, KINDS
 from sluice.config.files import SCHEMA, pipelines_folder
-from sluice.config.message_format import JSON, KINDS
 from sluice.errors import WrongUse
 from sluice.infer.types import REJECTED_ROWS
 from sluice.init.questions import SAMPLE, InitRequest, MessageForm

@@ -11,9 +11,8 @@ import pendulum
 import typer
 
 from sluice.cli.output import progress
-from sluice.config.chosen_tables import Tables, tables_for
 from sluice.config.files import find, pipeline_names, read
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Tables, tables_for
 from sluice.config.types import parse_duration
 from sluice.errors import EndInFuture, WrongUse
 from sluice.plan.modes import asked_mode

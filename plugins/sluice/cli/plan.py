@@ -99,7 +99,7 @@ def _remade(spec: Pipeline, dry: DryRun, exact: bool) -> Iterator[str]:
     """Yields how many units were tried, and what would change of each: those with most rejected records, or
     all."""
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.land.remake_forecast import forecast, sampled
+    from sluice.flow.land.remake import forecast, sampled
 
     manifests = {s.unit: s.manifest for s in dry.statuses if s.manifest is not None and not s.gone}
     chosen = list(manifests) if exact else sampled(manifests)

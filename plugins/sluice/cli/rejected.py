@@ -23,9 +23,8 @@ from sluice.cli.options import (
     load_pipeline,
 )
 from sluice.cli.output import TableColumn, print_json, print_line, progress, show, table_of
-from sluice.config.chosen_tables import tables_for
 from sluice.config.files import find, sound_pipelines
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, tables_for
 from sluice.errors import Unavailable, WrongUse
 from sluice.safe_text import line, visible
 from sluice.slices import Slice, SliceRange
@@ -33,7 +32,7 @@ from sluice.slices import Slice, SliceRange
 if TYPE_CHECKING:
     from sluice.clients.clickhouse.client import Client
     from sluice.clients.lake.base import Lake
-    from sluice.config.page import Payloads
+    from sluice.config.pipeline import Payloads
     from sluice.flow.rejected.rejections import RejectedGroup, RejectionFilter
     from sluice.page.rejected_samples import RejectedSample
 
@@ -116,8 +115,7 @@ def _tables(spec: Pipeline, names: list[str] | None) -> frozenset[str] | None:
 def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample: int) -> RejectedReport:
     from sluice.clients.clickhouse.shards import connect_shards
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.rejected.read_rejections import RejectionReader
-    from sluice.flow.rejected.rejections import RejectionTally
+    from sluice.flow.rejected.rejections import RejectionReader, RejectionTally
     from sluice.page.rejected_samples import shared_payloads
     from sluice.state.row_balance import unknown_words
 
@@ -241,8 +239,8 @@ def _row(group: RejectedGroup) -> tuple[object, ...]:
 
 def _lines(group: RejectedGroup, samples: Sequence[RejectedSample], command: str) -> Iterator[str]:
     """Yields the remedy of a group, the command that brings its records in then, and its samples."""
-    from sluice.flow.rejected.remedies import fix_of, retryable
-    from sluice.flow.rejected.trial import cause_text
+    from sluice.flow.rejected.rejections import fix_of, retryable
+    from sluice.flow.rejected.retry import cause_text
 
     cause, unfit = group.cause, group.cause.kind == "row"
     yield f"{cause_text(cause)}: {fix_of(cause.reason, unfit)}"
@@ -265,7 +263,7 @@ def retry_command(pipeline: Pipeline, slices: SliceRange) -> str:
 
 
 def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:
-    from sluice.flow.rejected.remedies import fix_of
+    from sluice.flow.rejected.rejections import fix_of
 
     cause = group.cause
     return {

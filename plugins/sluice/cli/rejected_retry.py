@@ -13,11 +13,10 @@ import typer
 
 from sluice.cli.output import TableColumn, print_facts, print_json, print_line, progress, show, table_of
 from sluice.cli.run import run_units
-from sluice.config.chosen_tables import Tables, chosen_tables
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Tables, chosen_tables
 from sluice.errors import Conservation, NotLoaded, SluiceError, TargetRefused, WrongUse
 from sluice.flow.rejected.rejections import Rejection, RejectionFilter
-from sluice.flow.rejected.retry_plan import (
+from sluice.flow.rejected.retry import (
     Cure,
     RetryCandidates,
     RetryPlan,
@@ -92,7 +91,7 @@ class _Planned:
 
     @property
     def lines(self) -> Iterator[str]:
-        from sluice.flow.rejected.trial import cause_text
+        from sluice.flow.rejected.retry import cause_text
 
         if self.unknown:
             yield self.unknown
@@ -116,9 +115,9 @@ def _staying(units: int, why: str) -> str:
 def _planned(
     spec: Pipeline, lake: Lake, servers: Servers, slices: SliceRange, criteria: RejectionFilter
 ) -> _Planned:
-    from sluice.flow.rejected.read_rejections import RejectionReader, revoked
-    from sluice.flow.rejected.trial import RetryTrial
-    from sluice.flow.rule_differences import rules_now
+    from sluice.flow.rejected.rejections import RejectionReader, revoked
+    from sluice.flow.rejected.retry import RetryTrial
+    from sluice.flow.steps import rules_now
     from sluice.state.row_balance import unknown_words, unlanded
     from sluice.state.survey import survey
 
@@ -137,7 +136,7 @@ def _planned(
 
 def _rejections(spec: Pipeline, lake: Lake, servers: Servers, plan: RetryPlan) -> list[Rejection]:
     """Returns all that is rejected of the plan's units, for whatever reason."""
-    from sluice.flow.rejected.read_rejections import RejectionReader
+    from sluice.flow.rejected.rejections import RejectionReader
 
     if not plan:
         return []
@@ -204,7 +203,7 @@ def _bring_in(spec: Pipeline, lake: Lake, statuses: Sequence[UnitStatus], criter
 
 
 def _print(name: str, result: RetryResult) -> None:
-    from sluice.flow.rejected.trial import cause_text
+    from sluice.flow.rejected.retry import cause_text
 
     rows = [
         (cause_text(cause), result.before.get(cause, 0), result.after.get(cause, 0))

@@ -6,9 +6,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import pendulum
 import typer
 
 from sluice.cli.options import (
@@ -32,13 +34,19 @@ from sluice.cli.options import (
 )
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, show_run
-from sluice.config.chosen_tables import Tables
+from sluice.clients.kafka.topic_facts import TopicsOf
+from sluice.clients.kafka.topics import open_topics
+from sluice.clients.lake.open import open_lake
 from sluice.config.files import find
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline, Tables
 from sluice.errors import SluiceError, Unavailable, WrongUse
+from sluice.infer.values import far_instants
 from sluice.plan.modes import MISSING_COLUMNS
 from sluice.plan.plan import waiting, waits, work_of
-from sluice.slices import SliceRange
+from sluice.slices import SliceRange, to_ms
+from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.boundaries.outside import outside
 from sluice.state.row_balance import rejected_by_reason
 from sluice.state.status import UnitStatus
 
@@ -105,7 +113,6 @@ def run(
 
 def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:
     """Says it where all times are decades away: of what has landed, and of what lies before all slices."""
-    from sluice.flow.far_outside import far_outside
     from sluice.plan.lag import far_rows
 
     for line in (far_rows(spec, statuses), far_outside(spec)):
@@ -116,7 +123,7 @@ def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:
 @contextmanager
 def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
     """Reports the run and its steps to OpenLineage, where that is configured."""
-    from sluice.flow.lineage.observe import command, from_environment, listening
+    from sluice.flow.lineage import command, from_environment, listening
 
     with listening(from_environment), command(spec, slices):
         yield
@@ -125,7 +132,7 @@ def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
 def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:
     """Loads again what was loaded before a column was added. A slice that is loaded again may have columns
     added, too: those of earlier ones come with the next round."""
-    from sluice.flow.verify.current import narrowed
+    from sluice.flow.verify.facts import narrowed
     from sluice.state.survey import survey
 
     statuses: list[UnitStatus] = []
@@ -141,7 +148,7 @@ def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | Non
 def _tell_outside(spec: Pipeline, slices: SliceRange, tables: Tables | None) -> None:
     """Names the command for landed slices outside of the range that lack columns."""
     from sluice.clients.lake.open import open_lake
-    from sluice.flow.verify.current import narrowed
+    from sluice.flow.verify.facts import narrowed
     from sluice.flow.verify.repairs import Repairs
     from sluice.state.additions import read_additions
     from sluice.state.manifests import landed_span
@@ -175,7 +182,7 @@ def _steps(
     from sluice.flow import steps
     from sluice.flow.batch_loop import run_work
     from sluice.flow.steps import note_file
-    from sluice.flow.verify.run_error import lacked_elsewhere, not_published
+    from sluice.flow.verify.causes import lacked_elsewhere, not_published
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
@@ -258,3 +265,38 @@ def run_units(
     work = work_of(statuses, mode)
     run_batches(spec, work, mode, token, landed_before, progress, tables, only=units)
     return verify_chosen(spec, units, progress, tables)
+
+
+# Looks at a record of each topic that lies before its first boundary: where it is stamped decades ago,
+# who published it read its time in another unit.
+
+
+def far_outside(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> str:
+    """Returns a line on the first such record; empty where there is none, or a cluster does not answer."""
+    if pipeline.event.time.record:
+        return ""
+    boundaries = BoundaryLog(open_lake(pipeline)).read()
+    for cluster in pipeline.kafka:
+        try:
+            if line := _of_cluster(pipeline, cluster, boundaries, topics_of):
+                return line
+        except SluiceError:  # the run has said what it has to say of the cluster
+            continue
+    return ""
+
+
+def _of_cluster(pipeline: Pipeline, cluster: Cluster, boundaries: Boundaries, topics_of: TopicsOf) -> str:
+    topics = [topic for topic in cluster.topics if outside(boundaries, cluster.cluster, topic)]
+    if not topics:
+        return ""
+    now = to_ms(pendulum.now("UTC"))
+    with topics_of(cluster) as reader:
+        for topic in topics:
+            log_starts = reader.describe(topic).log_starts
+            for part in outside(boundaries, cluster.cluster, topic, log_starts)[:1]:
+                records = reader.records(topic, part.partition, part.start, part.until)
+                stamp = next((at for _, at in islice(records, 1)), -1)
+                line = far_instants(pipeline.event.time, stamp, stamp, now) if stamp >= 0 else ""
+                if line:
+                    return f"records of {part.name} before the first boundary: {line}"
+    return ""

@@ -104,11 +104,11 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *
     """Audits the range and compares its rows; keeps the verdict where all tables were read."""
     from sluice.clients.lake.open import open_lake
     from sluice.flow.contents.compare import ContentsReport, auditor
-    from sluice.flow.rule_differences import rule_lines
+    from sluice.flow.steps import rule_lines
     from sluice.flow.verify import audit as verification
     from sluice.flow.verify.causes import causes_of
     from sluice.flow.verify.repairs import as_printed
-    from sluice.flow.verify.verdict_store import note_verified, opened_all
+    from sluice.flow.verify.verdict import note_verified, opened_all
     from sluice.plan.plan import missing_lines
 
     statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sluice.config.section import Section, WrongKey
-from sluice.config.types import Duration, PlainName
+from sluice.config.types import Duration, PlainName, Section, WrongKey
 
 BY_PARTITION = "partition"
 # What stands before a function's bracket: its name's quote, spaces, and comments, also one in another.

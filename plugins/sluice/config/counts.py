@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import WithJsonSchema, field_validator
 
-from sluice.config.section import Section
-from sluice.config.types import TEXT, DottedPath, QualifiedTable
+from sluice.config.types import TEXT, DottedPath, QualifiedTable, Section
 from sluice.field_path import names_of, outer_of
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has

@@ -2,13 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
 
-from pydantic import model_validator
+from pydantic import ValidationInfo, model_validator
 
-from sluice.config.message_format import JSON, WITH_SCHEMA, MessageFormat, RegistrySettings
-from sluice.config.section import Section
-from sluice.config.types import DottedPath
+from sluice.config.types import DottedPath, Section
+
+# The pipeline file's `event.format` and `event.registry`: how a message's bytes become an event. The
+# reference is made of the models.
+
+JSON: Final = "json"
+AVRO: Final = "avro"
+PROTOBUF: Final = "protobuf"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """`keys` are those of a schema's file, and `written` is the form with one; empty: it needs no schema."""
+
+    keys: frozenset[str] = frozenset()
+    written: str = ""
+
+
+_KINDS = {
+    JSON: _Kind(),
+    AVRO: _Kind(frozenset({"file"}), "{avro: FILE}"),
+    PROTOBUF: _Kind(frozenset({"file", "message"}), "{protobuf: {file: FILE, message: NAME}}"),
+}
+KINDS = tuple(_KINDS)
+DECODED = tuple(kind for kind in _KINDS if kind != JSON)
+WITH_SCHEMA = tuple(kind for kind, form in _KINDS.items() if form.keys)
+FORMS = (*_KINDS, *(_KINDS[kind].written for kind in WITH_SCHEMA))
+"""All that `event.format` may be."""
+_EXPECTED = f"expected {', '.join(FORMS[:-1])} or {FORMS[-1]}"
+
+
+class RegistrySettings(Section):
+    """A schema registry (Confluent's REST API); its address and login are an Airflow connection."""
+
+    connection: str
+    """Airflow connection of type `http`. Example: `schema_registry`"""
+
+
+class MessageFormat(Section):
+    """`schema_file` is an Avro schema (.avsc), or a .proto file of which `message` is meant. In the pipeline
+    file its path counts from the pipeline file's folder.
+    """
+
+    kind: str = JSON
+    schema_file: Path | None = None
+    message: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any, info: ValidationInfo) -> Any:
+        """Takes the forms of the pipeline file."""
+        if isinstance(value, str):
+            value = {value: None}
+        if not isinstance(value, Mapping) or len(value) != 1:
+            raise ValueError(_EXPECTED)
+        [(kind, schema)] = value.items()
+        if kind == AVRO and isinstance(schema, str):
+            schema = {"file": schema}
+        if kind not in _KINDS or (schema is not None and not _holds(schema, _KINDS[kind].keys)):
+            raise ValueError(_EXPECTED)
+        folder = Path((info.context or {}).get("folder", "."))
+        schema_file = dict(schema or {})
+        # Normalized, not resolved: the folder may come later.
+        file = Path(os.path.normpath(folder / schema_file["file"])) if schema_file else None
+        if file is not None and not os.path.isfile(file):
+            there = os.path.lexists(file)
+            raise ValueError(f"{file} is not a regular file" if there else f"there is no schema file {file}")
+        return {"kind": kind, "schema_file": file, "message": schema_file.get("message")}
+
+    @property
+    def decoded(self) -> bool:
+        """Whether the lake's `_payload` is made here, and the message's own bytes are kept beside it."""
+        return self.kind in DECODED
+
+    @property
+    def has_schema(self) -> bool:
+        return self.kind in WITH_SCHEMA
+
+
+def _holds(schema: object, names: frozenset[str]) -> bool:
+    if not isinstance(schema, Mapping):
+        return False
+    texts = all(isinstance(text, str) and text for text in schema.values())
+    return texts and bool(names) and set(schema) == names
 
 
 class TypeSource(Section):

@@ -13,12 +13,10 @@ import yaml
 from pydantic import BaseModel
 
 from sluice.config.files import defaults_file, load_defaults, merged
-from sluice.config.keys import ConfigKey, inner_model, keys
-from sluice.config.mistakes import KeyPlace
+from sluice.config.mistakes import ConfigKey, KeyPlace, inner_model, keys
 from sluice.config.pipeline import Pipeline
 from sluice.config.types import OptionalDuration, Size
-from sluice.config.variables import VARIABLE, expand, takes_secret
-from sluice.config.yaml_text import Nodes, load, nodes
+from sluice.config.yaml_text import VARIABLE, Nodes, expand, load, nodes, takes_secret
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 

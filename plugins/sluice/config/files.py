@@ -15,12 +15,19 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from sluice.config.airflow import AirflowSettings
-from sluice.config.keys import below
-from sluice.config.mistakes import first_mistake
+from sluice.config.mistakes import below, first_mistake
 from sluice.config.pipeline import Pipeline
-from sluice.config.section import Section
-from sluice.config.variables import VARIABLE, assigns_secret, expand, names_secret, takes_secret
-from sluice.config.yaml_text import NotYaml, load, nodes
+from sluice.config.types import Section
+from sluice.config.yaml_text import (
+    VARIABLE,
+    NotYaml,
+    assigns_secret,
+    expand,
+    load,
+    names_secret,
+    nodes,
+    takes_secret,
+)
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.runtime import PROJECT
 

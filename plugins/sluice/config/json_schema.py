@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from sluice.config.event import FORMS, WITH_SCHEMA, MessageFormat
 from sluice.config.mask import MaskRule
-from sluice.config.message_format import FORMS, WITH_SCHEMA, MessageFormat
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.types import TEXT, VARIABLE
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from sluice.config.event import Event
-from sluice.config.section import Section, WrongKey
-from sluice.config.types import TEXT
+from sluice.config.types import TEXT, Section, WrongKey
 from sluice.field_path import MOST_NAMES, names_of, outer_of
 
 KEY, HEADERS, REJECTED_RECORDS = "_key", "_headers", "_rejected"

@@ -3,30 +3,171 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from datetime import timedelta
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from sluice.config.airflow import AirflowSettings
-from sluice.config.alarms import Alarms
+from sluice.config.airflow import AirflowSettings, Alarms
 from sluice.config.clickhouse import ClickHouse
-from sluice.config.command_line import command_line
 from sluice.config.counts import Counts
 from sluice.config.event import Event
-from sluice.config.kafka import Cluster
-from sluice.config.keep import Keep
 from sluice.config.mask import MaskRule, check_mask
-from sluice.config.page import PageSettings
-from sluice.config.section import Section, WrongKey
 from sluice.config.target import TARGET_KEYS, Rollup
 from sluice.config.target import Target as Target
-from sluice.config.types import Duration, Instant, OptionalDuration, PlainName, QualifiedTable, Size
-from sluice.config.variables import ON_COMMAND_LINE, assigns_secret, names_secret
+from sluice.config.types import (
+    Duration,
+    Instant,
+    OptionalDuration,
+    PlainName,
+    QualifiedTable,
+    Section,
+    Size,
+    WrongKey,
+)
+from sluice.config.yaml_text import ON_COMMAND_LINE, assigns_secret, names_secret
 from sluice.errors import WrongUse
+from sluice.manifest import Isolation
 from sluice.slices import HOUR, floor
+
+# Writes a `sluice` command exactly as a shell takes it: every one that is printed is made here.
+
+
+def command_line(pipeline: str, config: Path | None, command: str, *words: str) -> str:
+    """`config`: the pipeline's file, where its name alone does not find it."""
+    elsewhere = ["--config", str(config)] if config else []
+    return shlex.join(["sluice", command, pipeline, *elsewhere, *words])
+
+
+# The pipeline file's `kafka` block.
+
+# https://github.com/apache/kafka/blob/4.2/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class Cluster(Section):
+    """One independent Kafka cluster; its name is part of the identity of every record."""
+
+    cluster: PlainName
+    """Name of the cluster, a part of every record's identity: never give it to another one. Example: `dc1`"""
+    topics: list[str] = Field(min_length=1)
+    """Topics that are read. Example: `[bids, clicks]`"""
+    bootstrap: str | None = None
+    """Its brokers, instead of `connection`. Example: `kafka.dc1:9092`"""
+    connection: str | None = None
+    """Airflow connection of type `kafka`, with address and login. Example: `kafka_dc1`"""
+    isolation: Isolation = "read_committed"
+    """Expert. Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
+    start: Instant | None = None
+    """Its earliest slice, on a slice's edge; without it the first slice that it was asked for.
+    Example: `2026-11-01T00:00Z`"""
+
+    @model_validator(mode="after")
+    def _one_address(self) -> Cluster:
+        if (self.bootstrap is None) == (self.connection is None):
+            raise ValueError("expected exactly one of `bootstrap` and `connection`")
+        if len(set(self.topics)) != len(self.topics):
+            raise ValueError("a topic is listed twice")
+        for topic in self.topics:
+            if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+                raise ValueError(f"Kafka has no topic {topic[:99]!r}: expected letters, digits, . _ and -")
+        return self
+
+
+# `keep:` in the pipeline file: how long the lake holds files of an hour, and the tables its rows.
+
+EVERY_TABLE = "*"
+
+
+class Keep(Section):
+    """Ages count from the hour's end, whenever it landed. Nothing is forgotten before every table has the
+    hour and verify finds nothing wrong with it. Manifests stay."""
+
+    lake: OptionalDuration = None
+    """How long the lake keeps the files of an hour; without it for ever. `reload` and `remake` read them.
+    Example: `400d`"""
+    rejected: OptionalDuration = None
+    """How long the lake keeps the bytes of rejected records (`_rejected/`), without it as long as `lake`.
+    `remake` reads them as long; later it counts them as they were. Example: `30d`"""
+    tables: Mapping[str, Duration] = Field(default_factory=dict)
+    """How long a table keeps the rows of an hour, by the table's own TTL; `"*"` stands for every table, and a
+    duration alone is short for that. Sluice deletes no row for its age: `verify` takes missing rows of older
+    hours for expired, and `doctor` compares the TTL.
+    Example: `{events.clicks: 730d}`"""
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        return value if isinstance(value, Mapping) else {EVERY_TABLE: value}
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the lake forgets anything."""
+        return self.lake is not None or self.rejected is not None
+
+    @property
+    def rejected_for(self) -> timedelta | None:
+        """How long files of `_rejected/` are kept."""
+        return self.lake if self.rejected is None else self.rejected
+
+    def of_table(self, table: str) -> timedelta | None:
+        """Returns how long the table keeps rows, None where the file does not say."""
+        return self.tables.get(table, self.tables.get(EVERY_TABLE))
+
+    def began_before(self, table: str, now: datetime) -> datetime | None:
+        """Returns the instant before which an hour began whose rows the table may have deleted: a TTL by
+        `_slice` counts from an hour's begin."""
+        kept = self.of_table(table)
+        return None if kept is None else datetime.__sub__(now, kept)
+
+    def may_lack(self, table: str, start: datetime, now: datetime) -> bool:
+        """Returns whether the table may have deleted rows of an hour that began at `start` for its age."""
+        before = self.began_before(table, now)
+        return before is not None and start <= before
+
+    def check(self, least: timedelta, tables: AbstractSet[str]) -> None:
+        """Raises WrongKey for what the other keys contradict: hourly runs read hours as old as `least`."""
+        for name, kept in (("lake", self.lake), ("rejected", self.rejected), *self.tables.items()):
+            if kept is not None and kept < least:
+                key_place = ("keep", name) if name in ("lake", "rejected") else ("keep", "tables", name)
+                expected = f"expected at least {_text(least)}: hourly runs go back so far (`lookback`)"
+                raise WrongKey(key_place, expected)
+        if self.lake is not None and self.rejected is not None and self.rejected > self.lake:
+            raise WrongKey(("keep", "rejected"), "expected no more than `keep.lake`: they go with the hour")
+        for name in self.tables:
+            if name != EVERY_TABLE and name not in tables:
+                raise WrongKey(("keep", "tables", name), 'expected a table of this file, or "*"')
+
+
+def _text(length: timedelta) -> str:
+    """`1d`, `26h` or `1475m`."""
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if length.total_seconds() % seconds == 0:
+            return f"{int(length.total_seconds()) // seconds}{unit}"
+    return f"{int(length.total_seconds())}s"
+
+
+# The pipeline file's `page:` block.
+
+Payloads = Literal["hidden", "masked", "shown"]
+
+
+class PageSettings(Section):
+    """What the page shows of rejected records' payloads and values, which may be personal data.
+
+    `hidden`: nothing. `masked`: their structure and field names, with kinds in place of values.
+    `shown`: all to whom Airflow grants that right, and masked to everybody else.
+    """
+
+    payloads: Payloads = "masked"
+    """What the page shows of rejected records: nothing, their structure, or all to those who may see it.
+    Example: `hidden`"""
+
 
 CATCH_ALL = "*"
 _DAY = timedelta(days=1)
@@ -286,3 +427,70 @@ class Pipeline(Section):
         return tuple(
             sorted(t for t in types if t in own_types or (target.catch_all and t not in other_types))
         )
+
+
+# The tables that a command or a run names, and those that go with them.
+
+Tables = frozenset[str]
+
+
+def tables_for(pipeline: Pipeline, names: Sequence[str], mode: str) -> Tables | None:
+    """As `chosen_tables`. A repair loads no more than it has to, and no traffic counts: their rows are not
+    made of the table's. Raises WrongUse, also for a mode that replaces all tables' rows."""
+    tables = chosen_tables(pipeline, names, counts=mode != "repair")
+    if tables is not None and mode in ("remake", "reland"):
+        raise WrongUse(
+            f"mode {mode} replaces the hours in the lake, and so in all tables: choose no table, or load the "
+            "table again from the lake with mode reload"
+        )
+    return tables
+
+
+def chosen_tables(pipeline: Pipeline, names: Sequence[str], *, counts: bool = True) -> Tables | None:
+    """Returns the named target tables with what goes with them, or None for all of the pipeline's.
+
+    A name is `database.table`, a type that the file routes to a table, or a table's name where only one
+    database has it. With a table go its rollups, and with `counts` the traffic counts of its types alone.
+
+    Raises WrongUse for a name that is none of these, or several.
+    """
+    named = {_named(pipeline, name) for name in names}
+    if not named:
+        return None
+    targets = pipeline.targets
+    chosen = set(named)
+    for target in targets:  # a rollup comes after what it is made from
+        source = target.rollup.source if target.rollup else ""
+        if source in chosen or (counts and target.counted and _counts_only(pipeline, target, named)):
+            chosen.add(target.table)
+    return None if len(chosen) == len(targets) else frozenset(chosen)
+
+
+def _named(pipeline: Pipeline, name: str) -> str:
+    tables = [target.table for target in pipeline.targets]
+    if name in tables:
+        return name
+    if name in pipeline.tables:
+        return pipeline.tables[name].table
+    same = [table for table in tables if table.partition(".")[2] == name]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        raise WrongUse(f"table {name!r}: which one? {' or '.join(same)}")
+    near = get_close_matches(name, [*tables, *pipeline.tables, *(t.partition(".")[2] for t in tables)], 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(tables) or 'none'}"
+    raise WrongUse(f"pipeline {pipeline.name} has no table {name!r}; {hint}")
+
+
+def _counts_only(pipeline: Pipeline, counted: Target, named: set[str]) -> bool:
+    """Returns whether all types that the traffic counts have go to the tables."""
+    types = next(counts.types for counts in pipeline.counts if counts.table == counted.table)
+    return all(target.table in named for target in _takers(pipeline, types))
+
+
+def _takers(pipeline: Pipeline, types: Sequence[str]) -> Iterator[Target]:
+    """Yields the tables of events into which those types go, without types all."""
+    for target in pipeline.targets:
+        plain = not target.counted and target.rollup is None
+        if plain and (not types or pipeline.routed(target, types)):
+            yield target

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from sluice.config.section import Section
-from sluice.config.types import DottedPath, QualifiedTable
+from sluice.config.types import DottedPath, QualifiedTable, Section
 from sluice.named_file import read_named_text
 
 TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows", "missing")

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.rights import grant, lacking
-from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
-from sluice.config.keep import Keep
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Keep, Pipeline, Target
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
 from sluice.errors import TableMissing
 from sluice.flow.load.target_checks import inspect_target

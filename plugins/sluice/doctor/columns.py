@@ -15,13 +15,12 @@ from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, Check, ok, warn
 from sluice.doctor.events import EventSample, fields
-from sluice.event_values import first_field
-from sluice.field_path import MOST_NAMES, FieldPath, holds, names_of, path_of
+from sluice.field_path import MOST_NAMES, FieldPath, first_field, holds, names_of, path_of
 from sluice.flow.load.casts.columns import HOLDERS, RULES
 from sluice.flow.load.casts.event_paths import RESERVED
-from sluice.infer.far_times import far_times
 from sluice.infer.infer import InferredColumn, column, relied_on
 from sluice.infer.types import STRING, ArrayOf, Inferred, Rules, is_container, nullable
+from sluice.infer.values import far_times
 from sluice.safe_text import visible
 from sluice.slices import to_ms
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.config.event import Event, TypeSource
 from sluice.doctor.check import Area, Check, ok
 from sluice.field_path import FieldPath
@@ -20,8 +20,7 @@ from sluice.flow.land.task.columns import to_json
 from sluice.flow.land.task.decode import Decoding, Opened, decoding_of, opener
 from sluice.flow.land.task.parse import Parser, fields_of, slow_read
 from sluice.flow.land.task.records import REASON, TYPE, table_of
-from sluice.infer.far_times import NumberSpan
-from sluice.infer.values import loads
+from sluice.infer.values import NumberSpan, loads
 from sluice.mask.mask_rules import MaskRules
 from sluice.mask.unit_mask import UnitMask
 from sluice.runtime import deeper

@@ -17,24 +17,20 @@ from shlex import quote
 
 import pendulum
 
-from sluice.clients.airflow_rest.access import named_access
-from sluice.clients.clickhouse.client import Client
+from sluice.clients import connections
+from sluice.clients.airflow_rest.session import named_access
+from sluice.clients.clickhouse.client import STEADY, Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.clickhouse.settings import STEADY
 from sluice.clients.clickhouse.shards import Servers, connect_shards
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
-from sluice.clients.connections import airflow_lookup
-from sluice.clients.connections import find as connections
-from sluice.clients.kafka.samples import newest
 from sluice.clients.kafka.topic_facts import TopicInquiry, open_inquiry
+from sluice.clients.kafka.topics import newest
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.layout import PROBES
-from sluice.clients.lake.open import open_lake
-from sluice.clients.lake.own_folder import check_above, delete_own
-from sluice.config.alarms import Channel
+from sluice.clients.lake.open import check_above, delete_own, open_lake
+from sluice.config.airflow import Channel
 from sluice.config.clickhouse import Shard
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Cluster, Pipeline, Target
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
 from sluice.doctor.clickhouse import clickhouse_checks, missing
 from sluice.doctor.columns import fit_checks, sample_checks
@@ -45,7 +41,7 @@ from sluice.errors import SluiceError, TableMissing, WrongUse
 from sluice.flow.land.task.decode import decoding_of
 from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.casts.judged import MISSING
-from sluice.flow.load.source.select import filled, structure, with_places
+from sluice.flow.load.source.pull_or_push import filled, structure, with_places
 from sluice.flow.load.target_checks import inspect_target
 from sluice.mask.mask_rules import mask_rules, said_by
 from sluice.safe_text import line
@@ -307,8 +303,8 @@ def read_pools(named: Sequence[str], environment: Mapping[str, str] = os.environ
 
         with open_session(access) as session:
             return KnownPools(access.url, existing(session, named), "the connection sluice_airflow")
-    names = airflow_lookup.pools()
-    return None if names is None else KnownPools(str(airflow_lookup.home()), names, "AIRFLOW_HOME")
+    names = connections.pools()
+    return None if names is None else KnownPools(str(connections.home()), names, "AIRFLOW_HOME")
 
 
 def pool_checks(

@@ -12,9 +12,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
 from sluice.errors import PartitionMissing, TopicRecreated
 from sluice.slices import HOUR, ceil, from_ms
-from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.boundaries.outside import outside, outside_words
+from sluice.state.boundaries.outside import accept_command, outside, outside_words
 
 _NEEDED = frozenset({"READ", "DESCRIBE"})
 _FOR_EVER = timedelta(days=36_600)

@@ -9,11 +9,10 @@ from itertools import islice
 
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
-from sluice.clients.lake.overlay import Overlay
+from sluice.clients.lake.temporary import Overlay
 from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable, PartitionMissing, SluiceError, TopicRecreated, UnknownTopic
-from sluice.flow.resolve.preview import raise_if_all, retained_losses
-from sluice.flow.resolve.resolve import resolve
+from sluice.flow.resolve.resolve import raise_if_all, resolve, retained_losses
 from sluice.flow.steps import resolve_range
 from sluice.manifest import Loss, Manifest
 from sluice.plan.backlog import Backlog, backlog_of, batches_of, chosen, hours_until, stuck, windows

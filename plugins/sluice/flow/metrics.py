@@ -10,10 +10,9 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.load.work import LoadResult
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.manifest import Manifest, read_count
-from sluice.metrics.meter import Metered
-from sluice.metrics.sink import MetricSample, sample
+from sluice.metrics.meter import Metered, MetricSample, sample
 from sluice.slices import Slice, utc
-from sluice.state.freshness import FreshTable, quantile
+from sluice.state.notes import FreshTable, quantile
 from sluice.state.status import UnitStatus
 
 OTHERS = "_others"  # StatsD takes no brackets

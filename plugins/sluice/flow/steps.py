@@ -19,33 +19,30 @@ import pendulum
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
-from sluice.clients.lake.open import open_lake
-from sluice.clients.lake.own_folder import check_new
-from sluice.config.chosen_tables import Tables
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import check_new, open_lake
 from sluice.config.files import file_text
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Tables
 from sluice.errors import EndInFuture
 from sluice.flow import metrics
 from sluice.flow.contents.compare import ContentsReport, auditor
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
-from sluice.flow.lineage.observe import observed
-from sluice.flow.load.evolve.evolve import check_may_add
-from sluice.flow.load.evolve.forecast import new_columns
+from sluice.flow.land.task.decode import schema_of
+from sluice.flow.lineage import observed
+from sluice.flow.load.evolve.evolve import check_may_add, new_columns
 from sluice.flow.load.shards import load_shards
-from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadResult
 from sluice.flow.publish.publish import proven_hours as proven_hours
 from sluice.flow.publish.publish import publish_range as publish
-from sluice.flow.resolve.preview import preview, raise_if_all
-from sluice.flow.resolve.resolve import resolve
-from sluice.flow.rule_differences import rule_lines
+from sluice.flow.resolve.resolve import preview, raise_if_all, resolve
 from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.audit import audit
-from sluice.flow.verify.current import narrowed
+from sluice.flow.verify.causes import error_of, failing, lacked_elsewhere, not_published
+from sluice.flow.verify.facts import narrowed
 from sluice.flow.verify.repairs import as_printed
-from sluice.flow.verify.run_error import error_of, failing, lacked_elsewhere, not_published
-from sluice.flow.verify.verdict_store import note_verified
-from sluice.metrics import meter, sink
+from sluice.flow.verify.verdict import note_verified
+from sluice.metrics import meter
 from sluice.plan.batches import spells
 from sluice.plan.dry_run import DryRun, mask_lines
 from sluice.plan.estimate import TimeEstimate, estimate_time, rates
@@ -56,16 +53,50 @@ from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.driver_meter import handed_over
 from sluice.state.file_moves import finish_moves
-from sluice.state.file_versions import note_version
-from sluice.state.freshness import fresh_of, note_fresh, tables_of
 from sluice.state.manifests import read_manifests
 from sluice.state.months import note
+from sluice.state.notes import fresh_of, newest, note_fresh, note_version, tables_of, timed
+from sluice.state.rules import Difference, LandingRules, RulesReader, difference_lines, differs, digest_of
 from sluice.state.shard_definitions import check_alike
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey, survey_past
 from sluice.state.system_tables import check_owner, create_system_tables
-from sluice.state.timings import newest, timed
 from sluice.state.units import units_of
+
+# Reads in what landed units differ from the pipeline file: the adapter of `sluice.state.rules`.
+
+
+def rule_differences(
+    pipeline: Pipeline, lake: Lake, statuses: Iterable[UnitStatus]
+) -> dict[Unit, tuple[Difference, ...]]:
+    """Returns the differences of each landed unit that a run can still change.
+
+    Raises SchemaRefused, and what the lake raises.
+    """
+    now, rules = LandingRules.of(pipeline, _schema(pipeline)), RulesReader(lake)
+    return {
+        status.unit: differs(pipeline, status.manifest, status.tables, now, rules, required)
+        for status in statuses
+        if status.manifest is not None and not status.gone and not status.forgotten_on
+    }
+
+
+def rule_lines(pipeline: Pipeline, lake: Lake, statuses: Iterable[UnitStatus]) -> list[str]:
+    """Returns a line for each difference. Raises as `rule_differences`."""
+    return difference_lines(rule_differences(pipeline, lake, statuses))
+
+
+def _schema(pipeline: Pipeline) -> bytes | None:
+    if pipeline.event.format.schema_file is None:
+        return None
+    return schema_of(pipeline.event)
+
+
+# The rules of the pipeline file as it is now.
+def rules_now(pipeline: Pipeline) -> str:
+    """Returns the digest of the rules by which a record would become rows now. Raises SchemaRefused."""
+    return digest_of(LandingRules.of(pipeline, schema_of(pipeline.event)))
+
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +129,8 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
         resolution = resolve(pipeline, lake, list(slices), now)
         raise_if_all(pipeline, resolution.unreachable)
         count({"units": resolution.stored, "rows": 0})
-    sink.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
-    sink.count("future_records", len(resolution.future), pipeline=pipeline.name)
+    meter.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
+    meter.count("future_records", len(resolution.future), pipeline=pipeline.name)
     edges = {"from": str(slices.start), "to": str(slices.end)}
     remarks = {"stamped_ahead": list(map(str, resolution.future)), "held": list(map(str, resolution.held))}
     return {"slices": len(slices), **edges, **remarks, "waiting": dict(resolution.unreachable)}
@@ -190,9 +221,9 @@ def load_table(
         )
         summary = result.summary()
         count({"units": summary["loaded"], "rows": summary["rows"] + summary["rejected_rows"]})
-    sink.emit(metrics.loaded(pipeline.name, table, summary))
+    meter.emit(metrics.loaded(pipeline.name, table, summary))
     took, written = time.monotonic() - started, meter.total("insert_rows") - inserted
-    sink.emit(metrics.load_shape(pipeline.name, table, result, took, rejected, written))
+    meter.emit(metrics.load_shape(pipeline.name, table, result, took, rejected, written))
     return {"table": table, **summary}
 
 
@@ -218,8 +249,8 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
         contents = ContentsReport() if findings else auditor(pipeline).sample(statuses)
         findings = as_printed(pipeline, statuses, [*findings, *contents.anomalies])
         count({"units": len(statuses), "rows": records_of(statuses)})
-    sink.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
-    sink.emit(metrics.read_back(pipeline.name, statuses, contents.rows))
+    meter.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
+    meter.emit(metrics.read_back(pipeline.name, statuses, contents.rows))
     now, covered, left_out = pendulum.now("UTC"), contents.covered, contents.uncompared
     note_verified(open_lake(pipeline), slices, statuses, findings, now, covered, pending, left_out)
     note_freshness(pipeline, statuses, findings, pendulum.now("UTC"))
@@ -276,7 +307,7 @@ def dry_run(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
 def counted_landing(pipeline: Pipeline, slices: SliceRange, cluster: str = "") -> Iterator[None]:
     """Measures what is landed inside, where samples are taken: the manifests that were not there before, also
     when the rest failed, and what the driver has counted. `cluster`: only this one is landed."""
-    if not sink.taken():
+    if not meter.taken():
         yield
         return
     started = datetime.now(UTC)
@@ -289,8 +320,8 @@ def counted_landing(pipeline: Pipeline, slices: SliceRange, cluster: str = "") -
         landed = [m for unit, m in after.items() if before.get(unit) != m.id]
         driver = handed_over(lake, slices, cluster, started)
         meter.put(driver)
-        sink.emit(metrics.landed(pipeline, landed))
-        sink.emit(metrics.written(pipeline.name, landed, driver))
+        meter.emit(metrics.landed(pipeline, landed))
+        meter.emit(metrics.written(pipeline.name, landed, driver))
 
 
 # Stores what a verify has made available for the first time, and sends it as metrics.
@@ -318,7 +349,7 @@ def note_freshness(
     slices: list[Slice] = sorted(
         {status.unit.slice for status in read_statuses if status.unit.slice.id in first}
     )
-    sink.emit(metrics.fresh(pipeline.name, tables_of(slices, first)))
+    meter.emit(metrics.fresh(pipeline.name, tables_of(slices, first)))
 
 
 # Keeps the text of a run's pipeline file in the lake.

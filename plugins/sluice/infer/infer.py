@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from sluice.infer import spellings
-from sluice.infer.spellings import names_identifier, names_time
+from sluice.infer import types
 from sluice.infer.types import (
     JSON,
     STRING,
@@ -26,6 +25,8 @@ from sluice.infer.types import (
     TupleOf,
     is_container,
     may_lack,
+    names_identifier,
+    names_time,
     nullable,
     nullable_inside,
     refuses_more,
@@ -313,8 +314,8 @@ _ROOM = 10**_ROOM_DIGITS  # the greatest number may be so many times greater
 
 def number(values: Sequence[Any], name: str, rules: Rules) -> Finding:
     refused = rules.may_refuse(len(values))
-    stamps = [digits for value in values if (digits := spellings.epoch_digits(value)) is not None]
-    if spellings.names_time(name) and stamps and len(values) - len(stamps) <= refused:
+    stamps = [digits for value in values if (digits := types.epoch_digits(value)) is not None]
+    if types.names_time(name) and stamps and len(values) - len(stamps) <= refused:
         return Finding(Leaf("DateTime64", (_second_digits(stamps),)), "numbers that count from 1970")
     if all(isinstance(value, int) for value in values):
         return _integer(values)
@@ -363,7 +364,7 @@ def text(values: Sequence[str], name: str, rules: Rules) -> Finding:
 
 def _amounts(values: Sequence[str], name: str) -> list[tuple[Leaf, str]]:
     """Texts of digits are amounts only where the field is named like money: `"1.10"` may be a version."""
-    digits = [counted for value in values if (counted := spellings.decimal_digits(value)) is not None]
+    digits = [counted for value in values if (counted := types.decimal_digits(value)) is not None]
     if _MONEY.search(name) is None or not digits or max(after for _, after in digits) > _MONEY_SCALE:
         return []
     places = 2 if max(after for _, after in digits) <= 2 else _MONEY_SCALE
@@ -378,7 +379,7 @@ def _amounts(values: Sequence[str], name: str) -> list[tuple[Leaf, str]]:
 
 def _spelled(values: Sequence[str]) -> list[tuple[Leaf, str]]:
     """Returns what a column of texts may be instead, the narrowest first."""
-    digits = _second_digits([spellings.fraction_digits(value) for value in values])
+    digits = _second_digits([types.fraction_digits(value) for value in values])
     return [
         (Leaf("UUID"), "UUIDs"),
         (Leaf("IPv4"), "IPv4 addresses"),

@@ -15,13 +15,20 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.connections.find import find
+from sluice.clients.connections import find
 from sluice.config.files import pipelines_folder
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import CATCH_ALL
+from sluice.config.pipeline import CATCH_ALL, Cluster
 from sluice.errors import Unavailable, WrongUse
-from sluice.init.draft import LEAST_SHARE, Existing, cluster_name
-from sluice.init.propose import PipelineProposal, event_model, guess_event, propose, read_events
+from sluice.init.propose import (
+    LEAST_SHARE,
+    Existing,
+    PipelineProposal,
+    cluster_name,
+    event_model,
+    guess_event,
+    propose,
+    read_events,
+)
 from sluice.init.questions import InitChoices, InitRequest, Question, ask, checked_name
 from sluice.init.sample import Sample, check_form, sample_file, sample_topic
 from sluice.named_file import read_named_text

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sluice.config.message_format import JSON
+from sluice.config.event import JSON
 from sluice.config.types import check_name
 from sluice.errors import WrongUse
 from sluice.field_path import names_of
-from sluice.infer.spellings import epoch_digits, is_instant, names_time
-from sluice.infer.types import REJECTED_ROWS
+from sluice.infer.types import REJECTED_ROWS, epoch_digits, is_instant, names_time
 from sluice.infer.values import Kind, kind_of
 
 NONE, ALL = "-", "*"

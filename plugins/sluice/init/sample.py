@@ -13,11 +13,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sluice.clients.kafka.samples import SampledRecord, spread
-from sluice.config.event import Event
-from sluice.config.kafka import Cluster
-from sluice.config.message_format import JSON, PROTOBUF, WITH_SCHEMA
+from sluice.clients.kafka.topics import SampledRecord, spread
+from sluice.config.event import JSON, PROTOBUF, WITH_SCHEMA, Event
 from sluice.config.mistakes import first_mistake
+from sluice.config.pipeline import Cluster
 from sluice.doctor.events import parse
 from sluice.errors import WrongUse
 from sluice.flow.land.task.decode import decoding_of

@@ -9,8 +9,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from sluice.clients.connections import find as connections
-from sluice.clients.connections.find import Connection
+from sluice.clients import connections as connections
+from sluice.clients.connections import Connection
 from sluice.config.mask import (
     FEWEST_CHARACTERS,
     HEADERS,

@@ -24,7 +24,7 @@ from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.erasures import Erasure, read_erasures
 from sluice.state.field_changes import COMPARED, UnitChange, changes_of
-from sluice.state.file_versions import FileVersion, read_versions
+from sluice.state.notes import FileVersion, read_versions
 
 MOST, MOST_LINES, LINE_CHARACTERS = 200, 120, 200
 _COMPARED_LINES = 2_000

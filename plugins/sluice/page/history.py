@@ -17,8 +17,7 @@ from operator import itemgetter
 
 from sluice.flow.verify.causes import broken_slices
 from sluice.page.airflow_runs import SliceActivity
-from sluice.page.cells import URGENCY, Cell, CellFacts, cell_of, missing_from, worst
-from sluice.page.models import OverviewCell
+from sluice.page.models import URGENCY, Cell, CellFacts, OverviewCell, cell_of, missing_from, worst
 from sluice.page.overview import OverviewContext, hour_cell, sums_of, units_with_expired
 from sluice.slices import HOUR, SliceRange
 from sluice.state.months import StoredMonth, Summaries, Units

@@ -12,8 +12,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.causes import broken_slices
 from sluice.flow.verify.verdict import Verdict
 from sluice.page.airflow_runs import SliceActivity
-from sluice.page.cells import Cell, CellFacts, cell_of, due_by, missing_from
-from sluice.page.models import OverviewCell
+from sluice.page.models import Cell, CellFacts, OverviewCell, cell_of, due_by, missing_from
 from sluice.slices import Slice
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, Units, UnitSummary

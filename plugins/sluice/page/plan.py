@@ -8,10 +8,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluice.config.chosen_tables import Tables
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Pipeline, Tables, Target
 from sluice.errors import WrongUse
-from sluice.flow.verify.current import is_current
+from sluice.flow.verify.facts import is_current
 from sluice.page.models import Model
 from sluice.plan.dry_run import DryRun, lost
 from sluice.plan.modes import MISSING_COLUMNS, MODES, asked_mode

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.base import Lake
-from sluice.config.page import Payloads
-from sluice.config.pipeline import Pipeline
-from sluice.flow.rejected.remedies import FORGOTTEN_REJECTED_ROW_REMEDY, remedy_of
+from sluice.config.pipeline import Payloads, Pipeline
+from sluice.flow.rejected.rejections import FORGOTTEN_REJECTED_ROW_REMEDY, remedy_of
 from sluice.manifest import Manifest
 from sluice.page.models import Model
 from sluice.safe_text import visible

@@ -13,17 +13,16 @@ from datetime import datetime, timedelta
 
 from sluice.clients.kafka.topic_facts import TopicFacts, open_inquiry
 from sluice.clients.lake.base import Lake
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.choose_backlog import ask_oldest, backlog_before
-from sluice.flow.forget.forget import keep_since
+from sluice.flow.forget import keep_since
 from sluice.page.models import Model
 from sluice.plan.due import KeepEdges, begins, due_slices, known_until
 from sluice.slices import Slice, SliceRange, floor, from_ms, iso
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.file_versions import read_versions
 from sluice.state.months import read_summaries
+from sluice.state.notes import read_versions
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
 from sluice.watch.problems import AlarmStore, LogStart

@@ -17,15 +17,12 @@ from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable, WrongUse
 from sluice.flow.verify.causes import causes_of
-from sluice.flow.verify.verdict import within
-from sluice.flow.verify.verdict_store import read_verdict
+from sluice.flow.verify.verdict import read_verdict, within
 from sluice.page.airflow_runs import DagRunView, work_of
-from sluice.page.cells import Cell
-from sluice.page.client_pool import PendingLedgers, ask_together
 from sluice.page.history import days_of, hours_past, ids_of
-from sluice.page.models import Legend, OverviewCell, OverviewRow
+from sluice.page.models import Cell, Legend, OverviewCell, OverviewRow
 from sluice.page.overview import ExpiredUnits, OverviewContext, expired_units, first_instant, hours_of
-from sluice.page.status_cache import StatusCache
+from sluice.page.status_cache import PendingLedgers, StatusCache, ask_together
 from sluice.plan.lag import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
 from sluice.state.months import Summaries, read_summaries

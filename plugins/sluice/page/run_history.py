@@ -17,7 +17,7 @@ from sluice.page.airflow_runs import BUSY, WELL, WRONG, DagRunView
 from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, SliceRange, iso, utc
-from sluice.state.timings import Timing
+from sluice.state.notes import Timing
 
 MOST_RUNS = 100
 _COMMAND = re.compile(r"[0-9a-f]{32}")

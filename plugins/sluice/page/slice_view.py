@@ -12,11 +12,10 @@ from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.anomaly import AnomalyKind
-from sluice.flow.verify.current import lacking, targets_of
+from sluice.flow.verify.facts import lacking, targets_of
 from sluice.manifest import LandedFile, Loss
-from sluice.page.cause_rows import CauseRow
-from sluice.page.cells import Cell
-from sluice.page.models import Model
+from sluice.page.attention import CauseRow
+from sluice.page.models import Cell, Model
 from sluice.page.run_history import StepRun
 from sluice.page.slice_counts import Balance, CountRow, TableCounts, landed_for
 from sluice.page.slice_findings import Finding, RunRow, SliceFacts, findings, missing_tables, said, tone_of

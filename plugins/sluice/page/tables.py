@@ -13,7 +13,7 @@ from datetime import datetime
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.current import is_current
+from sluice.flow.verify.facts import is_current
 from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import Slice, SliceRange, from_seconds

@@ -15,11 +15,9 @@ from sluice.page.history import ids_of
 from sluice.page.models import Model
 from sluice.plan.lag import Lag
 from sluice.slices import HOUR, SliceRange, floor, from_seconds
-from sluice.state.freshness import Delay, FreshTable, quantile
-from sluice.state.lag_history import LagSample
 from sluice.state.months import SUMMARIES, Summaries, Units, UnitSummary, summary_of
+from sluice.state.notes import Delay, FreshTable, LagSample, Timing, quantile
 from sluice.state.status import UnitStatus
-from sluice.state.timings import Timing
 from sluice.watch.expected import DAY, expected, habit_of
 
 _SECONDS = int(HOUR.total_seconds())

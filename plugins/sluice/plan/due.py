@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sluice.config.keep import Keep
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Keep, Pipeline
 from sluice.slices import Slice, SliceRange, ceil
 from sluice.state.months import BEGUN, Summaries, UnitSummary
 from sluice.state.unit_state import UnitState

@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from sluice.plan.plan import PlannedWork
-from sluice.state.timings import Timing
+from sluice.state.notes import Timing
 
 STEPS = ("land", "load", "verify", "publish")
 

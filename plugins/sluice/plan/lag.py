@@ -7,20 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from sluice.clients.kafka.reader import TopicOffsets, TopicReader, TopicsOf
+from sluice.clients.kafka.topic_facts import TopicOffsets, TopicReader, TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import SluiceError, TopicRecreated
-from sluice.infer.far_times import far_instants
+from sluice.infer.values import far_instants
 from sluice.plan.backlog import Backlog, backlog_of, unlanded
 from sluice.slices import Slice, SliceRange, Unit, floor, to_ms, utc
-from sluice.state.boundaries.accept_command import accept_command
 from sluice.state.boundaries.boundary import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.lag_history import LagSample
+from sluice.state.boundaries.outside import accept_command
 from sluice.state.months import Summaries, read_summaries
+from sluice.state.notes import LagSample
 from sluice.state.status import UnitStatus
 
 # What no landed slice has of older hours, by the monthly summaries: years of hours cost a few objects.

@@ -51,7 +51,7 @@ def time_for(pipeline: Pipeline, step: str, slices: SliceRange, tries: int) -> t
     """Returns the limit of the `tries`-th try over `slices`. Raises what the lake raises."""
     from sluice.plan.estimate import rates
     from sluice.state.boundaries.log import BoundaryLog
-    from sluice.state.timings import newest
+    from sluice.state.notes import newest
 
     lake = open_lake(pipeline)
     rates_so_far = rates(newest(lake, pendulum.now("UTC")))

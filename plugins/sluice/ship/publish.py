@@ -25,8 +25,7 @@ from sluice.clients.lake import beneath
 from sluice.clients.lake.base import Lake, StoredObject
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.settings import S3Settings, settings_for
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import Fenced, SluiceError, WrongUse
 from sluice.named_file import opened as opened_file
 from sluice.safe_text import Say

@@ -23,7 +23,7 @@ from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task.decode import elements_of
 from sluice.flow.land.task.parse import fast_readers, fields_of, slow_read
 from sluice.flow.land.task.times import READERS
-from sluice.infer.far_times import NumberSpan, far_times
+from sluice.infer.values import NumberSpan, far_times
 
 _CLOCKS_MS = 10_000  # how far the broker's clock may be behind this machine's
 _UNREADABLE = np.iinfo(np.int64).min

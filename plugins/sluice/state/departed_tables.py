@@ -3,20 +3,238 @@ there."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import connect_shards
-from sluice.clients.clickhouse.sql import render
-from sluice.config.pipeline import Pipeline
+from sluice.clients.clickhouse.sql import Sql, identifier, render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.lake.base import Lake
+from sluice.clients.lake.open import open_lake
+from sluice.config.pipeline import Pipeline, Target
+from sluice.config.target import SOURCE, Rollup
 from sluice.errors import TargetRefused
-from sluice.state.last_ddl import check_written, creations, gone
+from sluice.named_file import read_named_text
+from sluice.state.rules import FOLDER, RulesReader, TableRules
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from sluice.stored_json import UNREADABLE
+
+# How a table that is gone was made: by the statements that its last load kept (state/rules.py).
+
+_NAME = r"(?:`(?:[^`\\]|\\.)+`|\w+)"
+_KINDS = "TABLE|MATERIALIZED VIEW|VIEW"
+_CREATE = re.compile(rf"CREATE (?:{_KINDS}) (?P<database>{_NAME})\.(?P<name>{_NAME})")
+_TABLE = msgspec.json.Decoder(TableRules)
+_INNER = ".inner"
+"""How the server calls the table of a view without TO: it makes it with the view."""
+_NO_LEDGER = (UNKNOWN_DATABASE, UNKNOWN_TABLE)
+
+
+def creations(client: Client, pipeline: Pipeline, tables: Sequence[str]) -> dict[str, str]:
+    """Returns what creates each of the tables, which this server lacks: what it was made by, with those of
+    its views and their tables that are gone, too; else what the pipeline file says of it."""
+    targets = {target.table: target for target in pipeline.targets if target.table in tables}
+    known = last_ddl(client, pipeline, open_lake(pipeline), list(targets))
+    named = {name for ddl in known.values() for statement in ddl if (name := named_by(statement))}
+    absent = set(gone(client, sorted(named | set(targets))))
+    there = {name for (name,) in client.rows(render("state/databases"))}
+    return {
+        name: creation(pipeline, target, missing_of(known.get(name, ()), absent, there))
+        for name, target in targets.items()
+    }
+
+
+def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable) -> None:
+    """Raises TargetRefused for a view of the target that writes to a table which is not there: then every
+    INSERT into the target fails."""
+    for view in target_table.view_tables:
+        if view.engine or view.columns:
+            continue
+        known = last_ddl(client, pipeline, open_lake(pipeline), [target_table.table])
+        made = missing_of(known.get(target_table.table, ()), {view.table})
+        created = f"create it as it was: {'; '.join(made)}; or " if made else ""
+        raise TargetRefused(
+            view.called,
+            f"materialized view {view.view} writes to it, and it is not there, or the user may not see it",
+            f"{created}DROP VIEW {table(view.view)}",
+        )
+
+
+def last_ddl(
+    client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Returns the CREATE statements of each table, its views and their tables, where they are known. Raises
+    what the client and the lake raise."""
+    reader = RulesReader(lake)
+    digests = _digests(client, pipeline, lake, tables)
+    found = {name: rules for name, digest in digests.items() if (rules := reader.table(digest))}
+    if len(found) < len(tables):
+        found = {**_newest_kept(lake, tables), **found}
+    return {name: rules.ddl for name, rules in found.items() if rules.ddl}
+
+
+def _digests(client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]) -> Mapping[str, str]:
+    parameters = {"pipeline": pipeline.name, "lake": lake.url, "targets": list(tables)}
+    try:
+        rows = client.rows(render("state/last_rules"), parameters)
+        return {str(name): str(digest) for name, digest in rows}
+    except ServerError as error:
+        if error.code not in _NO_LEDGER:
+            raise
+        return {}
+
+
+def _newest_kept(lake: Lake, tables: Sequence[str]) -> dict[str, TableRules]:
+    """Returns the newest rules of each table that the lake keeps: the ledger is gone, or is a new one."""
+    kept: dict[str, TableRules] = {}
+    for item in sorted(lake.list(FOLDER), key=lambda item: item.modified):
+        rules = _table_rules(lake, item.key)
+        if rules is not None and rules.table in tables:
+            kept[rules.table] = rules
+    return kept
+
+
+def _table_rules(lake: Lake, key: str) -> TableRules | None:
+    """Returns None for rules of a landing."""
+    stored = lake.read(key)
+    with suppress(*UNREADABLE):
+        return None if stored is None else _TABLE.decode(stored.data)
+    return None
+
+
+def named_by(statement: str) -> str | None:
+    """Returns what a CREATE statement makes, as `database.name`; None for what the server makes itself."""
+    found = _CREATE.match(statement)
+    if found is None:
+        return None
+    database, name = (re.sub(r"\\(.)", r"\1", part.strip("`")) for part in (found["database"], found["name"]))
+    return None if name.startswith(_INNER) else f"{database}.{name}"
+
+
+def missing_of(
+    ddl: Sequence[str], absent: Collection[str], databases: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Returns the statements of what is gone, tables before views; each does nothing where it is there.
+    `databases`: those that are there, where one of them may be gone, too."""
+    named = {statement: name for statement in ddl if (name := named_by(statement)) in absent and name}
+    tables_first = sorted(named, key=lambda statement: not statement.startswith("CREATE TABLE"))
+    lost = sorted({name.partition(".")[0] for name in named.values()} - set(databases)) if databases else []
+    return (
+        *(f"CREATE DATABASE IF NOT EXISTS {identifier(name)}" for name in lost),
+        *(re.sub(rf"^CREATE ({_KINDS}) ", r"CREATE \1 IF NOT EXISTS ", each) for each in tables_first),
+    )
+
+
+def gone(client: Client, tables: Sequence[str]) -> list[str]:
+    """Returns those of the tables that the server does not have, or does not show to this user."""
+    databases = sorted({name.partition(".")[0] for name in tables})
+    asked = {"tables": list(tables), "databases": databases}
+    existing = {name for (name,) in client.rows(render("state/target_tables"), asked)}
+    return [name for name in tables if name not in existing]
+
+
+# CREATE TABLE statements that a pipeline file asks for.
+COUNT_TYPES = {"hour": "DateTime('UTC')", "type": "LowCardinality(String)", "count": "UInt64"}
+
+
+def counts_creation(pipeline: Pipeline, name: str) -> str:
+    """Returns a CREATE TABLE for the counts as the pipeline file asks for them."""
+    spec = next(one for one in pipeline.counts if one.table == name)
+    by = dict.fromkeys(spec.by, "LowCardinality(Nullable(String))")
+    needed = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
+    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**COUNT_TYPES, **by, **needed}.items())
+    return (
+        f"create it: CREATE TABLE {table(name)} ({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) "
+        "ORDER BY (hour, type, _slice)"
+    )
+
+
+NEEDED = {"_slice": "DateTime('UTC')", "_cluster": "LowCardinality(String)"}
+
+
+def lacking(name: str, columns: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what a table of these columns lacks of those that every target needs, and what adds them."""
+    present = set(columns)
+    missing = [needed for needed in NEEDED if needed not in present]
+    if not missing:
+        return None
+    added = ", ".join(f"ADD COLUMN {identifier(needed)} {NEEDED[needed]}" for needed in missing)
+    return f"it has no column {' and '.join(missing)}", f"ALTER TABLE {table(name)} {added}"
+
+
+def creation(pipeline: Pipeline, target: Target, ddl: Sequence[str] = ()) -> str:
+    """Returns what creates a table that is not there: the statements that it was made by, where they are
+    known (`ddl`), those of `init`, what the pipeline file says of all its columns, or the command that
+    proposes columns for its events."""
+    if ddl:
+        return f"create it as it was: {'; '.join(ddl)}"
+    if made_by_init := _init(pipeline, target):
+        return f"`{made_by_init}` creates it"
+    if target.counted:
+        return counts_creation(pipeline, target.table)
+    if target.rollup is not None:
+        return rollup_creation(target, target.rollup)
+    if target.catch_all:
+        return f"create it, {to_begin_with(pipeline, target)}"
+    propose = pipeline.command("doctor", "--ddl", target.types[0])
+    return f"create it: `{propose}` prints a CREATE TABLE for its events"
+
+
+def to_begin_with(pipeline: Pipeline, target: Target) -> str:
+    """Returns a CREATE TABLE of the columns that the pipeline file names, and the lake's."""
+    time = pipeline.event.time.field
+    fields = {} if target.catch_all or time is None or "." in time else {time: "DateTime64(3, 'UTC')"}
+    fields |= dict.fromkeys(target.columns, "String")
+    lake = {"_type": "LowCardinality(String)", "_payload": "String"} if target.catch_all else {}
+    columns = ", ".join(f"{identifier(n)} {kind}" for n, kind in {**fields, **lake, **NEEDED}.items())
+    return (
+        f"with a column for each field you want, for instance: CREATE TABLE {table(target.table)} "
+        f"({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(_slice) ORDER BY (_slice, _cluster)"
+    )
+
+
+def _init(pipeline: Pipeline, target: Target) -> str:
+    """Returns the command that runs the statements which `init` wrote beside the pipeline file, where they
+    create the table."""
+    statements = pipeline.file.with_suffix(".sql") if pipeline.file else None
+    if statements is None:
+        return ""
+    try:
+        text = read_named_text(statements)
+    except OSError:
+        return ""  # there is nothing that `init` could run
+    if f"EXISTS {table(target.table)}" not in text:
+        return ""
+    into = ["--into", str(pipeline.config.parent)] if pipeline.config else []
+    return shlex.join(["sluice", "init", pipeline.name, *into, "--apply"])
+
+
+def everything(rollup: Rollup) -> Sql:
+    """Returns the SELECT over the whole source: for its columns, not for its rows."""
+    return over(rollup, Sql(f"(SELECT * FROM {table(rollup.source)})"))  # noqa: S608 - quoted
+
+
+def over(rollup: Rollup, source: Sql) -> Sql:
+    return Sql(rollup.select.replace(SOURCE, source))
+
+
+def rollup_creation(target: Target, rollup: Rollup) -> str:
+    """Returns a CREATE TABLE for what the SELECT gives."""
+    keys = "toDateTime(0, 'UTC') AS _slice, CAST('', 'LowCardinality(String)') AS _cluster"
+    return (
+        f"create it, for instance: CREATE TABLE {table(target.table)} ENGINE = MergeTree PARTITION BY "  # noqa: S608 - advice
+        f"toYYYYMM(_slice) ORDER BY (_slice, _cluster) EMPTY AS SELECT *, {keys} FROM ({everything(rollup)})"
+    )
 
 
 @dataclass(frozen=True)

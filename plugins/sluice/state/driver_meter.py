@@ -21,7 +21,7 @@ from sluice.metrics import meter
 from sluice.metrics.meter import Metered
 from sluice.metrics.table import METRICS
 from sluice.slices import SliceRange, utc
-from sluice.state.timings import TIMINGS
+from sluice.state.notes import TIMINGS
 from sluice.stored_json import readable_lines
 
 

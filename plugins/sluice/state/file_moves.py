@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sluice import crash_points
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.own_folder import delete_own
+from sluice.clients.lake.open import delete_own
 from sluice.concurrency import each_if_slow
 from sluice.crash_points import Land
 from sluice.errors import Conservation

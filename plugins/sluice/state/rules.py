@@ -19,9 +19,8 @@ import msgspec
 
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
-from sluice.config.event import BatchSource, Event, TimeSource, TypeSource
+from sluice.config.event import BatchSource, Event, MessageFormat, TimeSource, TypeSource
 from sluice.config.mask import MaskRule, with_defaults
-from sluice.config.message_format import MessageFormat
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.errors import SluiceError, WrongUse

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 
 import pendulum
 
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import WrongUse
 from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit

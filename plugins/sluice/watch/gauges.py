@@ -12,17 +12,16 @@ from pathlib import Path
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.causes import causes_of
-from sluice.flow.verify.current import lacking, targets_of
-from sluice.metrics.sink import MetricSample, sample
+from sluice.flow.verify.facts import lacking, targets_of
+from sluice.metrics.meter import MetricSample, sample
 from sluice.plan.backlog import Backlog
 from sluice.slices import utc
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from sluice.watch.expected import expected, habit_of
+from sluice.watch.expected import RowHistory, expected, habit_of
 from sluice.watch.observe import WATCHED, Observation
 from sluice.watch.problems import LogStart, ProblemKind, ProblemSource
 from sluice.watch.retention import FOR_EVER_SECONDS, threats
-from sluice.watch.row_history import RowHistory
 from sluice.watch.watch import Watched
 
 MOST_PARTITIONS = 200

@@ -15,13 +15,11 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.kafka.topic_facts import open_inquiry
 from sluice.clients.lake.base import Lake
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import KafkaUnavailable, Unavailable
 from sluice.flow.choose_backlog import ask_oldest, backlog_before, seen_backlog
-from sluice.flow.forget.forget import forgotten_first
-from sluice.flow.verify.verdict import Verdict
-from sluice.flow.verify.verdict_store import read_verdict
+from sluice.flow.forget import forgotten_first
+from sluice.flow.verify.verdict import Verdict, read_verdict
 from sluice.manifest import Manifest
 from sluice.plan.backlog import Backlog
 from sluice.plan.due import FirstForgotten
@@ -29,16 +27,16 @@ from sluice.plan.lag import Lag, ask_topics, lag_of, older_unread
 from sluice.slices import SliceRange, Unit, floor
 from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.departed_tables import creations, gone
 from sluice.state.field_changes import UnitChange, changes_of
-from sluice.state.last_ddl import creations, gone
 from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import Ledgers, UnitStatus, statuses
 from sluice.state.system_tables import read_claims
 from sluice.state.units import units_of
+from sluice.watch.expected import RowHistory, read_history
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource
 from sluice.watch.retention import FactsByTopic
-from sluice.watch.row_history import RowHistory, read_history
 
 log = logging.getLogger(__name__)
 

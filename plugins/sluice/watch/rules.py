@@ -13,8 +13,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.causes import causes_of
 from sluice.flow.verify.check import check_stalled
-from sluice.flow.verify.current import lacking, targets_of
-from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.facts import VerifyFacts, lacking, targets_of
 from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.manifest import Manifest
 from sluice.plan.backlog import Backlog
@@ -27,9 +26,8 @@ from sluice.state.field_changes import UnitChange
 from sluice.state.row_balance import MissingValues, missing_in, percent
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
-from sluice.watch.expected import Counts, Expected, expected, habit_of
+from sluice.watch.expected import Counts, Expected, RowHistory, expected, habit_of
 from sluice.watch.problems import JUDGED, Open, Problem, ProblemKind, ProblemSource
-from sluice.watch.row_history import RowHistory
 
 _BOTH = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
 

@@ -12,14 +12,15 @@ from typing import TypeVar
 import pendulum
 
 from sluice.clients.lake.base import Lake
-from sluice.config.alarms import Channel
+from sluice.config.airflow import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
 from sluice.plan.due import FirstForgotten
 from sluice.slices import utc
-from sluice.state.lag_history import note_lag
 from sluice.state.lease import Lease
+from sluice.state.notes import note_lag
 from sluice.watch import notices, rules
+from sluice.watch.expected import keep
 from sluice.watch.notices import Notice, bounded, decide, forget, kept_open, pending, with_notified
 from sluice.watch.observe import Observation, observe, server_problems
 from sluice.watch.problems import (
@@ -33,7 +34,6 @@ from sluice.watch.problems import (
     to_judge,
 )
 from sluice.watch.retention import log_starts, retention
-from sluice.watch.row_history import keep
 
 # One watcher at a time, so that no channel is notified twice. A crashed one is waited for this long.
 _TERM = timedelta(seconds=20)

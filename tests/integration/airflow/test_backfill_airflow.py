@@ -19,11 +19,9 @@ import pendulum
 import pytest
 
 from local.services import free_port
-from sluice.clients.airflow_rest import wait as waits
-from sluice.clients.airflow_rest.access import access
-from sluice.clients.airflow_rest.backfill_run import BackfillAsked, BackfillRun, trigger
-from sluice.clients.airflow_rest.session import Session, open_session
-from sluice.clients.airflow_rest.wait import Wait
+from sluice.clients.airflow_rest import backfill_run as waits
+from sluice.clients.airflow_rest.backfill_run import BackfillAsked, BackfillRun, Wait, trigger
+from sluice.clients.airflow_rest.session import Session, access, open_session
 from sluice.errors import SluiceError, WrongUse
 from tests.dags.pipeline_texts import TWO_TABLES
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.state.timings import newest
+from sluice.state.notes import newest
 from tests.integration.land.test_main_job import SYSTEM_COLUMNS, User
 
 pytestmark = pytest.mark.integration

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.sql import literal
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.scalars import _by_double, decimal

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.sql import listed, literal
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.casts import cast, unfit_of
 from sluice.flow.load.casts.column_sql import TypedPath, typed_paths
-from sluice.flow.load.casts.documents import document
+from sluice.flow.load.casts.containers import document
 from sluice.flow.load.casts.event_paths import QUOTED
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
 from tests.integration.casts import test_casts_evaluated

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.times import of_stamp
 from tests.integration.casts import test_casts_evaluated

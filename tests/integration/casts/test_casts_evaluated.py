@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal
 from sluice.clients.clickhouse.types import parse
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.flow.load.casts.casts import UnsupportedType, cast
 from sluice.flow.load.casts.event_paths import QUOTED
 from sluice.flow.load.casts.exact_numbers import LONG, ODD

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.casts import cast
 from tests.integration.casts import test_casts_evaluated

@@ -12,16 +12,15 @@ from typing import Any
 
 import pytest
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.sql import Sql, listed, literal, render
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts.casts import cast
 from sluice.flow.load.casts.columns import fill
+from sluice.flow.load.casts.containers import texts_of
 from sluice.flow.load.casts.event_paths import QUOTED
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.parsed import texts_of
 from tests.integration import nested_types
 from tests.integration.casts import test_casts_evaluated
 from tests.integration.casts.test_casts_evaluated import SIXTEEN, event

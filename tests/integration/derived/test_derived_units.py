@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.errors import Changed
-from sluice.flow.load.rollups.source import RollupSource
+from sluice.flow.load.rollups.staging import RollupSource
 from sluice.state.ledger import committed, is_frozen
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import World, client_of, unit

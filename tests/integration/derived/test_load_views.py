@@ -17,7 +17,7 @@ from sluice.flow.contents.compare_tables import Comparing
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.fencing import fences, stagings
 from sluice.flow.load.work import work_for
-from sluice.flow.verify.read_views import read_views
+from sluice.flow.verify.read_tables import read_views
 from sluice.flow.verify.repairs import Repairs
 from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifests

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from local import services
-from sluice.clients.clickhouse.passing import read_passing
+from sluice.clients.clickhouse.inspect_tables import read_passing
 from sluice.errors import TargetRefused
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.support.long_form import per_commit

@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.crash_points import TableLoad
 from sluice.errors import Changed
-from sluice.flow.verify.read_views import read_views
+from sluice.flow.verify.read_tables import read_views
 from sluice.slices import Unit
 from tests.integration.landed import START, World, client_of, event, land, unit
 from tests.support.long_form import per_commit

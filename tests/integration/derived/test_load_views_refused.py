@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.errors import TargetRefused
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.integration.load.test_rights import EXACT, PLAIN, user

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseUnavailable
 from sluice.flow.verify.anomaly import AnomalyKind

@@ -21,8 +21,8 @@ from sluice.errors import SluiceError
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.erase import apply_list
 from sluice.flow.erase.finish import finish
-from sluice.flow.forget.forget import forget_window
-from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.forget import forget_window
+from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.state.erasures import ErasureProgress, read_erasures, receipt_key

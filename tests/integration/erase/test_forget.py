@@ -19,12 +19,12 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import FilesForgotten
 from sluice.flow import steps
 from sluice.flow.contents.compare import auditor
-from sluice.flow.forget.forget import Forgetting, due_windows, forget_due, forget_hourly
+from sluice.flow.forget import Forgetting, due_windows, forget_due, forget_hourly
 from sluice.flow.steps import note_file
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.slices import SliceRange
-from sluice.state.file_versions import read_versions
 from sluice.state.manifests import read_manifests
+from sluice.state.notes import read_versions
 from sluice.state.survey import survey
 from sluice.state.units import units_of
 from tests.integration.landed import client_of

@@ -17,7 +17,7 @@ from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetTaken
 from sluice.flow.find.find import TableReader
-from sluice.flow.find.record_place import RecordPlace
+from sluice.flow.find.outcome import RecordPlace
 from sluice.flow.load.load import load
 from sluice.slices import SliceRange
 from sluice.watch import observe

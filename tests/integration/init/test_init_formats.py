@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from sluice.cli.commands import commands
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.files import read
 from sluice.doctor.events import parse

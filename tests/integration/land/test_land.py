@@ -20,8 +20,7 @@ from sluice.clients.kafka.lookups import PartitionLookUp
 from sluice.clients.kafka.topics import Topics, open_topics
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.find.find import RecordFinder
 from sluice.flow.find.outcome import Outcome, outcome_of
@@ -29,8 +28,8 @@ from sluice.flow.land.land import land
 from sluice.flow.land.submit import run_locally, spark_submit_arguments
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.steps import land_range
-from sluice.metrics import meter, sink
-from sluice.metrics.sink import MetricSample
+from sluice.metrics import meter
+from sluice.metrics.meter import MetricSample
 from sluice.slices import SliceRange, Unit, to_ms
 from sluice.state.file_moves import finish_moves
 from tests.support.landing_world import rows_in
@@ -315,9 +314,9 @@ def test_the_application_as_it_is_submitted(kafka_broker, name, tmp_path, monkey
     pipeline = resolved(path)
     samples: list[MetricSample] = []
     meter.take()  # of other tests in this process
-    with sink.taken_by(samples.append):
+    with meter.taken_by(samples.append):
         ended = land_range(pipeline, path, SLICES, "fill", "t", lambda job: run_locally(job, lines.append))
-        sink.emit(meter.drain(pipeline.name))
+        meter.emit(meter.drain(pipeline.name))
     assert ended == 0
     assert "50 records" in lines[-1]
     assert_measured(samples)

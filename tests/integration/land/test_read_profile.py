@@ -9,10 +9,10 @@ import pytest
 
 from local.services import ClickHouseServer
 from sluice.cli.status import as_json
+from sluice.clients.clickhouse.client import READS
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import READONLY, ServerError
-from sluice.clients.clickhouse.settings import READS
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import audit

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sluice.clients.lake.open import open_lake
+from sluice.flow.land.task import read_lake
 from sluice.flow.land.task import read_lake as lake_read
-from sluice.flow.land.task import record_sort
 from sluice.manifest import Manifest
 from sluice.slices import Unit, to_ms
 from tests.support.landed_contents import contents
@@ -33,7 +33,7 @@ def test_a_time_format_is_mended_with_kafka_off(spark_world: SparkWorld, monkeyp
     """As a large unit: several tasks of Spark's, which sort on their disks."""
     monkeypatch.setattr(lake_read, "TOGETHER", 0)
     monkeypatch.setattr(lake_read.shares, "__defaults__", (0,))
-    monkeypatch.setattr(record_sort.sorted_by_record, "__defaults__", (2_000,))
+    monkeypatch.setattr(read_lake.sorted_by_record, "__defaults__", (2_000,))
     world = spark_world
     topic, table = world.topic("events"), world.table("clicks", "n UInt32")
     world.send(topic, messages())

@@ -18,9 +18,9 @@ BOMB = 880 << 20
 READING = """
 import json, sys
 from pathlib import Path
-from sluice.clients.kafka.samples import newest
+from sluice.clients.kafka.topics import newest
 from sluice.clients.kafka.topic_facts import open_inquiry
-from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Cluster
 cluster = Cluster(cluster="dc1", bootstrap=sys.argv[1], topics=[sys.argv[2]])
 rows = [
     [one.partition, one.offset, one.timestamp, one.value and one.value.decode(), one.too_large]

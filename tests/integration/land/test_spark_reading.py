@@ -20,9 +20,8 @@ from sluice.clients.lake.settings import S3Settings
 from sluice.config.mask import MaskRule
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SparkFailed
-from sluice.flow.land.count_totals import Total
 from sluice.flow.land.formats.registry import Address
-from sluice.flow.land.merge import Merge
+from sluice.flow.land.merge import Merge, Total
 from sluice.flow.land.task.decode import Decoding
 from sluice.flow.land.task.task import Task
 from sluice.mask.mask_rules import KeyedRule, MaskKey, MaskRules

@@ -14,7 +14,7 @@ import pytest
 
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.shards import placement_of
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.errors import ClickHouseUnavailable
 from sluice.flow.load.load import load
 from tests.integration.landed import World, client_of, event, land, unit

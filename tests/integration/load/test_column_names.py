@@ -10,8 +10,7 @@ from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import Placement
 from sluice.clients.clickhouse.sql import identifier
 from sluice.flow.verify.anomaly import AnomalyKind
-from sluice.flow.verify.read_tables import SliceSpan
-from sluice.flow.verify.read_views import read_views
+from sluice.flow.verify.read_tables import SliceSpan, read_views
 from sluice.slices import SliceRange
 from sluice.state.system_tables import create_system_tables
 from tests.integration.landed import START, World, client_of, event, land, unit

@@ -16,7 +16,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import TargetRefused
 from sluice.flow.load.evolve import lake_values
-from sluice.flow.load.evolve.forecast import forecast
+from sluice.flow.load.evolve.evolve import forecast
 from sluice.manifest import Manifest, encode
 from sluice.state.additions import read_additions
 from sluice.state.boundaries.model import Boundaries

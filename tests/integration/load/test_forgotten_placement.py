@@ -17,7 +17,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.flow import steps
-from sluice.flow.forget.forget import due_windows, forget_due
+from sluice.flow.forget import due_windows, forget_due
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.slices import SliceRange

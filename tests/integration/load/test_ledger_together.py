@@ -13,7 +13,7 @@ import pytest
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.sql import render
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.config.pipeline import Pipeline
 from sluice.slices import Slice, SliceRange
 from sluice.state.ledger import LedgerQuestion, ask_ledger

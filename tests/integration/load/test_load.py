@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import pytest
 
+from sluice.clients.clickhouse.client import WRITE
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.clickhouse.settings import WRITE
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.errors import ClickHouseUnavailable, Conservation, Refused, TargetRefused
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.verify.read_tables import SliceSpan, read_target

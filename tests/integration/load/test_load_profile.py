@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from tests.integration.landed import Event, World, event, land, unit
 
 pytestmark = pytest.mark.integration

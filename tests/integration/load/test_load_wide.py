@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.clients.lake import layout
 from sluice.doctor.events import Sampled
 from sluice.doctor.examine import unfit_checks

@@ -15,7 +15,7 @@ from local import services
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.shards import ALONE
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.clients.lake.settings import S3Settings
 from sluice.errors import Refused, TargetRefused
 from sluice.flow.contents.compare_tables import Comparing

@@ -20,8 +20,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import RecordsExpired
 from sluice.flow import choose_backlog, steps
-from sluice.flow.resolve.preview import retained_losses
-from sluice.flow.resolve.resolve import resolve
+from sluice.flow.resolve.resolve import resolve, retained_losses
 from sluice.slices import SliceRange
 from tests.integration.landed import client_of
 from tests.support.fakes import FakeTopic

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluice.clients.kafka.lookups import read_stamps
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.kafka.topics import open_topics
-from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Cluster
 from sluice.slices import to_ms
 from tests.integration.land.test_hostile_records import BY_FIELD, in_lake
 from tests.support.long_form import per_commit

@@ -12,7 +12,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
-from sluice.state.timings import newest
+from sluice.state.notes import newest
 from tests.integration.land.test_main_job import RANGE, START, SYSTEM_COLUMNS, User
 
 pytestmark = pytest.mark.integration

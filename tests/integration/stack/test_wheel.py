@@ -26,9 +26,9 @@ tables:
 """
 LOOK = """
 import sluice
-from sluice.flow.land.spark_needs import APPLICATION
+from sluice.flow.land.submit import APPLICATION
 from sluice.clients.clickhouse.sql import render
-from sluice.metrics.docs import rules
+from sluice.metrics.table import rules
 from sluice.config.files import FOLDER
 print(sluice.__file__, APPLICATION, FOLDER, sep="\\n")
 assert (APPLICATION.parent / "engine.py").is_file() and (APPLICATION.parent / "log4j2.properties").is_file()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pendulum
 import pytest
 
-from sluice.clients.clickhouse.settings import STEADY, WRITE
+from sluice.clients.clickhouse.client import STEADY, WRITE
 from sluice.clients.clickhouse.shards import ALONE, connect_shards
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy

@@ -11,7 +11,7 @@ from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.init.init import statements_in
-from sluice.state.last_ddl import creations, last_ddl
+from sluice.state.departed_tables import creations, last_ddl
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.support.long_form import per_commit
 

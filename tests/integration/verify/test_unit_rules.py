@@ -13,7 +13,7 @@ from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import TableLoad
 from sluice.errors import TargetRefused
-from sluice.flow.verify.read_views import read_views
+from sluice.flow.verify.read_tables import read_views
 from sluice.manifest import encode
 from sluice.state.rules import FOLDER
 from tests.integration.landed import START, World, client_of, event, land, unit

@@ -18,7 +18,7 @@ from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.tables import TargetTable
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.doctor.clickhouse import ttl_age
 from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import Slice, Unit

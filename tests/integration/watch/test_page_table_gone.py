@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.cli.lag import read_behind
+from sluice.cli.status import read_behind
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline
 from sluice.page.rows import RequestedRange, rows_of

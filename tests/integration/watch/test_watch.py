@@ -29,7 +29,7 @@ from sluice.page.retention import read_retention, retention_of
 from sluice.page.tables import tables_now
 from sluice.slices import Slice, SliceRange, Unit, floor, to_ms
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.lag_history import read_lag
+from sluice.state.notes import read_lag
 from sluice.state.system_tables import claim, create_system_tables
 from sluice.watch.problems import AlarmStore, ProblemKind
 from sluice.watch.watch import Watched, watch

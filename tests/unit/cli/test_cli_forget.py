@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from sluice.cli import forget as module
 from sluice.cli.commands import commands
 from sluice.errors import WrongUse
-from sluice.flow.forget import forget as forget_due
-from sluice.flow.forget.forget import Forgetting
+from sluice.flow import forget as forget_due
+from sluice.flow.forget import Forgetting
 from tests.support.landing_world import START, hours
 from tests.support.page_world import unit
 

@@ -7,7 +7,7 @@ import pytest
 from sluice.cli import rejected_retry
 from sluice.errors import Busy, Conservation, LakeUnavailable, NotLoaded
 from sluice.flow.rejected.rejections import RejectionFilter
-from sluice.flow.rejected.retry_plan import RetryPlan
+from sluice.flow.rejected.retry import RetryPlan
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
 from tests.support.verified import pipeline

@@ -11,11 +11,11 @@ import pendulum
 import pytest
 from rich.console import Console, Group
 
-from sluice.cli import lag, status_lines
 from sluice.cli import status as command
+from sluice.cli import status_lines
 from sluice.cli.commands import commands
-from sluice.cli.lag import Behind, read_behind
 from sluice.cli.options import known_range
+from sluice.cli.status import Behind, read_behind
 from sluice.errors import WrongUse
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
@@ -210,12 +210,12 @@ def test_the_lag_after_an_old_hour_was_repaired_is_that_of_the_newest(monkeypatc
         return [status(4, UnitState.COMPLETE, tables=["e.clicks"]), status(5, UnitState.MISSING)]
 
     monkeypatch.setattr("sluice.state.survey.survey", survey)
-    monkeypatch.setattr(lag, "known_range", lambda *_, **__: SliceRange(TEN, TEN.add(hours=6)))
-    monkeypatch.setattr(lag, "_older", lambda _: Backlog())
+    monkeypatch.setattr(command, "known_range", lambda *_, **__: SliceRange(TEN, TEN.add(hours=6)))
+    monkeypatch.setattr(command, "_older", lambda _: Backlog())
     monkeypatch.setattr("sluice.state.departed_tables.gone_tables", lambda _: ())
     monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=6, minutes=10))
     old = [status(0, UnitState.COMPLETE, tables=["e.clicks"])]
-    assert text_of(*lag.lines(read_behind(spec, old))).strip() == "lag: 4,200 s"
+    assert text_of(*command.lag_lines(read_behind(spec, old))).strip() == "lag: 4,200 s"
     assert asked == [str(SliceRange(TEN, TEN.add(hours=6)))]
     newest = [status(5, UnitState.COMPLETE, tables=["e.clicks"])]
     assert read_behind(spec, newest).seconds == 600

@@ -21,8 +21,8 @@ from sluice.cli import output
 from sluice.cli import run as run_command
 from sluice.cli import status as status_command
 from sluice.cli.commands import commands
-from sluice.cli.lag import Behind
 from sluice.cli.output import ColumnNeeds, FittedTable, TableColumn, fit, flowing
+from sluice.cli.status import Behind
 from sluice.cli.traffic import TrafficHour
 from sluice.manifest import LandedFile, Loss
 from sluice.plan.backlog import Backlog

@@ -7,7 +7,7 @@ import pytest
 from sluice.cli.verify import _print, _Seen
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.causes import causes_of
-from sluice.flow.verify.verdict import OpenAnomaly, Verification, opened
+from sluice.flow.verify.verdict import OpenAnomaly, Verification, opened_by
 
 AT = Verification("2026-11-21T00:00:00Z", "2026-11-20T00:00:00Z", "2026-11-20T20:00:00Z", 20, 180, 20)
 HOURS = [f"2026-11-20T{hour:02}Z" for hour in range(20)]
@@ -16,7 +16,7 @@ NOTES = [f"not compared: table {number}" for number in range(7)]
 
 def anomaly(hour: str) -> OpenAnomaly:
     place = {"slice": hour, "cluster": "dc1", "table": "e.clicks", "command": "sluice run p --mode repair"}
-    return opened(Anomaly(AnomalyKind.ROWS_MISSING, "9 rows", "8", **place), AT)
+    return opened_by(Anomaly(AnomalyKind.ROWS_MISSING, "9 rows", "8", **place), AT)
 
 
 def printed(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.config.chosen_tables import chosen_tables, tables_for
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, chosen_tables, tables_for
 from sluice.errors import WrongUse
 
 

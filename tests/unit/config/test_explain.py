@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.config.explain import explain
-from sluice.config.keys import keys
+from sluice.config.mistakes import keys
 from sluice.config.pipeline import Pipeline
 
 FILE = """\

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from sluice.config.keys import keys
+from sluice.config.mistakes import keys
 from sluice.config.pipeline import Pipeline
 from tests.support.documents import ROOT, pages, samples
 

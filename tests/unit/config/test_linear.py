@@ -15,10 +15,9 @@ import pytest
 from sluice.config import files
 from sluice.config.clickhouse import _UNSURE, ClickHouse
 from sluice.config.explain import explain
-from sluice.config.keep import Keep
-from sluice.config.pipeline import MOST_TABLES
+from sluice.config.pipeline import MOST_TABLES, Keep
 from sluice.config.target import Target
-from sluice.config.variables import assigns_secret
+from sluice.config.yaml_text import assigns_secret
 from sluice.errors import WrongPipeline
 
 BASE = """kafka:

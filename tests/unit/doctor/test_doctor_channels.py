@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.config.alarms import Channel
+from sluice.config.airflow import Channel
 from sluice.doctor.examine import channel_checks
 from sluice.errors import WrongUse
 from tests.support.channels import mail, webhook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.config.event import Event
 from sluice.doctor.events import masked, parse
 from sluice.mask.mask_rules import mask_rules

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.clients.connections import find
+from sluice.clients import connections
 from sluice.config.files import read
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Level
@@ -58,7 +58,7 @@ def test_in_a_plain_shell_the_airflow_of_the_connection_is_asked():
 
 def test_an_embedded_airflow_that_does_not_run_is_unavailable(tmp_path: Path, monkeypatch):
     """And no other Airflow of the machine is asked in its place."""
-    monkeypatch.setattr(find, "_airflow", lambda: None)
+    monkeypatch.setattr(connections, "_airflow", lambda: None)
     (tmp_path / "airflow").mkdir()
     (tmp_path / "airflow/simple_auth_manager_passwords.json.generated").write_text('{"admin": "generated"}')
     environment = {"SLUICE_HOME": str(tmp_path), "SLUICE_AIRFLOW_PORT": "1", "AIRFLOW__API__BASE_URL": ""}

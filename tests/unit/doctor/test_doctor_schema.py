@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from sluice.clients.clickhouse.tables import Column
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.doctor.check import Level
 from sluice.doctor.columns import MOST_COLUMNS, MOST_FIELDS, fit, fit_checks, propose, sample_checks
 from sluice.doctor.events import MOST_LEVELS, EventSample, Sampled, fields, joined, parse

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from sluice.config.keep import Keep
+from sluice.config.pipeline import Keep
 from sluice.doctor.clickhouse import judged
 
 DAYS_90, DAYS_400, DAYS_730 = (timedelta(days=days) for days in (90, 400, 730))

@@ -16,8 +16,7 @@ from sluice.flow.publish import publish
 from sluice.flow.publish.event_hours import publish_event_hours
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.audit import Findings
-from sluice.flow.verify.verdict import Verdict
-from sluice.flow.verify.verdict_store import note_verified
+from sluice.flow.verify.verdict import Verdict, note_verified
 from sluice.page.history import days_of
 from sluice.page.overview import OverviewContext
 from sluice.slices import SliceRange, Unit

@@ -15,9 +15,19 @@ from hypothesis import strategies as st
 
 from sluice.config.event import Event
 from sluice.doctor.columns import _at
-from sluice.event_values import all_fields, field, first_field, read_event
-from sluice.field_path import first_keys, holds, last_keys, names_of, path_of, spellings
-from sluice.flow.find.row_match import read_match
+from sluice.field_path import (
+    all_fields,
+    field,
+    first_field,
+    first_keys,
+    holds,
+    last_keys,
+    names_of,
+    path_of,
+    read_event,
+    spellings,
+)
+from sluice.flow.find.search_files import read_match
 from sluice.flow.land.reject_reasons import NO_TIME, NO_TYPE, TYPE_NOT_STRING
 from sluice.flow.land.task.count_fields import FieldTexts
 from sluice.flow.land.task.erasing import ErasedValues

@@ -17,12 +17,19 @@ from sluice.flow import steps
 from sluice.flow import steps as freshness
 from sluice.flow.verify import audit
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.causes import error_of, lacked_elsewhere, not_published
 from sluice.flow.verify.check import check
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.run_error import error_of, lacked_elsewhere, not_published
-from sluice.flow.verify.verdict import Verdict, after, opened, verification_of, within
-from sluice.flow.verify.verdict_store import note_verified, read_verdict
+from sluice.flow.verify.verdict import (
+    Verdict,
+    after,
+    note_verified,
+    opened_by,
+    read_verdict,
+    verification_of,
+    within,
+)
 from sluice.slices import SliceRange, Unit
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, TEN, pipeline, status
@@ -187,7 +194,7 @@ def test_rows_within_a_quarter_are_judged_with_it(start: int, end: int, open_: b
         for first, last in ((15, 30), (start, end))
     )
     first = verification_of(quarter, 1, 1, 1, now)
-    verdict = after(Verdict(), first, [opened(between, first)])
+    verdict = after(Verdict(), first, [opened_by(between, first)])
     later = after(verdict, verification_of(other, 1, 1, 0, now), [])
     assert bool(later.anomalies) == open_
     assert bool(within(verdict, other).anomalies) == (not open_)

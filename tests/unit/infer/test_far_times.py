@@ -9,17 +9,17 @@ from datetime import timedelta
 import pendulum
 import pytest
 
+from sluice.cli.run import far_outside
 from sluice.clients.kafka.producer import TopicLimits
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.clients.lake.open import open_lake
 from sluice.config.event import TimeSource
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Level
 from sluice.doctor.columns import sample_checks
 from sluice.doctor.events import joined, parse
-from sluice.flow.far_outside import far_outside
 from sluice.flow.resolve.resolve import resolve
-from sluice.infer.far_times import NumberSpan, far_instants, far_times
+from sluice.infer.values import NumberSpan, far_instants, far_times
 from sluice.plan.lag import far_rows
 from sluice.ship.record_times import RecordTimes, SourceTimes
 from sluice.slices import Slice

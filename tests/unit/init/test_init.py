@@ -11,7 +11,7 @@ import pendulum
 import pytest
 import yaml
 
-from sluice.clients.kafka.samples import SampledRecord
+from sluice.clients.kafka.topics import SampledRecord
 from sluice.config.event import Event
 from sluice.config.files import read
 from sluice.doctor.columns import columns_of
@@ -19,8 +19,8 @@ from sluice.doctor.events import EventSample, parse
 from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
 from sluice.infer.types import Rules
 from sluice.init import init as room
-from sluice.init.draft import MOST_TABLES, named_tables, paths_into, plan_tables
 from sluice.init.init import Made, Report, commands, init, span, statements_in, waiting_line
+from sluice.init.propose import MOST_TABLES, named_tables, paths_into, plan_tables
 from sluice.init.questions import LAKE, InitRequest, MessageForm
 from sluice.init.sample import Sample, chosen_lines
 from sluice.ship.lines import Chunk

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sluice.flow.land.task.nesting import too_deep
+from sluice.flow.land.expansion import too_deep
 from sluice.flow.land.task.parse import Parser
 from sluice.mask.mask_rules import MaskKey, mask_rules
 from sluice.mask.unit_mask import DROP, FirstKept, Hashed, UnitMask, edited

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from sluice.flow.find.row_match import read_match, with_hashes
+from sluice.flow.find.search_files import read_match, with_hashes
 from sluice.mask.mask_rules import hidden_by, mask_rules
 from sluice.mask.unit_mask import UnitMask
 from sluice.runtime import deeper

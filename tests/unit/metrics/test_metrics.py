@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from sluice.flow import metrics
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.manifest import LandedFile, Loss, OffsetRange
-from sluice.metrics.sink import MetricSample, count, sample, taken_by, timed
+from sluice.metrics.meter import MetricSample, count, sample, taken_by, timed
 from sluice.metrics.table import METRICS, Metric, MetricKind
 from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline

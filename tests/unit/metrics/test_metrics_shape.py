@@ -20,8 +20,7 @@ from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.metrics import landing_shape, landing_totals
 from sluice.manifest import LandedFile, PartitionCount, Traffic
 from sluice.metrics import meter
-from sluice.metrics.meter import Metered, SparkStage, count_stages
-from sluice.metrics.sink import MetricSample
+from sluice.metrics.meter import Metered, MetricSample, SparkStage, count_stages
 from sluice.metrics.table import METRICS
 from sluice.slices import Slice, Unit
 from sluice.type_fields import FieldSeen, TypeFields

@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from sluice.page.airflow_runs import Phase, SliceActivity
-from sluice.page.cells import Cell, CellFacts, cell_of, due_by, worst
+from sluice.page.models import Cell, CellFacts, cell_of, due_by, worst
 from sluice.state.unit_state import UnitState
 
 RUNNING = SliceActivity(Phase.LANDING, "p", "r")

@@ -11,7 +11,7 @@ from sluice.state.boundaries.boundary import UNKNOWN, PartitionColumn, TopicBoun
 from sluice.state.boundaries.model import Boundaries, Era
 from sluice.state.erasures import AskedValue, Erasure
 from sluice.state.field_changes import ChangeKind, FieldChange, UnitChange
-from sluice.state.file_versions import FileVersion
+from sluice.state.notes import FileVersion
 from tests.support.page_world import START, unit
 
 WEEK = SliceRange(START.subtract(days=7), START.add(hours=1))

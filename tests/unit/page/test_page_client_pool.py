@@ -12,11 +12,11 @@ import pytest
 
 from sluice.clients.clickhouse.client import Silence
 from sluice.clients.clickhouse.connect import open_client
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.config.clickhouse import Shard
 from sluice.errors import ClickHouseUnavailable
-from sluice.page import client_pool
-from sluice.page.client_pool import Clients
+from sluice.page import status_cache
+from sluice.page.status_cache import Clients
 
 SHARD = Shard(name="one", connection="ch")
 
@@ -42,7 +42,7 @@ class Hanging:
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
     server = Hanging()
-    monkeypatch.setattr(client_pool, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(status_cache, "ANSWER_SECONDS", 1)
     monkeypatch.setenv("AIRFLOW_CONN_CH", f"http://127.0.0.1:{server.port}")
     yield server
     server.listening.close()
@@ -66,14 +66,14 @@ def test_a_server_that_hangs_is_waited_for_once(hanging: Hanging):
 def test_it_is_asked_again_after_a_while_and_another_server_at_once(
     hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(client_pool, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(status_cache, "SILENT_SECONDS", 0.0)
     clients = Clients()
     refused(clients)
     asked = hanging.asked
     refused(clients)
     assert hanging.asked > asked
     other = Hanging()
-    monkeypatch.setattr(client_pool, "SILENT_SECONDS", 3600.0)
+    monkeypatch.setattr(status_cache, "SILENT_SECONDS", 3600.0)
     clients = Clients()
     refused(clients)
     monkeypatch.setenv("AIRFLOW_CONN_CH", f"http://127.0.0.1:{other.port}")

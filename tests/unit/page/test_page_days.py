@@ -18,8 +18,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.errors import WrongUse
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.verdict import Verdict
-from sluice.flow.verify.verdict_store import note_verified, read_verdict
+from sluice.flow.verify.verdict import Verdict, note_verified, read_verdict
 from sluice.manifest import Loss
 from sluice.page.airflow_runs import Phase, SliceActivity
 from sluice.page.history import CachedDays, days_of, hours_past, ids_of
@@ -193,7 +192,9 @@ def test_hours_that_are_alike_are_no_more_than_alike(known, first, begin, broken
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
     month = {unit(hour).slice.id: units for hour, units in enumerate(known)}
     look = verdicts.verification_of(TEN, 1, 1, len(broken), NOW)
-    told = [verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in broken]
+    told = [
+        verdicts.opened_by(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look) for h in broken
+    ]
     verdict = verdicts.after(Verdict(), look, told)
     begins = {"dc2": START.add(hours=begin)}
     it = OverviewContext(
@@ -247,7 +248,7 @@ def test_days_that_are_remembered_are_those_worked_out_anew(looks):
     for noted, broken, working, first, now, later, begin in looks:
         known |= noted
         look = verdicts.verification_of(DAYS, 1, 1, len(broken), NOW)
-        told = [verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=name), look) for name in broken]
+        told = [verdicts.opened_by(Anomaly(AnomalyKind.GAP, "a", "b", slice=name), look) for name in broken]
         verdict = verdicts.after(Verdict(), look, told)
         work = {
             int(Slice.from_id(n, HOUR).start.timestamp()): SliceActivity(Phase.LANDING, "p", "r")
@@ -315,7 +316,7 @@ def test_a_look_replaces_only_what_it_looked_at():
             Verdict(),
             (look := verdicts.verification_of(TEN, 1, 1, 1, NOW)),
             [
-                verdicts.opened(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look)
+                verdicts.opened_by(Anomaly(AnomalyKind.GAP, "a", "b", slice=unit(h).slice.id), look)
                 for h in (1, 8)
             ],
         ),

@@ -7,7 +7,7 @@ import pytest
 
 from sluice.page.traffic import FreshnessRow, freshness_of
 from sluice.slices import Slice
-from sluice.state.freshness import Delay, FreshTable
+from sluice.state.notes import Delay, FreshTable
 from sluice.watch.problems import watch_remedy
 
 NOW = pendulum.datetime(2026, 11, 20, 12)

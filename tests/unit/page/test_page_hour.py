@@ -9,15 +9,15 @@ import pytest
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.formats import avro, protobuf
-from sluice.flow.rejected.remedies import OF_FORMATS
+from sluice.flow.rejected.rejections import OF_FORMATS
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.verdict import Verification, opened
+from sluice.flow.verify.verdict import Verification, opened_by
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
-from sluice.page.cause_rows import cause_rows
-from sluice.page.cells import Cell
+from sluice.page.attention import cause_rows
+from sluice.page.models import Cell
 from sluice.page.overview import expired_units, with_expired
 from sluice.page.rejected_samples import (
     MOST_GROUPS,
@@ -61,7 +61,7 @@ def broken() -> list[Any]:
         cluster="dc1",
         table="e.clicks",
     )
-    return cause_rows([opened(found, AT)])
+    return cause_rows([opened_by(found, AT)])
 
 
 def test_complete_and_broken_say_what_each_is_about():
@@ -180,7 +180,7 @@ def test_an_hour_that_no_run_has_resolved_expires_as_the_watch_has_seen():
     assert [gone.state, other.state, done.state] == ["expired", "missing", "complete"]
     where = {"slice": TEN.slice.id, "cluster": "dc1"}
     unfinished = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, **where)
-    causes = cause_rows([opened(unfinished, AT)])
+    causes = cause_rows([opened_by(unfinished, AT)])
     shown = facts(Cell.EXPIRED, gone, alarms=alarms, causes=causes, runs=[])
     assert said(shown) == "Nothing of it has landed, and Kafka no longer has all of it."
     (expired, none) = findings(shown)
@@ -214,7 +214,7 @@ def test_what_a_finding_says_is_not_said_again_as_an_anomaly():
         slice=TEN.slice.id,
         cluster="dc1",
     )
-    causes = cause_rows([opened(unfinished, AT)])
+    causes = cause_rows([opened_by(unfinished, AT)])
     assert causes[0].repairs[0].command == FILL
     late = facts(Cell.LATE, MISSING, causes=[*causes, *broken()])
     assert unrepeated(late, findings(late)) == broken()
@@ -225,7 +225,7 @@ def test_an_hour_before_the_beginning_lacks_nothing_wherever_it_is_said():
     """Somebody has verified it, too: what is not there is no anomaly of it."""
     where = {"slice": TEN.slice.id, "cluster": "dc1"}
     unfinished = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, **where)
-    causes = cause_rows([opened(unfinished, AT)])
+    causes = cause_rows([opened_by(unfinished, AT)])
 
     def view(cell: Cell, status: UnitStatus) -> SliceView:
         shown = facts(cell, status, causes=causes, runs=[])
@@ -247,7 +247,7 @@ def test_a_dropped_table_is_said_once_with_one_repair():
     gone = TableFacts("e.clicks", missing="create it")
     found = check(replace(FACTS, statuses=(landed(),), tables=(gone, OTHER)), Repairs("ads"))
     assert [one.kind for one in found] == ["incomplete", "table missing"]
-    causes = cause_rows(opened(one, AT) for one in found)
+    causes = cause_rows(opened_by(one, AT) for one in found)
     message = "h:8123 has no such table; create it"
     alarms = [
         Alarm(Problem(ProblemKind.TABLE, place, message), AT_NOON)

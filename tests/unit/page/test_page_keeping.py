@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.forget.forget import forgotten_first, keep_since
+from sluice.flow.forget import forgotten_first, keep_since
 from sluice.manifest import Forgotten
 from sluice.page.retention import Keeping, NextForgotten, read_keeping
 from sluice.plan.due import NOTICE
 from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.file_versions import note_version, read_versions
 from sluice.state.manifests import read_manifests
 from sluice.state.months import SUMMARIES, UnitSummary, note
+from sluice.state.notes import note_version, read_versions
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake

@@ -10,7 +10,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
 from sluice.errors import ClickHouseUnavailable, Unavailable, WrongUse
-from sluice.page.client_pool import ask_together
+from sluice.page.status_cache import ask_together
 from sluice.slices import SliceRange
 from tests.support.page_world import START, pipeline, unit
 

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.page.run_history import MOST_RUNS, AirflowRun, records_of_runs, throughput_of
 from sluice.slices import SliceRange
-from sluice.state.timings import Timing
+from sluice.state.notes import Timing
 from tests.support.page_world import START
 
 TOKEN = "0123456789abcdef0123456789abcdef"

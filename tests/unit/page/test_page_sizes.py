@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.page.traffic import MOST_HOURS, landed_amounts, sizes_of
 from sluice.slices import SliceRange
 from sluice.state import months
-from sluice.state.timings import Timing
+from sluice.state.notes import Timing
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, complete, missing, unit
 

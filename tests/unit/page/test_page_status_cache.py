@@ -17,9 +17,9 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.manifest import OffsetRange, decode, encode
 from sluice.page import status_cache
-from sluice.page.client_pool import PendingLedgers
 from sluice.page.status_cache import (
     BoundedCache,
+    PendingLedgers,
     PipelineCache,
     StatusCache,
     size_of_boundaries,

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from sluice.page.run_history import step_runs
 from sluice.slices import Slice
-from sluice.state.timings import Timing
+from sluice.state.notes import Timing
 from tests.support.page_world import START
 
 HOUR = Slice(START, timedelta(hours=1))

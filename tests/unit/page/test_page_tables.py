@@ -9,7 +9,7 @@ import pytest
 from sluice.page.tables import TableNow, progress_of_tables, table_facts
 from sluice.page.traffic import trend_of
 from sluice.slices import SliceRange
-from sluice.state.lag_history import LagSample
+from sluice.state.notes import LagSample
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.page_world import START, TABLE, complete, file, missing, pipeline, unit

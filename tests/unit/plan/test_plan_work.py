@@ -9,7 +9,7 @@ import pytest
 
 from sluice.cli import plan as command
 from sluice.errors import LakeUnavailable
-from sluice.flow.resolve.preview import Preview
+from sluice.flow.resolve.resolve import Preview
 from sluice.manifest import Loss, OffsetRange
 from sluice.plan.plan import has_work, to_land, work_of
 from sluice.plan.progress import RangeProgress, RedoneProgress, progress_line

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pendulum
 import pytest
 
-from sluice.cli.lag import Behind
-from sluice.cli.status import shown
+from sluice.cli.status import Behind, shown
 from sluice.errors import ClusterRefused, KafkaUnavailable, UnknownTopic
 from sluice.manifest import OffsetRange
-from sluice.page.cells import missing_from
+from sluice.page.models import missing_from
 from sluice.plan.backlog import Backlog
 from sluice.plan.plan import action, has_work, missing_lines, waiting, work_of
 from sluice.slices import Slice, Unit

@@ -15,7 +15,7 @@ import pytest
 from local import fetch, fetched, versions
 from local.cluster import s3_server
 from local.versions import ROOT
-from sluice.flow.land import spark_needs
+from sluice.flow.land import submit
 
 SHORT = bytes(16)
 OF_SHORT = "374708fff7719dd5979ec875d56cd2286f6d3cf7ec317a3b25632aab28ec37bb"  # as sha256sum says
@@ -126,7 +126,7 @@ def test_pins_are_of_the_parts_and_those_of_the_library_are_the_same():
     assert {path.split("/")[0] for path in lines} == {target.name for target, _ in fetch.PARTS.values()}
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in lines.values())
     spark = {path: digest for path, digest in lines.items() if path.startswith("spark-")}
-    published = [line.split() for line in spark_needs.PUBLISHED.split("\n") if line]
+    published = [line.split() for line in submit.PUBLISHED.split("\n") if line]
     assert spark == {f"{versions.SPARK_JARS_DIR.name}/{name}.jar": digest for digest, name in published}
     assert len(spark) == len(versions.SPARK_KAFKA_JARS)
 

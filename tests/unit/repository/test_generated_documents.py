@@ -15,8 +15,7 @@ from local.documents.generated import generated
 from local.documents.pipeline_file import keys, sections
 from sluice.config.event import TimeSource, TypeSource
 from sluice.config.files import read
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Cluster, Pipeline, Target
 from sluice.errors import WrongPipeline
 
 ROOT = Path(__file__).parents[3]

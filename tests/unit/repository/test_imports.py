@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 ROOMS = {
-    "airflow": ("dags/", "plugins/sluice/airflow/", "plugins/sluice/clients/connections/airflow_lookup.py"),
+    "airflow": ("dags/", "plugins/sluice/airflow/", "plugins/sluice/clients/connections.py"),
     "pyspark": ("spark_jobs/", "benchmarks/"),
     "kafka": ("plugins/sluice/clients/kafka/", "benchmarks/", "spark_jobs/"),
     "confluent_kafka": ("plugins/sluice/clients/kafka/", "benchmarks/"),

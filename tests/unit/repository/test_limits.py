@@ -98,7 +98,7 @@ def test_open_anomalies(found: int, kept: int):
         Anomaly(AnomalyKind.ROWS_MISSING, "1", "0", type=f"t{n}", slice="2026-01-01T00Z")
         for n in range(found)
     ]
-    verdict = summary.after(Verdict(), look, [summary.opened(one, look) for one in some])
+    verdict = summary.after(Verdict(), look, [summary.opened_by(one, look) for one in some])
     assert len(verdict.anomalies) == kept and verdict.verifications[-1].found == found
     assert [one.place for one in verdict.anomalies[:2]] == [one.place for one in some[:2]]
     assert summary.decode(summary.encode(verdict), "") == verdict

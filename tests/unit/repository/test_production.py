@@ -10,7 +10,7 @@ from typing import get_args
 
 import yaml
 
-from sluice.config.page import PageSettings, Payloads
+from sluice.config.pipeline import PageSettings, Payloads
 from sluice.watch.problems import ProblemKind
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sluice.errors import SluiceError
-from sluice.state.file_versions import (
+from sluice.state.notes import (
     KEY,
     MOST,
     MOST_BYTES,

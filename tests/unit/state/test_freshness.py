@@ -11,10 +11,11 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow import metrics
-from sluice.flow.land.manifest_draft import summed_times
+from sluice.flow.land.commit import summed_times
 from sluice.flow.land.task.reports import RecordTimes, SeenTimes
 from sluice.slices import Slice, SliceRange, Unit
-from sluice.state.freshness import (
+from sluice.state.ledger import LedgerRow
+from sluice.state.notes import (
     FRESH,
     Delay,
     FreshMonth,
@@ -26,7 +27,6 @@ from sluice.state.freshness import (
     quantile,
     tables_of,
 )
-from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.manifests import made_manifest

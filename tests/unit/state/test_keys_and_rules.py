@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from local.documents.pipeline_file import keys, sections
-from sluice.config.keys import inner_model
+from sluice.config.mistakes import inner_model
 from tests.support.landing_world import SPEC, pipeline
 from tests.unit.state.test_differences import EVENT, TABLES, found
 

@@ -10,7 +10,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.errors import SluiceError
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import SliceRange
-from sluice.state.lag_history import LAG, LagSample, note_lag, read_lag
+from sluice.state.notes import LAG, LagSample, note_lag, read_lag
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START
 

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.config.clickhouse import ClickHouse
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.current import lacking, targets_of
+from sluice.flow.verify.facts import lacking, targets_of
 from sluice.state.ledger import rollups_wanted
 from sluice.state.unit_state import Commit
 from tests.support.landing_world import SPEC

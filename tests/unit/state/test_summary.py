@@ -10,7 +10,7 @@ import pytest
 from sluice.errors import SluiceError
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.verdict_store import note_verified, read_verdict
+from sluice.flow.verify.verdict import note_verified, read_verdict
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state import months
@@ -107,7 +107,7 @@ def test_an_anomaly_without_an_hour_goes_when_its_whole_range_is_verified_again(
     old = verdicts.after(
         verdicts.Verdict(),
         verification,
-        [verdicts.opened(Anomaly(AnomalyKind.STALLED, "a", "b"), verification)],
+        [verdicts.opened_by(Anomaly(AnomalyKind.STALLED, "a", "b"), verification)],
     )
     part = SliceRange(START, START.add(hours=1))
     assert len(verdicts.after(old, verdicts.verification_of(part, 1, 1, 0, NOW), []).anomalies) == 1
@@ -117,7 +117,7 @@ def test_an_anomaly_without_an_hour_goes_when_its_whole_range_is_verified_again(
 def test_a_table_that_is_there_again_is_missed_no_more_whatever_the_range():
     """The command that its anomaly gives is of the hours that wait, not of all that were verified."""
     look = verdicts.verification_of(DAY, 1, 1, 1, NOW)
-    gone = verdicts.opened(Anomaly(AnomalyKind.TABLE_MISSING, "a table", "none", table="e.clicks"), look)
+    gone = verdicts.opened_by(Anomaly(AnomalyKind.TABLE_MISSING, "a table", "none", table="e.clicks"), look)
     old = verdicts.after(verdicts.Verdict(), look, [gone])
     part = verdicts.verification_of(SliceRange(START, START.add(hours=1)), 1, 1, 0, NOW)
     assert verdicts.after(old, part, []).anomalies == ()
@@ -127,7 +127,7 @@ def test_a_table_that_is_there_again_is_missed_no_more_whatever_the_range():
 def test_what_is_not_done_yet_is_open_but_breaks_nothing():
     verification = verdicts.verification_of(DAY, 1, 1, 1, NOW)
     kinds = (AnomalyKind.INCOMPLETE, AnomalyKind.LOSS, AnomalyKind.ROWS_EXTRA)
-    opened = [verdicts.opened(Anomaly(kind, "a", "b"), verification) for kind in kinds]
+    opened = [verdicts.opened_by(Anomaly(kind, "a", "b"), verification) for kind in kinds]
     assert [one.breaks for one in opened] == [False, False, True]
 
 

@@ -13,8 +13,7 @@ import pytest
 from sluice.clients.clickhouse.shards import Server
 from sluice.config.clickhouse import Shard
 from sluice.flow import choose_backlog as oldest_unlanded
-from sluice.flow.resolve.preview import retained_losses
-from sluice.flow.resolve.resolve import resolve
+from sluice.flow.resolve.resolve import resolve, retained_losses
 from sluice.slices import SliceRange
 from sluice.state import survey as surveying
 from sluice.watch import observe as observing

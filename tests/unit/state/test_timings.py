@@ -9,12 +9,12 @@ import pendulum
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land.spark_needs import SUBMITTED, seconds_since_submit
+from sluice.flow.land.submit import SUBMITTED, seconds_since_submit
 from sluice.plan.estimate import duration_text, estimate_time, rates
 from sluice.plan.plan import PlannedWork
 from sluice.plan.progress import Pace
 from sluice.slices import SliceRange
-from sluice.state.timings import Timing, key_of, newest, of_day, record, timed
+from sluice.state.notes import Timing, key_of, newest, of_day, record, timed
 
 DAY = pendulum.datetime(2026, 11, 20)
 HOURS = SliceRange(DAY, DAY.add(hours=3))

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.clients.lake.folder import FolderLake
-from sluice.config.alarms import Alarms, Channel
+from sluice.config.airflow import Alarms, Channel
 from sluice.flow.verify.verdict import OpenAnomaly, Verdict
 from sluice.manifest import LandedFile, Loss, OffsetRange
 from sluice.plan.backlog import Backlog

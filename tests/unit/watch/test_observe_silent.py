@@ -8,8 +8,7 @@ from typing import NoReturn
 import pytest
 
 from sluice.clients.lake import layout
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import KafkaUnavailable
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import OffsetRange, encode

@@ -20,10 +20,9 @@ from sluice.state.ledger import LedgerRow
 from sluice.state.months import note
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from sluice.watch import row_history
-from sluice.watch.expected import HISTORY_DAYS
+from sluice.watch import expected
+from sluice.watch.expected import HISTORY_DAYS, RowHistory, SliceRows, keep, read_history, rows_of
 from sluice.watch.problems import Problem, ProblemKind, ProblemSource, to_judge
-from sluice.watch.row_history import RowHistory, SliceRows, keep, read_history, rows_of
 from sluice.watch.rules import rejects, too_few
 from tests.support.long_form import per_commit
 from tests.support.manifests import made_manifest
@@ -158,7 +157,7 @@ def manifest(
 
 def test_rows_of_clusters_add_up_and_the_largest_types_are_named(monkeypatch: pytest.MonkeyPatch):
     piece = Slice(NOW)
-    monkeypatch.setattr(row_history, "MOST_TYPES", 2)
+    monkeypatch.setattr(expected, "MOST_TYPES", 2)
     one = rows_of([manifest(piece, a=5, b=7), manifest(piece, "dc2", a=4, c=1, d=0)])
     assert (one.rows, one.types, one.has_all) == (17, {"a": 9, "b": 7}, False)
     whole = rows_of([manifest(piece, a=5, b=7)])
@@ -185,7 +184,7 @@ def test_older_slices_are_read_from_their_manifests_once(tmp_path: Path, monkeyp
     note(lake, [landed(unit, one) for unit, one in manifests.items()])
     recent = SliceRange(NOW.add(hours=-24), NOW)
     fresh = {unit: one for unit, one in manifests.items() if unit.slice.start >= recent.start}
-    monkeypatch.setattr(row_history, "_READ_AT_ONCE", 20)
+    monkeypatch.setattr(expected, "_READ_AT_ONCE", 20)
     seen = []
     for _ in range(3):
         found = read_history(spec, lake, recent, Boundaries(), fresh)

@@ -27,8 +27,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from sluice.airflow.pipelines import Selection, backfill_dag_id, find_pipelines
-from sluice.config.page import Payloads
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Payloads, Pipeline
 from sluice.config.types import check_name
 from sluice.page.rejected_samples import shared_payloads
 

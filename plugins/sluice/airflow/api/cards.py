@@ -21,8 +21,8 @@ from sluice.airflow.api.runs import kept_timings, past_backfills, runs_in
 from sluice.airflow.pipelines import watch_dag_id
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.verdict_store import read_verdict
-from sluice.page.cause_rows import Anomalies, cause_rows
+from sluice.flow.verify.verdict import read_verdict
+from sluice.page.attention import Anomalies, cause_rows
 from sluice.page.changes import Changes, ComparedFields, changes_of_pipeline, compare_fields, read_changes
 from sluice.page.models import Model
 from sluice.page.overview import first_instant
@@ -52,9 +52,8 @@ from sluice.page.traffic import (
 from sluice.plan.lag import Lag, ask_topics, lag_of, offsets_only, older_unread
 from sluice.slices import SliceRange, floor, iso, parse_instant
 from sluice.state.departed_tables import departed_tables
-from sluice.state.freshness import FRESH, tables_of
-from sluice.state.lag_history import read_lag
 from sluice.state.months import read_summaries
+from sluice.state.notes import FRESH, read_lag, tables_of
 from sluice.state.system_tables import read_claims
 from sluice.watch.expected import HISTORY_DAYS
 from sluice.watch.problems import AlarmStore, watch_remedy

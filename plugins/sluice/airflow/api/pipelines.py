@@ -27,8 +27,7 @@ from sluice.airflow.api.access import (
 from sluice.airflow.api.runs import progress_of, runs_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.run_params import refuse_future, requested_slices
-from sluice.config.chosen_tables import tables_for
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, tables_for
 from sluice.errors import WrongPipeline
 from sluice.page import models
 from sluice.page import plan as planning

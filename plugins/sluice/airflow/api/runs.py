@@ -43,7 +43,7 @@ from sluice.page.slice_findings import RunRow, TaskRow
 from sluice.page.status_cache import TimedCache
 from sluice.plan.modes import MISSING_COLUMNS
 from sluice.slices import SliceRange, from_seconds, iso, utc
-from sluice.state.timings import Timing, of_day
+from sluice.state.notes import Timing, of_day
 
 ACTIVE = ("queued", "running")
 MOST = 300

@@ -19,12 +19,11 @@ from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake import layout
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.rule_differences import rule_differences
-from sluice.flow.verify.verdict import within
-from sluice.flow.verify.verdict_store import read_verdict
+from sluice.flow.steps import rule_differences
+from sluice.flow.verify.verdict import read_verdict, within
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
-from sluice.page.cause_rows import cause_rows
+from sluice.page.attention import cause_rows
 from sluice.page.overview import (
     OverviewContext,
     OverviewSnapshot,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import quote
 
 from sluice.clients.airflow_rest.session import Session
 from sluice.errors import Unavailable, WrongUse
+from sluice.safe_text import line
 from sluice.slices import utc
 
 PLAN_KEY = "dry_run"
@@ -111,3 +113,190 @@ def planned(session: Session, run: BackfillRun) -> list[str]:
 
 def _iso(instant: datetime) -> str:
     return utc(instant).to_iso8601_string()
+
+
+# Waits for a run's end, and reports what its tasks do meanwhile.
+
+DELETED = "deleted"
+ENDED = frozenset({"success", "failed", DELETED})
+POLL_SECONDS = 2.0
+REPORT_SECONDS = 30.0
+SILENT_SECONDS = 600.0
+"""How long a server may be silent: one that restarts is back in a minute or two."""
+_MOST_TASKS = 100  # as many as Airflow gives at once, and more than run at a time
+_NAMED = 10
+
+
+@dataclass
+class Wait:
+    """While the run goes on, `say` gets every change of it and of its tasks, and twice a minute what
+    `how_far` says, unless that is empty, and that the DAG is paused."""
+
+    session: Session
+    run: BackfillRun
+    say: Tell
+    how_far: Callable[[], str] = lambda: ""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _state: str = field(default="", init=False)
+    _tasks: dict[str, TaskSnapshot] = field(default_factory=dict, init=False)
+    _silent_since: float | None = field(default=None, init=False)
+
+    def until_end(self) -> str:
+        """Waits, and returns `success`, `failed` or `deleted`. A run that is cleared meanwhile goes on until
+        it ends again.
+
+        Raises: Unavailable when Airflow stays silent for `SILENT_SECONDS`; the run itself goes on.
+        """
+        next_report = self.clock() + REPORT_SECONDS
+        while True:
+            self._poll()
+            if self._state in ENDED:
+                return self._state
+            if self.clock() > next_report and self._silent_since is None:
+                self._report()
+                next_report = self.clock() + REPORT_SECONDS
+            self.sleep(POLL_SECONDS)
+
+    def failed(self) -> list[str]:
+        """Returns the first tasks of the run that failed, and how many more did."""
+        page = self.session.call("GET", f"{self._instances}&state=failed&order_by=start_date")
+        names = [TaskSnapshot.of(entry).name for entry in page["task_instances"][:_NAMED]]
+        more = int(page.get("total_entries") or len(names)) - len(names)
+        return [*names, *([f"{more} more"] if more > 0 else [])]
+
+    @property
+    def _instances(self) -> str:
+        return f"{self.run.path}/taskInstances?limit={_MOST_TASKS}"
+
+    def _poll(self) -> None:
+        try:
+            state, tasks = self._read()
+        except Unavailable as error:
+            self._wait_for_server(error)
+            return
+        if self._silent_since is not None:
+            self._silent_since = None
+            self.say("Airflow answers again")
+        if state != self._state:
+            self.say(state)
+        explained = 0
+        for task in changed(self._tasks, tasks):
+            explained += task.has_failed
+            self.say(task.text + (self._why(task) if explained <= _NAMED else ""))
+        self._state, self._tasks = state, tasks
+
+    def _read(self) -> tuple[str, dict[str, TaskSnapshot]]:
+        run = self.session.read(self.run.path)
+        if run is None:
+            return DELETED, {}
+        states = "".join(f"&state={state}" for state in SHOWN)
+        # The newest first: those that failed long ago were reported.
+        listed: dict[str, Any] | None = self.session.read(f"{self._instances}{states}&order_by=-start_date")
+        return str(run["state"]), snapshots(reversed((listed or {}).get("task_instances", [])))
+
+    def _why(self, task: TaskSnapshot) -> str:
+        """Returns why a try failed, where its log is there and may be read."""
+        if not task.has_failed:
+            return ""
+        try:
+            cause = reason(self.session.read(self.run.path + task.log) or {})
+        except (Unavailable, WrongUse):
+            return ""
+        return f": {cause}" if cause else ""
+
+    def _wait_for_server(self, error: Unavailable) -> None:
+        now = self.clock()
+        if self._silent_since is None:
+            self._silent_since = now
+            self.say(f"{error}; waiting for it")
+        elif now - self._silent_since > SILENT_SECONDS:
+            raise Unavailable(f"{error}; run {self.run.run_id} goes on without it: {self.run.url}") from error
+
+    def _report(self) -> None:
+        try:
+            lines = [*self._paused(), self.how_far()]
+        except Unavailable as error:
+            self._wait_for_server(error)
+            return
+        for told in filter(None, lines):
+            self.say(told)
+
+    def _paused(self) -> Iterator[str]:
+        """Yields a line where the DAG was paused while its run is under way."""
+        dag = self.session.read(self.run.path.rpartition("/dagRuns/")[0])
+        if dag is not None and dag["is_paused"]:
+            name = self.run.dag_id
+            yield f"{name} is paused, and starts no task: `airflow dags unpause {name}` lets it go on"
+
+
+# What the tasks of a run are doing, in lines: those that changed since the snapshot before. Pure.
+SHOWN = ("running", "restarting", "deferred", "up_for_reschedule", "up_for_retry", "failed", "skipped")
+"""States that are reported; the others follow from them."""
+_WAITING = {"deferred": "waits", "up_for_reschedule": "waits"}
+_FAILED = ("failed", "up_for_retry")
+_END = "Task failed"
+_TIMEOUT = "AirflowTaskTimeout"
+_MOST = 300
+
+
+@dataclass(frozen=True)
+class TaskSnapshot:
+    """One task, or one of those that a task is mapped to; `tries` of at most `most`. `log` is the path of the
+    try's log below its run."""
+
+    name: str
+    state: str
+    tries: int
+    most: int
+    log: str
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> TaskSnapshot:
+        """Reads a task instance as the API has it, whose `max_tries` are those after the first."""
+        index = entry["map_index"]
+        shown = entry.get("rendered_map_index") or index
+        name = entry["task_id"] if index < 0 else f"{entry['task_id']}[{shown}]"
+        tries = int(entry["try_number"])
+        log = f"/taskInstances/{quote(entry['task_id'], safe='')}/logs/{tries}?map_index={index}"
+        return cls(name, str(entry["state"]), tries, int(entry["max_tries"]) + 1, log)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state in _FAILED
+
+    @property
+    def text(self) -> str:
+        if self.state == "up_for_retry":
+            return f"{self.name} failed in try {self.tries} of {self.most}, and is tried again"
+        if self.state == "failed":
+            return f"{self.name} failed for good in try {self.tries} of {max(self.tries, self.most)}"
+        if self.state == "skipped":
+            return f"{self.name} is skipped"
+        again = f", try {self.tries} of {self.most}" if self.tries > 1 else ""
+        return f"{self.name} {_WAITING.get(self.state, 'runs')}{again}"
+
+
+def snapshots(entries: Iterable[Mapping[str, Any]]) -> dict[str, TaskSnapshot]:
+    return {task.name: task for task in map(TaskSnapshot.of, entries)}
+
+
+def changed(before: Mapping[str, TaskSnapshot], now: Mapping[str, TaskSnapshot]) -> Iterator[TaskSnapshot]:
+    """Yields the tasks whose lines changed. A sensor that is asked again and again stays one that waits."""
+    for name, task in now.items():
+        previous = before.get(name)
+        if previous is None or previous.text != task.text:
+            yield task
+
+
+def reason(log: Mapping[str, Any]) -> str:
+    """Returns the error that ended a try, by its log as the API has that; empty where it holds none."""
+    entries = [entry for entry in log.get("content") or [] if isinstance(entry, dict)]
+    failed = [entry for entry in entries if entry.get("error_detail")]
+    # Others may follow: what Airflow does after a task's end may fail, too.
+    ends = [entry for entry in failed if str(entry.get("event")).startswith(_END)]
+    for entry in (ends or failed)[-1:]:
+        error = entry["error_detail"][0]  # and then its causes
+        kind, message = str(error.get("exc_type")), str(error.get("exc_value") or "")
+        return "timeout" if kind == _TIMEOUT else line(message or kind, _MOST)
+    return ""

@@ -14,13 +14,12 @@ from clickhouse_connect.driver.httpclient import HttpClient
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
-from sluice.clients.clickhouse.client import Client, Silence, explain
+from sluice.clients.clickhouse.client import NEWER_READS, READS, Client, Silence, explain
 from sluice.clients.clickhouse.errors import CONNECTING, READONLY, UNKNOWN_SETTING, ServerError, shorten
-from sluice.clients.clickhouse.settings import NEWER_READS, READS
 from sluice.clients.clickhouse.sql import render
-from sluice.clients.connections.find import YES_OR_NO, Connection, find
+from sluice.clients.connections import YES_OR_NO, Connection, find
+from sluice.concurrency import bound_answers
 from sluice.config.pipeline import Pipeline
-from sluice.deadline import bound_answers
 from sluice.errors import ClickHouseUnavailable
 
 # The driver tries a connect twice: an unavailable server is noticed within ten seconds.

@@ -16,8 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.sql import Sql, identifier, render
 
 _NODE = re.compile(r"(?P<kind>[A-Z_ ]+) id: (?P<id>\d+)")

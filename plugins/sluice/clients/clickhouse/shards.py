@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.client import Client, Parameters, Settings
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.sql import Sql
-from sluice.clients.connections.find import Connection, find
+from sluice.clients.connections import Connection, find
 from sluice.concurrency import each
 from sluice.config.clickhouse import BY_PARTITION, ClickHouse, Shard
 from sluice.config.pipeline import Pipeline

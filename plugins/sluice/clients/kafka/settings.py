@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.clients.connections import find as connections
-from sluice.clients.connections.find import Connection
-from sluice.config.kafka import Cluster
+from sluice.clients import connections as connections
+from sluice.clients.connections import Connection
+from sluice.config.pipeline import Cluster
 from sluice.errors import WrongUse
 from sluice.named_file import read_named
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -12,13 +13,55 @@ from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import OffsetSpec
 
 from sluice.clients.kafka.client import admin, error_of, reached
-from sluice.clients.kafka.lookups import first_stamp
-from sluice.clients.kafka.reader import TopicOffsets, TopicReader
+from sluice.clients.kafka.fetch import MissingOffsets
+from sluice.clients.kafka.lookups import PartitionLookUp, first_stamp
 from sluice.clients.kafka.records import BoundedReader, OffsetSpan
 from sluice.clients.kafka.settings import KafkaSettings, settings_of
-from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Cluster
 from sluice.errors import PartitionMissing, TopicRecreated, UnknownTopic
 from sluice.manifest import OffsetRange
+
+# What a topic is asked for.
+
+
+class TopicOffsets(Protocol):
+    @property
+    def uuid(self) -> str: ...
+
+    @property
+    def log_starts(self) -> Mapping[int, int]: ...
+
+    @property
+    def ends(self) -> Mapping[int, int]: ...
+
+    def held(self, high_watermarks: Mapping[int, int]) -> Mapping[int, int]: ...
+
+
+class TopicReader(Protocol):
+    """What `sluice.clients.kafka.topics.Topics` offers."""
+
+    def describe(self, topic: str) -> TopicOffsets: ...
+
+    def look_up(
+        self, topic: str, ends: Mapping[int, int], instants: Sequence[int]
+    ) -> Mapping[int, PartitionLookUp]: ...
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]: ...
+
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> Mapping[int, int]: ...
+
+    def left(self, topic: str, partition: int, gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]: ...
+
+    def unhidden(
+        self, topic: str, partition: int, gaps: Iterable[MissingOffsets]
+    ) -> MissingOffsets | None: ...
+
+    def compacted(self, topic: str) -> bool: ...
+
+    def kept_ms(self, topic: str) -> int | None: ...
+
+
+TopicsOf = Callable[[Cluster], AbstractContextManager[TopicReader]]
 
 
 @dataclass(frozen=True)

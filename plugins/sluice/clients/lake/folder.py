@@ -21,7 +21,7 @@ from sluice.clients.lake import beneath
 from sluice.clients.lake.base import MOST_READ, Begun, Item, StoredObject, check_key
 from sluice.clients.lake.beneath import Place
 from sluice.clients.lake.durable import Modes, Syncs, explained, locked, own_mode, write
-from sluice.config.command_line import command_line
+from sluice.config.pipeline import command_line
 from sluice.named_file import opened, read_named
 
 _OWN = ".sluice"

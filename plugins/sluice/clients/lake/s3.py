@@ -22,7 +22,7 @@ from sluice.clients.lake.s3_client import S3Object, client, code, explained, ref
 from sluice.clients.lake.settings import S3Settings
 from sluice.clients.lake.temporary import new_file
 from sluice.concurrency import each
-from sluice.config.command_line import command_line
+from sluice.config.pipeline import command_line
 from sluice.errors import LakeRefused, LakeUnavailable
 from sluice.slices import utc
 

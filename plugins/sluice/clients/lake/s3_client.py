@@ -18,7 +18,7 @@ from botocore.session import get_session
 from s3transfer.exceptions import RetriesExceededError
 
 from sluice.clients.lake.settings import S3Settings
-from sluice.deadline import bound_answers
+from sluice.concurrency import bound_answers
 from sluice.errors import LakeRefused, LakeUnavailable, SluiceError, WrongUse
 from sluice.metrics import meter
 

@@ -174,7 +174,7 @@ def settings_of(connection: str | None) -> S3Settings | None:
     """Returns the settings that a connection has; None without one. Raises WrongUse for an unknown one."""
     if connection is None:
         return None
-    from sluice.clients.connections import find as connections
+    from sluice.clients import connections
 
     s3_connection = connections.find(connection)
     return S3Settings.from_connection(s3_connection.login, s3_connection.password, s3_connection.extra)

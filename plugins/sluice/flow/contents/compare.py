@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pendulum
 import pyarrow as pa
 
-from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.client import READ_QUORUM
 from sluice.clients.clickhouse.shards import Server, connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
@@ -33,10 +33,9 @@ from sluice.flow.load.rollups.decide import RollupFacts
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
-from sluice.flow.verify.current import is_current
+from sluice.flow.verify.facts import is_current
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.verdict import doubtful_units
-from sluice.flow.verify.verdict_store import read_verdict
+from sluice.flow.verify.verdict import doubtful_units, read_verdict
 from sluice.manifest import Manifest
 from sluice.safe_text import Say
 from sluice.slices import Unit

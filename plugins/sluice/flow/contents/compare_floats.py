@@ -18,8 +18,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Target
-from sluice.event_values import Number, UnreadablePayload, first_field, first_members, read_event
-from sluice.field_path import path_of
+from sluice.field_path import Number, UnreadablePayload, first_field, first_members, path_of, read_event
 from sluice.flow.contents.comparable_columns import Comparison
 from sluice.flow.contents.read_rows import rows_of
 from sluice.flow.contents.sampling import first_rows

@@ -11,20 +11,21 @@ from itertools import product
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, own_prefix, render, table
 from sluice.errors import Conservation, TargetRefused
-from sluice.flow.contents.comparable_columns import Comparison, compare
-from sluice.flow.contents.compare_floats import ParsedFloats
-from sluice.flow.contents.derived_tables import DerivedTables
-from sluice.flow.contents.sampling import Sample
-from sluice.flow.contents.staged_load import Stage, Staged
-from sluice.flow.contents.sums import (
+from sluice.flow.contents.comparable_columns import (
     ALL_ROWS,
+    Comparison,
     RowFilter,
     RowSums,
     columns_that_differ,
+    compare,
     sums_of,
     sums_of_rejected_rows,
     units_that_differ,
 )
+from sluice.flow.contents.compare_floats import ParsedFloats
+from sluice.flow.contents.derived_tables import DerivedTables
+from sluice.flow.contents.sampling import Sample
+from sluice.flow.contents.staged_load import Stage, Staged
 from sluice.flow.load.work import LoadWork, by_rules, cut
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs

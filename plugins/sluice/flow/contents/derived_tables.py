@@ -17,15 +17,23 @@ from sluice.clients.clickhouse.query_tree import explained, functions, parse, pu
 from sluice.clients.clickhouse.sql import Sql, table
 from sluice.clients.clickhouse.tables import ViewTable, view_stamps
 from sluice.config.target import Rollup
-from sluice.flow.contents.comparable_columns import Comparison, compare, deterministic
+from sluice.flow.contents.comparable_columns import (
+    ALL_ROWS,
+    Comparison,
+    RowSums,
+    columns_that_differ,
+    compare,
+    deterministic,
+    sums_of,
+    units_that_differ,
+)
 from sluice.flow.contents.staged_load import Again, Stage, Staged
-from sluice.flow.contents.sums import ALL_ROWS, RowSums, columns_that_differ, sums_of, units_that_differ
 from sluice.flow.load.work import LoadWork
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.read_views import view_commits
+from sluice.flow.verify.read_tables import view_commits
 from sluice.flow.verify.repairs import Repairs
 from sluice.slices import Unit
-from sluice.state.last_ddl import everything
+from sluice.state.departed_tables import everything
 
 _BLOCKS = (1, 8, 1, 8)
 """Of each evaluation. What the order of rows decides (any, groupArray) may by chance be the same in one."""

@@ -12,9 +12,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from sluice.config.event import Event
-from sluice.event_values import Number, UnreadablePayload, read_event
-from sluice.event_values import field as field_of
-from sluice.field_path import names_of
+from sluice.field_path import Number, UnreadablePayload, names_of, read_event
+from sluice.field_path import field as field_of
 from sluice.flow.contents.read_rows import FileColumns
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.manifest import Manifest, TopicPartitionKey

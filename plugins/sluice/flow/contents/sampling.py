@@ -22,10 +22,9 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.base import Lake
 from sluice.config.event import Event
-from sluice.flow.contents.comparable_columns import IDENTITY
+from sluice.flow.contents.comparable_columns import IDENTITY, RowFilter
 from sluice.flow.contents.read_rows import rows_of
 from sluice.flow.contents.recompute import FileJudge, TypeFolder, WrongRows
-from sluice.flow.contents.sums import RowFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sluice import crash_points
+from sluice.clients.clickhouse.client import READ_QUORUM, STEADY
 from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
 from sluice.clients.clickhouse.shards import Server, placement_of
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, render
 from sluice.clients.clickhouse.tables import TargetTable

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pendulum
 
 from sluice import crash_points
-from sluice.clients.clickhouse.shards import connect_shards
-from sluice.clients.lake.base import OfPipeline
+from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import (
+    UNKNOWN_DATABASE,
+    UNKNOWN_TABLE,
+    ServerError,
+)
+from sluice.clients.clickhouse.shards import Servers, connect_shards
+from sluice.clients.clickhouse.sql import Sql, render, table
+from sluice.clients.clickhouse.tables import view_target
+from sluice.clients.lake.base import Lake, OfPipeline
+from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.places import (
-    Place,
-    lake_places,
-    left_tables,
-    left_view_tables,
-    other_places,
-    state_place,
-    table_place,
-)
+from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.search import Tables, covered, marks_of, unsearched_lines
 from sluice.flow.erase.what_is_left import (
     LeftInKafka,
@@ -36,7 +38,8 @@ from sluice.flow.erase.what_is_left import (
     remove_left,
 )
 from sluice.manifest import STAMP, Manifest
-from sluice.slices import Slice, Unit
+from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.departed_tables import named_by
 from sluice.state.erasures import (
     Erasure,
     ErasureList,
@@ -45,6 +48,183 @@ from sluice.state.erasures import (
     read_progress,
     write_receipt,
 )
+from sluice.state.ledger import Ledger, manifests_in, unit_of
+from sluice.state.rules import RulesReader, TableRules
+
+# The places where a person's data may be: what was searched in each, and what cannot be.
+
+SHORTEST = 4
+"""Bytes of a value that is searched for in the lake's own objects: a shorter one is in many texts."""
+_OF_UNITS = ("_slices/", "_attempts/", "_rejected/", "_counts/", "_erasures/", "_leases/")
+
+
+@dataclass(frozen=True)
+class Place:
+    """`searched`: what was done there; `left`: what of it somebody still has to do, a line for each."""
+
+    name: str
+    searched: str
+    left: tuple[str, ...] = ()
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        return {"place": self.name, "searched": self.searched}
+
+
+def lake_places(manifests: Mapping[Unit, Manifest], found: Mapping[str, FoundUnit]) -> Iterator[Place]:
+    """Yields events, rejected records and counts of the lake, by numbers. Pure."""
+    held = [m for m in manifests.values() if not m.forgotten_on]
+    rows, rejected = (sum(getattr(unit, name) for unit in found.values()) for name in ("rows", "rejected"))
+    events = sum(len(m.held_events) for m in held)
+    yield Place("lake: events", f"{events:,} files of {len(held):,} units, row by row; {rows:,} rows matched")
+    files = sum(len(m.held_rejected) for m in held)
+    yield Place(
+        "lake: _rejected",
+        f"{files:,} files, record by record, and what is no event as a text; {rejected:,} records matched",
+    )
+    counts = sum(len(m.traffic) for m in held)
+    yield Place("lake: _counts", f"{counts:,} files: each row that is erased is taken off its count")
+
+
+def state_place(lake: Lake, wheres: Sequence[Where], found: Iterable[str]) -> Place:
+    """Searches the lake's other objects for the values as texts: timings, the history of the pipeline file,
+    rules, boundaries and whatever else there is, and the manifests of the units that held somebody, old ones
+    included: a name of a field may be a person's."""
+    values = {where.value.encode() for where in wheres if len(where.value.encode()) >= SHORTEST}
+    searched, hits = 0, list[str]()
+    state = (item for item in lake.list("_") if not item.key.startswith(_OF_UNITS))
+    manifests = (item for unit in sorted(found) for item in lake.list(f"_slices/{unit}/"))
+    for item in (*state, *manifests):
+        stored = lake.read(item.key)
+        searched += 1
+        if stored is not None and any(value in stored.data for value in values):
+            hits.append(f"{item.key} of the lake has the value as a text, and Sluice does not rewrite it")
+    short = "; a value of fewer bytes is not searched for there" if len(values) < len({*wheres}) else ""
+    what = "the history of the pipeline file, _rules, _timings, boundaries, other state and manifests"
+    return Place("lake: state", f"{searched:,} objects: {what}{short}", tuple(hits))
+
+
+def left_tables(servers: Servers, pipeline: Pipeline, lake: str, covered: SliceRange) -> Place:
+    """Names the tables that have left the pipeline file and still hold rows of the slices."""
+    parameters = _parameters(pipeline, lake, covered)
+    rows: dict[str, int] = {}
+    for server in servers:
+        for target, count in _rows(server.reached, "erase/left_tables", parameters):
+            rows[target] = rows.get(target, 0) + int(count)
+    lines = (
+        f"table {table} is no longer in the pipeline file and has {count:,} rows of these slices, out of "
+        "which nobody is taken: delete the person's rows there, or drop the table"
+        for table, count in rows.items()
+    )
+    return Place("tables that left the pipeline file", f"{len(rows):,} by the ledger", tuple(lines))
+
+
+def _parameters(pipeline: Pipeline, lake: str, covered: SliceRange) -> dict[str, Any]:
+    return {
+        "pipeline": pipeline.name,
+        "lake": lake,
+        "targets": [target.table for target in pipeline.targets],
+        "start": int(covered.start.timestamp()),
+        "until": int(covered.end.timestamp()),
+    }
+
+
+def _rows(client: Client, statement: str, parameters: dict[str, Any], **parts: Sql) -> list[Any]:
+    """Returns nothing where the table is not there: a ledger, if nothing was ever loaded."""
+    try:
+        return list(client.rows(render(statement, **parts), parameters))
+    except ServerError as error:
+        if error.code in (UNKNOWN_TABLE, UNKNOWN_DATABASE):
+            return []
+        raise
+
+
+def left_view_tables(
+    servers: Servers, pipeline: Pipeline, lake: Lake, covered: SliceRange, units: Collection[Unit]
+) -> Place:
+    """Names the tables that a view wrote to when one of the units was loaded, and that have its rows still,
+    because the view was not there when the unit was loaded for the last time."""
+    parameters, reader = _parameters(pipeline, lake.url, covered), RulesReader(lake)
+    rows: dict[tuple[str, str, str], Counter[Unit]] = {}
+    lines = list[str]()
+    for server in servers:
+        left: dict[tuple[str, str, str], set[Unit]] = {}
+        for target, start, cluster, newest, digests in _rows(server.reached, "erase/load_rules", parameters):
+            unit, last = unit_of(pipeline, start, cluster), reader.table(newest)
+            if unit not in units or last is None:
+                continue
+            written = {name: view for digest in digests for name, view in _written(reader.table(digest))}
+            for name in written.keys() - dict(_written(last)):
+                left.setdefault((target, written[name], name), set()).add(unit)
+        for key, left_units in left.items():
+            try:
+                counts = _rows(server.reached, "erase/rows_by_unit", parameters, table=table(key[2]))
+            except ServerError as error:
+                if error.retryable:
+                    raise
+                lines.append(f"table {key[2]}, to which view {key[1]} wrote, cannot be read: {error.reason}")
+                continue
+            for start, cluster, count in counts:
+                if (unit := unit_of(pipeline, start, cluster)) in left_units:
+                    rows.setdefault(key, Counter())[unit] += int(count)
+    lines += [
+        f"table {name} has {counts.total():,} rows of {len(counts):,} units, {min(counts)} … {max(counts)}, "
+        f"that view {view} of {target} wrote, which was not there when these units were loaded again: "
+        "nobody is taken out of them, and they may hold the person; delete the person's rows there, or drop "
+        "the table"
+        for (target, view, name), counts in sorted(rows.items())
+    ]
+    return Place("tables of views that are gone", f"{len(rows):,} by the rules of the loads", tuple(lines))
+
+
+def _written(rules: TableRules | None) -> Iterator[tuple[str, str]]:
+    """Yields (table, view) of the rules' views. The table that the server makes for a view goes with it."""
+    if rules is None:
+        return
+    for statement in rules.ddl:
+        view = named_by(statement)
+        if view is None or view not in rules.views:
+            continue
+        written = view_target(view.partition(".")[0], "", statement)
+        if written is not None and not written[1].startswith(".inner"):
+            yield ".".join(written), view
+
+
+def table_place(
+    pipeline: Pipeline,
+    manifests: Mapping[Unit, Manifest],
+    found: Mapping[str, FoundUnit],
+    ledgers: Mapping[str, Ledger],
+) -> Place:
+    """Names the tables that still have rows of a unit as it was: of one that could not be loaded again, such
+    as a derived table whose source has expired. Pure."""
+    lines = []
+    for name, ledger in sorted(ledgers.items()):
+        old = [
+            unit
+            for unit, row in ledger.items()
+            if str(unit) in found and unit in manifests and manifests_in(row) - {manifests[unit].id}
+        ]
+        if old:
+            lines.append(
+                f"table {name} still has the rows of {len(old):,} units, {min(old)} … {max(old)}, as they "
+                "were before: it could not be loaded again; delete the person's rows there"
+            )
+    names = ", ".join(target.table for target in pipeline.targets) or "none"
+    return Place(
+        "tables",
+        f"{names}: the units that held somebody are loaded again, rejected rows included",
+        tuple(lines),
+    )
+
+
+def other_places() -> Iterator[Place]:
+    """Yields those that are not searched row by row."""
+    yield Place(
+        "sluice.rejected", "rejected rows of these units are replaced by the load, and searched with them"
+    )
+    yield Place("Kafka", "not searched: `kafka` names the offsets, and until when they are there")
+    yield Place("copies outside of Sluice", "not searched: backups, exports, and tables that others fill")
 
 
 def finish(

@@ -16,7 +16,7 @@ from sluice.clients.kafka.topic_facts import TopicFacts, open_inquiry
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Item, Lake
 from sluice.clients.lake.layout import parse_name
-from sluice.clients.lake.own_folder import delete_own
+from sluice.clients.lake.open import delete_own
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.verify.read_lake import list_files

@@ -15,16 +15,21 @@ from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import Servers, connect_shards
 from sluice.clients.clickhouse.sql import render, table
 from sluice.clients.clickhouse.tables import TargetTable
-from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topic_facts import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
-from sluice.config.kafka import Cluster
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Cluster, Pipeline, Target
 from sluice.errors import SluiceError, Unavailable, WrongUse
-from sluice.flow.find.outcome import LakeRow, PartitionEdges, RecordFacts, TableRecord
-from sluice.flow.find.record_place import OffsetLocation, RecordPlace, locations_of
-from sluice.flow.find.row_match import RowMatch
-from sluice.flow.find.search_files import FileSearch
+from sluice.flow.find.outcome import (
+    LakeRow,
+    OffsetLocation,
+    PartitionEdges,
+    RecordFacts,
+    RecordPlace,
+    TableRecord,
+    locations_of,
+)
+from sluice.flow.find.search_files import FileSearch, RowMatch
 from sluice.manifest import Manifest
 from sluice.runtime import deeper
 from sluice.safe_text import Say

@@ -6,8 +6,14 @@ as it is. Of a larger one it counts what comes out, before anything is made of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
 
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.reject_reasons import Rejected
@@ -103,3 +109,91 @@ _LONGER = ESCAPED - 1
 _SHORT = b'"\\\b\f\n\r\t'  # two bytes each
 _PLAIN = bytes(sorted({*range(0x20, 0x100)} - {*b'"\\'}))
 _NOTHING = Size()
+
+
+# How deep an event may be nested, and how many values it may have: numbers of our own, for what a parser's
+# stack and memory hold depends on who calls it and on Python's version.
+
+MOST_LEVELS = 900
+"""Every parser behind the landing takes as many: Python 3.12's take 1,497."""
+
+_BLOCK = 1 << 20
+_OPEN, _COMMA = 1, 2
+_BACKSLASHES = re.compile(rb"\\*")
+_SIGNS = bytes.maketrans(b"[{]},", b"\x01\x01\xff\xff\x02")
+_NO_SIGNS = bytes(set(range(256)) - set(b'[{]},"'))
+_QUOTE = ord('"')
+
+
+def too_deep(text: bytes, most: int = MOST_LEVELS) -> bool:
+    """Returns whether more than `most` arrays and objects lie in one another. Brackets in strings are text.
+
+    Of what is no JSON the answer means nothing, and is the same each time.
+    """
+    if len(text) <= most or text.count(b"[") + text.count(b"{") <= most:
+        return False
+    return any(int(depths.max(initial=0)) > most for _, depths in _structure(text))
+
+
+def too_many_values(text: bytes, most: int = MOST_VALUES) -> bool:
+    """Returns whether an event has more than `most` values, objects and arrays included; one that is empty
+    counts twice. Of what is no JSON the answer means nothing, and is the same each time."""
+    if len(text) <= 2 * most or sum(map(text.count, (b",", b"[", b"{"))) < most:
+        return False
+    return 1 + sum(int(((marks == _COMMA) | (marks == _OPEN)).sum()) for marks, _ in _structure(text)) > most
+
+
+def too_many_elements(text: bytes, most: int = MOST_VALUES) -> bool:
+    """Returns whether an array has more than `most` elements, in the same way."""
+    if len(text) <= 2 * most or text.count(b",") < most:
+        return False
+    return 1 + sum(int(((marks == _COMMA) & (depth == 1)).sum()) for marks, depth in _structure(text)) > most
+
+
+def _structure(text: bytes) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields brackets and commas that are no text, and how deep each is, block by block."""
+    inside, level, start = False, 0, 0
+    while start < len(text):
+        until = start + _BLOCK
+        if text[until - 1 : until] == b"\\":  # an escape is not divided
+            run = _BACKSLASHES.match(text, until)
+            until = len(text) if run is None else run.end() + 1
+        block, start = text[start:until], until
+        plain = block.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in block else block
+        marks = np.frombuffer(plain.translate(_SIGNS, _NO_SIGNS), np.int8)
+        quotes = marks == _QUOTE
+        within = np.logical_xor.accumulate(quotes) ^ inside
+        if len(within):
+            inside = bool(within[-1])
+        outside = marks[~(quotes | within)]
+        depth = level + np.cumsum(np.where(outside == _COMMA, 0, outside), dtype=np.int32)
+        if len(depth):
+            level = int(depth[-1])
+        yield outside, depth
+
+
+# A decoded event as JSON, so that nothing is changed without a word.
+#
+# Whole numbers have all their digits; bytes are base64; decimals are text with all digits of their scale;
+# instants are ISO 8601 in UTC, local ones without a zone; numbers that JSON lacks are the texts `NaN`,
+# `Infinity` and `-Infinity`, which no number column takes.
+
+_ENCODER = msgspec.json.Encoder(decimal_format="string", uuid_format="canonical")
+
+
+def json_text(event: Any, floats: bool = True) -> bytes:
+    """`floats`: whether one may be in the event. Raises UnicodeEncodeError for half a surrogate pair,
+    TypeError for what no schema gives."""
+    text = _ENCODER.encode(event)
+    # The encoder writes NaN as null. To look at each value takes as long as to decode it.
+    return _ENCODER.encode(_finite(event)) if floats and b"null" in text else text
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return value

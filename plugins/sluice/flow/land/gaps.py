@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from sluice.clients.kafka.fetch import MissingOffsets
-from sluice.clients.kafka.reader import TopicReader
+from sluice.clients.kafka.topic_facts import TopicReader
 from sluice.errors import Conservation, ExpiredMeanwhile
 from sluice.flow.land.task.reports import Gap, SeenOffsets
 from sluice.manifest import OffsetRange, TopicPartitionKey

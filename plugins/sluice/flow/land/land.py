@@ -16,29 +16,30 @@ from typing import Any
 import pendulum
 
 from sluice import crash_points
-from sluice.clients.kafka.reader import TopicsOf
+from sluice.clients.kafka.topic_facts import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
+from sluice.config.counts import Counts
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.errors import (
     LakeRefused,
     LakeUnavailable,
     NotAllLanded,
+    RuleGone,
     SluiceError,
     SparkFailed,
     TopicRecreated,
+    WrongUse,
 )
-from sluice.flow.land.cleanup import discard, sweep
-from sluice.flow.land.erased_meanwhile import erase_owed, owed, unit_of_each
-from sluice.flow.land.expiry import Reads, unit_reads
-from sluice.flow.land.kafka_source import KafkaSource
+from sluice.flow.land.amend.erase_unit import erase_owed, owed, unit_of_each
+from sluice.flow.land.commit import discard, sweep
+from sluice.flow.land.kafka_source import KafkaSource, Reads, unit_reads
 from sluice.flow.land.newly_rejected import NotReplaced, refusal
-from sluice.flow.land.own_rules import by_own_rules
 from sluice.flow.land.read import Engine, LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
 from sluice.flow.land.remake import LakeSource, landed_meanwhile, remade_reads
-from sluice.manifest import Manifest
+from sluice.manifest import Isolation, Manifest
 from sluice.mask.mask_rules import mask_rules
 from sluice.plan.modes import needs_landing
 from sluice.plan.plan import waits
@@ -49,7 +50,83 @@ from sluice.state.erasures import read_erasures
 from sluice.state.field_changes import changes_of
 from sluice.state.file_moves import finish_moves, move
 from sluice.state.manifests import read_manifests
+from sluice.state.rules import RulesReader
 from sluice.state.units import awaits, units_of
+
+# By which rules a `reland` lands each unit: those that it landed by, whatever the pipeline file says now.
+#
+# Records that a retry brought in by other rules would be rejected again: such a unit needs a yes.
+
+
+@dataclass(frozen=True)
+class RulesGroup:
+    """Reads, by cluster, of units that land by the same rules. `schema`: the content of their schema file;
+    None: the pipeline names it, or there is none."""
+
+    pipeline: Pipeline
+    schema: bytes | None = None
+    by_cluster: dict[str, list[UnitRead]] = field(default_factory=dict)
+
+
+def by_own_rules(
+    pipeline: Pipeline,
+    lake: Lake,
+    by_cluster: Mapping[str, Iterable[UnitRead]],
+    old: Mapping[Unit, Manifest],
+) -> tuple[list[RulesGroup], list[RuleGone]]:
+    """Groups the reads by the rules of each unit's manifest, and returns an error for each that lacks some.
+
+    A unit that has not landed lands by the pipeline file. Raises what the lake raises.
+    """
+    groups: dict[object, RulesGroup] = {}
+    gone: list[RuleGone] = []
+    reader = RulesReader(lake)
+    for cluster, reads in by_cluster.items():
+        for read in reads:
+            manifest = old.get(read.unit)
+            digest = manifest.rules if manifest is not None else ""
+            counts = _counts(manifest) if manifest is not None else pipeline.counts
+            isolation = manifest.isolation if manifest is not None else pipeline.cluster(cluster).isolation
+            key = digest, isolation, tuple((spec.table, *spec.by.items(), spec.types) for spec in counts)
+            if key not in groups:
+                try:
+                    group = _group(_isolated(pipeline, isolation), reader, read.unit, digest, counts)
+                    groups[key] = group
+                except RuleGone as error:
+                    gone.append(error)
+                    continue
+            groups[key].by_cluster.setdefault(cluster, []).append(read)
+    return list(groups.values()), gone
+
+
+def _group(
+    pipeline: Pipeline, reader: RulesReader, unit: Unit, digest: str, counts: tuple[Counts, ...]
+) -> RulesGroup:
+    """Raises RuleGone: nothing is guessed."""
+    if not digest:
+        return RulesGroup(pipeline)
+    rules = reader.landing(digest)
+    if rules is None:
+        remedy = "restore `_rules/` from a copy; or `remake` it, by the pipeline file"
+        raise RuleGone(str(unit), f"the rules {digest}", "lake", remedy)
+    try:
+        own = rules.apply(pipeline).model_copy(update={"counts": counts})
+    except WrongUse as error:
+        remedy = "put that back into the file until this is done"
+        raise RuleGone(str(unit), str(error), "pipeline file", remedy) from error
+    return RulesGroup(own, rules.schema_content)
+
+
+def _isolated(pipeline: Pipeline, isolation: Isolation) -> Pipeline:
+    clusters = [cluster.model_copy(update={"isolation": isolation}) for cluster in pipeline.kafka]
+    return pipeline.model_copy(update={"kafka": clusters})
+
+
+def _counts(manifest: Manifest) -> tuple[Counts, ...]:
+    return tuple(
+        Counts.model_construct(table=counted.table, by=dict(counted.by), types=tuple(counted.types))
+        for counted in manifest.traffic
+    )
 
 
 @dataclass(frozen=True)

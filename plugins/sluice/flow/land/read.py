@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Protocol, TypeVar
@@ -14,17 +16,25 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Land
 from sluice.errors import SluiceError
-from sluice.flow.land.bounds import at_bounds
+from sluice.flow.land import reject_reasons as why
+from sluice.flow.land.commit import Landed, summed_times
 from sluice.flow.land.conservation import check_rows, counted
-from sluice.flow.land.count_totals import Total
 from sluice.flow.land.gaps import gaps_of
-from sluice.flow.land.manifest_draft import Landed, summed_times
-from sluice.flow.land.merge import Merge, merges
+from sluice.flow.land.merge import Merge, Total, merges
 from sluice.flow.land.newly_rejected import NotReplaced
 from sluice.flow.land.read_plan import ReadGroup, UnitRead, runs, together
+from sluice.flow.land.task import times, type_folders
 from sluice.flow.land.task.decode import Decoding, decoding_of
 from sluice.flow.land.task.field_tally import keeps
-from sluice.flow.land.task.reports import Gap, SeenFields, SeenOffsets, SeenTimes, TaskReport, WrittenFile
+from sluice.flow.land.task.reports import (
+    Gap,
+    SchemasAsked,
+    SeenFields,
+    SeenOffsets,
+    SeenTimes,
+    TaskReport,
+    WrittenFile,
+)
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
 from sluice.manifest import Manifest, TopicPartitionKey
@@ -34,6 +44,77 @@ from sluice.slices import Slice, Unit, to_ms
 from sluice.state.erasures import NONE, ErasureList
 from sluice.state.rules import LandingRules, write_rules
 from sluice.type_fields import TypeFields, bounded, merged
+
+# Which units one task has to read: those in which a bound of a task may reject records.
+#
+# Such a bound takes what comes first. Several tasks would each let as much pass, and how an hour is cut would
+# decide which rows land. So one task reads the unit, in the order of topics, partitions and offsets.
+
+BY_ORDER = frozenset(
+    (why.TOO_MANY_HOURS, why.TOO_MANY_TYPES, why.TOO_MANY_SCHEMAS, why.TOO_MANY_UNKNOWN_SCHEMAS)
+)
+"""Reasons that depend on what a task has read before."""
+
+UnitName = tuple[str, str]
+"""A slice's id and a cluster."""
+
+
+def at_bounds(reads: Iterable[UnitRead], report: TaskReport, pipeline: Pipeline) -> list[UnitRead]:
+    """Returns the units of which a task has rejected records by a bound, or one task that read all of the
+    unit might have."""
+    hours, types = _hours_and_types(report)
+    schemas = _schemas(report)
+    rejecting = {
+        (part.slice_id, part.cluster)
+        for part in report.seen
+        if not BY_ORDER.isdisjoint((*part.rejected_records, *part.rejected_elements))
+    }
+
+    def is_at_one(read: UnitRead) -> bool:
+        name = read.unit.slice.id, read.unit.cluster
+        far = times.TimeBounds([read.unit.slice], pipeline.max_early, pipeline.max_late)
+        return (
+            name in rejecting
+            or sum(far.may_have(hour) for hour in hours[name]) > times.MOST
+            or len(types[name] - {*pipeline.types}) > type_folders.MOST_TYPES
+            or _are_many(schemas[name])
+        )
+
+    return [read for read in reads if is_at_one(read)]
+
+
+def _hours_and_types(report: TaskReport) -> tuple[dict[UnitName, set[int]], dict[UnitName, set[str]]]:
+    """Returns by unit the event hours since the epoch and the types of its rows."""
+    names: dict[UnitName, set[str]] = defaultdict(set)
+    types: dict[UnitName, set[str]] = defaultdict(set)
+    for file in report.files:
+        if file.hour:
+            names[file.slice_id, file.cluster].add(file.hour)
+            types[file.slice_id, file.cluster].update([file.type] if file.type else file.rows_by_type)
+    hours = defaultdict(set, {unit: {_hour(name) for name in some} for unit, some in names.items()})
+    return hours, types
+
+
+def _hour(name: str) -> int:
+    return int(datetime.fromisoformat(f"{name}:00Z").timestamp()) * 1000 // times.HOUR_MS
+
+
+def _schemas(report: TaskReport) -> dict[UnitName, SchemasAsked]:
+    schemas: dict[UnitName, SchemasAsked] = defaultdict(SchemasAsked)
+    for part in report.schemas:
+        asked = schemas[part.slice_id, part.cluster]
+        asked.sizes.update(part.sizes)
+        asked.without.update(part.without)
+    return schemas
+
+
+def _are_many(asked: SchemasAsked) -> bool:
+    if not asked.sizes and not asked.without:
+        return False
+    from sluice.flow.land.formats.decoders import MOST_KEPT, MOST_WITHOUT_SCHEMA
+
+    return sum(asked.sizes.values()) > MOST_KEPT or len(asked.without) > MOST_WITHOUT_SCHEMA
+
 
 _MERGED_HERE = 16  # more of them are worth a Spark job
 _SIDE_BY_SIDE = 2

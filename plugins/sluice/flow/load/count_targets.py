@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import WRITE
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.clickhouse.types import parse
@@ -17,7 +16,7 @@ from sluice.errors import TargetRefused
 from sluice.slices import HOUR
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
-from sluice.state.last_ddl import COUNT_TYPES
+from sluice.state.departed_tables import COUNT_TYPES
 from sluice.state.units import spans
 
 

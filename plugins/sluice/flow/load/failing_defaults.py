@@ -20,7 +20,7 @@ from sluice.clients.clickhouse.tables import Column, TargetTable, blank
 from sluice.clients.clickhouse.types import parse
 from sluice.errors import DefaultFails, TargetRefused
 from sluice.flow.load.casts.columns import LAKE, Filling
-from sluice.flow.load.source.select import definitions, filled
+from sluice.flow.load.source.pull_or_push import definitions, filled
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.client import READ_QUORUM, Client
 from sluice.clients.clickhouse.inspect_tables import keeps_values
-from sluice.clients.clickhouse.settings import READ_QUORUM
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline

@@ -10,8 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from sluice import crash_points
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import READ_QUORUM, STEADY
+from sluice.clients.clickhouse.client import READ_QUORUM, STEADY, Client
 from sluice.clients.clickhouse.shards import ALONE, Placement
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
@@ -36,7 +35,7 @@ from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
 from sluice.flow.load.writer import Writer
-from sluice.metrics import sink
+from sluice.metrics import meter
 from sluice.plan.modes import ADDS_COLUMNS, KEEPS_RULES, MISSING_COLUMNS, Mode
 from sluice.safe_text import Remark, Say
 from sluice.slices import Unit
@@ -128,7 +127,7 @@ class _Loading:
         name = lease_of(self.client, self.target, self.placement.shard)
         [(newest,)] = self.client.rows(render("load/newest_generation"), {"target": self.target.table})
         term = self.pipeline.clickhouse.lease
-        with sink.timed("lease_wait", pipeline=self.pipeline.name, table=self.target.table):
+        with meter.timed("lease_wait", pipeline=self.pipeline.name, table=self.target.table):
             return Lease.acquire(self.lake, name, uuid.uuid4().hex, term, patience, above=newest)
 
     def _under(self, lease: Lease, units: list[Unit], target_table: TargetTable) -> LoadResult:

@@ -18,8 +18,7 @@ from sluice.config.target import Rollup
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import HOLDERS, Filling, fill
 from sluice.flow.load.failing_defaults import with_computed
-from sluice.flow.load.rollups.source import RollupSource
-from sluice.flow.load.rollups.staging import RollupStaging
+from sluice.flow.load.rollups.staging import RollupSource, RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
 from sluice.flow.load.staging import Staging

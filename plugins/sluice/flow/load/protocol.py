@@ -15,9 +15,8 @@ from sluice.clients.clickhouse.tables import TargetTable, view_stamps
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import TableLoad
 from sluice.errors import Changed, Conservation, SluiceError
-from sluice.flow.load.changes import Changes
+from sluice.flow.load.changes import Changes, Rehearsal
 from sluice.flow.load.kept_rows import KeepRows
-from sluice.flow.load.rehearsal import Rehearsal
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork, UnitLoad
 from sluice.flow.load.writer import Destination, UnitCounts, Writer, destinations

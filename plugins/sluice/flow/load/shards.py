@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import Servers, connect_replicas, connect_shards, placement_of
 from sluice.clients.clickhouse.sql import render
-from sluice.clients.connections.find import find
+from sluice.clients.connections import find
 from sluice.clients.lake.base import Lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline, Target

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from sluice.clients.clickhouse.client import WRITE
 from sluice.clients.clickhouse.errors import ACCESS_DENIED, ServerError, shorten
 from sluice.clients.clickhouse.query_tree import candidates, same_reading
-from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable, ViewTable, staged_engine
 from sluice.config.pipeline import Pipeline, Target
@@ -18,8 +18,8 @@ from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
 from sluice.flow.load.kept_rows import KeptRows
 from sluice.flow.load.shard_filter import ShardFilter
-from sluice.flow.load.source.pull_or_push import Reading
-from sluice.flow.load.source.select import (
+from sluice.flow.load.source.pull_or_push import (
+    Reading,
     damaged,
     files_of,
     filled,

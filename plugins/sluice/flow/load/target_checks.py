@@ -9,8 +9,7 @@ from types import MappingProxyType
 from sluice.clients.clickhouse import query_tree
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.passing import Passing, read_passing
+from sluice.clients.clickhouse.inspect_tables import Passing, read_passing, read_table
 from sluice.clients.clickhouse.query_tree import explained
 from sluice.clients.clickhouse.rights import grant
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
@@ -19,15 +18,15 @@ from sluice.clients.clickhouse.types import parse
 from sluice.config.clickhouse import BY_PARTITION
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import TableMissing, TargetRefused
-from sluice.flow.load import new_column
+from sluice.flow.load.casts import event_paths
 from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.column_sql import holds_null
 from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.count_targets import check_counts
 from sluice.flow.load.failing_defaults import columns_read, with_computed
-from sluice.flow.load.rollups import target as rollups
-from sluice.state.last_ddl import check_written, creations, lacking
+from sluice.flow.load.rollups import staging as rollups
+from sluice.state.departed_tables import check_written, creations, lacking
 
 ENGINES = ("MergeTree", "ReplicatedMergeTree")
 _REMEDY = "change its type, or make it MATERIALIZED or an ALIAS"
@@ -108,7 +107,7 @@ def _check_paths(target_table: TargetTable, target: Target) -> None:
             if name not in fillable:
                 columns = {column.name for column in target_table.columns}
                 without = f"take it out of `{key}` in the pipeline file"
-                remedy = new_column.remedy(target_table.table, name, "String", columns, without)
+                remedy = event_paths.remedy(target_table.table, name, "String", columns, without)
                 reason = f"`{key}` names {name}, and the table has no such column that takes a field"
                 raise TargetRefused(target_table.table, reason, remedy)
 

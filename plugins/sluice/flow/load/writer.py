@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluice import crash_points
-from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.settings import WRITE
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.crash_points import Load

@@ -16,9 +16,9 @@ from sluice.flow.publish.event_hours import EventWindow, complete, event_window,
 from sluice.plan.plan import waiting
 from sluice.slices import Slice, SliceRange
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.notes import timed
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_past
-from sluice.state.timings import timed
 from sluice.state.unit_state import UnitState
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sluice.clients.kafka.lookups import NONE, PartitionLookUp
-from sluice.clients.kafka.reader import TopicReader
-from sluice.clients.kafka.topic_facts import kept_since
+from sluice.clients.kafka.topic_facts import TopicReader, kept_since
 from sluice.errors import TopicRecreated
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers
 from sluice.slices import HOUR, ms_text, to_ms

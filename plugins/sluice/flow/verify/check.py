@@ -26,8 +26,7 @@ from sluice.flow.verify.check_tables import (
     explained_tables,
     slice_text,
 )
-from sluice.flow.verify.current import lacking, targets_of, units_of
-from sluice.flow.verify.facts import TableFacts, VerifyFacts
+from sluice.flow.verify.facts import TableFacts, VerifyFacts, lacking, targets_of, units_of
 from sluice.flow.verify.repairs import Repairs, as_printed
 from sluice.manifest import Loss
 from sluice.slices import SliceRange

@@ -16,7 +16,7 @@ from sluice.clients.lake.layout import FileName, parse_name
 from sluice.errors import WrongUse
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
-from sluice.flow.verify.landed_without import BARRED
+from sluice.flow.verify.notes import BARRED
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest, OffsetRange, PartitionCount
 from sluice.safe_text import visible

@@ -15,8 +15,17 @@ from sluice.clients.clickhouse.sql import table as sql_table
 from sluice.config.counts import COUNTS, Counts
 from sluice.config.pipeline import Target
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.current import committed, is_current, targets_of, units_of
-from sluice.flow.verify.facts import ByType, LeftRows, RowIdentities, TableFacts, VerifyFacts
+from sluice.flow.verify.facts import (
+    ByType,
+    LeftRows,
+    RowIdentities,
+    TableFacts,
+    VerifyFacts,
+    committed,
+    is_current,
+    targets_of,
+    units_of,
+)
 from sluice.flow.verify.repairs import Repairs, with_wait
 from sluice.manifest import Manifest, Traffic
 from sluice.slices import Slice, Unit, floor

@@ -18,19 +18,18 @@ from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_IDENTIFIE
 from sluice.clients.clickhouse.inspect_tables import keeps_values, read_table
 from sluice.clients.clickhouse.shards import Server, Servers, placement_in
 from sluice.clients.clickhouse.sql import Sql, render, table
-from sluice.clients.clickhouse.tables import TargetTable
-from sluice.clients.connections.find import find
+from sluice.clients.clickhouse.tables import TargetTable, view_stamps
+from sluice.clients.connections import find
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.counts import OWN
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Unavailable, WrongUse
-from sluice.flow.verify.facts import ByType, LeftRows, RowIdentities, TableFacts
-from sluice.flow.verify.read_views import read_views
+from sluice.flow.verify.facts import ByType, LeftRows, RowIdentities, TableFacts, ViewTableRows
 from sluice.flow.verify.ttl import forgets, lasting
 from sluice.safe_text import Remark, Say
 from sluice.slices import SliceRange, Unit
-from sluice.state.last_ddl import check_written, creations
+from sluice.state.departed_tables import check_written, creations
 from sluice.state.ledger import LedgerRow, unit_of
 from sluice.state.shard_ledgers import (
     TableIdentity,
@@ -42,6 +41,50 @@ from sluice.state.shard_ledgers import (
     servers_of,
 )
 from sluice.state.system_tables import view_stands
+
+# Tables that materialized views fill: how many rows of a unit they hold, and how many its commit put there.
+#
+# A view's rows are part of the target's load: staged, moved and counted with it. So the target's ledger row
+# has their number, and a unit that was loaded before a view was made, or by another SELECT, has none.
+
+
+def read_views(
+    client: Client, pipeline: Pipeline, target_table: TargetTable, span: Mapping[str, int]
+) -> tuple[ViewTableRows, ...]:
+    """Returns the tables of a target's views. Nothing is expected of one whose engine removes rows.
+
+    Raises what the client raises."""
+    if not target_table.stored:
+        return ()
+    commits = view_commits(client, pipeline, target_table)
+    stamps = view_stamps(target_table)
+    found = []
+    for view_table in target_table.stored:
+        sql = render("verify/view_rows", table=view_table.as_merged(table(view_table.table)))
+        rows = {unit_of(pipeline, start, cluster): count for start, cluster, count in client.rows(sql, span)}
+        stamp = stamps[view_table.table]
+        committed = {u: by_stamp[stamp] for u, by_stamp in commits.items() if stamp in by_stamp}
+        found.append(
+            ViewTableRows(
+                table=view_table.table,
+                view=view_table.view,
+                rows=rows,
+                committed=committed if view_table.certain else {},
+                expiring=forgets(view_table),
+                projections=view_table.projections,
+            )
+        )
+    return tuple(found)
+
+
+def view_commits(
+    client: Client, pipeline: Pipeline, target_table: TargetTable
+) -> dict[Unit, Mapping[str, int]]:
+    """Returns by committed unit the rows that its load put into the views' tables, by `view_stamps`."""
+    parameters = {"target": target_table.table, "uuid": target_table.uuid}
+    rows = client.rows(render("verify/commit_views"), parameters)
+    return {unit_of(pipeline, start, cluster): by_stamp for start, cluster, by_stamp in rows}
+
 
 _IDENTITY = frozenset({"_topic", "_partition", "_offset"})
 _LAST = (1 << 32) - 1  # of a DateTime, in seconds

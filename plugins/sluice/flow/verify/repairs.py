@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from sluice.config.command_line import command_line
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, command_line
 from sluice.flow.verify.anomaly import Anomaly
 from sluice.slices import Slice
 from sluice.state.status import UnitStatus

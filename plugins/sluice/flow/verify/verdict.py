@@ -7,15 +7,18 @@ range only, so a broken hour stays visible until that very hour is verified agai
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
 
+from sluice.clients.lake.base import Lake, update_object
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import with_wait, without_wait
 from sluice.slices import SliceRange, utc
+from sluice.state.months import merge_months
+from sluice.state.status import UnitStatus
 from sluice.stored_json import decode_stored
 
 KEY = "_verify/latest.json"
@@ -189,7 +192,7 @@ def verification_of(
     return Verification(_text(now), _text(slices.start), _text(slices.end), units, records, anomalies)
 
 
-def opened(anomaly: Anomaly, verification: Verification) -> OpenAnomaly:
+def opened_by(anomaly: Anomaly, verification: Verification) -> OpenAnomaly:
     """Returns an anomaly of verify's as it is kept. One between neighbours names two hours, one of a file has
     it in the file's name; a type that is called like an hour names none."""
     place = replace(anomaly, type="", table="", file=anomaly.file.rpartition("/")[2]).place
@@ -231,3 +234,62 @@ def _touches(anomaly: OpenAnomaly, slices: SliceRange) -> bool:
 
 def _text(instant: datetime) -> str:
     return utc(instant).isoformat(timespec="seconds")
+
+
+# Reads and writes verify's verdict in the lake.
+
+
+def read_verdict(lake: Lake) -> Verdict:
+    stored = lake.read(KEY)
+    return Verdict() if stored is None else decode(stored.data, f"{lake.url}/{KEY}")
+
+
+def note_verified(
+    lake: Lake,
+    slices: SliceRange,
+    statuses: Sequence[UnitStatus],
+    broken: Sequence[Anomaly],
+    now: datetime,
+    covered: CoveredUnits | None = None,
+    pending: Collection[tuple[str, str]] = (),
+    uncompared: UncomparedTables = (),
+) -> None:
+    """Stores what verify has found in `slices`: `broken` are its anomalies, and all other units are in order,
+    but for open anomalies of kinds that were not verified (`covered`), of units that were not judged
+    (`pending`), and of values in tables that were not compared (`uncompared`)."""
+    verification = _verification(slices, statuses, broken, now)
+    opened = [opened_by(anomaly, verification) for anomaly in broken]
+    open_now: list[OpenAnomaly] = []
+
+    def change(data: bytes | None) -> bytes:
+        old = Verdict() if data is None else decode(data, f"{lake.url}/{KEY}")
+        verdict = after(old, verification, opened, covered, pending, uncompared)
+        open_now[:] = within(verdict, slices).anomalies
+        return encode(verdict)
+
+    update_object(lake, KEY, change)
+    merge_months(lake, statuses, _broken_units(statuses, [*opened, *open_now]))
+
+
+def opened_all(
+    slices: SliceRange, statuses: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+) -> list[OpenAnomaly]:
+    """Returns the anomalies as they are stored."""
+    verification = _verification(slices, statuses, broken, now)
+    return [opened_by(anomaly, verification) for anomaly in broken]
+
+
+def _verification(
+    slices: SliceRange, statuses: Sequence[UnitStatus], broken: Sequence[Anomaly], now: datetime
+) -> Verification:
+    records = sum(status.manifest.read for status in statuses if status.manifest)
+    return verification_of(slices, len(statuses), records, len(broken), now)
+
+
+def _broken_units(
+    statuses: Iterable[UnitStatus], opened: Iterable[OpenAnomaly]
+) -> frozenset[tuple[str, str]]:
+    """Returns the units with anomalies, as (slice id, cluster); one without a cluster concerns all."""
+    named = {(name, anomaly.cluster) for anomaly in opened for name in anomaly.slices}
+    units = {(status.unit.slice.id, status.unit.cluster) for status in statuses}
+    return frozenset((name, c) for name, c in units if {(name, c), (name, "")} & named)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import pendulum
 
 from sluice.config.pipeline import Pipeline
+from sluice.slices import floor, utc
 from sluice.state.boundaries.model import Boundaries
 
 
@@ -70,3 +72,16 @@ def outside_words(parts: Iterable[Outside], at_most: bool = False) -> str:
         f"lie before the first boundary ({first.name} [{first.start}, {first.until}) before "
         f"{first.instant:%Y-%m-%dT%H:%MZ}{more}); a run from an earlier hour on reads them"
     )
+
+
+# The command that reads a recreated topic.
+
+
+def accept_command(
+    pipeline: Pipeline, boundaries: Boundaries, cluster: str, topic: str, now: datetime
+) -> str:
+    """Returns the command that reads it from the end of what is resolved on."""
+    end = boundaries.end(cluster) or now
+    of_cluster = ["--cluster", cluster] if len(pipeline.clusters) > 1 else []
+    since = f"{floor(utc(end), pipeline.slice):%Y-%m-%dT%H:%MZ}"
+    return pipeline.command("accept", topic, *of_cluster, "--from", since)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.settings import NEWER, WRITE
+from sluice.clients.clickhouse.client import NEWER, WRITE, Client
 
 
 class Driver:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.clients.clickhouse import connect
-from sluice.clients.connections.find import parse
+from sluice.clients.connections import parse
 from sluice.errors import WrongUse
 
 YES_OR_NO = "expected one of true, yes, 1, false, no, 0"

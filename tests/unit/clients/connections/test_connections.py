@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from local.runner import NotedManager
-from sluice.clients.connections import find as connections
-from sluice.clients.connections.find import Connection, find, parse
+from sluice.clients import connections as connections
+from sluice.clients.connections import Connection, find, parse
 from sluice.errors import WrongUse
 
 
@@ -94,7 +94,7 @@ def test_no_port(port: object):
 
 def test_numbers_from_a_secrets_back_end_are_refused_as_well(monkeypatch: pytest.MonkeyPatch):
     """Airflow itself takes a number as a host or a login, and hands it on as it is."""
-    airflow_lookup = pytest.importorskip("sluice.clients.connections.airflow_lookup")
+    airflow_lookup = pytest.importorskip("sluice.clients.connections")
     stored = types.SimpleNamespace(
         conn_type="http", host="h", port=80, login=5, password="p", schema=None, extra_dejson={}
     )
@@ -165,7 +165,7 @@ def test_airflow_is_asked_before_the_defaults(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(connections, "PROJECT", tmp_path)
     stored = Connection("kafka_default", "kafka", "real")
     module = types.SimpleNamespace(lookup={"kafka_default": stored}.get)
-    monkeypatch.setitem(sys.modules, "sluice.clients.connections.airflow_lookup", module)
+    monkeypatch.setitem(sys.modules, "sluice.clients.connections", module)
     assert find("kafka_default", {}) is stored
     assert find("spark_default", {}).host == "local[*]"
     assert find("kafka_default", {"AIRFLOW_CONN_KAFKA_DEFAULT": "kafka://mine"}).host == "mine"
@@ -184,7 +184,7 @@ def test_the_embedded_stacks_airflow_is_asked_for_what_the_stack_does_not_give(
     assert connections.embedded_airflow({"AIRFLOW_HOME": "/elsewhere"}) is None
     stored = {name: Connection(name, "http", "stored") for name in ("registry", "kafka_default")}
     module = types.SimpleNamespace(lookup=stored.get)
-    monkeypatch.setitem(sys.modules, "sluice.clients.connections.airflow_lookup", module)
+    monkeypatch.setitem(sys.modules, "sluice.clients.connections", module)
     assert find("registry", {}).host == "stored"
     assert find("kafka_default", {}).extra == {"bootstrap.servers": "127.0.0.1:9092"}
     assert find("kafka_default", {"AIRFLOW_HOME": "/elsewhere"}).host == "stored"
@@ -194,5 +194,5 @@ def test_the_embedded_stacks_airflow_is_asked_for_what_the_stack_does_not_give(
 def test_without_airflow_the_defaults_stand(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "airflow", None)
-    monkeypatch.delitem(sys.modules, "sluice.clients.connections.airflow_lookup", raising=False)
+    monkeypatch.delitem(sys.modules, "sluice.clients.connections", raising=False)
     assert find("spark_default", {}).host == "local[*]"

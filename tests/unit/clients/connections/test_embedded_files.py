@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sluice.clients.airflow_rest.access import named_access
-from sluice.clients.connections import find as connections
-from sluice.clients.connections.find import find
+from sluice.clients import connections as connections
+from sluice.clients.airflow_rest.session import named_access
+from sluice.clients.connections import find
 from sluice.errors import WrongUse
 
 PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"

@@ -9,9 +9,9 @@ import certifi
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.clients.kafka.settings import from_connection, settings_of
-from sluice.config.kafka import Cluster
+from sluice.config.pipeline import Cluster
 from sluice.errors import WrongUse
 
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.kafka import batch_records
-from sluice.clients.kafka.batch_records import parts_of, stamps_of
-from sluice.clients.kafka.decompress import UnreadableBytes
+from sluice.clients.kafka.batch_records import UnreadableBytes, parts_of, stamps_of
 from sluice.clients.kafka.record_batch import stored_batches
 from tests.support.stored_batch import CODECS, batch, varint
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.clients.kafka.samples import spread_spans
+from sluice.clients.kafka.topics import spread_spans
 
 
 def edges(ranges: dict[int, tuple[int, int]], count: int) -> list[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ from kafka import TopicPartition
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from sluice.clients.kafka import decompress
+from sluice.clients.kafka import batch_records
 from sluice.clients.kafka.batch_records import parts_of, stamps_of
 from sluice.clients.kafka.client import DamagedBatch
 from sluice.clients.kafka.fetch import as_asked, hidden_of
@@ -144,7 +144,7 @@ def test_bent_bytes_are_unreadable_or_read_and_nothing_else(codec):
             bent[chance.randrange(61, len(bent))] = chance.randrange(256)
         try:
             assert len(read(bytes(bent))) == 50
-        except decompress.UnreadableBytes:
+        except batch_records.UnreadableBytes:
             continue
 
 
@@ -154,7 +154,7 @@ def test_bent_bytes_are_unreadable_or_read_and_nothing_else(codec):
     ids=["none", "negative", "short", "cut", "endless length", "a size beyond the batch"],
 )
 def test_what_is_no_record_is_unreadable(records):
-    with pytest.raises(decompress.UnreadableBytes):
+    with pytest.raises(batch_records.UnreadableBytes):
         read(batch([records], 1), 1 << 40)
 
 
@@ -229,7 +229,7 @@ def test_of_a_bomb_only_offset_and_time_are_held():
 
 @pytest.mark.parametrize("records", [b"", b"\x01", b"\x06\0\0", record(0, b"v")[:-1], b"\x80" * 20])
 def test_what_is_no_record_has_no_time(records):
-    with pytest.raises(decompress.UnreadableBytes):
+    with pytest.raises(batch_records.UnreadableBytes):
         stamps(batch([records, b"" if not records else record(1, b"")], 2))
 
 
@@ -250,7 +250,7 @@ def test_a_body_of_many_gzip_members_takes_time_by_its_length():
     """Of 100,000 members without a byte the library once copied all that followed, after each."""
     members = gzip.compress(b"", mtime=0) * 100_000 + gzip.compress(b"end", mtime=0)
     began = time.process_time()
-    assert b"".join(decompress.pieces(1, memoryview(members))) == b"end"
+    assert b"".join(batch_records.pieces(1, memoryview(members))) == b"end"
     assert time.process_time() - began < 5  # once 17 s, now 0.1 s
 
 
@@ -258,6 +258,6 @@ def test_a_body_of_many_gzip_members_takes_time_by_its_length():
 def test_gzip_members_are_one_text_and_an_end_too_early_is_told(cut: int):
     text = random.Random(cut).randbytes(200_000) + b"a" * 600_000
     body = gzip.compress(text[:cut]) + gzip.compress(text[cut:])
-    assert b"".join(decompress.pieces(1, memoryview(body))) == text
-    with pytest.raises(decompress.UnreadableBytes, match="ends too early"):
-        list(decompress.pieces(1, memoryview(body[:-1])))
+    assert b"".join(batch_records.pieces(1, memoryview(body))) == text
+    with pytest.raises(batch_records.UnreadableBytes, match="ends too early"):
+        list(batch_records.pieces(1, memoryview(body[:-1])))

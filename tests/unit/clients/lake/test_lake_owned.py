@@ -10,7 +10,7 @@ import pytest
 from local.versions import ROOT
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
-from sluice.clients.lake.own_folder import check_above, check_new, delete_own
+from sluice.clients.lake.open import check_above, check_new, delete_own
 from sluice.errors import LakeTaken, SluiceError
 from tests.support.fakes import MemoryLake
 from tests.support.verified import pipeline

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 FORECAST = HOLDING.replace("temporary.new_file()", "DiscardingLake(MemoryLake()).begin('key').path").replace(
     "import sys",
-    "import sys\nfrom sluice.clients.lake.overlay import DiscardingLake\n"
+    "import sys\nfrom sluice.clients.lake.temporary import DiscardingLake\n"
     "from tests.support.fakes import MemoryLake",
 )
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from sluice.config.event import Event
-from sluice.event_values import Number, UnreadablePayload, field, read_event
+from sluice.field_path import Number, UnreadablePayload, field, read_event
 from sluice.flow.contents.recompute import hour_name, hour_named, hours_of, moments
 from sluice.flow.land.task.parse import Parser
 from sluice.flow.land.task.records import TIME, TYPE

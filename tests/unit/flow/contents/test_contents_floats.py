@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluice.clients.clickhouse.tables import Column
-from sluice.event_values import read_event
+from sluice.field_path import read_event
 from sluice.flow.contents.compare_floats import FloatColumn, Misread, differing, float_columns
 
 RECORD = ("t", 0, 5)

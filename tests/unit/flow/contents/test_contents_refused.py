@@ -21,8 +21,7 @@ from sluice.flow.contents.derived_tables import DerivedTables
 from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.verdict import Verdict, after, opened, verification_of
-from sluice.flow.verify.verdict_store import note_verified, read_verdict
+from sluice.flow.verify.verdict import Verdict, after, note_verified, opened_by, read_verdict, verification_of
 from sluice.slices import Slice, Unit
 from tests.support.fakes import MemoryLake
 from tests.support.verified import ELEVEN, FACTS, FOUND, START, TEN, pipeline
@@ -69,7 +68,7 @@ def compared(units: dict[str, frozenset], report: ContentsReport, old: Verdict) 
 
 ALL = [(unit, table) for unit in (TEN, ELEVEN) for table in (CLICKS, PER_DAY, OTHER)]
 OPENED_AT = verification_of(FACTS.slices, 2, 20, 6, FACTS.slices.end)
-OPEN = Verdict(tuple(opened(values(unit, table), OPENED_AT) for unit, table in ALL))
+OPEN = Verdict(tuple(opened_by(values(unit, table), OPENED_AT) for unit, table in ALL))
 COVERED = dict.fromkeys(map(str, ROW_KINDS), frozenset(BOTH))
 
 
@@ -110,13 +109,13 @@ def test_a_damaged_hour_that_was_landed_again_meanwhile_has_moved(monkeypatch):
 
 
 def test_what_differs_again_is_open_once():
-    again = opened(values(TEN, CLICKS), OPENED_AT)
+    again = opened_by(values(TEN, CLICKS), OPENED_AT)
     left_out = {(TEN.slice.id, "dc1", CLICKS)}
     assert after(OPEN, OPENED_AT, [again], COVERED, (), left_out).anomalies == (again,)
 
 
 def test_other_kinds_of_the_table_are_judged():
-    counted = opened(
+    counted = opened_by(
         Anomaly(AnomalyKind.ROWS_MISSING, "5", "4", slice=TEN.slice.id, cluster="dc1", table=CLICKS),
         OPENED_AT,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.flow.erase.unit_loads import due_units
+from sluice.flow.erase.erase import due_units
 from sluice.manifest import Forgotten
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow

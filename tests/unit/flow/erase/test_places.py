@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.flow.erase.erasure_request import Where
-from sluice.flow.erase.places import state_place, table_place
+from sluice.flow.erase.finish import state_place, table_place
 from sluice.slices import Unit
 from sluice.state.erasures import FoundUnit
 from sluice.state.ledger import LedgerRow

@@ -13,9 +13,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.search import UnitSearch, covered, search, unsearched_lines
-from sluice.flow.forget.decide import ForgetAction, ForgetDecision
-from sluice.flow.forget.forget import confirm, note_forgotten, restore
-from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.forget import ForgetAction, ForgetDecision, confirm, note_forgotten, restore
+from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.land.task.erasing import RowErasing
 from sluice.manifest import Forgotten, Manifest
 from sluice.slices import HOUR, Unit

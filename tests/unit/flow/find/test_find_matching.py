@@ -12,7 +12,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.errors import WrongUse
 from sluice.flow.find import find
 from sluice.flow.find.find import RecordFinder
-from sluice.flow.find.row_match import RowMatch, read_match
+from sluice.flow.find.search_files import RowMatch, read_match
 from tests.support.landing_world import World, event, hours, pipeline
 
 TOPIC = ("dc1", "bids")

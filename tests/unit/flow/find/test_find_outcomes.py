@@ -7,8 +7,16 @@ from dataclasses import replace
 import pendulum
 import pytest
 
-from sluice.flow.find.outcome import LakeRow, Outcome, RecordFacts, TableRecord, meaning, outcome_of
-from sluice.flow.find.record_place import OffsetLocation, RecordPlace
+from sluice.flow.find.outcome import (
+    LakeRow,
+    OffsetLocation,
+    Outcome,
+    RecordFacts,
+    RecordPlace,
+    TableRecord,
+    meaning,
+    outcome_of,
+)
 from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, OffsetRange, PartitionCount
 from sluice.slices import Slice
 from tests.support.manifests import made_manifest

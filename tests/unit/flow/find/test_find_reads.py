@@ -11,8 +11,7 @@ import pytest
 
 from sluice.errors import WrongUse
 from sluice.flow.find.find import RecordFinder
-from sluice.flow.find.outcome import Outcome, outcome_of
-from sluice.flow.find.record_place import RecordPlace, locations_of, read_place
+from sluice.flow.find.outcome import Outcome, RecordPlace, locations_of, outcome_of, read_place
 from sluice.flow.find.search_files import row_groups
 from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry

@@ -13,7 +13,7 @@ from sluice.flow.find import find
 from sluice.flow.find import find as read_table_records
 from sluice.flow.find.find import RecordFinder
 from sluice.flow.find.outcome import Outcome, RecordFacts, outcome_of
-from sluice.flow.find.row_match import read_match
+from sluice.flow.find.search_files import read_match
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifest, units_in
 from tests.support.fakes import MemoryLake

@@ -8,7 +8,7 @@ from typing import Any
 import pendulum
 import pytest
 
-from sluice.flow.forget.decide import ForgetAction, ForgetDecision, files_begun, forgettable
+from sluice.flow.forget import ForgetAction, ForgetDecision, files_begun, forgettable
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.manifest import Forgotten, LandedFile
 from sluice.plan.due import KeepEdges

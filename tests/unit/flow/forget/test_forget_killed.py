@@ -13,8 +13,8 @@ import pytest
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Busy, Fenced
-from sluice.flow.forget import forget as module
-from sluice.flow.forget.forget import Forgetting, forget_window
+from sluice.flow import forget as module
+from sluice.flow.forget import Forgetting, forget_window
 from sluice.flow.verify.audit import Findings
 from sluice.manifest import Manifest
 from sluice.plan.due import KeepEdges, due_slices

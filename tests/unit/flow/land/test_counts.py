@@ -12,7 +12,7 @@ import pytest
 
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land import count_totals
+from sluice.flow.land import merge
 from sluice.flow.land.task import count_fields as count_tally
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
@@ -107,8 +107,8 @@ def test_counts_are_those_of_the_events_that_landed(lake):
 
 def test_tasks_that_run_twice_and_memory_that_is_small_change_nothing(lake, monkeypatch):
     monkeypatch.setattr(count_tally, "MOST_BYTES", 1000)
-    monkeypatch.setattr(count_totals, "FAN_IN", 3)
-    monkeypatch.setattr(count_totals, "_ROWS_WRITTEN", 5)
+    monkeypatch.setattr(merge, "FAN_IN", 3)
+    monkeypatch.setattr(merge, "_ROWS_WRITTEN", 5)
     records = traffic(600)
     rows = rows_of(lake, land(lake, records, twice=True))
     assert {row[:-1]: row[-1] for row in rows} == expected(records)

@@ -14,7 +14,7 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
 from sluice.errors import CannotErase
-from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.manifest import LandedFile, Manifest
 from sluice.slices import Unit
 from sluice.state.erasures import unerased

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.event_values import field, read_event, text_of
-from sluice.flow.find.row_match import read_match
+from sluice.field_path import field, read_event, text_of
+from sluice.flow.find.search_files import read_match
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.runtime import deeper
 from sluice.state.erasures import Erasure, ErasureList

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.flow.land.expansion import BOUND, Room, Size, bound_of
+from sluice.flow.land.expansion import BOUND, Room, Size, bound_of, too_many_elements, too_many_values
 from sluice.flow.land.formats import avro, protobuf
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.flow.land.task.decode import decoded, elements_of
-from sluice.flow.land.task.nesting import too_many_elements, too_many_values
 from tests.unit.flow.land.test_opening import opened, reasons_of
 
 TOO_MANY, TOO_LARGE = "too many values", "too large when decoded"

@@ -382,7 +382,7 @@ def test_values_are_looked_at_only_where_one_may_be_a_float(monkeypatch):
     def look(value):
         raise AssertionError(value)
 
-    monkeypatch.setattr("sluice.flow.land.formats.json_text._finite", look)
+    monkeypatch.setattr("sluice.flow.land.expansion._finite", look)
     event = {"a": None, "b": 1}
     fields = [{"name": "a", "type": ["null", "string"]}, {"name": "b", "type": "long"}]
     kind = {"type": "record", "name": "r", "fields": fields}

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sluice.flow.land.expansion import BOUND
 from sluice.flow.land.formats import protobuf
 from sluice.flow.land.formats.decoders import ProtobufByNumber
-from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
+from sluice.flow.land.formats.protobuf import SchemaSizes
 from sluice.flow.land.formats.registry import StoredSchema
 from sluice.flow.land.reject_reasons import UNREADABLE_SCHEMA, BadSchema, Rejected
 from sluice.flow.land.task.reports import SchemasAsked

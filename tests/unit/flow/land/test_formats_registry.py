@@ -14,7 +14,7 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from sluice.clients.connections.find import Connection
+from sluice.clients.connections import Connection
 from sluice.config.event import Event
 from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused, WrongUse
 from sluice.flow.land.formats import decoders

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import KafkaUnavailable, LakeUnavailable, SluiceError, SparkFailed
-from sluice.flow.land.cleanup import sweep
+from sluice.flow.land.commit import sweep
 from sluice.flow.land.land import Landing, land
 from sluice.flow.land.read_plan import ReadGroup
 from sluice.flow.land.task.reports import TaskReport

@@ -22,7 +22,8 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.formats import decoders
 from sluice.flow.land.formats.registry import StoredSchema
-from sluice.flow.land.task import dedup, field_tally, times, type_folders
+from sluice.flow.land.task import field_tally, times, type_folders
+from sluice.flow.land.task import records as task_records
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests
@@ -226,7 +227,7 @@ def test_the_same_lands_however_an_hour_is_cut(
 ):
     monkeypatch.setattr(type_folders, "MOST_TYPES", bounds.types)
     monkeypatch.setattr(times, "MOST", bounds.hours)
-    monkeypatch.setattr(dedup, "MOST_BLOCKS", bounds.blocks)
+    monkeypatch.setattr(task_records, "MOST_BLOCKS", bounds.blocks)
     monkeypatch.setattr(field_tally, "WHOLE_UNIT", 5)
     event = {**FIELDS, **({"rows": "array"} if arrays else {})}
     batch = {"batch": {"header": "sluice_batch"}} if once else {}

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.clients.lake.folder import FolderLake
-from sluice.config.event import Event
-from sluice.config.message_format import DECODED
+from sluice.config.event import DECODED, Event
 from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused
 from sluice.flow.land.formats.decoders import FORMATS
 from sluice.slices import Slice, Unit

@@ -12,7 +12,7 @@ import pytest
 
 from sluice.flow.contents.check_lake_rows import IdentityCounter
 from sluice.flow.contents.read_rows import read
-from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.verify.check_files import check_conservation
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest

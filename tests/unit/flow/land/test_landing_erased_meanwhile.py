@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sluice.errors import NotAllLanded, RecordsExpired
-from sluice.flow.land import erased_meanwhile
-from sluice.flow.land.amend.erase_unit import erase_unit
-from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.land.amend import erase_unit as module
+from sluice.flow.land.amend.erase_unit import erase_owed, erase_unit
 from sluice.slices import Unit
 from sluice.state.erasures import read_erasures, unerased
 from sluice.state.manifests import read_manifests
@@ -107,7 +106,7 @@ def test_what_is_asked_for_while_it_erases_is_left_out_too(meanwhile: Meanwhile)
 
     meanwhile(lambda: ask(lake, PERSON))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(erased_meanwhile, "erase_unit", then_ask)
+        patched.setattr(module, "erase_unit", then_ask)
         world.land(pipeline(), lake, SLICES)
     assert not rows_in(lake, [*read_manifests(lake, all_units()).values()])
     assert [manifest.erased for manifest in read_manifests(lake, all_units()).values()] == [6, 6, 6]

@@ -13,7 +13,7 @@ from sluice.errors import NotAllLanded, RecordsExpired, Relanded, WouldReject
 from sluice.flow.land import kafka_source
 from sluice.flow.land.amend.retry_unit import UnitRetry
 from sluice.flow.land.commit import commit_again
-from sluice.flow.land.remake_forecast import forecast
+from sluice.flow.land.remake import forecast
 from sluice.manifest import Forgotten, Manifest, encode
 from sluice.slices import Unit
 from sluice.state.manifests import read_manifests

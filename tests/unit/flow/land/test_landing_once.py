@@ -19,7 +19,7 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import Event
 from sluice.flow.land.task.columns import to_json
-from sluice.flow.land.task.dedup import Deduplicator, Lines
+from sluice.flow.land.task.records import Deduplicator, Lines
 from sluice.manifest import Manifest
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
@@ -194,7 +194,7 @@ def seconds_of(order: Iterable[int]) -> float:
 def test_batches_of_a_partition_and_hour_have_a_bound(monkeypatch: pytest.MonkeyPatch):
     """Lines of the batches that came first are known; a line of a further one is rejected, each time. The
     next hour has a bound of its own."""
-    monkeypatch.setattr("sluice.flow.land.task.dedup.MOST_BLOCKS", 3)
+    monkeypatch.setattr("sluice.flow.land.task.records.MOST_BLOCKS", 3)
     keys = {"type": {"topic": True}, "time": {"record": True}, "batch": {"header": "b"}}
     names = ["x:1", "x:600", "y:1", "z:1", "x:2", "z:1", "y:1", "z:1", "y:1"]
     headers = pa.array([to_json([("b", name.encode())]) for name in names], pa.string())

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from sluice.errors import RuleGone, SluiceError
-from sluice.flow.rule_differences import rules_now
+from sluice.flow.steps import rules_now
 from sluice.manifest import decode, encode
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.manifests import read_manifests

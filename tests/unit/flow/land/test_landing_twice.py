@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.flow.land.task.nesting import MOST_LEVELS
+from sluice.flow.land.expansion import MOST_LEVELS
 from sluice.flow.land.task.parse import DuplicateFields
 from sluice.runtime import deeper
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.flow.land.expansion import MOST_LEVELS, too_deep
 from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task.decode import elements_of
-from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep
 
 STRINGS = st.text(st.sampled_from('[]{}"\\,:a\n\u00e9'), max_size=8)
 

@@ -11,10 +11,9 @@ import pytest
 
 from sluice.errors import CannotRemake, Conservation
 from sluice.flow.land.remake import account
+from sluice.flow.land.task import read_lake
 from sluice.flow.land.task import read_lake as records_again
-from sluice.flow.land.task import record_sort
-from sluice.flow.land.task.read_lake import WHOLE, batches_of
-from sluice.flow.land.task.record_sort import sorted_by_record
+from sluice.flow.land.task.read_lake import WHOLE, batches_of, sorted_by_record
 from sluice.flow.land.task.reports import SeenOffsets
 from sluice.flow.land.task.task import Task
 from sluice.manifest import Manifest, PartitionCount
@@ -54,8 +53,8 @@ def table(rows: list[Row], **changes: dict[int, object]) -> pa.Table:
 
 @pytest.mark.parametrize("held", [1 << 20, 3_000, 1])
 def test_rows_come_in_order_and_records_whole(monkeypatch, held: int):
-    monkeypatch.setattr(record_sort, "PIECE_BYTES", 200)
-    monkeypatch.setattr(record_sort, "FAN_IN", 3)
+    monkeypatch.setattr(read_lake, "PIECE_BYTES", 200)
+    monkeypatch.setattr(read_lake, "FAN_IN", 3)
     random = Random(7)
     rows: list[Row] = []
     for offset in range(300):

@@ -16,7 +16,7 @@ from sluice.clients.lake import layout
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
 from sluice.flow.land.land import land
-from sluice.flow.land.task import record_sort
+from sluice.flow.land.task import read_lake
 from sluice.manifest import Forgotten, Manifest, encode
 from sluice.slices import Unit
 from sluice.state.file_moves import finish_moves
@@ -188,9 +188,9 @@ def test_any_two_pipeline_files(seed: int, monkeypatch):
 def test_divided_and_sorted_on_disk_it_is_the_same(monkeypatch):
     """As a large unit is: tasks of some offsets each, and runs of a few rows, merged in several rounds."""
     monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
-    monkeypatch.setattr(record_sort, "PIECE_BYTES", 300)
-    monkeypatch.setattr(record_sort, "FAN_IN", 2)
-    monkeypatch.setattr(record_sort.sorted_by_record, "__defaults__", (2_000,))
+    monkeypatch.setattr(read_lake, "PIECE_BYTES", 300)
+    monkeypatch.setattr(read_lake, "FAN_IN", 2)
+    monkeypatch.setattr(read_lake.sorted_by_record, "__defaults__", (2_000,))
     before, after = CHANGES["arrays, and another type"]
     options = {"rows_per_read": 10, "most_rows": 20}
     compare(spec(**before, rows_per_read=10), spec(**after, rows_per_read=10), worlds(), **options)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.errors import Conservation
+from sluice.flow.land.commit import Landed, draft
 from sluice.flow.land.conservation import check_rows
-from sluice.flow.land.manifest_draft import Landed, draft
 from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.remake import account
 from sluice.flow.land.task.reports import SeenOffsets, WrittenFile

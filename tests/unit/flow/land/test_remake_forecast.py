@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sluice.flow.land.remake_forecast import UnitChange, forecast, outcomes, sampled
+from sluice.flow.land.remake import UnitChange, forecast, outcomes, sampled
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
 from tests.support.fakes import MemoryLake

@@ -12,7 +12,7 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError
-from sluice.flow.land.remake_forecast import forecast, outcomes, sampled
+from sluice.flow.land.remake import forecast, outcomes, sampled
 from sluice.flow.verify.check_files import check_files, dead
 from sluice.flow.verify.facts import LakeFacts
 from sluice.flow.verify.read_lake import list_files

@@ -14,7 +14,7 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.flow.land.amend.retry_unit import Tried, UnitRetry
 from sluice.flow.land.reject_reasons import NO_FIX
-from sluice.flow.rejected.remedies import retryable
+from sluice.flow.rejected.rejections import retryable
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.file_moves import finish_moves

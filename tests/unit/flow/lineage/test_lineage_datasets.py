@@ -6,7 +6,7 @@ import pytest
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.openlineage.values import ColumnSource, Dataset, DatasetName, Datasets, Offsets
-from sluice.flow.lineage.runs import Places, StepFacts, datasets, lake_name
+from sluice.flow.lineage import Places, StepFacts, datasets, lake_name
 from sluice.manifest import OffsetRange
 from tests.support.landing_world import pipeline
 

@@ -15,8 +15,8 @@ from sluice.flow.load.casts import exact_numbers
 from sluice.flow.load.casts.casts import UnsupportedType, cast
 from sluice.flow.load.casts.column_sql import typed_paths
 from sluice.flow.load.casts.columns import fill
-from sluice.flow.load.casts.documents import document
-from sluice.flow.load.source.select import filled
+from sluice.flow.load.casts.containers import document
+from sluice.flow.load.source.pull_or_push import filled
 
 KEYS = [Column("_slice", "DateTime('UTC')"), Column("_cluster", "LowCardinality(String)")]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline
-from sluice.flow.load.evolve.column_types import column_types
+from sluice.flow.load.casts.event_paths import remedy
 from sluice.flow.load.evolve.evolve import takes_all
 from sluice.flow.load.evolve.fields import (
     MOST_COLUMNS,
@@ -25,8 +25,7 @@ from sluice.flow.load.evolve.fields import (
     joined,
     taken_names,
 )
-from sluice.flow.load.evolve.lake_values import ValueSample
-from sluice.flow.load.new_column import remedy
+from sluice.flow.load.evolve.lake_values import ValueSample, column_types
 
 NONE = TakenNames(frozenset(), frozenset())
 

@@ -15,7 +15,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
 from sluice.flow.load.fencing import LoadAttempt, fences, stagings, statements
 from sluice.flow.load.source.pull import FolderSource
-from sluice.flow.load.source.select import FILES_PER_STATEMENT, FileRows, overflowing, pulls, routed
+from sluice.flow.load.source.pull_or_push import FILES_PER_STATEMENT, FileRows, overflowing, pulls, routed
 from sluice.flow.load.target_checks import check_views
 from sluice.flow.load.work import LoadWork, choose, cut, differences
 from sluice.manifest import LandedFile, Manifest

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from sluice.clients.clickhouse.settings import READ_QUORUM
+from sluice.clients.clickhouse.client import READ_QUORUM
 from sluice.config.clickhouse import ClickHouse
 from sluice.flow.load.replicas import (
     ReplicaState,

@@ -13,8 +13,7 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.clickhouse import ClickHouse
 from sluice.errors import Conservation, Refused
 from sluice.flow.load.source.pull import FolderSource
-from sluice.flow.load.source.pull_or_push import Reading, choose_reading
-from sluice.flow.load.source.select import FileRows
+from sluice.flow.load.source.pull_or_push import FileRows, Reading, choose_reading
 from tests.support.fakes import MemoryLake
 from tests.unit.flow.load.test_load_decide import pipeline, unit
 

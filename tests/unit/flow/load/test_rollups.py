@@ -12,9 +12,8 @@ from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Pipeline
 from sluice.config.target import Rollup
 from sluice.flow.load.rollups.decide import RollupFacts, SourceUnit
-from sluice.flow.load.rollups.staging import of_unit
-from sluice.flow.load.rollups.target import takes
-from sluice.flow.verify.current import lacking, targets_of
+from sluice.flow.load.rollups.staging import of_unit, takes
+from sluice.flow.verify.facts import lacking, targets_of
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow, commit_of, is_settled
 from tests.support.landing_world import SPEC, START

@@ -9,8 +9,7 @@ import pytest
 
 from sluice.cli.rejected import RejectedReport, show_report
 from sluice.clients.lake import layout
-from sluice.flow.rejected.read_rejections import RejectionReader
-from sluice.flow.rejected.rejections import RejectionFilter, RejectionTally
+from sluice.flow.rejected.rejections import RejectionFilter, RejectionReader, RejectionTally
 from sluice.manifest import Forgotten, decode, encode
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline

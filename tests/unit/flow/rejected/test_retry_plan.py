@@ -7,18 +7,17 @@ from dataclasses import replace
 import pytest
 
 from sluice.flow.rejected.rejections import Rejection, RejectionCause, RejectionFilter, RejectionTally
-from sluice.flow.rejected.retry_plan import (
+from sluice.flow.rejected.retry import (
     Cure,
     RetryCandidates,
     RetryResult,
     candidates,
     refused_units,
     retry_plan,
+    tried_units,
 )
-from sluice.flow.rejected.trial import tried_units
-from sluice.flow.rule_differences import rules_now
-from sluice.manifest import Manifest
-from sluice.manifest_parts import Forgotten, Remade
+from sluice.flow.steps import rules_now
+from sluice.manifest import Forgotten, Manifest, Remade
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus

@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from sluice.errors import KafkaUnavailable
-from sluice.flow.resolve import preview
+from sluice.flow.resolve import resolve
 from sluice.plan.plan import action
 from sluice.state.manifests import read_manifests
 from sluice.state.status import statuses
@@ -33,18 +33,18 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         now = pendulum.now("UTC")
         return statuses(spec, units, boundaries, read_manifests(lake, units), {}, now, expired)
 
-    monkeypatch.setattr(preview, "open_lake", lambda _: lake)
-    monkeypatch.setattr(preview, "survey_of", survey)
+    monkeypatch.setattr(resolve, "open_lake", lambda _: lake)
+    monkeypatch.setattr(resolve, "survey_of", survey)
     for name in ("resolve", "retained_losses"):
-        asked = partial(getattr(preview, name), topics_of=world.topics_of)
-        monkeypatch.setattr(preview, name, asked)
+        asked = partial(getattr(resolve, name), topics_of=world.topics_of)
+        monkeypatch.setattr(resolve, name, asked)
     return world
 
 
 @pytest.mark.parametrize("mode", ["remake", "reload"])
 @pytest.mark.usefixtures("world")
 def test_hours_that_have_landed_need_no_kafka(mode: str):
-    seen = preview.preview(pipeline(kafka=BOTH[:1]), hours(1), mode)
+    seen = resolve.preview(pipeline(kafka=BOTH[:1]), hours(1), mode)
     assert seen.unreachable == {}
     does = {"remake": "make again out of the lake and load", "reload": "load again"}[mode]
     assert [action(one, mode) for one in seen.statuses if one.unit.cluster == "dc1"] == [does]
@@ -53,25 +53,25 @@ def test_hours_that_have_landed_need_no_kafka(mode: str):
 @pytest.mark.parametrize("until", [2, 3], ids=["resolved", "not resolved"])
 @pytest.mark.usefixtures("world")
 def test_an_hour_that_has_not_landed_waits_and_the_others_are_shown(until: int):
-    seen = preview.preview(pipeline(kafka=BOTH), hours(until), "remake")
+    seen = resolve.preview(pipeline(kafka=BOTH), hours(until), "remake")
     assert list(seen.unreachable) == ["dc1", "dc2"]
     assert sum(status.manifest is not None for status in seen.statuses) == 2
 
 
 def test_one_cluster_waits_for_its_own_hours_alone(world: World):
     world.kafka.silent.discard("dc2")
-    assert list(preview.preview(pipeline(kafka=BOTH), hours(2), "remake").unreachable) == ["dc1"]
-    assert preview.preview(pipeline(kafka=BOTH), hours(1), "remake").unreachable == {}
+    assert list(resolve.preview(pipeline(kafka=BOTH), hours(2), "remake").unreachable) == ["dc1"]
+    assert resolve.preview(pipeline(kafka=BOTH), hours(1), "remake").unreachable == {}
 
 
 @pytest.mark.parametrize("mode", ["fill", "reload --missing-columns", "reland"])
 @pytest.mark.usefixtures("world")
 def test_what_kafka_no_longer_has_is_asked_of_kafka(mode: str):
     with pytest.raises(KafkaUnavailable):
-        preview.preview(pipeline(kafka=BOTH), hours(1), mode)
+        resolve.preview(pipeline(kafka=BOTH), hours(1), mode)
 
 
 @pytest.mark.usefixtures("world")
 def test_where_nothing_has_landed_there_is_nothing_to_show():
     with pytest.raises(KafkaUnavailable):
-        preview.preview(pipeline(kafka=BOTH), hours(1, first=1), "remake")
+        resolve.preview(pipeline(kafka=BOTH), hours(1, first=1), "remake")

@@ -19,8 +19,7 @@ from sluice.errors import (
     WrongUse,
 )
 from sluice.flow.resolve.lookup import FutureStamped, cuts
-from sluice.flow.resolve.preview import retained_losses
-from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve
+from sluice.flow.resolve.resolve import Resolution, accept_topic, resolve, retained_losses
 from sluice.manifest import Loss, OffsetRange, encode
 from sluice.slices import Slice, Unit, to_ms
 from sluice.state.boundaries.boundary import FoundBy

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.cli.lag import Behind, lines
+from sluice.cli.status import Behind, lag_lines
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.facts import VerifyFacts
 from sluice.flow.verify.notes import notes
@@ -107,7 +107,7 @@ def test_what_is_outside_is_said_with_its_place():
     spec, hour = pipeline_of(dc1=["bids"]), SliceRange(START.add(hours=1), START.add(hours=2))
     facts = VerifyFacts(spec, hour, hour.end, BoundaryLog(log.lake).read(), ())
     assert [*notes(facts)] == [f"at most {words}"]
-    (line, _) = lines(Behind([], Backlog(), outside=words))
+    (line, _) = lag_lines(Behind([], Backlog(), outside=words))
     assert line.text == words
     log.topic.starts[0] = 2
     assert log.outside() == [2]

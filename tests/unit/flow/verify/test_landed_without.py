@@ -8,15 +8,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, Group
 
-from sluice.cli import lag
-from sluice.cli.lag import Behind
-from sluice.clients.lake.overlay import Overlay
+from sluice.cli import status
+from sluice.cli.status import Behind
+from sluice.clients.lake.temporary import Overlay
 from sluice.config.pipeline import Pipeline
 from sluice.errors import RecordsExpired
 from sluice.flow.resolve.resolve import accept_topic, resolve
 from sluice.flow.verify.check_files import check_lacking
-from sluice.flow.verify.landed_without import landed_without
-from sluice.flow.verify.notes import notes
+from sluice.flow.verify.notes import landed_without, notes
 from sluice.flow.verify.repairs import Repairs
 from sluice.plan.backlog import Backlog
 from sluice.plan.dry_run import unit_line
@@ -59,7 +58,7 @@ def test_before_a_run_all_of_them_call_its_offsets_unknown_and_then_all_count_th
         found = surveyed(both, lake, boundaries)
         topics, errors = ask_topics(both, world.topics_of)
         there, out = lag_of(found, topics, errors, NOW, boundaries), io.StringIO()
-        Console(file=out, width=200).print(Group(*lag.lines(Behind(found, Backlog(), there))))
+        Console(file=out, width=200).print(Group(*status.lag_lines(Behind(found, Backlog(), there))))
         return out.getvalue()
 
     stored = BoundaryLog(lake).read()
@@ -100,7 +99,9 @@ def test_an_hour_of_a_topic_that_was_recreated_is_not_landed_again():
     assert str(told).startswith("topic dc1/bids was recreated (id id-bids is now again)")
     assert f"`{command}` reads the new one" in str(told)
     out = io.StringIO()
-    Console(file=out, width=200).print(Group(*lag.lines(Behind([], Backlog(), recreated=(str(told),)))))
+    Console(file=out, width=200).print(
+        Group(*status.lag_lines(Behind([], Backlog(), recreated=(str(told),))))
+    )
     assert command in out.getvalue()
 
     since = START.add(hours=1)

@@ -12,8 +12,8 @@ from sluice.flow.verify.causes import Cause, causes_of
 from sluice.flow.verify.check import check, check_states
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.verdict import Verification, opened
-from sluice.page.cause_rows import RepairRow, cause_rows
+from sluice.flow.verify.verdict import Verification, opened_by
+from sluice.page.attention import RepairRow, cause_rows
 from sluice.slices import Slice
 from sluice.state.ledger import LedgerRow
 from sluice.state.unit_state import UnitState
@@ -29,7 +29,7 @@ def run(mode: str, first: int, last: int) -> str:
 
 
 def causes(*found: Anomaly) -> list[Cause]:
-    return causes_of(opened(one, AT) for one in found)
+    return causes_of(opened_by(one, AT) for one in found)
 
 
 def rows(hour: int, kind: AnomalyKind = AnomalyKind.ROWS_MISSING, table: str = "e.clicks") -> Anomaly:
@@ -88,8 +88,8 @@ def test_what_waits_for_a_table_waits_no_longer_when_a_verify_of_other_hours_fin
         TableFacts("e.clicks", missing="create it", rejected_rows=rejected_rows),
         TableFacts("e.other", missing="x"),
     )
-    found = [opened(one, AT) for one in check(replace(FACTS, statuses=landed, tables=tables), REPAIRS)]
-    waits = replace(opened(rows(0, AnomalyKind.VALUES), AT), command="", later=run("repair", 0, 0))
+    found = [opened_by(one, AT) for one in check(replace(FACTS, statuses=landed, tables=tables), REPAIRS)]
+    waits = replace(opened_by(rows(0, AnomalyKind.VALUES), AT), command="", later=run("repair", 0, 0))
     waits = replace(waits, advice=f"compare it; when e.clicks and e.other is created: {waits.later}")
     old = verdicts.after(verdicts.Verdict(), AT, [*found, waits])
     next_hour = Verification("2026-11-22T00:00:00Z", "2026-11-20T15:00:00Z", "2026-11-20T16:00:00Z", 1, 9, 0)
@@ -131,7 +131,7 @@ def test_what_one_reload_repairs_is_one_cause_for_each_table():
         str(other)
         == f"wrong rows: table e.other: {other.message}; repair: {run('repair', 0, 0)} --table e.other"
     )
-    (row, _) = cause_rows(opened(one, AT) for one in (rows(0), rows(5), rows(0, table="e.other")))
+    (row, _) = cause_rows(opened_by(one, AT) for one in (rows(0), rows(5), rows(0, table="e.other")))
     assert [(one.mode, one.start, one.end, one.tables) for one in row.repairs] == [
         ("repair", "2026-11-20T10:00Z", "2026-11-20T11:00Z", ["e.clicks"]),
         ("repair", "2026-11-20T15:00Z", "2026-11-20T16:00Z", ["e.clicks"]),
@@ -148,7 +148,7 @@ def test_a_cause_says_when_its_hours_were_last_found_sound():
         Verification("2026-11-20T19:00:00+00:00", start, late, 5, 25, 0),
         Verification("2026-11-20T20:00:00+00:00", start, end, 6, 30, 2),
     ]
-    both = [opened(rows(0), AT), opened(rows(5), AT)]
+    both = [opened_by(rows(0), AT), opened_by(rows(5), AT)]
     assert [row.held_at for row in cause_rows(both, known)] == ["2026-11-20T18:00:00+00:00"]
     assert [row.held_at for row in cause_rows(both[:1], known)] == ["2026-11-20T19:00:00+00:00"]
     assert [row.held_at for row in cause_rows(both, known[2:])] == [""]
@@ -157,7 +157,7 @@ def test_a_cause_says_when_its_hours_were_last_found_sound():
 
 def test_a_command_that_is_no_run_has_no_button():
     found = Anomaly(AnomalyKind.FILE_UNKNOWN, "no file", "9 bytes", REPAIRS.clean(HOURS[0]), file="a")
-    ((row,),) = (one.repairs for one in cause_rows([opened(found, AT)]))
+    ((row,),) = (one.repairs for one in cause_rows([opened_by(found, AT)]))
     assert row == RepairRow(command=REPAIRS.clean(HOURS[0]))
 
 

@@ -11,8 +11,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check_files import check_files, dead
 from sluice.flow.verify.facts import LakeFacts, VerifyFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.manifest import LandedFile, Traffic
-from sluice.manifest_parts import Loss
+from sluice.manifest import LandedFile, Loss, Traffic
 from sluice.slices import Slice, Unit
 from sluice.state.unit_state import UnitState
 from tests.support.verified import FACTS, FOUND, LAKE, START, TEN, manifest, pipeline

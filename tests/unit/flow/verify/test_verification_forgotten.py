@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.flow.verify.check_files import dead
-from sluice.flow.verify.current import lacking, targets_of
-from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts
+from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts, lacking, targets_of
 from sluice.flow.verify.notes import notes
 from sluice.manifest import Forgotten, ForgottenRecords, Manifest
 from sluice.state.row_balance import balance_of

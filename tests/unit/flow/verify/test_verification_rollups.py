@@ -11,7 +11,7 @@ from sluice.flow.verify.check_tables import check_rollup
 from sluice.flow.verify.facts import TableFacts, VerifyFacts
 from sluice.flow.verify.notes import notes
 from sluice.flow.verify.repairs import Repairs
-from sluice.manifest_parts import Forgotten
+from sluice.manifest import Forgotten
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from tests.support.verified import FACTS, FOUND, TEN, pipeline

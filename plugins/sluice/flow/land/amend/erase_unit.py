@@ -6,30 +6,29 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pendulum
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.errors import CannotErase
-from sluice.flow.land.amend.amended import Amendment, CountChange, late_after
-from sluice.flow.land.amend.counts import CountsOf, CountsRewrite
+from sluice.flow.land.amend.amended import Amendment, CountChange, CountsOf, CountsRewrite, late_after
 from sluice.flow.land.amend.rewrite import NewFile, Part, Take, without
-from sluice.flow.land.cleanup import discard
-from sluice.flow.land.commit import commit_remade
+from sluice.flow.land.commit import commit_remade, discard
 from sluice.flow.land.task.erasing import COLUMNS, RowErasing
 from sluice.flow.land.task.field_tally import KIND_OF, shape_of
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.manifest import LandedFile, Manifest
 from sluice.runtime import deeper
-from sluice.slices import Unit, to_ms
-from sluice.state.erasures import ErasureList
-from sluice.state.file_moves import move
+from sluice.slices import Slice, Unit, to_ms
+from sluice.state.erasures import ErasureList, covering, note_clean, read_erasures
+from sluice.state.file_moves import finish_moves, move
 from sluice.type_fields import KINDS, Shape, TypeFields, less
 
 _PLACE = ("_topic", "_partition", "_offset")
@@ -205,3 +204,41 @@ def _records(batch: pa.RecordBatch) -> Iterable[Record]:
 def _shape(text: bytes) -> Shape:
     names, kinds = shape_of(text)
     return names, tuple(KINDS[KIND_OF[kind]] for kind in kinds)
+
+
+# Units that were landed by an erasure list that has grown meanwhile: which they are, and its new entries
+# applied to them.
+
+
+def owed(lake: Lake, manifests: Iterable[Manifest], length: timedelta) -> list[Unit]:
+    """Returns the units of which an entry that covers them is newer than what their landing has read.
+
+    To be called after they are committed: whoever adds an entry reads the manifests after it.
+    """
+    erasures, landed = read_erasures(lake), list(manifests)
+    return [
+        unit
+        for unit, manifest in zip(unit_of_each(landed, length), landed, strict=True)
+        if covering(erasures.entries[manifest.erasures :], unit.slice)
+    ]
+
+
+def erase_owed(lake: Lake, units: Iterable[Unit]) -> None:
+    """Takes out of the units what the list names and their manifests do not know yet. Repeatable.
+
+    The list is read again after each commit, as after that of a landing. Raises what `erase_unit` raises.
+    """
+    now = pendulum.now("UTC")
+    for unit, manifest in finish_moves(lake, units).items():
+        stands, known = manifest, manifest.erasures
+        while covering((erasures := read_erasures(lake)).entries[known:], unit.slice):
+            new = erase_unit(lake, unit, stands, erasures, now)
+            if new == stands:
+                note_clean(lake, unit, stands, erasures)
+                known = len(erasures.entries)
+            else:
+                stands, known = new, new.erasures
+
+
+def unit_of_each(manifests: Iterable[Manifest], length: timedelta) -> list[Unit]:
+    return [Unit(Slice.from_id(m.slice, length), m.cluster) for m in manifests]

@@ -20,16 +20,14 @@ import pyarrow.parquet as pq
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
-from sluice.clients.lake.overlay import DiscardingLake
+from sluice.clients.lake.temporary import DiscardingLake
 from sluice.config.counts import Counts
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Relanded
-from sluice.flow.land.amend.amended import Amendment, CountChange
-from sluice.flow.land.amend.counts import CountsOf, CountsRewrite
+from sluice.flow.land.amend.amended import Amendment, CountChange, CountsOf, CountsRewrite
+from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.land.amend.rewrite import NewFile, Part, without
-from sluice.flow.land.cleanup import discard
-from sluice.flow.land.commit import commit_remade
-from sluice.flow.land.erased_meanwhile import erase_owed
+from sluice.flow.land.commit import commit_remade, discard
 from sluice.flow.land.read import unit_fields
 from sluice.flow.land.read_plan import ReadGroup, UnitRead
 from sluice.flow.land.remake import landed_meanwhile

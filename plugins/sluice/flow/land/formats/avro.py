@@ -4,24 +4,229 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from typing import Any
+from uuid import UUID
 
 import fastavro
 from fastavro import _read_py
-from fastavro.read import SchemaResolutionError
+from fastavro.read import LOGICAL_READERS, SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
-from sluice.flow.land.formats.avro_indexes import Walk, counted_walk_of, walk_of
-from sluice.flow.land.formats.avro_schema import cleaned
-from sluice.flow.land.formats.avro_sizes import ReaderSizes, SchemaSizes
-from sluice.flow.land.formats.json_text import json_text
+from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within, json_text
+from sluice.flow.land.formats.avro_sizes import ReaderSizes, SchemaSizes, Walk, counted_walk_of, walk_of
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
+
+# Values of Avro's logical types, out of the plain ones, for fastavro to call.
+#
+# They are registered under names of our own: its own readers round a decimal to its precision, take a time
+# below zero for another one, and refuse the whole message for a date beyond the year 9999. What cannot be
+# shown as its type stays the number or text that it is.
+
+MOST_DECIMAL_BYTES = 1_024
+"""Of a decimal: making digits of bytes takes time that grows with their square."""
+_UNIX_DAY = date(1970, 1, 1).toordinal()
+_INSTANT, _LOCAL = datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1)
+_DAY = 86_400_000_000  # microseconds
+
+
+def decimal(unscaled: bytes, schema: Mapping[str, Any]) -> str:
+    """Returns all digits, whatever the precision says. Raises Rejected for more than MOST_DECIMAL_BYTES."""
+    if len(unscaled) > MOST_DECIMAL_BYTES:
+        raise Rejected(reject_reasons.BECOMES_TOO_LARGE)
+    number, scale = int.from_bytes(unscaled, "big", signed=True), schema["scale"]
+    digits = str(abs(number)).zfill(scale + 1)
+    sign = "-" if number < 0 else ""
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
+
+
+def day(number: int, _schema: object) -> date | int:
+    try:
+        return date.fromordinal(_UNIX_DAY + number)
+    except (ValueError, OverflowError):
+        return number
+
+
+def uuid(text: str, _schema: object) -> UUID | str:
+    try:
+        return UUID(text)
+    except ValueError:
+        return text
+
+
+def _time(unit: int) -> Callable[[int, object], time | int]:
+    def read(number: int, _schema: object) -> time | int:
+        if not 0 <= number * unit < _DAY:
+            return number
+        seconds, micros = divmod(number * unit, 1_000_000)
+        return time(seconds // 3600, seconds // 60 % 60, seconds % 60, micros)
+
+    return read
+
+
+def _instant(start: datetime, unit: int) -> Callable[[int, object], datetime | int]:
+    def read(number: int, _schema: object) -> datetime | int:
+        try:
+            return start + timedelta(microseconds=number * unit)
+        except OverflowError:
+            return number
+
+    return read
+
+
+LOGICAL_TYPES: Mapping[tuple[str, str], Callable[[Any, Any], Any]] = {
+    ("bytes", "decimal"): decimal,
+    ("fixed", "decimal"): decimal,
+    ("string", "uuid"): uuid,
+    ("int", "date"): day,
+    ("int", "time-millis"): _time(1_000),
+    ("long", "time-micros"): _time(1),
+    ("long", "timestamp-millis"): _instant(_INSTANT, 1_000),
+    ("long", "timestamp-micros"): _instant(_INSTANT, 1),
+    ("long", "local-timestamp-millis"): _instant(_LOCAL, 1_000),
+    ("long", "local-timestamp-micros"): _instant(_LOCAL, 1),
+}
+
+
+def logical_name(name: str) -> str:
+    return f"sluice-{name}"
+
+
+def _logical_reader(value: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    def read(plain: Any, schema: Any, _readers_schema: Any = None) -> Any:
+        return value(plain, schema)
+
+    return read
+
+
+for (_kind, _name), _value in LOGICAL_TYPES.items():
+    LOGICAL_READERS[f"{_kind}-{logical_name(_name)}"] = _logical_reader(_value)
+
+
+# Cleans an Avro schema, so that fastavro sees what the specification gives a meaning, and nothing else.
+#
+# fastavro takes properties of its own from a schema (`__fastavro_parsed`, `__named_schemas`), and raises
+# while it reads a message what a wrong `size` or a decimal without `precision` makes it raise. Source:
+# https://avro.apache.org/docs/1.12.0/specification/
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+MOST_IN_NAME = 512
+"""Characters of a name, and of a namespace: all names within inherit it."""
+MOST_SCALE = 1_000
+_LARGEST_SIZE = (1 << 31) - 1
+_SHOWN = 80
+
+
+def cleaned(schema: Any) -> Any:
+    """Returns a schema as fastavro may see it. Raises BadSchema, RecursionError for one nested too deeply."""
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, list):
+        return [*map(cleaned, schema)]
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if not isinstance(kind, str):
+        raise BadSchema(f"expected a type, not {shown(schema)}")
+    if kind in PRIMITIVES:
+        logical = _logical(kind, schema)
+        return {"type": kind, **logical} if logical else kind
+    if kind in ("array", "map"):
+        inner = "items" if kind == "array" else "values"
+        return {"type": kind, inner: cleaned(schema.get(inner))}
+    if kind in ("record", "error"):
+        fields = [*map(_field, _list(schema, "fields"))]
+        return {"type": kind, **_names(schema), "fields": fields}
+    if kind == "enum":
+        default = {"default": _text(schema, "default")} if "default" in schema else {}
+        return {"type": kind, **_names(schema), "symbols": _texts(schema, "symbols"), **default}
+    if kind == "fixed":
+        return {"type": kind, **_names(schema), "size": _size(schema), **_logical(kind, schema)}
+    return kind
+
+
+def shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _field(part: Any) -> dict[str, Any]:
+    if not isinstance(part, dict):
+        raise BadSchema(f"expected a field, not {shown(part)}")
+    clean = {"name": _text(part, "name"), "type": cleaned(part.get("type"))}
+    if "aliases" in part:
+        clean["aliases"] = _texts(part, "aliases")
+    if "default" in part:
+        clean["default"] = part["default"]
+    return clean
+
+
+def _names(schema: Mapping[str, Any]) -> dict[str, Any]:
+    clean: dict[str, Any] = {"name": _text(schema, "name")}
+    if schema.get("namespace") is not None:
+        clean["namespace"] = _text(schema, "namespace")
+    if "aliases" in schema:
+        clean["aliases"] = _texts(schema, "aliases")
+    if any(len(name) > MOST_IN_NAME for name in (clean["name"], clean.get("namespace", ""))):
+        raise BadSchema(f"a name has more than {MOST_IN_NAME} characters: {shown(clean['name'])}")
+    return clean
+
+
+def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the properties of a logical type. One that is unknown or invalid has no meaning, and its values
+    are those of its `kind`."""
+    name = schema.get("logicalType")
+    if not isinstance(name, str) or (kind, name) not in LOGICAL_TYPES:
+        return {}
+    clean: dict[str, Any] = {"logicalType": logical_name(name)}
+    if name != "decimal":
+        return clean
+    precision: Any = schema.get("precision")
+    scale: Any = schema.get("scale", 0)
+    if not _is_whole(precision) or not _is_whole(scale) or not 0 <= scale <= precision or precision == 0:
+        return {}
+    if kind == "fixed" and precision > math.floor(math.log10(2) * (8 * _size(schema) - 1)):
+        return {}
+    if scale > MOST_SCALE:
+        raise BadSchema(f"a decimal has a scale of {shown(scale)}: expected at most {MOST_SCALE:,}")
+    return {**clean, "scale": scale}
+
+
+def _size(schema: Mapping[str, Any]) -> int:
+    size: Any = schema.get("size")
+    if not _is_whole(size) or not 0 <= size <= _LARGEST_SIZE:
+        raise BadSchema(f"the size of a fixed type is {shown(size)}: expected a whole number of bytes")
+    return int(size)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _list(schema: Mapping[str, Any], name: str) -> list[Any]:
+    value = schema.get(name)
+    if not isinstance(value, list):
+        raise BadSchema(f"expected a list as {name}, not {shown(value)}")
+    return value
+
+
+def _texts(schema: Mapping[str, Any], name: str) -> list[str]:
+    values = _list(schema, name)
+    if not all(isinstance(value, str) for value in values):
+        raise BadSchema(f"expected texts as {name}, not {shown(values)}")
+    return values
+
+
+def _text(schema: Mapping[str, Any], name: str) -> str:
+    value = schema.get(name)
+    if not isinstance(value, str):
+        raise BadSchema(f"expected a text as {name}, not {shown(value)}")
+    return value
+
 
 NOT_AVRO = "not Avro of its schema"
 NOT_THE_READERS = "does not fit the reader's schema"

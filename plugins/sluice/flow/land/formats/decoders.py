@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
-from sluice.config.message_format import AVRO, PROTOBUF
+from sluice.config.event import AVRO, PROTOBUF
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import Size
 from sluice.flow.land.formats import avro, protobuf
-from sluice.flow.land.formats.protobuf import MessageDecoder
-from sluice.flow.land.formats.protobuf_sizes import SchemaSizes
+from sluice.flow.land.formats.protobuf import MessageDecoder, SchemaSizes
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.flow.land.task.reports import SchemasAsked

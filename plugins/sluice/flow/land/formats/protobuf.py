@@ -7,9 +7,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from google.protobuf import (
     any_pb2,
@@ -21,17 +22,249 @@ from google.protobuf import (
     timestamp_pb2,
     wrappers_pb2,
 )
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within
-from sluice.flow.land.formats.json_text import json_text
-from sluice.flow.land.formats.protobuf_sizes import Field, SchemaSizes, count
+from sluice.flow.land.expansion import BOUND, ESCAPED, Room, Size, bytes_within, json_text, largest
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.named_file import MOST_OF_SCHEMA, read_named
+
+if TYPE_CHECKING:
+    from google._upb._message import Descriptor as FastDescriptor
+    from google._upb._message import FieldDescriptor as FastFieldDescriptor
+
+
+# How much a Protobuf message becomes, and a walk over its wire format that counts it.
+#
+# Each message that is there, be it of two bytes, becomes all its fields that have no presence, in JSON and
+# before that in the library's memory. The walk follows the wire as the library does, extensions included, and
+# decodes nothing. Source: https://protobuf.dev/programming-guides/encoding/
+
+MessageDescriptor: TypeAlias = "Descriptor | FastDescriptor"
+Field: TypeAlias = "FieldDescriptor | FastFieldDescriptor"
+
+_NUMBER = 26  # bytes of the longest, with its comma
+_ABSENT = 5  # bytes of `false`: others are shorter
+_FIELDS_AT_A_VALUE = 8
+"""A field that is absent takes the library up to 16 bytes, and becomes nothing."""
+_LEAST = 2  # bytes of a field that is there: its tag, and its value or length
+_VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
+_WIDTHS = {
+    FieldDescriptor.TYPE_DOUBLE: 8,
+    FieldDescriptor.TYPE_FIXED64: 8,
+    FieldDescriptor.TYPE_SFIXED64: 8,
+    FieldDescriptor.TYPE_FLOAT: 4,
+    FieldDescriptor.TYPE_FIXED32: 4,
+    FieldDescriptor.TYPE_SFIXED32: 4,
+}
+_CONTENTS = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
+_CONTINUED = bytes(range(0x80, 0x100))
+_LARGEST_TAG = (1 << 32) - 1
+_MOST_BITS = 70  # of ten bytes, the most that a number takes
+
+
+@dataclass
+class MessageSizes:
+    """Of a message's type: `own` is what an empty one becomes. `countable`: not of the old form of sets,
+    which the walk does not follow."""
+
+    own: Size
+    countable: bool
+    fields: dict[int, _FieldSizes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _FieldSizes:
+    """`each`: what one more value becomes. `inner`: the sizes of a message or a group; `width`: the bytes of
+    an element where many are packed, 0 of a varint."""
+
+    type: int
+    each: Size
+    inner: MessageSizes | None
+    width: int
+
+    @property
+    def byte(self) -> Size:
+        """Returns what each byte of it adds at most."""
+        if self.inner is not None:
+            return (self.each + self.inner.own).shared(_LEAST)
+        if self.type in _CONTENTS:
+            return self.each.shared(_LEAST) + Size(0, ESCAPED)
+        return self.each
+
+
+@dataclass
+class SchemaSizes:
+    """The sizes of messages' types, and of all within them; `byte` is what any byte of a message adds."""
+
+    byte: Size = field(default_factory=Size)
+    _types: dict[str, MessageSizes] = field(default_factory=dict)
+    _empty: dict[str, Size] = field(default_factory=dict)
+
+    def of(self, descriptor: MessageDescriptor) -> MessageSizes:
+        """Returns the sizes of a type, each of which is looked at once: all are of one pool.
+
+        Raises BadSchema.
+        """
+        pending = [] if descriptor.full_name in self._types else [descriptor]
+        self._add(descriptor)
+        while pending:
+            one = pending.pop()
+            pool: Any = one.file.pool
+            for part in [*one.fields, *pool.FindAllExtensions(one)]:
+                inner = part.message_type
+                if inner is not None and self._add(inner):
+                    pending.append(inner)
+                sizes = _field(part, None if inner is None else self._types[inner.full_name])
+                self._types[one.full_name].fields[part.number] = sizes
+                self.byte = largest([self.byte, sizes.byte])
+        return self._types[descriptor.full_name]
+
+    def _add(self, descriptor: MessageDescriptor) -> bool:
+        if descriptor.full_name in self._types:
+            return False
+        options, own = descriptor.GetOptions(), self._empty_size(descriptor)
+        if options.map_entry:
+            value = descriptor.fields_by_name.get("value")
+            if value is None:
+                raise BadSchema(f"{descriptor.full_name} is a map's entry without a value")
+            if value.message_type is not None:
+                own += self._empty_size(value.message_type)
+        self._types[descriptor.full_name] = MessageSizes(own, not options.message_set_wire_format)
+        return True
+
+    def _empty_size(self, descriptor: MessageDescriptor) -> Size:
+        """Returns what an empty message becomes; the value of a map's entry may be one."""
+        if descriptor.full_name not in self._empty:
+            self._empty[descriptor.full_name] = _empty_size(descriptor)
+        return self._empty[descriptor.full_name]
+
+
+def count(content: bytes, sizes: MessageSizes, room: Room) -> None:
+    """Raises Rejected where a message becomes more than there is `room`, ValueError or IndexError for one
+    that the library refuses."""
+    room.take(sizes.own)
+    _walk(content, 0, len(content), sizes, room)
+
+
+def _empty_size(descriptor: MessageDescriptor) -> Size:
+    size, absent = Size(1, 2), 0
+    for part in descriptor.fields:
+        if part.has_presence:
+            absent += 1
+        else:
+            listed = part.is_repeated or part.enum_type is None
+            size += _name(part) + (Size(1, _ABSENT) if listed else _value_size(part))
+    return size + Size(absent // _FIELDS_AT_A_VALUE)
+
+
+def _field(part: Field, inner: MessageSizes | None) -> _FieldSizes:
+    each = _value_size(part)
+    if part.is_repeated:
+        each += Size(0, 1)
+    elif part.has_presence:
+        each += _name(part)
+    else:  # its place is counted with its message
+        each = Size(0, 0 if part.type in _CONTENTS else _NUMBER)
+    return _FieldSizes(part.type, each, inner, _WIDTHS.get(part.type, 0))
+
+
+def _value_size(part: Field) -> Size:
+    """Returns what a value becomes, without the contents of a message or a text."""
+    if part.message_type is not None:
+        return Size()
+    if part.enum_type is not None:
+        return Size(1, max(_NUMBER, *(len(value.name) + 3 for value in part.enum_type.values)))
+    return Size(1, _NUMBER)
+
+
+def _name(part: Field) -> Size:
+    return Size(0, len(part.name) + 4)
+
+
+def _walk(
+    content: bytes, at: int, end: int, sizes: MessageSizes | None, room: Room, group: int | None = None
+) -> int:
+    """Counts the fields from `at` to `end`, or to the end of the `group` of that number, and returns where
+    that is. `sizes`: None within a field that the schema does not know."""
+    if sizes is not None and not sizes.countable:
+        raise Rejected(reject_reasons.TOO_MANY_VALUES)
+    fields: Mapping[int, _FieldSizes] = {} if sizes is None else sizes.fields
+    while at < end:
+        tag, at = _number(content, at)
+        if tag > _LARGEST_TAG:
+            raise ValueError("a number of a field that there is none of")
+        wire, part = tag & 7, fields.get(tag >> 3)
+        if wire == _GROUP_END:
+            if tag >> 3 != group:
+                raise ValueError("the end of another group")
+            return at
+        if wire == _LENGTH:
+            length, at = _number(content, at)
+            until = at + length
+            if until > end:
+                raise ValueError("a field ends behind its message")
+            if part is not None:
+                _take(content, at, until, part, room)
+            at = until
+        elif wire == _GROUP:
+            inner = None
+            if part is not None and part.type == FieldDescriptor.TYPE_GROUP and part.inner is not None:
+                inner = part.inner
+                room.take(part.each + inner.own)
+            at = _walk(content, at, end, inner, room, tag >> 3)
+        else:
+            at = _scalar_end(content, at, wire)
+            if part is not None and part.inner is None:
+                room.take(part.each)
+    if group is not None or at > end:
+        raise ValueError("a field ends behind its message")
+    return at
+
+
+def _take(content: bytes, at: int, until: int, part: _FieldSizes, room: Room) -> None:
+    """Counts a field of a length: a message, a text, or numbers."""
+    if part.inner is not None:
+        room.take(part.each + part.inner.own)
+        _walk(content, at, until, part.inner, room)
+    elif part.type == FieldDescriptor.TYPE_STRING:
+        room.take(part.each)
+        room.take_string(content[at:until])
+    elif part.type == FieldDescriptor.TYPE_BYTES:
+        room.take(part.each)
+        room.take_bytes(until - at)
+    elif part.width:
+        room.take(part.each, (until - at) // part.width)
+    else:
+        room.take(part.each, len(content[at:until].translate(None, _CONTINUED)))
+
+
+def _scalar_end(content: bytes, at: int, wire: int) -> int:
+    if wire == _VARINT:
+        return _number(content, at)[1]
+    if wire == _FIXED64:
+        return at + 8
+    if wire == _FIXED32:
+        return at + 4
+    raise ValueError("a wire type that there is none of")
+
+
+def _number(content: bytes, at: int) -> tuple[int, int]:
+    """Returns a number without sign, and where it ends."""
+    number = shift = 0
+    while True:
+        byte = content[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number, at
+        if shift >= _MOST_BITS:
+            raise ValueError("a number of more than ten bytes")
+
 
 NOT_PROTOBUF = "not Protobuf of its message"
 

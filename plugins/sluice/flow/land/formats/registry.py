@@ -19,8 +19,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from sluice.clients.connections.find import Connection
-from sluice.deadline import Deadline
+from sluice.clients.connections import Connection
+from sluice.concurrency import Deadline
 from sluice.errors import RegistryRefused, RegistryUnavailable, SluiceError, WrongUse
 from sluice.flow.land.reject_reasons import BadSchema
 

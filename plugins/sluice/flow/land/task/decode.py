@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from sluice.clients.connections import find as connections
+from sluice.clients import connections as connections
 from sluice.config.event import Event
 from sluice.errors import SchemaRefused
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.expansion import BOUND, Room, Size
+from sluice.flow.land.expansion import BOUND, MOST_LEVELS, Room, Size, too_deep, too_many_elements
 from sluice.flow.land.reject_reasons import Rejected, reason_of
-from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_elements
 from sluice.flow.land.task.records import CARRIED, NUMBERS, numbers_of, with_reasons
 from sluice.flow.land.task.reports import SchemasAsked
 

@@ -1,7 +1,7 @@
 """Which records and rows are erased: those that have a value of the erasure list.
 
 One rule for all bytes that the lake may get: an event, an element of an array, a message that is rejected.
-An event is read by the function that `sluice find --field` reads it with (event_values.py). Bytes that are no
+An event is read by the function that `sluice find --field` reads it with (field_path.py). Bytes that are no
 JSON object are searched for the value at any place. The list has only hashes, so what may be a value is
 hashed and compared.
 """
@@ -21,9 +21,16 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.config.event import Event
-from sluice.event_values import UnreadablePayload, all_fields, read_event, text_of
-from sluice.event_values import field as field_of
-from sluice.field_path import FieldPath, last_keys, names_of
+from sluice.field_path import (
+    FieldPath,
+    UnreadablePayload,
+    all_fields,
+    last_keys,
+    names_of,
+    read_event,
+    text_of,
+)
+from sluice.field_path import field as field_of
 from sluice.flow.land.task.columns import last_values
 from sluice.flow.land.task.records import ERASED, SLICE, numbers_of, parted
 from sluice.mask.unit_mask import escapes_of, quoted

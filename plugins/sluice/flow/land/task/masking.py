@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.config.mask import HEADERS, KEY
+from sluice.flow.land.expansion import too_deep
 from sluice.flow.land.task import columns as record_headers
-from sluice.flow.land.task.nesting import too_deep
 from sluice.flow.land.task.records import SLICE, TYPE, numbers_of, runs_of
 from sluice.manifest import Masked
 from sluice.mask.mask_rules import MaskRules

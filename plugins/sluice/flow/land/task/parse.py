@@ -19,10 +19,10 @@ from sluice.config.event import Event
 from sluice.errors import WrongUse
 from sluice.field_path import Absent, FieldPath, before, names_of, spellings
 from sluice.flow.land import reject_reasons
+from sluice.flow.land.expansion import MOST_LEVELS, too_deep, too_many_values
 from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.columns import last_values
-from sluice.flow.land.task.nesting import MOST_LEVELS, too_deep, too_many_values
 from sluice.flow.land.task.records import HOUR, SLICE, TIME, TYPE, numbers_of, split
 from sluice.flow.land.task.times import HOUR_MS, READERS, TimeBounds
 from sluice.flow.land.task.type_folders import TypeCodes

@@ -19,7 +19,6 @@ from sluice.flow.land.expansion import bound_of
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.count_fields import Tally
 from sluice.flow.land.task.decode import Decoding, Opened, opener
-from sluice.flow.land.task.dedup import Deduplicator
 from sluice.flow.land.task.erasing import Erasing
 from sluice.flow.land.task.field_tally import FieldTally
 from sluice.flow.land.task.masking import RecordMasks
@@ -28,6 +27,7 @@ from sluice.flow.land.task.records import (
     FILE_TYPE,
     HOUR,
     SLICE,
+    Deduplicator,
     WholeRecords,
     rejected_to_write,
     table_of,

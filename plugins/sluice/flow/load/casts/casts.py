@@ -13,8 +13,18 @@ from dataclasses import replace
 
 from sluice.clients.clickhouse.sql import both, either, listed, literal
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.containers import array, mapping
-from sluice.flow.load.casts.documents import document, is_string, path_unfit, paths_of, text_at
+from sluice.flow.load.casts.containers import (
+    ParsedContainer,
+    array,
+    document,
+    is_string,
+    mapping,
+    parsed,
+    path_unfit,
+    paths_of,
+    text_at,
+    tuple_,
+)
 from sluice.flow.load.casts.exact_numbers import FieldText, all_exact, exact
 from sluice.flow.load.casts.judged import (
     Cast,
@@ -27,9 +37,7 @@ from sluice.flow.load.casts.judged import (
     of_pair,
     unfit_of,
 )
-from sluice.flow.load.casts.parsed import ParsedContainer, parsed
 from sluice.flow.load.casts.scalars import scalar
-from sluice.flow.load.casts.tuples import tuple_
 
 __all__ = ("Cast", "ParsedContainer", "UnsupportedType", "cast", "cast_at", "parsed_cast", "unfit_of")
 

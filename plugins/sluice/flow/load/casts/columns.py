@@ -12,11 +12,10 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.field_path import FieldPath, path_of, spellings
 from sluice.flow.load.casts.casts import UnsupportedType, cast, unfit_of
-from sluice.flow.load.casts.column_sql import Lack, Stages, column_sql, group_sql
+from sluice.flow.load.casts.column_sql import FitCheck, Lack, Stages, column_sql, group_sql, nested_of
+from sluice.flow.load.casts.containers import texts_of
 from sluice.flow.load.casts.event_paths import NESTED, QUOTED, ObjectNode, extract, nodes, odd_texts, tree_of
 from sluice.flow.load.casts.exact_numbers import LONG, ODD
-from sluice.flow.load.casts.nested import FitCheck, nested_of
-from sluice.flow.load.casts.parsed import texts_of
 from sluice.flow.load.casts.times import of_stamp
 from sluice.infer.types import Rules
 

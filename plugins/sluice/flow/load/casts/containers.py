@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from sluice.clients.clickhouse.sql import both, either, literal
-from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.judged import MISSING, Cast, Caster, Field, here, if_quoted, inside, let, of_pair
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from sluice.clients.clickhouse.sql import both, either, identifier, listed, literal, summed
+from sluice.clients.clickhouse.types import Type, named
+from sluice.flow.load.casts.exact_numbers import FieldText
+from sluice.flow.load.casts.judged import (
+    MISSING,
+    Cast,
+    Caster,
+    Field,
+    UnsupportedType,
+    here,
+    if_quoted,
+    inside,
+    let,
+    of_pair,
+)
 from sluice.flow.load.casts.scalars import ENUMS
 
 _QUOTE = literal('"')
@@ -147,3 +164,291 @@ def may_lack(kind: Type) -> bool:
         return True
     parts = kind.shape.named_arguments() if kind.shape.name == "Tuple" else []
     return bool(parts) and all(name and may_lack(part) for name, part in parts)
+
+
+# Tuples: named ones from JSON objects, others from JSON arrays of as many elements.
+
+
+def tuple_(caster: Caster, kind: Type, field: Field) -> Cast:
+    """Raises UnsupportedType."""
+    parts = kind.shape.named_arguments()
+    if not parts[0][1].name:
+        raise UnsupportedType(kind.text)
+    return _named(caster, kind, field, parts) if parts[0][0] else _unnamed(caster, kind, field, parts)
+
+
+def _named(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, Type]]) -> Cast:
+    texts = f"t{field.depth}"
+    fields = listed(f"{identifier(name)} Nullable(String)" for name, _ in parts)
+    named = [(texts, f"JSONExtract({field.text}, {literal(f'Tuple({fields})')})")]
+    casts = [
+        element(caster, part, _of_object(field, f"tupleElement({texts}, {n})", name, part, n))
+        for n, (name, part) in enumerate(parts, start=1)
+    ]
+    # What the parser refuses has no fields.
+    nothing = summed([f"isNotNull(tupleElement({texts}, {n}))" for n in range(1, len(parts) + 1)])
+    bad = [
+        f"NOT startsWith({field.text}, '{{')",
+        both(f"(({nothing}) = 0)", f"JSONType({field.text}) != 'Object'"),
+        *if_quoted(field.quoted),
+    ]
+    paths = [literal(f".{name}") for name, _ in parts]
+    return _built(kind, field, named, casts, bad, paths)
+
+
+def _unnamed(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, Type]]) -> Cast:
+    texts, raws = f"t{field.depth}", f"q{field.depth}"
+    named = [
+        (texts, f"JSONExtract({field.text}, 'Array(Nullable(String))')"),
+        *([(raws, f"JSONExtractArrayRaw({field.text})")] if any(map(_by_kind, parts)) else []),
+    ]
+    casts = []
+    for n, (_, part) in enumerate(parts, start=1):
+        quoted = f"startsWith(arrayElement({raws}, {n}), {_QUOTE})" if _by_kind(("", part)) else ""
+        of = Field(
+            f"arrayElement({texts}, {n})",
+            field.depth + 1,
+            field.inner_key,
+            quoted,
+            _default(field, n),
+            "0",
+            not (field.default or part.nullable),
+        )
+        casts.append(element(caster, part, of))
+    bad = [
+        f"NOT startsWith({field.text}, '[')",
+        f"(length({texts}) != {len(parts)})",
+        *if_quoted(field.quoted),
+    ]
+    paths = [literal(f"[{n}]") for n in range(len(parts))]
+    return _built(kind, field, named, casts, bad, paths)
+
+
+def _by_kind(part: tuple[str, Type]) -> bool:
+    return by_token(part[1]) or part[1].shape.name in CONTAINERS
+
+
+def _of_object(field: Field, x: str, name: str, kind: Type, number: int) -> Field:
+    key: FieldText = None if field.key is None else name if field.key else ""
+    quoted = f"JSONType({field.text}, {literal(name)}) = 'String'" if _by_kind(("", kind)) else ""
+    present = _is_there(field, name)
+    required = not (field.default or field.filled or may_lack(kind))
+    default = _default(field, number)
+    return Field(x, field.depth + 1, key, quoted, default, present, required, field.filled)
+
+
+def _is_there(field: Field, name: str) -> str:
+    return f"has(JSONExtractKeys({field.text}), {literal(name)})"
+
+
+def _default(field: Field, number: int) -> str:
+    return f"tupleElement({field.default}, {number})" if field.default else ""
+
+
+def _built(
+    kind: Type,
+    field: Field,
+    named: list[tuple[str, str]],
+    casts: Sequence[Cast],
+    bad: Sequence[str],
+    paths: Sequence[str],
+) -> Cast:
+    lacking = _lacking(kind, casts, field) if field.filled or field.default else []
+    parts = of_parts(kind, casts, field.depth, lambda wrong: field.unfit(*bad, wrong), lacking)
+    pair = let(named, parts)
+    places = [
+        text
+        for path, part in zip(paths, casts, strict=True)
+        for text in (part.unfit, inside(path, part.where, field.depth))
+    ]
+    first = here(kind.text, field.x)
+    wrong = [part for condition in bad for part in (condition, first)]
+    chosen = f"multiIf({listed([*wrong, *places])}, {first})"
+    return of_pair(pair, field.where(kind.text, let(named, chosen)), bool(lacking))
+
+
+def _lacking(kind: Type, casts: Sequence[Cast], field: Field) -> list[str]:
+    """Returns the conditions that an element of a named Tuple gets a default."""
+    conditions = []
+    for n, ((name, part), part_cast) in enumerate(
+        zip(kind.shape.named_arguments(), casts, strict=True), start=1
+    ):
+        if not name:
+            return []
+        null = f"isNull(tupleElement(t{field.depth}, {n}))"
+        if part_cast.lacks:
+            conditions.append(f"tupleElement(p{field.depth}_{n - 1}, 3)")
+        elif field.default and part.nullable:
+            conditions.append(f"if({null}, NOT {_is_there(field, name)}, 0)")
+        elif field.default or not may_lack(part):
+            conditions.append(null)
+    return conditions
+
+
+def of_parts(
+    kind: Type,
+    casts: Sequence[Cast],
+    depth: int,
+    unfit: Callable[[str], str],
+    lacking: Sequence[str] = (),
+) -> str:
+    """Returns the tuple of the parts, `unfit` of "one of them does not fit", and whether one is `lacking`, if
+    there are such. Each part that is a container is computed once."""
+    once = [(f"p{depth}_{n}", part.judged) for n, part in enumerate(casts) if part.judged]
+    computed = dict(once)
+    values, unfit_values = [], []
+    for n, part in enumerate(casts):
+        name = f"p{depth}_{n}"
+        values.append(f"tupleElement({name}, 1)" if name in computed else part.value)
+        unfit_values.append(f"tupleElement({name}, 2)" if name in computed else part.unfit)
+    wrong = unfit(f"(({summed(unfit_values)}) > 0)")
+    lacks = f", (({summed(lacking)}) > 0)" if lacking else ""
+    pair = f"tuple(CAST(tuple({listed(values)}), {literal(kind.shape.text)}), {wrong}{lacks})"
+    return let(once, pair) if once else pair
+
+
+# JSON columns: the strict judgement of their typed paths (flow/load/casts/casts.py).
+#
+# ClickHouse casts what is there loosely: it has to be what the strict cast says. It takes a key `a.b` for the
+# path of two keys, too, and hides what is no object on the way; such events are rejected rows.
+
+_NO_PATH = re.compile(r"SKIP |max_dynamic_(paths|types) ?=")  # the other arguments of a JSON
+_MOST_KEYS = 6  # of one typed path: its spellings double with each
+
+
+def paths_of(kind: Type) -> list[tuple[str, Type]]:
+    """Returns (path, type) of a JSON's typed paths. Raises UnsupportedType."""
+    paths = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
+    if any(name.count(".") >= _MOST_KEYS for name, _ in paths):
+        raise UnsupportedType(kind.text)
+    return paths
+
+
+def text_at(x: str, name: str) -> str:
+    return f"JSONExtract({_place(x, name.split('.'))}, 'Nullable(String)')"
+
+
+def is_string(x: str, name: str) -> str:
+    return f"JSONType({_place(x, name.split('.'))}) = 'String'"
+
+
+def path_unfit(kind: Type, x: str, name: str, text: str, path_cast: Cast) -> str:
+    keys = name.split(".")
+    stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
+    # In an array two tuples with NULLs are the same; by themselves that is unknown.
+    same = (f"[{stored}]", f"[{path_cast.value}]") if path_cast.container else (stored, path_cast.value)
+    other = f"ifNull({same[0]} != {same[1]}, isNotNull({stored}))"
+    odd = [f"JSONHas({_place(x, way)})" for way in _spellings(keys)]
+    odd += [f"JSONType({_place(x, keys[:end])}) NOT IN ('Object', 'Null')" for end in range(1, len(keys))]
+    return both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(path_cast.unfit, other)), *odd))
+
+
+def _place(x: str, keys: Sequence[str]) -> str:
+    return f"assumeNotNull({x}), {listed(map(literal, keys))}"
+
+
+def _spellings(keys: list[str]) -> list[list[str]]:
+    """Returns the other ways to write a path of several keys: `a.b` as one key."""
+    return [
+        [".".join(keys[start:end]) for start, end in zip((0, *ends), (*ends, len(keys)), strict=True)]
+        for count in range(len(keys) - 1)
+        for ends in combinations(range(1, len(keys)), count)
+    ]
+
+
+def document(kind: Type, x: str, unfit_values: Sequence[str], quoted: str) -> str:
+    """Returns the value of a JSON with these rejected rows of its typed paths."""
+    value = f"accurateCastOrNull({x}, {literal(kind.text)})"
+    wrong = [f"({summed(unfit_values)}) > 0"] if unfit_values else []
+    wrong += if_quoted(quoted)
+    return f"if({either(*wrong)}, NULL, {value})" if wrong else value
+
+
+# Arrays and maps that the parse of the event gives as such: their texts need not be parsed again.
+#
+# JSONExtract into `Variant(<container of texts>, String)` gives the container, the text of what is none, or
+# NULL where the field is missing or null. Of a field that is there twice it takes the first. It fills a Tuple
+# from an array, too, which the cast of the text refuses (tuples.py). So that one has the last word wherever
+# something is unusual.
+
+_NEED_THE_KIND = ("Variant", "Dynamic")
+_TEXT = "Nullable(String)"
+
+
+@dataclass(frozen=True)
+class ParsedContainer:
+    """The items `items`, of each what it becomes and whether it may be a rejected row; over their name the
+    `value` of the container, and whether it is `fine`."""
+
+    items: str
+    value: str
+    fine: str
+
+
+def texts_of(kind: Type) -> str:
+    """Returns the type of what the parse gives of `kind`; empty where the items' texts do not say all."""
+    shape = kind.shape
+    if shape.name not in ("Array", "Map") or any(of.plain.name in _NEED_THE_KIND for of in _read(shape)):
+        return ""
+    if shape.name == "Map":
+        return f"Map(String, {_TEXT})"
+    names = _names(shape)
+    return f"Array(Tuple({listed(f'{name} {_TEXT}' for name in names)}))" if names else f"Array({_TEXT})"
+
+
+def parsed(caster: Caster, kind: Type, parsed_value: str, name: str, long: bool) -> ParsedContainer:
+    """Returns the cast of `parsed_value`, which holds `texts_of(kind)` or the text of something else."""
+    shape, field = kind.shape, Field("", 0, None)
+    container = f"variantElement({parsed_value}, {literal(texts_of(kind))})"
+    value, bad = f"tupleElement({name}, 1)", f"has(tupleElement({name}, 2), 1)"
+    if shape.name == "Map":
+        items = _entries(caster, shape, field, container)
+        value = f"mapFromArrays({value}, tupleElement({name}, 2))"
+        bad = f"has(tupleElement({name}, 3), 1)"
+    else:
+        items = mapped({"x0": container}, _item(caster, shape, field))
+    unusual = [bad, f"isNotNull(variantElement({parsed_value}, 'String'))", *_doubts(shape)]
+    unusual += ["long_numbers"] if long else []
+    return ParsedContainer(items, value, f"(({summed(unusual)}) = 0)")
+
+
+def _doubts(shape: Type) -> list[str]:
+    doubts = ["nested_arrays"] if _names(shape) else []
+    inner = any(of.shape.name in CONTAINERS for of in _read(shape))
+    return [*doubts, "quoted_brackets"] if inner else doubts
+
+
+def _read(shape: Type) -> list[Type]:
+    """Returns the types that texts are cast to."""
+    of = shape.argument(1 if shape.name == "Map" else 0)
+    return [part for _, part in of.shape.named_arguments()] if _names(shape) else [of]
+
+
+def _names(shape: Type) -> list[str]:
+    """Of the objects in an array."""
+    if shape.name != "Array" or shape.argument(0).shape.name != "Tuple":
+        return []
+    return shape.argument(0).shape.spelled_names
+
+
+def _entries(caster: Caster, shape: Type, field: Field, container: str) -> str:
+    key = element(caster, shape.argument(0), Field("k0", 1, None, required=True))
+    lists = {"k0": f"arrayMap(k -> toNullable(k), mapKeys({container}))", "x0": f"mapValues({container})"}
+    return mapped(lists, entry_of(key, item_of(caster, shape.argument(1), field, asked=False), 0))
+
+
+def _item(caster: Caster, shape: Type, field: Field) -> str:
+    """Returns what an item becomes, and whether it may be a rejected row: what is no object has no fields."""
+    if not _names(shape):
+        return item_of(caster, shape.argument(0), field, asked=False).pair
+    of = shape.argument(0).shape
+    texts = [f"tupleElement(x0, {n})" for n in range(1, len(of.arguments) + 1)]
+    casts = [
+        _part(caster, part, text, field) for (_, part), text in zip(of.named_arguments(), texts, strict=True)
+    ]
+    nothing = f"(({summed([f'isNotNull({text})' for text in texts])}) = 0)"
+    return of_parts(of, casts, 0, lambda wrong: either(nothing, wrong))
+
+
+def _part(caster: Caster, kind: Type, text: str, field: Field) -> Cast:
+    return element(caster, kind, Field(text, 2, field.inner_key, required=not may_lack(kind)))

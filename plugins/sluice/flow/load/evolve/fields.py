@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
 from sluice.field_path import first_keys, names_of, path_of
-from sluice.flow.load import new_column
+from sluice.flow.load.casts import event_paths
 from sluice.type_fields import TypeFields
 
 MOST_NEW = 100
@@ -60,7 +60,7 @@ class TakenNames:
 
     def refusal(self, name: str) -> str:
         """Returns why no column can have the name; empty where one can."""
-        return new_column.refusal(name, self.columns)
+        return event_paths.refusal(name, self.columns)
 
     def with_column(self, name: str) -> TakenNames:
         return TakenNames(self.columns | {name}, self.covered | {name})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -13,12 +14,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Conservation
 from sluice.field_path import FieldPath, path_of, spellings
+from sluice.flow.load.casts.columns import RULES
 from sluice.flow.load.evolve.fields import SliceFields
 from sluice.flow.load.work import LoadWork
+from sluice.infer.infer import InferredColumn, optional_column
+from sluice.infer.types import STRING, ArrayOf, Inferred, Leaf, fraction_digits, nullable, unfit
 from sluice.infer.values import loads
+from sluice.manifest import Manifest
 from sluice.runtime import deeper
+from sluice.slices import Unit
+from sluice.state.manifests import read_manifests
 
 _ROWS_AT_ONCE = 1_024
 _MOST_NAMES = 10_000  # of different fields that are counted in one unit
@@ -167,3 +175,137 @@ def _values(payload: bytes) -> Values:
     if payload.count(b":") == msgspec.json.encode(values).count(b":") and _ESCAPED_COLON not in payload:
         return values
     return {member.name: raw for member, raw in reversed(_MEMBERS.decode(payload).items())}
+
+
+# Which type holds all values of a field, however many there are.
+
+# No row becomes a rejected row by a column that its own load adds.
+_RULES = replace(RULES, unfit_values=0.0)
+_ROUNDS = 4
+_MOST_REFUSED = 1_000  # values that a round adds to a sample
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A type, and in a few words why."""
+
+    type: str
+    why: str
+
+
+AllValues = Callable[[Sequence[str]], Iterable[tuple[str, bytes]]]
+"""Every value of some fields, with the field's name."""
+
+_TEXT = ColumnType(nullable(STRING).text, "values that no narrower type holds")
+
+
+def column_types(
+    samples: Mapping[str, ValueSample], all_values: AllValues, earlier: Kinds = MappingProxyType({})
+) -> dict[str, ColumnType]:
+    """Returns for each field the type of its sample, widened by other values that do not fit.
+    `earlier`: the kinds of values that other slices have in it, which the type holds as well."""
+    first = {
+        name: [*sample.texts, *examples(earlier.get(name, ()), sample.texts)]
+        for name, sample in samples.items()
+    }
+    kinds = {name: _inferred(name, texts) for name, texts in first.items()}
+    unsure = [name for name, sample in samples.items() if not sample.complete and kinds[name] is not None]
+    texts = {name: first[name] for name in unsure}
+    for _ in range(_ROUNDS):
+        refused = _refused({name: kinds[name] for name in unsure}, all_values) if unsure else {}
+        unsure = list(refused)
+        for name, more in refused.items():
+            texts[name] = [*texts[name], *more]
+            kinds[name] = _inferred(name, texts[name])
+    undecided = dict.fromkeys(unsure)
+    return {
+        name: _TEXT
+        if column is None or name in undecided
+        else ColumnType(column.type, _why(column, samples[name]))
+        for name, column in kinds.items()
+    }
+
+
+def _why(column: InferredColumn, sample: ValueSample) -> str:
+    return column.why if sample.complete else f"in a sample {column.why}"
+
+
+def _inferred(name: str, texts: Sequence[bytes]) -> InferredColumn | None:
+    """Returns None where only a text holds them."""
+    values = [value(text) for text in texts]
+    column = optional_column(name, values, _RULES)
+    # ClickHouse takes arrays with a dot in their names for parts of a Nested, of one length.
+    return None if "." in name and isinstance(column.kind, ArrayOf) else column
+
+
+def _refused(kinds: Mapping[str, InferredColumn | None], all_values: AllValues) -> dict[str, list[bytes]]:
+    """Returns the values that do not fit, by field."""
+    refused: dict[str, list[bytes]] = {}
+    for name, text in all_values(list(kinds)):
+        column = kinds[name]
+        if column is not None and len(refused.get(name, ())) < _MOST_REFUSED and not _fits(column.kind, text):
+            refused.setdefault(name, []).append(text)
+    return refused
+
+
+def _fits(kind: Inferred, text: bytes) -> bool:
+    parsed_value = value(text)
+    return unfit(kind, parsed_value) is None and not _cut(kind, parsed_value)
+
+
+def _cut(kind: Inferred, parsed_value: object) -> bool:
+    """Returns whether a load would cut off what is finer than the column."""
+    if isinstance(kind, Leaf) and kind.name == "DateTime64" and isinstance(parsed_value, str):
+        return fraction_digits(parsed_value) > kind.digits[0]
+    return False
+
+
+# Which kinds of values earlier slices have in a field: the column that is added for it holds them, too.
+
+MOST_UNITS = 10_000
+"""Manifests that are read, of the newest slices."""
+_OF_KIND = {
+    "boolean": b"true",
+    "integer": b"1",
+    "number": b"0.5",
+    "string": b'"text"',
+    "array": b"[]",
+    "object": b"{}",
+}
+_FIRST = {b'"': "string", b"t": "boolean", b"f": "boolean", b"[": "array", b"{": "object"}
+
+Kinds = Mapping[str, Collection[str]]
+
+
+def read_kinds(
+    pipeline: Pipeline, target: Target, lake: Lake, units: Iterable[Unit], names: Sequence[str]
+) -> Kinds:
+    """Returns what the manifests of the newest of `units` say."""
+    newest = sorted(units)[-MOST_UNITS:]
+    return kinds_of(pipeline, target, read_manifests(lake, newest).values(), names)
+
+
+def kinds_of(
+    pipeline: Pipeline, target: Target, manifests: Iterable[Manifest], names: Sequence[str]
+) -> Kinds:
+    kinds_by_field: dict[str, set[str]] = {name: set() for name in names}
+    for manifest in manifests:
+        types = set(pipeline.routed(target, manifest.rows_by_type()))
+        for type_fields in manifest.fields:
+            for name in (
+                kinds_by_field.keys() & type_fields.fields.keys() if type_fields.type in types else ()
+            ):
+                kinds_by_field[name] |= {
+                    kind for kind, rows in type_fields.fields[name].kinds.items() if rows
+                }
+    return kinds_by_field
+
+
+def examples(kinds: Collection[str], texts: Iterable[bytes]) -> list[bytes]:
+    """Returns a value of each kind that none of `texts` is of."""
+    return [_OF_KIND[kind] for kind in sorted(_OF_KIND.keys() & set(kinds) - set(map(_kind, texts)))]
+
+
+def _kind(text: bytes) -> str:
+    number = "integer" if text.lstrip(b"-").isdigit() else "number"
+    return _FIRST.get(text[:1], number)

@@ -2,21 +2,247 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
 
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
+from sluice.clients.clickhouse.client import READ_QUORUM, STEADY, Client
+from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.inspect_tables import expiring_columns, keeps_values, read_table
+from sluice.clients.clickhouse.shards import Placement
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, own_prefix, render, table
+from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.clickhouse.types import Type, parse
+from sluice.clients.lake.base import Lake
+from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.errors import Changed, TargetRefused
+from sluice.flow.load.casts import event_paths
+from sluice.flow.load.casts.columns import ALWAYS, Filling
 from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.protocol import create_fence
-from sluice.flow.load.rollups.decide import changed
-from sluice.flow.load.rollups.source import RollupSource
-from sluice.flow.load.rollups.target import check_rollup, given
+from sluice.flow.load.rollups.decide import LedgerRows, SourceUnit, changed
+from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.staging import Staging
-from sluice.flow.load.writer import UnitCounts
+from sluice.flow.load.work import LoadWork, work_for
+from sluice.flow.load.writer import UnitCounts, Writer
+from sluice.manifest import Manifest
 from sluice.slices import Unit
-from sluice.state.last_ddl import over
+from sluice.state.departed_tables import everything, over
+from sluice.state.ledger import LedgerRow, unit_of
+from sluice.state.manifests import read_manifests
+
+# The table of a rollup: whether it takes what the SELECT gives, as it is.
+
+NamedTypes = tuple[tuple[str, str], ...]
+"""(name, type) of what a SELECT gives."""
+
+
+def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
+    """Raises ServerError when the SELECT does not work."""
+    # With the settings that the rollup's statement carries, on which the types may depend.
+    rows = client.rows(render("rollups/describe", select=everything(rollup)), settings=STEADY)
+    return tuple((row[0], row[1]) for row in rows)
+
+
+def check_rollup(
+    client: Client, target_table: TargetTable, target: Target, rollup: Rollup, then: Mapping[str, str]
+) -> Filling:
+    """Returns how the columns are filled by what the SELECT gives.
+
+    `then`: the types that the columns had when the SELECT was this one; without it they have today's types.
+    Values of a column whose type was changed since are brought into it as ALTER TABLE brings them.
+    Raises TargetRefused: the SELECT does not work, or gives other types than the columns had.
+    """
+    database, _, name = rollup.source.partition(".")
+    if read_table(client, database, name) is None:
+        raise TargetRefused(target.table, f"its source {rollup.source} is not there", "create that first")
+    try:
+        select_columns = columns_of(client, rollup)
+    except ServerError as error:
+        if error.retryable:
+            raise
+        raise TargetRefused(
+            target.table, f"its SELECT fails: {error.reason}", f"correct {rollup.sql}"
+        ) from error
+    kinds = {column.name: column.type for column in target_table.columns if column.filled}
+    names, values = tuple(name for name, _ in select_columns), []
+    for name, kind in select_columns:
+        if name in ALWAYS:
+            remedy = f"leave it out of {rollup.sql}: every row gets its own slice and cluster"
+            raise TargetRefused(target.table, f"its SELECT gives {name}", remedy)
+        if name not in kinds:
+            columns, alias = [column.name for column in target_table.columns], f"rename it in {rollup.sql}"
+            remedy = event_paths.remedy(target.table, name, kind, columns, alias)
+            raise TargetRefused(target.table, f"it has no column {name}, which its SELECT gives", remedy)
+        wanted = then.get(name, kinds[name])
+        if not takes(parse(wanted), parse(kind)):
+            reason = f"its SELECT gives column {name} as {kind}, the table has {wanted}"
+            remedy = (
+                f"let {rollup.sql} give that, or the column have the SELECT's type: a cast may cut values"
+            )
+            raise TargetRefused(target.table, reason, remedy)
+        # Qualified: a column may be named like an alias.
+        value = f"{given(names)}.{identifier(name)}"
+        altered = f"CAST({value}, {literal(kinds[name])})"
+        values.append(Sql(value if wanted == kinds[name] else altered))
+    return Filling(names, tuple(values), (), ())
+
+
+def given(columns: Collection[str]) -> Sql:
+    """Returns the name of what the SELECT gives in the statement that inserts it: of no column's."""
+    return Sql(f"{own_prefix(columns)}given")
+
+
+def takes(column: Type, given: Type) -> bool:
+    """Returns whether every value of the type `given` is the same in the column: the types are the same apart
+    from LowCardinality and time zones, and the column may be Nullable."""
+    column, given = _bare(column), _bare(given)
+    if column.name == "Nullable":
+        return takes(column.argument(0), given.argument(0) if given.name == "Nullable" else given)
+    if column.name != given.name:
+        return False
+    if column.name == "DateTime":
+        return True
+    if column.name == "DateTime64":
+        return column.arguments[0] == given.arguments[0]
+    if column.name in ("Array", "Map", "Tuple"):
+        pairs = list(zip(column.named_arguments(), given.named_arguments(), strict=False))
+        same_names = all(mine == theirs for (mine, _), (theirs, _) in pairs)
+        same_count = len(column.arguments) == len(given.arguments)
+        return same_count and same_names and all(takes(mine, theirs) for (_, mine), (_, theirs) in pairs)
+    return column.text == given.text
+
+
+def _bare(kind: Type) -> Type:
+    """Returns the type of the values: how they are stored, and that merges add them up, changes none."""
+    if kind.name == "LowCardinality":
+        return _bare(kind.argument(0))
+    return _bare(kind.stored) if kind.name == "SimpleAggregateFunction" else kind
+
+
+# The table that a rollup is made from, on one server: what it still has, and its rows out of the lake.
+
+_KEEPING = "MergeTree ORDER BY tuple()"
+
+
+class SourcePlace(Protocol):
+    """A table of events or counts on one server (LoadPlace)."""
+
+    @property
+    def client(self) -> Client: ...
+    @property
+    def pipeline(self) -> Pipeline: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def lake(self) -> Lake: ...
+    @property
+    def placement(self) -> Placement: ...
+
+    def ledger(self) -> LedgerRows:
+        """Reads what is committed now, by unit."""
+
+    def by_rules(self, digest: str) -> Self:
+        """Returns the place with its columns filled by the rules of an earlier load."""
+
+    def inspect(self) -> tuple[TargetTable, Filling]:
+        """Returns the table as it was by these rules, and how its columns are filled."""
+
+    def staging(
+        self,
+        target_table: TargetTable,
+        filling: Filling,
+        works: Sequence[LoadWork],
+        writer: Writer,
+        shard_filter: ShardFilter,
+    ) -> Staging:
+        """Returns what stages rows of the lake as a load does."""
+
+
+@dataclass(frozen=True)
+class RollupSource:
+    place: SourcePlace
+
+    def ledger(self) -> LedgerRows:
+        """Reads what is committed now, by unit."""
+        return self.place.ledger()
+
+    @property
+    def replicated(self) -> bool:
+        source_table = self._table()
+        return source_table is not None and source_table.replicated
+
+    def _table(self) -> TargetTable | None:
+        return read_table(self.place.client, self.place.target.database, self.place.target.name)
+
+    def units(self, due: Sequence[Unit], ledger: LedgerRows) -> dict[Unit, SourceUnit]:
+        """Returns what there is to make each of the units from; `ledger` is the source's. Raises what the
+        client and the lake raise."""
+        if not due:
+            return {}
+        source_table = self._table()
+        counted = self.counted(due)
+        steady = source_table is not None and keeps_values(self.place.client, source_table)
+        short = [unit for unit in due if not steady or counted.get(unit, 0) != ledger[unit].rows]
+        manifests = read_manifests(self.place.lake, short)
+        works = {unit: self._work(ledger[unit], manifests.get(unit)) for unit in short}
+        return {unit: SourceUnit(ledger[unit], counted.get(unit, 0), steady, works.get(unit)) for unit in due}
+
+    def counted(self, units: Collection[Unit]) -> dict[Unit, int]:
+        """Returns how many rows the table has now, of these units at least; none of one without rows."""
+        if not units:
+            return {}
+        starts = [int(unit.slice.start.timestamp()) for unit in units]
+        rows = self.place.client.rows(
+            render("rollups/count_source", source=table(self.place.target.table)),
+            {"first": min(starts), "last": max(starts)},
+            READ_QUORUM if self.replicated else {},
+        )
+        return {unit_of(self.place.pipeline, start, cluster): count for start, cluster, count in rows}
+
+    def _work(self, row: LedgerRow, manifest: Manifest | None) -> LoadWork | None:
+        """Returns how the rows of the commit are made again, by its own routes."""
+        if manifest is None:  # it has to land again first: no commit is of this
+            return LoadWork(row.unit, "", (), (), 0, replaces=False)
+        if manifest.forgotten_on:
+            return None
+        place, routes = self.place, row.types if row.manifest == manifest.id else None
+        stamp = place.placement.stamp
+        return work_for(place.pipeline, place.target, row.unit, manifest, True, stamp, routes)
+
+    def stagings(self, works: Sequence[LoadWork], writer: Writer) -> Iterator[Staging]:
+        """Yields what stages `works` of the source in tables of the rollup's attempt, which `writer` fills:
+        by the rules of each unit's commit, and columns that were added after it stay as empty as they are
+        there."""
+        for number, (rules, group) in enumerate(self._as_loaded(works).items()):
+            place = self.place.by_rules(rules)
+            target_table, filling = place.inspect()
+            attempt = replace(writer.attempt, part=f"_source{number}")
+            units = frozenset(work.unit for work in group)
+            own_writer = replace(writer, attempt=attempt, units=units, statements=0, blocks=0)
+            shard_filter = ShardFilter(place.placement, target_table, own_writer)
+            yield place.staging(
+                keeping_values(place.client, target_table), filling, group, own_writer, shard_filter
+            )
+
+    def _as_loaded(self, works: Sequence[LoadWork]) -> dict[str, list[LoadWork]]:
+        """Groups works by the rules of their commits."""
+        ledger = self.ledger() if works else {}
+        groups: dict[str, list[LoadWork]] = defaultdict(list)
+        for work in works:
+            row = ledger.get(work.unit)  # None: it is being loaded, which is seen once all is staged
+            groups[row.rules if row is not None else ""].append(work)
+        return groups
+
+
+def keeping_values(client: Client, target_table: TargetTable) -> TargetTable:
+    """Returns the table without its views, and whose temporary copy loses nothing: a TTL of a column takes
+    values away as soon as they are inserted."""
+    expiring = expiring_columns(client, target_table)
+    return replace(target_table, view_tables=(), engine_full=_KEEPING, expiring=expiring)
+
 
 # A replica that has just taken over may lack rows of the source that a quorum has.
 _SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"

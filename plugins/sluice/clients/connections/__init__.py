@@ -1,1 +1,0 @@
-"""Airflow connections, found the same way in Airflow and outside it."""

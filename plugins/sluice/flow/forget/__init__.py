@@ -1,1 +1,0 @@
-"""Forgets files of the lake on purpose, as `keep` in the pipeline file says."""
