@@ -36,11 +36,20 @@ class TwoTopics(Story):
 
     def holds(self, places: Mapping[int, list[int]]) -> None:
         """The lake's visible files and the table hold exactly these numbers of these hours, each once."""
-        wanted = sorted((hour(h).id, n) for h, numbers in places.items() for n in numbers)
-        assert sorted(self._files()) == wanted
+        self.holds_rows(places)
+        assert sorted(self._files()) == sorted(
+            (hour(h).id, n) for h, numbers in places.items() for n in numbers
+        )
+
+    def holds_rows(self, places: Mapping[int, list[int]]) -> None:
+        """The table holds exactly these numbers of these hours, each once."""
         rows = f"SELECT toUnixTimestamp(_slice), n FROM {self.topic.name}.events"
         ids = {int(hour(h).start.timestamp()): hour(h).id for h in range(6)}
+        wanted = sorted((hour(h).id, n) for h, numbers in places.items() for n in numbers)
         assert sorted((ids[at], n) for at, n in self.client.query(rows).result_rows) == wanted
+
+    def numbers(self) -> list[int]:
+        return [n for (n,) in self.client.query(f"SELECT n FROM {self.topic.name}.events").result_rows]
 
     def _files(self) -> list[tuple[str, int]]:
         root: Path = self.folder / "lake" / self.pipeline.name

@@ -72,11 +72,18 @@ class Story:
         steps.resolve_range(self.pipeline, hours(first, last))
 
     def land(
-        self, first: int, last: int, mode: str = "fill", engine: Engine | None = None, token: str = "t"
+        self,
+        first: int,
+        last: int,
+        mode: str = "fill",
+        engine: Engine | None = None,
+        token: str = "t",
+        accept_loss: bool = False,
     ) -> Landing:
-        pipeline = self.pipeline
+        pipeline, slices = self.pipeline, hours(first, last)
         engine = engine or PlainEngine(pipeline)
-        return land(pipeline, open_lake(pipeline), hours(first, last), mode, token, engine, lambda line: None)
+        how = {"token": token, "engine": engine, "say": lambda line: None, "accept_loss": accept_loss}
+        return land(pipeline, open_lake(pipeline), slices, mode, **how)
 
     def load(self, first: int, last: int, mode: str = "fill") -> None:
         pipeline = self.pipeline

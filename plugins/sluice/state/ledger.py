@@ -70,13 +70,13 @@ asks and from its lake."""
 
 
 class Commits(Ledger):
-    """A ledger. `others` are the units whose newest row is another pipeline's or lake's commit. `revoked` has
-    the
-    newest row of each unit that a load has revoked and not committed again: what it was going to commit."""
+    """A ledger. `others` has the newest row of each unit where that is another pipeline's or lake's commit.
+    `revoked` has the newest row of each unit that a load has revoked and not committed again: what it was
+    going to commit."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.others: set[Unit] = set()
+        self.others: dict[Unit, LedgerRow] = {}
         self.revoked: dict[Unit, LedgerRow] = {}
 
 
@@ -116,7 +116,7 @@ def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict
             elif own:
                 ledger.revoked[row.unit] = row
             elif is_committed:
-                ledger.others.add(row.unit)
+                ledger.others[row.unit] = row
     return answers
 
 

@@ -66,6 +66,7 @@ def draft(
     rows = sorted((f for f in landed.files if f.hour), key=_by_type_and_hour)
     rejected = sorted((f for f in landed.files if not f.hour), key=lambda f: f.key)
     late = last_late(unit.slice, grace)
+    generation = max(generation, landed.read.generation + 1)
     rejected_records = _summed(part.rejected_records for part in landed.seen)
     return Manifest(
         pipeline=pipeline,
@@ -97,6 +98,7 @@ def draft(
         rows_erased=sum(part.rows_erased for part in landed.seen),
         erasures=landed.erasures,
         masked=landed.masked,
+        amends=landed.read.amends,
     )
 
 

@@ -14,9 +14,10 @@ from sluice.clients.kafka.topics import open_topics, probe_cluster
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
-from sluice.errors import CompactedAway, RecordsExpired, Refused, SluiceError, TopicRecreated
+from sluice.errors import CompactedAway, ManifestLost, RecordsExpired, Refused, SluiceError, TopicRecreated
 from sluice.flow.land.commit import Draft, Landed, Refusal, commit_again, commit_each, draft
 from sluice.flow.land.gaps import explain
+from sluice.flow.land.lost_manifests import LostManifests
 from sluice.flow.land.newly_rejected import NotReplaced, or_refusal
 from sluice.flow.land.read import Accounted, Gaps
 from sluice.flow.land.read_plan import ReadGroup, UnitRead, unit_read
@@ -27,6 +28,7 @@ from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.boundaries.outside import accept_command
+from sluice.state.boundaries.retention import rest
 from sluice.state.units import topics_of as topics_of_unit
 
 
@@ -103,7 +105,7 @@ class Reads:
     and why clusters cannot be read, or not all of their units."""
 
     by_cluster: Mapping[str, list[UnitRead]]
-    expired: tuple[RecordsExpired, ...] = ()
+    expired: tuple[Refused, ...] = ()
     failed: Mapping[str, SluiceError] = field(default_factory=dict)
 
     @property
@@ -117,16 +119,21 @@ def unit_reads(
     units: Sequence[Unit],
     old: Mapping[Unit, Manifest],
     topics_of: TopicsOf = open_topics,
+    lost: LostManifests | None = None,
 ) -> Reads:
     """Returns what to read of each unit. Kafka is asked only where there are offsets between the boundaries.
 
+    `lost`: units that have landed, and whose manifest is lost.
     `failed` holds Refused, TopicRecreated, UnknownTopic, PartitionMissing, KafkaUnavailable.
     """
     by_cluster: dict[str, list[UnitRead]] = {}
-    expired: list[RecordsExpired] = []
+    expired: list[Refused] = []
+    lost = lost or LostManifests()
     failed: dict[str, SluiceError] = {}
     for cluster in pipeline.clusters:
-        topics = {u: topics_of_unit(pipeline, u, old.get(u)) for u in units if u.cluster == cluster}
+        topics = {
+            u: lost.topics(u, topics_of_unit(pipeline, u, old.get(u))) for u in units if u.cluster == cluster
+        }
         ranges = {u: boundaries.ranges(u.slice, cluster, topics[u]) for u in topics}
         for unit in (unit for unit, unit_ranges in ranges.items() if unit_ranges is None):
             hour = unit.slice.id
@@ -139,7 +146,7 @@ def unit_reads(
         resolved = {unit: unit_ranges for unit, unit_ranges in ranges.items() if unit_ranges is not None}
         try:
             by_cluster[cluster], refused = _cluster_reads(
-                pipeline, boundaries, cluster, resolved, old, topics_of
+                pipeline, boundaries, cluster, resolved, old, topics_of, lost
             )
             expired += refused
         except SluiceError as error:
@@ -157,10 +164,11 @@ def _cluster_reads(
     ranges: Mapping[Unit, tuple[OffsetRange, ...]],
     old: Mapping[Unit, Manifest],
     topics_of: TopicsOf,
-) -> tuple[list[UnitRead], list[RecordsExpired]]:
+    lost: LostManifests,
+) -> tuple[list[UnitRead], list[Refused]]:
     """Returns the reads of the resolved units of one cluster, and the errors of those that have expired."""
     reads: list[UnitRead] = []
-    refused: list[RecordsExpired] = []
+    refused: list[Refused] = []
     asked = {r for rs in ranges.values() for r in rs if r.offsets and _stands(boundaries, cluster, r)}
     starts = starts_now(pipeline, cluster, asked, topics_of)
     alive = {r for r in asked if (r.topic, r.partition) in starts}
@@ -170,8 +178,10 @@ def _cluster_reads(
         left = {(r.topic, r.partition): starts[r.topic, r.partition] if r in alive else r.until for r in rs}
         gone = {r.topic for r in rs if r.offsets and r not in alive}
         try:
-            reads.append(unit_read(pipeline, unit, rs, expired, left, old.get(unit), gone))
-        except RecordsExpired as error:
+            lost.check(unit, rest(rs, left))
+            read = unit_read(lost.accepting(pipeline, unit), unit, rs, expired, left, old.get(unit), gone)
+            reads.append(lost.after(read))
+        except (ManifestLost, RecordsExpired) as error:
             refused.append(error)
     return reads, refused
 

@@ -35,6 +35,7 @@ from sluice.errors import (
 from sluice.flow.land.amend.erase_unit import erase_owed, owed, unit_of_each
 from sluice.flow.land.commit import discard, sweep
 from sluice.flow.land.kafka_source import KafkaSource, Reads, unit_reads
+from sluice.flow.land.lost_manifests import lost_manifests
 from sluice.flow.land.newly_rejected import NotReplaced, refusal
 from sluice.flow.land.read import Engine, LandingAttempt
 from sluice.flow.land.read_plan import UnitRead, described
@@ -202,7 +203,9 @@ def _land(
     in_scope = [unit for unit in units if awaits(pipeline, unit)]
     todo = [unit for unit in in_scope if needs_landing(old.get(unit), mode, token)]
     again = {unit: old[unit] for unit in todo if mode == "remake" and unit in old}
-    reads = unit_reads(pipeline, boundaries, [unit for unit in todo if unit not in again], old, topics_of)
+    lost = lost_manifests(lake, [unit for unit in todo if unit not in old], accept_loss)
+    from_topics = [unit for unit in todo if unit not in again]
+    reads = unit_reads(pipeline, boundaries, from_topics, old, topics_of, lost)
     remade, refused = remade_reads(pipeline, again)
     groups, gone = by_own_rules(pipeline, lake, reads.by_cluster, old if mode == "reland" else {})
     _refuse(pipeline, reads, mode, bool(again))

@@ -24,6 +24,9 @@ class UnitRead:
     ranges: tuple[OffsetRange, ...]
     left: tuple[OffsetRange, ...]
     lost: tuple[Loss, ...]
+    generation: int = 0
+    """Of files that are there from a landing whose manifest is lost; `amends`: that manifest's id."""
+    amends: tuple[str, ...] = ()
 
     @property
     def offsets(self) -> int:

@@ -191,7 +191,9 @@ class _Loading:
         additions = read_additions(self.lake) if self.mode == MISSING_COLUMNS else ()
         landed = read_manifests(self.lake, units)
         arguments = (additions, self.placement.shard, ledger.revoked, self._elsewhere())
-        return choose(self.pipeline, self.target, landed, *how, *arguments, shards=self.shards)
+        return choose(
+            self.pipeline, self.target, landed, *how, *arguments, shards=self.shards, others=ledger.others
+        )
 
     def _rollups(
         self, now: Rollup, units: list[Unit], ledger: Commits
@@ -240,7 +242,8 @@ class _Loading:
         else:
             todo = [replace(work, kept=None) for work in todo]
         loaded: list[UnitLoad] = []
-        refused: list[TargetRefused] = []
+        refused: list[TargetRefused] = [self._lacks(work) for work in todo if work.lacking]
+        todo = [work for work in todo if not work.lacking]
         runs = deque(
             run
             for frozen in (False, True)
@@ -297,6 +300,17 @@ class _Loading:
         if refused:
             raise refused[0]
         return loaded
+
+    def _lacks(self, work: LoadWork) -> TargetRefused:
+        slice_, rows = work.unit.slice, work.landed + work.lacking
+        remake = self.pipeline.command("run", *slice_.words, "--mode", "remake")
+        return TargetRefused(
+            self.target.table,
+            f"it was loaded with {rows:,} rows of slice {work.unit}, and the lake has only {work.landed:,}, "
+            "of another landing: the manifest of the one before is lost, or this is another lake; the table "
+            "keeps its rows",
+            f"put `_slices/` of the lake back from a copy; or give these rows up: `{remake}`",
+        )
 
     def _counted(self, filling: Filling) -> tuple[Lack, ...]:
         """Leaves out fields that the mask drops: their columns have no values on purpose."""

@@ -42,7 +42,8 @@ class LoadWork:
     the types that go to the table by those, where the pipeline file says otherwise by now. `kept`: the rows
     of the commit stay as far as the lake has their records, and only the rest is made. `source`: of a rollup
     whose source's rows are staged out of the lake first, how. `frozen`: nothing is loaded, and the rollup's
-    rows, `landed` of them, stay as they are.
+    rows, `landed` of them, stay as they are. `lacking`: as many rows of another landing, which the lake no
+    longer knows, would leave the table: nothing is loaded.
     """
 
     unit: Unit
@@ -61,6 +62,7 @@ class LoadWork:
     kept: Kept | None = None
     source: LoadWork | None = None
     frozen: bool = False
+    lacking: int = 0
 
     @property
     def brought(self) -> int:
@@ -159,6 +161,7 @@ def choose(
     revoked: Mapping[Unit, LedgerRow] | None = None,
     elsewhere: Mapping[Unit, Collection[LedgerRow]] | None = None,
     shards: OtherShards = NO_OTHERS,
+    others: Mapping[Unit, LedgerRow] | None = None,
 ) -> tuple[list[LoadWork], list[LedgerRow]]:
     """Returns what is to be loaded, and the ledger's rows of what is skipped; both in the units' order.
 
@@ -166,7 +169,7 @@ def choose(
     added.
     `revoked` are units that a load has revoked and not committed again. `elsewhere` are
     a unit's newest rows of other tables: what changes no rules leaves their types there. `shards`: what is
-    known of the other shards.
+    known of the other shards. `others`: commits of other pipelines and lakes.
     Units whose files the lake has forgotten stay as they are. Raises FilesForgotten where a `reload` or a
     `repair` asks for one.
     """
@@ -197,8 +200,17 @@ def choose(
             held, kept = row if current or mode == "retry" else None, None
             if row is not None and mode in ("amend", "retry") and not target.counted:
                 kept = _kept(manifest, row, sharding)
-            todo.append(replace(work, rules=rules, held=held, kept=kept))
+            lacking = _lacking(manifest, newest or (others or {}).get(unit), work)
+            todo.append(replace(work, rules=rules, held=held, kept=kept, lacking=lacking))
     return todo, skipped
+
+
+def _lacking(manifest: Manifest, newest: LedgerRow | None, work: LoadWork) -> int:
+    """Returns how many rows fewer landed than the table was loaded with, where the lake has landed the unit
+    as if it never had: its manifest, or the whole lake, was lost. A remake says itself what it rejects."""
+    if newest is None or newest.continues(manifest) or manifest.remade is not None:
+        return 0
+    return max(0, newest.landed - work.landed)
 
 
 def _routes(
