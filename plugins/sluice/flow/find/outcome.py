@@ -152,9 +152,11 @@ _SAID = {
     Outcome.LACKING: "its slice landed before the pipeline read its topic or partition: `{reland}` brings it",
     Outcome.LEFT_BEHIND: "its topic was recreated, and its slice is read from the new one: it is lost",
     Outcome.NOT_LANDED: "its slice is resolved and has not landed: `{run}` lands it",
-    Outcome.NO_SLICE: "no slice that is resolved holds it: the hourly run takes it when its hour is over",
+    Outcome.NO_SLICE: "no slice that is resolved holds it: a run over its hour reads it; if that hour landed "
+    "without its topic, a `reland` of the hour does",
     Outcome.HELD: "its transaction is open: it is read when that ends",
-    Outcome.BEFORE: "it is older than the first slice of the pipeline, and is not read",
+    Outcome.BEFORE: "it is older than the first slice of its topic, and is not read; if its hour landed "
+    "before the pipeline read the topic, a `reland` of the hour brings it",
     Outcome.BEYOND: "the log ends before it: there is no such record yet",
     Outcome.NOWHERE: "its slice landed without it, and nothing says why: `{contents}` names the repair",
     Outcome.UNREADABLE: "a file of its slice cannot be read: `{verify}` names the repair",
