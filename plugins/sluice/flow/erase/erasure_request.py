@@ -9,14 +9,17 @@ from datetime import datetime
 
 from sluice.errors import WrongUse
 from sluice.field_path import checked_path, names_of
+from sluice.flow.land.task import columns
 from sluice.flow.land.task.erasing import LONGEST
 from sluice.manifest import STAMP, Manifest
 from sluice.mask.mask_rules import MaskRules, hashes_of, hidden_by, unsearchable
 from sluice.slices import SliceRange, Unit
-from sluice.state.erasures import Erasure, ErasureList
+from sluice.state.erasures import KEY, Erasure, ErasureList
 
 _MOST_VALUES = 100
 _MOST_REASON = 500
+_NOT_SEARCHED = {*columns.ROWS.names, *columns.REJECTED.names, "_row", "_raw", "_slice"} - set(KEY)
+"""What the lake and the tables have beside an event's fields."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,11 @@ def _where(label: str, text: str) -> Where:
         names = names_of(checked_path(path))
     except ValueError as error:
         raise WrongUse(f"{label}: {error}") from error
+    if path in _NOT_SEARCHED:
+        raise WrongUse(
+            f"{label}: {path} is not searched: name a field of the event, such as user.id, or _key, the "
+            "record's key"
+        )
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise WrongUse(f"{label}: what is there is not UTF-8, and an event's text is")
     if not (sign and value and all(names)):

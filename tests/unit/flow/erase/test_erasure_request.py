@@ -57,6 +57,19 @@ def test_what_is_no_field_and_value(text: str):
         assert "alice" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "name", ["_headers", "_payload", "_offset", "_partition", "_topic", "_timestamp", "_type", "_slice"]
+)
+def test_what_is_beside_the_fields_and_never_searched(name: str):
+    with pytest.raises(WrongUse) as refused:
+        read_wheres([f"{name}=alice"])
+    assert str(refused.value) == (
+        f"--where: {name} is not searched: name a field of the event, such as user.id, or _key, the "
+        "record's key"
+    )
+    assert read_wheres([f"a.{name}=x", "_id=7"]) == (Where(("a", name), "x"), Where(("_id",), "7"))
+
+
 def test_a_file_that_is_not_utf_8():
     with pytest.raises(WrongUse, match=r"--where-file, line 2: .* not UTF-8"):
         read_wheres([], "a=7\nname=René".encode("latin-1"))
