@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
@@ -68,8 +68,8 @@ PendingOption = Annotated[
     bool,
     typer.Option(
         "--pending",
-        help="Apply the erasure list to what landed without some of its entries, as `verify` asks. It needs "
-        "neither --where nor --reason.",
+        help="Apply the erasure list to what landed without some of its entries, as `verify` asks. It names "
+        "nobody: it takes no --where.",
     ),
 ]
 
@@ -101,6 +101,18 @@ def erase(
     from sluice.flow.erase.erase import Eraser
     from sluice.flow.erase.finish import finish, waits
 
+    if pending:
+        _check_alone(
+            {
+                "--where": where,
+                "--where-file": where_file,
+                "--reason": reason,
+                "--type": kind,
+                "--from": start,
+                "--to": to,
+                "--now": now,
+            }
+        )
     spec = load_pipeline(pipeline, config)
     if pending:
         return _apply_list(spec, json, Progress(verbose))
@@ -117,6 +129,16 @@ def erase(
         if not eraser.goes_on(erasure_list.entries[number]):
             break
     _show_receipt(eraser, number, receipt, json, verbose)
+
+
+def _check_alone(words: Mapping[str, object]) -> None:
+    """Raises WrongUse for what `--pending` would not heed."""
+    given = [name for name, value in words.items() if value]
+    if given:
+        raise WrongUse(
+            f"--pending applies the whole erasure list, and nobody is added to it: leave {', '.join(given)} "
+            "out, or erase without --pending"
+        )
 
 
 def _apply_list(spec: Pipeline, json: bool, say: Say) -> None:

@@ -80,6 +80,20 @@ def test_no_error_repeats_the_value(tmp_path: Path):
     refused(asked(tmp_path, "--where-file", "-", typed=typed, reason=f"for {ALICE}"), "--reason names the")
 
 
+def test_what_is_pending_is_applied_to_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whoever is named beside it would believe that he is erased."""
+    monkeypatch.setattr("sluice.flow.erase.erase.apply_list", lambda *_: pytest.fail("it began"))
+    for words, named in (
+        (["--where", f"email={ALICE}", "--yes"], "--where, --reason"),
+        (["--where-file", f"{tmp_path}/nowhere"], "--where-file, --reason"),
+        (["--now"], "--reason, --now"),
+    ):
+        refused(
+            asked(tmp_path, "--pending", *words),
+            f"--pending applies the whole erasure list, and nobody is added to it: leave {named} out, or",
+        )
+
+
 def test_the_plan_names_what_is_only_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for behind, said in ((0, False), (3, True)):
         plan = ErasurePlan(0, 4, {}, 0, {}, behind=behind), ErasureProgress()
