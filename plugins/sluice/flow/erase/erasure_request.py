@@ -9,6 +9,7 @@ from datetime import datetime
 
 from sluice.errors import WrongUse
 from sluice.field_path import checked_path, names_of
+from sluice.flow.land.reject_reasons import NO_VALUE
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.erasing import LONGEST
 from sluice.manifest import STAMP, Manifest
@@ -47,20 +48,23 @@ class ErasureRequest:
 
     @property
     def wheres(self) -> tuple[Where, ...]:
-        """What was typed, and with it the hash that the mask makes of each value with each of its keys."""
+        """What was typed, and with it the hash that the mask makes of each value with each of its keys: as a
+        value of the field, and as the key of a record without a value."""
         hashed = (
             Where(where.path, masked_value.decode())
             for where in self.typed
-            for masked_value in hashes_of(self.rules, ".".join(where.path), where.value.encode())
+            for name in dict.fromkeys((where.path, KEY))
+            for masked_value in hashes_of(self.rules, ".".join(name), where.value.encode())
         )
         return tuple(dict.fromkeys((*self.typed, *hashed)))
 
     def unsearchable(self, manifests: Mapping[Unit, Manifest]) -> list[str]:
         """Returns a line for each field of which some units may have values that are not found."""
         units_of: dict[tuple[str, str], list[Unit]] = {}
-        names = dict.fromkeys(".".join(where.path) for where in self.wheres)
+        names = dict.fromkeys(".".join(where.path) for where in self.typed)
         for unit, manifest in sorted(manifests.items()):
-            for name in names:
+            keys = [".".join(KEY)] if _has_hashed_keys_alone(manifest) else []
+            for name in dict.fromkeys((*names, *keys)):
                 if why := unsearchable(manifest.masked, self.rules, name):
                     units_of.setdefault((name, why), []).append(unit)
         return [
@@ -81,6 +85,12 @@ class ErasureRequest:
             at=now.strftime(STAMP),
             by=self.by,
         )
+
+
+def _has_hashed_keys_alone(manifest: Manifest) -> bool:
+    """Returns whether records without a value are there, of which the lake has a hash of the key."""
+    hashed = manifest.masked is not None and ".".join(KEY) in manifest.masked.hashed
+    return hashed and bool(manifest.held_by_reason().get(NO_VALUE))
 
 
 def read_wheres(texts: Sequence[str], file: bytes | None = None) -> tuple[Where, ...]:

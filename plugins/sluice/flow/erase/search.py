@@ -184,12 +184,11 @@ class UnitSearch:
         if "_type" not in batch.schema.names:  # what was rejected may be an address
             likely = pc.or_kleene(likely, pc.match_substring(payloads, "%"))
         for where in self.wheres:
-            if where.path == KEY:
-                likely = pc.or_kleene(
-                    likely, pc.equal(batch["_key"], pa.scalar(where.value.encode(), pa.binary()))
-                )
-            else:
+            by_key = pc.equal(batch["_key"], pa.scalar(where.value.encode(), pa.binary()))
+            if where.path != KEY:
+                by_key = pc.and_kleene(by_key, pc.is_null(payloads))
                 likely = pc.or_kleene(likely, pc.match_substring(payloads, where.value))
+            likely = pc.or_kleene(likely, by_key)
         return pc.fill_null(likely, False)
 
 

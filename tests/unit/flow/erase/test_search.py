@@ -11,15 +11,17 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.flow.erase.erasure_request import Where
+from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.search import UnitSearch, covered, search, unsearched_lines
 from sluice.flow.forget import ForgetAction, ForgetDecision, confirm, note_forgotten, restore
 from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.land.task.erasing import RowErasing
 from sluice.manifest import Forgotten, Manifest
-from sluice.slices import HOUR, Unit
+from sluice.mask.mask_rules import mask_rules
+from sluice.slices import HOUR, SliceRange, Unit
 from sluice.state.erasures import (
     Erasure,
+    ErasureList,
     ErasureProgress,
     note_progress,
     read_erasures,
@@ -27,9 +29,9 @@ from sluice.state.erasures import (
     unerased,
 )
 from sluice.state.manifests import attempts_of, landed_span, read_manifests, units_in
-from tests.support.erased import ask, entry
+from tests.support.erased import SALT, ask, entry
 from tests.support.fakes import MemoryLake
-from tests.support.landing_world import World, event, hours, pipeline
+from tests.support.landing_world import START, World, event, hours, pipeline
 from tests.support.long_form import per_commit
 from tests.unit.flow.land.test_remake import any_file, worlds
 
@@ -119,6 +121,51 @@ def test_what_is_forgotten_is_searched_once():
     now = covered(pipeline(), lake, asked)
     assert unerased(lake, now) == {}
     assert "the lake forgot its files" in unsearched_lines(lake, now)[0]
+
+
+KEYED = "a key of more than sixteen"
+
+
+@pytest.mark.parametrize("mask", [None, {"ip": {"hash": KEYED}}, {"uid": {"hash": KEYED}, "_key": "keep"}])
+def test_a_tombstone_goes_with_the_person_whose_key_it_has(mask: Any):
+    """Searched in the lake, taken out of it, and left out when the hour lands again. The key may be hashed
+    where the field is not, and the other way round."""
+    stamp = event()[1]
+    log = [(None, stamp, None, b"p42"), (None, stamp, None, b"p43"), event("click", 1, uid="p43")]
+    log = [*log, (*event("click", 2, uid="p42"), None, b"p41")]
+    spec = pipeline(**({} if mask is None else {"mask": mask}))
+    world, lake = World({("dc1", "bids"): [log]}), MemoryLake()
+    world.resolve(spec, lake, hours(1))
+    world.land(spec, lake, hours(1))
+    request = ErasureRequest(
+        (Where(("uid",), "p42"),), SliceRange(START, START.add(hours=1)), "t", "me", rules=mask_rules(spec)
+    )
+    asked = request.entry(ErasureList(SALT), START)
+    ask(lake, asked)
+    unit_search = UnitSearch(lake, RowErasing(read_erasures(lake), [asked]), request.wheres)
+    [found] = search(covered(spec, lake, asked), unit_search, ErasureProgress(), {}, lambda _: None)
+    assert (found.rows, found.rejected) == ({"click": 1}, 1)
+    erase_owed(lake, [UNIT])
+    assert offsets(lake, covered(spec, lake, asked)[UNIT]) == {1, 2}
+    world.land(spec, lake, hours(1), "reland", "again")
+    assert offsets(lake, covered(spec, lake, asked)[UNIT]) == {1, 2}
+
+
+def test_a_tombstone_whose_key_was_hashed_with_a_lost_key_cannot_be_searched():
+    world, lake = (
+        World({("dc1", "bids"): [[(None, event()[1], None, b"p42"), event("click", 1)]]}),
+        MemoryLake(),
+    )
+    before = pipeline(mask={"ip": {"hash": KEYED}})
+    world.resolve(before, lake, hours(1))
+    world.land(before, lake, hours(1))
+    manifests = read_manifests(lake, [UNIT])
+    slices = SliceRange(START, START.add(hours=1))
+    for mask, left in (({"ip": {"hash": KEYED}}, 0), ({"ip": {"hash": KEYED.upper()}}, 1)):
+        rules = mask_rules(pipeline(mask=mask))
+        request = ErasureRequest((Where(("uid",), "p42"),), slices, "t", "me", rules=rules)
+        lines = request.unsearchable(manifests)
+        assert [line.partition(" in ")[0] for line in lines] == ["_key cannot be searched"] * left
 
 
 STAMP = event()[1]

@@ -146,6 +146,19 @@ def test_the_keys_of_records_are_of_their_types(key: bytes, text: bytes | None, 
     assert has_key(asked("_key=k9"), key, text, by_field) is own
 
 
+def test_a_record_without_a_value_is_erased_by_its_key():
+    """A tombstone has nothing else that may be the person's; it is rejected, so that no type counts."""
+    for wheres in (["user.id=k9"], ["email=a", "user.id=k9"]):
+        values = asked(*wheres, kind="click")
+        assert [has_key(values, key, None, lambda _: "bid") for key in (b"k9", b"k8", None)] == [
+            True,
+            False,
+            False,
+        ]
+        assert not has_key(values, b"k9", b'{"type":"click"}', lambda _: "click")
+        assert not has_key(values, b"k9", b"", lambda _: None)
+
+
 def test_several_values_and_paths():
     several = asked("user.id=7", "user.id=8", "email=a@b.example", "_key=k9")
     assert [n for n in range(20) if has(several, b'{"user":{"id":%d}}' % n)] == [7, 8]

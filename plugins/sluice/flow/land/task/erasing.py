@@ -2,8 +2,8 @@
 
 One rule for all bytes that the lake may get: an event, an element of an array, a message that is rejected.
 An event is read by the function that `sluice find --field` reads it with (field_path.py). Bytes that are no
-JSON object are searched for the value at any place. The list has only hashes, so what may be a value is
-hashed and compared.
+JSON object are searched for the value at any place, and of a record without a value the key is one. The list
+has only hashes, so what may be a value is hashed and compared.
 """
 
 from __future__ import annotations
@@ -79,14 +79,18 @@ class ErasedValues:
     def has(self, key: bytes | None, text: bytes | None, type_of: TypeOf) -> bool:
         """Returns whether an event, or whatever bytes, or the key of its record has one of the values. To be
         called where the stack is deep enough: sluice.runtime.deeper."""
-        return self._has_key(key, text, type_of) or self._has_value(text, type_of)
+        if self._has_key(key, text, type_of):
+            return True
+        if text is None:  # such a record is rejected, so that its type does not count
+            return bool(self._all) and key is not None and self._digest(key) in self._all
+        return self._has_value(text, type_of)
 
     def _has_key(self, key: bytes | None, text: bytes | None, type_of: TypeOf) -> bool:
         types = self._keys.get(self._digest(key)) if key is not None and self._keys else None
         return types is not None and ("" in types or _type_in(text, type_of) in (None, *types))
 
-    def _has_value(self, text: bytes | None, type_of: TypeOf) -> bool:
-        if text is None or self._named is None:
+    def _has_value(self, text: bytes, type_of: TypeOf) -> bool:
+        if self._named is None:
             return False
         if self._likely(text):
             return self._exactly(text, type_of)
