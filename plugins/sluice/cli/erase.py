@@ -150,9 +150,9 @@ def _apply_list(spec: Pipeline, json: bool, say: Say) -> None:
         print_json(asdict(applied))
     else:
         show(text_of(f"{applied.records:,} rows and rejected records erased, in {applied.units:,} units"))
-    for line in applied.wrong:
+    for line in (*applied.wrong, *applied.unsearched):
         progress(line)
-    if applied.wrong:
+    if applied.wrong or applied.unsearched:
         raise typer.Exit(1)
 
 

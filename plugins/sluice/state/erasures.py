@@ -296,7 +296,10 @@ def unerased(lake: Lake, manifests: Mapping[Unit, Manifest]) -> dict[Unit, int]:
 
 
 def note_clean(lake: Lake, unit: Unit, manifest: Manifest, erasures: ErasureList) -> None:
-    """Notes that the unit's files hold nothing of entries that its landing did not know."""
+    """Notes that the unit's files hold nothing of entries that its landing did not know. Of files that the
+    lake forgot, or begins to forget, nobody knows that."""
+    if manifest.forgotten_on or manifest.half_forgotten:
+        return
     for number in _owed(manifest, len(erasures.entries)):
         if erasures.entries[number].covers(unit.slice):
             note_progress(lake, number, ErasureProgress({str(unit): manifest.id}))

@@ -259,6 +259,31 @@ def test_a_landing_that_did_not_know_is_named_and_mended(world: EraseWorld) -> N
     assert in_folder(world.folder / "lake", PERSON) == []
 
 
+def test_hours_that_the_lake_forgot_stay_named_until_they_land_again(server, name: str, tmp_path) -> None:
+    """Their tables still hold the person, and no file is left to search."""
+    world = EraseWorld.made(tmp_path, client_of(server), name, keep={"lake": "30d"})
+    world.variable = server.at.variable
+    world.begin()
+    before = {table: world.rows(table) for table in ("clicks", "other", "traffic")}
+    assert len(forget_window(world.pipeline(), world.lake, hours(2), START.add(days=99)).units) == 2
+    receipt = world.erase(f"uid={PERSON}")
+    assert [line.partition(" ")[0] for line in receipt["left"]] == ["not", "not"]
+    assert receipt["erased"]["units"] == 1 and of_person(world.rows("clicks"))
+    for _ in range(2):  # it changes nothing, and says so each time
+        [line] = apply_list(world.pipeline(), world.lake, lambda _: None).unsearched
+        assert line.startswith(
+            "entry 0 of the erasure list is not applied to 2 units, 2026-01-01T00Z/dc1 … 2026-01-01T01Z/dc1: "
+        )
+        found = audit(world.pipeline(), SLICES, AuditScope()).anomalies
+        assert {(a.kind, a.slice) for a in found} == {(AnomalyKind.NOT_ERASED, one.id) for one in hours(2)}
+    world.land(hours(2), "reland", "as the anomaly says")
+    world.load(SLICES)
+    assert apply_list(world.pipeline(), world.lake, lambda _: None).unsearched == ()
+    for table, rows in before.items():
+        assert world.rows(table) == [row for row in rows if row not in of_person(rows)]
+    assert audit(world.pipeline(), SLICES, AuditScope()).anomalies == []
+
+
 def test_tables_are_loaded_that_have_rows_of_the_files_before(world: EraseWorld) -> None:
     """As after an erasure in other words that was killed between its remake and its load; also hours before
     the cluster's `start`, which was moved."""

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sluice.cli.commands import commands
 from sluice.errors import WrongUse
-from sluice.flow.erase.erase import ErasurePlan
+from sluice.flow.erase.erase import Applied, ErasurePlan
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.what_is_left import LeftOnDisk, LeftParts
 from sluice.state.erasures import ErasureProgress
@@ -92,6 +92,17 @@ def test_what_is_pending_is_applied_to_nobody_else(tmp_path: Path, monkeypatch: 
             asked(tmp_path, "--pending", *words),
             f"--pending applies the whole erasure list, and nobody is added to it: leave {named} out, or",
         )
+
+
+def test_what_the_list_cannot_be_applied_to_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{FILE}lake: file://{tmp_path}/lake\n")
+    for unsearched, code in (((), 0), (("entry 0 of the erasure list is not applied to 2 units",), 1)):
+        applied = Applied(3, 20, (), unsearched)
+        monkeypatch.setattr("sluice.flow.erase.erase.apply_list", lambda *_, applied=applied: applied)
+        for more in ([], ["--json"]):
+            ran = CliRunner().invoke(commands, ["erase", "p", "--config", str(file), "--pending", *more])
+            assert (ran.exit_code, "is not applied to 2 units" in ran.output) == (code, bool(code))
 
 
 def test_the_plan_names_what_is_only_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

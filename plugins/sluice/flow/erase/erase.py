@@ -18,7 +18,14 @@ from sluice.crash_points import Erase
 from sluice.errors import Busy, Relanded
 from sluice.flow.batch_loop import landed_before, run_batches, verify_chosen
 from sluice.flow.erase.erasure_request import ErasureRequest
-from sluice.flow.erase.search import Tables, UnitSearch, covered, search, unsearched_lines
+from sluice.flow.erase.search import (
+    Tables,
+    UnitSearch,
+    covered,
+    not_applied_lines,
+    search,
+    unsearched_lines,
+)
 from sluice.flow.erase.what_is_left import forgotten_lines
 from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.land.task.erasing import RowErasing
@@ -235,12 +242,16 @@ class Eraser:
         entry = erasures.entries[number]
         if self._asked_by(entry):  # else what was searched for is more
             note_progress(self.lake, number, self._still(searched, entry))
-        wrong: list[str] = []
+        wrong, rewritten = list[str](), dict[Unit, str]()
         for _ in range(_ROUNDS):
             progress = self._search_all(number, erasures)
             crash_points.reached(Erase.SEARCHED)
             manifests = covered(self.pipeline, self.lake, entry)
-            due = self.loads.due(manifests, left_of(progress, number, manifests))
+            left = left_of(progress, number, manifests)
+            # Of files that the lake forgets nothing can be taken out: the receipt says that.
+            holding = [unit for unit in left if rewritten.get(unit) != manifests[unit].id]
+            rewritten |= {unit: manifests[unit].id for unit in holding}
+            due = self.loads.due(manifests, holding)
             if not due.rewrite and not due.load:
                 return wrong
             self.loads.rewrite([status.unit for status in due.rewrite])
@@ -291,11 +302,13 @@ def by_table(pipeline: Pipeline, rows: Mapping[str, int], own: Mapping[str, Ledg
 # `sluice erase --pending`: applies the erasure list to units that landed without some of its entries.
 @dataclass(frozen=True)
 class Applied:
-    """`units` that landed without an entry, `records` that were taken out of them, and what verify says."""
+    """`units` that landed without an entry, `records` that were taken out of them, what verify says, and to
+    which units an entry cannot be applied."""
 
     units: int
     records: int
     wrong: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
 
 
 def apply_list(pipeline: Pipeline, lake: Lake, say: Say) -> Applied:
@@ -310,4 +323,5 @@ def apply_list(pipeline: Pipeline, lake: Lake, say: Say) -> Applied:
     now = read_manifests(lake, owing)
     wrong = loads.load("erasure-list", loads.due(now, []).load)
     erased = sum(now[unit].erased_rows - manifests[unit].erased_rows for unit in owing)
-    return Applied(len(owing), erased, tuple(wrong))
+    unsearched = not_applied_lines(lake, now, unerased(lake, now))
+    return Applied(len(owing), erased, tuple(wrong), tuple(unsearched))

@@ -65,6 +65,29 @@ def unsearched_lines(lake: OfPipeline, manifests: Mapping[Unit, Manifest]) -> li
     return [line for unit, manifest in manifests.items() if (line := unsearched_line(lake, unit, manifest))]
 
 
+def not_applied_lines(
+    lake: OfPipeline, manifests: Mapping[Unit, Manifest], owing: Mapping[Unit, int]
+) -> list[str]:
+    """Returns a line for each entry that units owe, by `unerased`, whose files cannot be searched."""
+    units: dict[tuple[int, str], list[Unit]] = {}
+    for unit, number in sorted(owing.items()):
+        if manifests[unit].half_forgotten:
+            forget, pending = lake.command("forget", "--yes"), lake.command("erase", "--pending")
+            why = f"the lake began to forget their files: `{forget}` ends it; then `{pending}` again"
+        elif manifests[unit].forgotten_on:
+            why = (
+                "the lake forgot their files, so they are not searched: `reland` leaves the person out as "
+                "long as Kafka has the records; else search the tables that still hold these slices"
+            )
+        else:
+            continue
+        units.setdefault((number, why), []).append(unit)
+    return [
+        f"entry {number} of the erasure list is not applied to {len(of):,} units, {of[0]} … {of[-1]}: {why}"
+        for (number, why), of in units.items()
+    ]
+
+
 def search(
     manifests: Mapping[Unit, Manifest],
     unit_search: UnitSearch,
@@ -95,8 +118,9 @@ def _matches(unit_search: UnitSearch, unit: Unit, manifest: Manifest) -> UnitMat
 
 def _searched(unit: Unit, manifest: Manifest, matches: UnitMatches, tables: Tables) -> Searched:
     if not matches.some:
-        # A forgetting that has only begun may be taken back: all files are the same manifest's again.
-        return Searched(ErasureProgress({} if manifest.half_forgotten else {str(unit): manifest.id}))
+        # Of files that are gone nobody knows, and if they come back the manifest is the same again.
+        unknown = manifest.forgotten_on or manifest.half_forgotten
+        return Searched(ErasureProgress({} if unknown else {str(unit): manifest.id}))
     before: FoundUnit = matches.unit(
         manifest, {name: rows_by_unit.get(unit, 0) for name, rows_by_unit in tables.items()}
     )

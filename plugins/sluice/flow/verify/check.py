@@ -105,7 +105,7 @@ def check_erased(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
     for status, manifest in facts.landed:
         number = facts.unerased.get(status.unit)
         if number is not None:
-            yield Anomaly(
+            anomaly = Anomaly(
                 AnomalyKind.NOT_ERASED,
                 f"nothing that entry {number} of the erasure list names",
                 f"manifest {manifest.id}, which landed without it and was not searched",
@@ -114,6 +114,17 @@ def check_erased(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 slice=status.unit.slice.id,
                 cluster=status.unit.cluster,
             )
+            forgotten = manifest.forgotten_on and not manifest.half_forgotten
+            yield _unsearchable(facts, repairs, anomaly, status) if forgotten else anomaly
+
+
+def _unsearchable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:
+    """Of forgotten files nobody is taken out. A landing reads the list, as long as Kafka has the records."""
+    place = anomaly.slice, anomaly.cluster
+    gone = place in facts.no_longer_awaited or facts.beyond_kafka(place)
+    command = "" if gone else repairs.reland(status.unit.slice)
+    advice = "the lake forgot its files: search the tables that still hold the slice"
+    return replace(anomaly, command=command, advice=advice)
 
 
 # Slices that are not done, and what Kafka lost of them. Pure.

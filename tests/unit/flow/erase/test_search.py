@@ -12,7 +12,7 @@ import pytest
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.erase.erasure_request import ErasureRequest, Where
-from sluice.flow.erase.search import UnitSearch, covered, search, unsearched_lines
+from sluice.flow.erase.search import UnitSearch, covered, not_applied_lines, search, unsearched_lines
 from sluice.flow.forget import ForgetAction, ForgetDecision, confirm, note_forgotten, restore
 from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.land.task.erasing import RowErasing
@@ -106,7 +106,8 @@ def test_slices_of_another_length_are_refused_and_not_left_out():
         covered(pipeline(), lake, entry("grade=k1"))
 
 
-def test_what_is_forgotten_is_searched_once():
+def test_what_is_forgotten_is_never_taken_for_searched():
+    """Neither by a search nor by whoever applies the list: it stays named, and the rest goes on."""
     world, lake, asked = World({("dc1", "bids"): [[event()]]}), MemoryLake(), entry("grade=k1")
     world.resolve(pipeline(), lake, hours(1))
     world.land(pipeline(), lake, hours(1))
@@ -117,10 +118,32 @@ def test_what_is_forgotten_is_searched_once():
     )
     note_forgotten(lake, gone)
     confirm(lake, gone)
-    assert searched(lake, "grade=k1", asked) == ErasureProgress({str(UNIT): manifest.id})
+    assert searched(lake, "grade=k1", asked) == ErasureProgress()
+    erase_owed(lake, [UNIT])
     now = covered(pipeline(), lake, asked)
-    assert unerased(lake, now) == {}
+    assert unerased(lake, now) == {UNIT: 0}
     assert "the lake forgot its files" in unsearched_lines(lake, now)[0]
+    [line] = not_applied_lines(lake, now, unerased(lake, now))
+    assert line.startswith(
+        f"entry 0 of the erasure list is not applied to 1 units, {UNIT} … {UNIT}: the lake forgot their files"
+    )
+    world.land(pipeline(), lake, hours(1), "reland", "back")  # it reads the list
+    assert unerased(lake, covered(pipeline(), lake, asked)) == {}
+
+
+def test_what_was_searched_before_it_was_forgotten_stays_so():
+    world, lake, asked = World({("dc1", "bids"): [[event()]]}), MemoryLake(), entry("grade=k1")
+    world.resolve(pipeline(), lake, hours(1))
+    world.land(pipeline(), lake, hours(1))
+    ask(lake, asked)
+    manifest = covered(pipeline(), lake, asked)[UNIT]
+    assert searched(lake, "grade=k1", asked) == ErasureProgress({str(UNIT): manifest.id})
+    status = cast("Any", SimpleNamespace(unit=UNIT, manifest=manifest))
+    gone = ForgetDecision(status, ForgetAction.FORGET, NOWHERE)
+    note_forgotten(lake, gone)
+    confirm(lake, gone)
+    now = covered(pipeline(), lake, asked)
+    assert (unerased(lake, now), not_applied_lines(lake, now, unerased(lake, now))) == ({}, [])
 
 
 KEYED = "a key of more than sixteen"

@@ -11,6 +11,7 @@ from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts, lacking, targets_of
 from sluice.flow.verify.notes import notes
 from sluice.manifest import Forgotten, ForgottenRecords, Manifest
+from sluice.state.boundaries.model import Boundaries
 from sluice.state.row_balance import balance_of
 from sluice.state.unit_state import UnitState
 from tests.support.verified import CLICKS, FACTS, FOUND, OTHER, TEN, found, pipeline
@@ -46,6 +47,20 @@ def test_forgotten_files_are_not_missed():
         "the lake has forgotten the files of 1 units, from 2026-11-20T10Z/dc1 to 2026-11-20T10Z/dc1: tables "
         "are compared with the counts of their manifests"
     ]
+
+
+@pytest.mark.parametrize(("log_start", "command"), [(0, RELAND), (4, "")])
+def test_an_erasure_that_could_not_search_forgotten_files_stays_named(
+    log_start: int, command: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Kafka may still have the hour: a landing reads the list. If not, a person searches the tables."""
+    facts = forgotten(Forgotten(ON, ON, TABLES, removed=True), unerased={TEN: 3})
+    monkeypatch.setattr(Boundaries, "log_start", lambda *_: log_start)
+    [anomaly] = found(facts)
+    assert (str(anomaly.kind), anomaly.slice, anomaly.command) == ("not erased", TEN.slice.id, command)
+    assert "search the tables that still hold the slice" in anomaly.advice
+    begun = forgotten(Forgotten(ON, ON, TABLES), gone=False, unerased={TEN: 3})
+    assert [a.command for a in found(begun) if a.kind == "not erased"] == ["sluice erase ads --pending"]
 
 
 def test_the_bytes_of_rejected_records_alone_may_be_forgotten():
