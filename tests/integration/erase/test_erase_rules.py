@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -308,6 +309,71 @@ def test_a_column_has_another_field_from_a_later_hour_on(killed: Any, world: Era
     left = [row for row in world.rows("clicks") if row[0] < START.add(hours=2).naive()]
     assert left == [row for row in older if "user-1" not in row]
     assert 0 < len(left) < len(older)
+
+
+def test_the_table_of_a_view_that_refreshes_by_itself_is_named_until_it_does(world: EraseWorld) -> None:
+    """No load reaches it: of a target, of a view's table through what stands over it, and of such a table."""
+    db = world.database
+    for text in (
+        f"CREATE TABLE {{db}}.seen (uid String, {OWN}) {PLAIN}",
+        "CREATE MATERIALIZED VIEW {db}.seeing TO {db}.seen AS "
+        "SELECT uid, _slice, _cluster, _offset, _partition FROM {db}.clicks",
+        "CREATE VIEW {db}.shown AS SELECT * FROM {db}.seen",
+        "CREATE TABLE {db}.fresh (uid String, c UInt64) ENGINE = MergeTree ORDER BY uid",
+        "CREATE MATERIALIZED VIEW {db}.freshening REFRESH EVERY 1 YEAR TO {db}.fresh AS "
+        "SELECT uid, count() AS c FROM {db}.clicks GROUP BY uid",
+        "CREATE MATERIALIZED VIEW {db}.`own one` REFRESH EVERY 1 YEAR ENGINE = MergeTree ORDER BY uid AS "
+        "SELECT uid FROM {db}.shown",
+        "CREATE MATERIALIZED VIEW {db}.above REFRESH EVERY 1 YEAR ENGINE = MergeTree ORDER BY uid AS "
+        "SELECT uid FROM {db}.fresh",
+        "CREATE MATERIALIZED VIEW {db}.other_one REFRESH EVERY 1 YEAR ENGINE = MergeTree ORDER BY tuple() AS "
+        "SELECT number FROM numbers(3)",
+    ):
+        world.client.run(text.replace("{db}", f"`{db}`"))
+    names = ("freshening", "own one", "above")
+    world.begin()
+
+    def refresh(*views: str) -> None:
+        """In a later second than all loads: the server notes no more of when it refreshed."""
+        deadline = time.monotonic() + 30
+        later = "SELECT now() > max(at) FROM sluice.ledger"
+        while not world.client.rows(later)[0][0]:
+            assert time.monotonic() < deadline
+        for view in views:
+            world.client.run(f"SYSTEM REFRESH VIEW `{db}`.`{view}`")
+            world.client.run(f"SYSTEM WAIT VIEW `{db}`.`{view}`")
+
+    def left() -> list[str]:
+        return world.erase(f"uid={PERSON}")["left"]
+
+    def held(view: str) -> bool:
+        rows = world.client.rows(f"SELECT uid FROM `{db}`.`{view}`")
+        return any(PERSON in row for row in rows)
+
+    refresh(*names)
+    assert all(map(held, names)) and of_person(world.rows("clicks"))
+    lines = left()
+    assert not of_person(world.rows("clicks")) and all(map(held, names))
+    assert {line.partition(" may hold")[0] for line in lines} == {
+        f"table {db}.{name}" for name in ("fresh", "own one", "above")
+    }
+    for name in names:  # what is printed is what cures it
+        [line] = [line for line in lines if f"view {db}.{name} " in line]
+        assert f": SYSTEM REFRESH VIEW `{db}`.`{name}`, and" in line
+    refresh("own one", "above")
+    assert (held("own one"), held("above")) == (False, True)
+    assert {line.split(" ")[1] for line in left()} == {f"{db}.fresh", f"{db}.above"}
+    refresh("freshening")
+    [line] = left()
+    assert line.startswith(f"table {db}.above ")
+    refresh("above")
+    assert left() == [] and not any(map(held, names))
+    world.client.run(
+        f"CREATE MATERIALIZED VIEW `{db}`.adding REFRESH EVERY 1 YEAR APPEND TO `{db}`.fresh EMPTY AS "
+        f"SELECT uid, count() AS c FROM `{db}`.clicks GROUP BY uid"
+    )
+    refresh("adding")
+    assert any("(APPEND): delete the person's rows there" in line for line in left())
 
 
 @pytest.mark.parametrize("again", per_commit(["upper(uid)", ""]), ids=["another SELECT", "the same"])

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.sql import Sql, render, table
-from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, ViewTable, view_target
+from sluice.clients.clickhouse.tables import (
+    Column,
+    OtherReader,
+    TargetTable,
+    ViewTable,
+    schedule_of,
+    view_target,
+    written_by,
+)
 
 
 def read_table(client: Client, database: str, name: str) -> TargetTable | None:
@@ -184,6 +192,42 @@ def read_passing(client: Client, tables: Sequence[str]) -> list[Passing]:
                 passing.append(Passing(table, engine, bases[over], tuple(views)))
         below = above
     return passing
+
+
+@dataclass(frozen=True)
+class Refreshing:
+    """A view that writes to `table` when it refreshes by itself, out of `sources`; it `appends`, or replaces
+    what is there."""
+
+    view: str
+    table: str
+    sources: frozenset[str]
+    appends: bool
+
+
+def read_refreshing(client: Client, tables: Sequence[str]) -> list[Refreshing]:
+    """Returns the views that read one of the tables, what stands over one, or the table of such a view, as
+    far as the user sees them: each behind those whose tables it reads."""
+    views = [row for row in client.rows(render("clickhouse/refreshing_views")) if schedule_of(row[3])]
+    found: dict[str, Refreshing] = {}
+    below = list(tables)
+    for _ in views:  # so many may read one another
+        places = {name: name for name in below} | {p.place: p.base for p in read_passing(client, below)}
+        level: dict[str, Refreshing] = {}
+        for database, name, uuid, text, select in views:
+            read = (base for place, base in places.items() if _names(select, database, place))
+            if sources := frozenset(read):
+                view, table = f"{database}.{name}", ".".join(written_by(database, uuid, text))
+                before = found.pop(view).sources if view in found else frozenset()
+                appends = " APPEND " in schedule_of(text)
+                level[view] = Refreshing(view, table, sources | before, appends)
+        found |= level
+        below = [refreshing.table for refreshing in level.values()]
+    return list(found.values())
+
+
+def _names(text: str, database: str, table: str) -> bool:
+    return _reads(text, table) or _passes_to(text, database, table)
 
 
 def _stands_over(client: Client, engine: str, database: str, text: str, table: str) -> bool:

@@ -154,6 +154,12 @@ def written_by(database: str, uuid: str, text: str) -> tuple[str, str]:
     return database, f"{_OWN}{uuid}"
 
 
+def schedule_of(text: str) -> str:
+    """Returns how a view refreshes by itself, up to its columns; empty for one that INSERTs feed."""
+    match = _VIEW.match(text)
+    return "" if match is None or not match["refresh"] else text[match.start("refresh") :].partition("(")[0]
+
+
 def _unquoted(name: str) -> str:
     return re.sub(r"\\(.)", r"\1", name[1:-1]) if name.startswith("`") else name
 

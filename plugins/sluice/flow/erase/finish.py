@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
 import pendulum
@@ -12,13 +13,15 @@ import pendulum
 from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import (
+    ACCESS_DENIED,
     UNKNOWN_DATABASE,
     UNKNOWN_TABLE,
     ServerError,
 )
+from sluice.clients.clickhouse.inspect_tables import Refreshing, read_refreshing, read_table
 from sluice.clients.clickhouse.shards import Servers, connect_shards
 from sluice.clients.clickhouse.sql import Sql, render, table
-from sluice.clients.clickhouse.tables import view_target
+from sluice.clients.clickhouse.tables import called, view_target
 from sluice.clients.lake.base import Lake, OfPipeline
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
@@ -190,6 +193,61 @@ def _written(rules: TableRules | None) -> Iterator[tuple[str, str]]:
             yield ".".join(written), view
 
 
+def left_refreshing(
+    servers: Servers, pipeline: Pipeline, lake: str, covered: SliceRange, units: Collection[str]
+) -> Place:
+    """Names the tables that a view fills when it refreshes by itself, and in which `units`, which held the
+    person, may be as they were: no load reaches them."""
+    parameters, lines, count = _parameters(pipeline, lake, covered), dict[str, None](), 0
+    for server in servers if units else ():
+        loaded: dict[str, int] = {}
+        for target, start, cluster, at in _rows(server.reached, "erase/loaded_at", parameters):
+            if str(unit_of(pipeline, start, cluster)) in units:
+                loaded[target] = max(int(at), loaded.get(target, 0))
+        changed: dict[str, float] = {}
+        for target, at in loaded.items():
+            described = read_table(server.reached, *target.split(".", 1))
+            for view_table in () if described is None else described.stored:
+                changed[view_table.table] = max(at, changed.get(view_table.table, 0))
+            changed[target] = max(at, changed.get(target, 0))
+        views = read_refreshing(server.reached, [*changed]) if changed else []
+        count += len(views)
+        lines |= dict.fromkeys(refreshing_lines(views, _refreshes(server.reached) if views else {}, changed))
+    return Place("tables of views that refresh by themselves", f"{count:,} by their definitions", (*lines,))
+
+
+def _refreshes(client: Client) -> dict[str, tuple[int, int]] | None:
+    """Returns when each view's newest refresh began and ended, in ms; None where the user may not know."""
+    try:
+        return {view: (began, ended) for view, began, ended in client.rows(render("erase/view_refreshes"))}
+    except ServerError as error:
+        if error.code == ACCESS_DENIED:
+            return None
+        raise
+
+
+def refreshing_lines(
+    views: Iterable[Refreshing],
+    refreshes: Mapping[str, tuple[int, int]] | None,
+    changed: Mapping[str, float],
+) -> Iterator[str]:
+    """`changed`: when the tables that they read lost the person, in ms. Pure."""
+    clean = dict(changed)
+    for of in views:
+        began, ended = (refreshes or {}).get(of.view, (0, 0))
+        if not of.appends and began > max(clean.get(source, inf) for source in of.sources):
+            clean[of.table] = ended
+            continue
+        clean[of.table] = inf
+        what = f"table {called(of.table, of.view)} may hold the person: view {of.view} refreshes by itself"
+        if of.appends:
+            yield f"{what}, and keeps the rows of each time (APPEND): delete the person's rows there"
+            continue
+        right = "GRANT SELECT ON system.view_refreshes to Sluice's user, then " if refreshes is None else ""
+        refresh = f"SYSTEM REFRESH VIEW {table(of.view)}"
+        yield f"{what}, and has not since: {right}{refresh}, and when it is done the same erasure again"
+
+
 def table_place(
     pipeline: Pipeline,
     manifests: Mapping[Unit, Manifest],
@@ -270,12 +328,14 @@ def _places(
     with connect_shards(pipeline) as servers:
         left = left_tables(servers, pipeline, lake.url, eraser.request.slices)
         views = left_view_tables(servers, pipeline, lake, eraser.request.slices, manifests.keys())
+        refreshing = left_refreshing(servers, pipeline, lake.url, eraser.request.slices, found.keys())
     return [
         *lake_places(manifests, found),
         state_place(lake, eraser.request.wheres, found),
         table_place(pipeline, manifests, found, ledgers),
         left,
         views,
+        refreshing,
         *other_places(),
     ]
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluice.clients.clickhouse.inspect_tables import Refreshing
 from sluice.flow.erase.erasure_request import Where
-from sluice.flow.erase.finish import state_place, table_place
+from sluice.flow.erase.finish import refreshing_lines, state_place, table_place
 from sluice.slices import Unit
 from sluice.state.erasures import FoundUnit
 from sluice.state.ledger import LedgerRow
@@ -43,3 +49,31 @@ def test_a_table_that_could_not_be_loaded_again_still_has_the_person():
     }
     [line] = table_place(pipeline(), manifests, found, ledgers).left
     assert line.startswith(f"table db.daily still has the rows of 1 units, {UNITS[0]} … {UNITS[0]}")
+
+
+FIRST = Refreshing("db.v", "db.fresh", frozenset({"db.t"}), appends=False)
+SECOND = Refreshing("db.w", "db.again", frozenset({"db.fresh"}), appends=False)
+
+
+@pytest.mark.parametrize(
+    ("refreshes", "left"),
+    [
+        ({}, ["db.fresh", "db.again"]),  # the server knows of none
+        ({"db.v": (999, 1_200), "db.w": (2_000, 2_100)}, ["db.fresh", "db.again"]),  # before the load
+        ({"db.v": (1_000, 1_200), "db.w": (2_000, 2_100)}, ["db.fresh", "db.again"]),  # while it went on
+        ({"db.v": (2_000, 2_500), "db.w": (2_000, 2_100)}, ["db.again"]),  # it may have read the old rows
+        ({"db.v": (2_000, 2_500), "db.w": (3_000, 3_100)}, []),
+    ],
+)
+def test_a_view_is_clean_that_has_refreshed_since_what_it_reads_was(refreshes: Any, left: list[str]):
+    lines = list(refreshing_lines([FIRST, SECOND], refreshes, {"db.t": 1_000}))
+    assert [line.split(" ")[1] for line in lines] == left
+    assert all(": SYSTEM REFRESH VIEW `db`." in line for line in lines)
+
+
+def test_a_view_that_appends_keeps_whom_it_had_and_nobody_knows_when_one_refreshed():
+    refreshed = {"db.v": (2_000, 2_500), "db.w": (3_000, 3_100)}
+    lines = list(refreshing_lines([replace(FIRST, appends=True), SECOND], refreshed, {"db.t": 1_000}))
+    assert lines[0].endswith("(APPEND): delete the person's rows there") and len(lines) == 2
+    [line] = refreshing_lines([FIRST], None, {"db.t": 1_000})
+    assert "GRANT SELECT ON system.view_refreshes to Sluice's user, then SYSTEM REFRESH VIEW" in line

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.clients.clickhouse.errors import Outcome, ServerError, shorten
-from sluice.clients.clickhouse.tables import OtherReader, TargetTable, view_target, written_by
+from sluice.clients.clickhouse.tables import OtherReader, TargetTable, schedule_of, view_target, written_by
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
 from sluice.flow.load.fencing import LoadAttempt, fences, stagings, statements
@@ -220,23 +220,30 @@ def test_where_a_view_writes_to(text: str, place: tuple[str, str] | None):
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "place", "schedule"),
     [
-        ("CREATE MATERIALIZED VIEW db.v TO db.t (`n` UInt8) AS SELECT n FROM db.x", ("db", "t")),
-        ("CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR TO db.t (`n` UInt8) AS SELECT 1", ("db", "t")),
+        ("CREATE MATERIALIZED VIEW db.v TO db.t (`n` UInt8) AS SELECT n FROM db.x", ("db", "t"), ""),
+        (
+            "CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR TO db.t (`n` UInt8) AS SELECT ' APPEND '",
+            ("db", "t"),
+            " REFRESH EVERY 1 HOUR TO db.t ",
+        ),
         (
             "CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 YEAR OFFSET 2 DAY RANDOMIZE FOR 1 HOUR SETTINGS "
             "refresh_retries = 3 APPEND TO `d b`.t (`n` UInt8) DEFINER = u SQL SECURITY DEFINER AS SELECT 1",
             ("d b", "t"),
+            " REFRESH EVERY 1 YEAR OFFSET 2 DAY RANDOMIZE FOR 1 HOUR SETTINGS refresh_retries = 3 APPEND TO "
+            "`d b`.t ",
         ),
         (
             "CREATE MATERIALIZED VIEW db.v REFRESH EVERY 1 HOUR (`n` UInt8) ENGINE = Log AS SELECT 1 TO db.x",
             ("db", ".inner_id.u"),
+            " REFRESH EVERY 1 HOUR ",
         ),
     ],
 )  # fmt: skip
-def test_what_a_view_writes_to_whenever_it_does(text: str, place: tuple[str, str]):
-    assert written_by("db", "u", text) == place
+def test_what_a_view_writes_to_whenever_it_does(text: str, place: tuple[str, str], schedule: str):
+    assert (written_by("db", "u", text), schedule_of(text)) == (place, schedule)
 
 
 def test_what_gets_rows_and_is_no_materialized_view_is_refused():
