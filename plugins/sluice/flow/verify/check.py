@@ -114,8 +114,21 @@ def check_erased(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 slice=status.unit.slice.id,
                 cluster=status.unit.cluster,
             )
-            forgotten = manifest.forgotten_on and not manifest.half_forgotten
-            yield _unsearchable(facts, repairs, anomaly, status) if forgotten else anomaly
+            if not manifest.forgotten_on or manifest.half_forgotten:
+                yield anomaly
+            elif _has_rows(facts, status):
+                yield _unsearchable(facts, repairs, anomaly, status)
+
+
+def _has_rows(facts: VerifyFacts, status: UnitStatus) -> bool:
+    """Returns whether a table may still have rows of the unit: else nothing is left of whom it had."""
+    return not facts.tables or any(
+        table.missing
+        or sum(table.rows.get(status.unit, {}).values())
+        or sum(table.rejected_rows.get(status.unit, {}).values())
+        or any(view.rows.get(status.unit) for view in table.view_tables)
+        for table in facts.tables
+    )
 
 
 def _unsearchable(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:

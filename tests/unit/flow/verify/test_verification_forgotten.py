@@ -63,6 +63,12 @@ def test_an_erasure_that_could_not_search_forgotten_files_stays_named(
     assert [a.command for a in found(begun) if a.kind == "not erased"] == ["sluice erase ads --pending"]
 
 
+def test_an_erasure_is_done_where_no_table_has_the_hour_any_more():
+    facts = forgotten(Forgotten(ON, ON, TABLES, removed=True), unerased={TEN: 3})
+    emptied = tuple(replace(table, rows={}, rejected_rows={}) for table in facts.tables)
+    assert "not erased" not in [str(a.kind) for a in found(replace(facts, tables=emptied))]
+
+
 def test_the_bytes_of_rejected_records_alone_may_be_forgotten():
     facts = forgotten(Forgotten(rejected=ON, tables=TABLES, removed=True))
     assert found(facts) == []
