@@ -23,6 +23,8 @@ CHANGES_RULES: tuple[Mode, ...] = ("reload", "remake")
 KEEPS_RULES: tuple[Mode, ...] = ("repair", "reland", "retry", "amend")
 """Those that change no rules: a `reland` lands by those of the unit's landing, and all of them load by the
 routes, the columns and the SELECT of its last load."""
+KEEPS_PLACEMENT: tuple[Mode, ...] = ("repair", "retry", "amend")
+"""Those that leave the rows of a unit on the shards that have them, whatever the pipeline file says."""
 ADDS_COLUMNS: tuple[Mode, ...] = ("fill", MISSING_COLUMNS, "reload", "remake", "reland")
 """Those that may add columns to a table (`evolve`)."""
 FROM_LAKE: tuple[Mode, ...] = ("repair", "reload", "retry", "remake")

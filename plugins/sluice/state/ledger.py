@@ -79,6 +79,10 @@ class Commits(Ledger):
         self.others: dict[Unit, LedgerRow] = {}
         self.revoked: dict[Unit, LedgerRow] = {}
 
+    def newest(self, unit: Unit) -> LedgerRow | None:
+        """Returns the unit's newest row, committed or revoked."""
+        return self.get(unit) or self.revoked.get(unit)
+
 
 # The whole of ClickHouse's DateTime, in seconds since the epoch.
 _EVER = (0, 2**32 - 1)

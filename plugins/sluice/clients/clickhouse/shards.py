@@ -243,7 +243,7 @@ def placement_in(stamp: str) -> Placement:
     if not stamp:
         return ALONE
     shard, _, sharding = stamp.partition(_OF)
-    listed = _listed(sharding)
+    listed = shards_in(sharding)
     return Placement(shard, listed.index(shard), len(listed), sharding.partition(_BY)[2], sharding)
 
 
@@ -255,10 +255,11 @@ def absent(stamps: Iterable[str]) -> tuple[str, ...] | None:
     shardings = {placement.sharding for placement in placements}
     if len(shardings) != 1 or len(numbers) != len(placements):
         return None
-    return tuple(name for n, name in enumerate(_listed(*shardings)) if n not in numbers)
+    return tuple(name for n, name in enumerate(shards_in(*shardings)) if n not in numbers)
 
 
-def _listed(sharding: str) -> list[str]:
+def shards_in(sharding: str) -> list[str]:
+    """Returns the shards that a sharding lists."""
     return sharding.partition(_BY)[0].split(_AND)
 
 

@@ -150,7 +150,15 @@ class Auditor:
     ) -> list[LoadWork]:
         """Returns what the units would be made from now. Of those whose input is gone it adds a note."""
         ledger, source = stage.ledger(), stage.source(rollup)
-        facts = RollupFacts(rollup, source.ledger(), ledger, "reload", "", stage.placement.stamp)
+        facts = RollupFacts(
+            rollup=rollup,
+            source=source.ledger(),
+            ledger=ledger,
+            mode="reload",
+            token="",
+            sharding=stage.placement.stamp,
+            source_sharding=source.stamp,
+        )
         units = [status.unit for status in statuses if status.unit in ledger]
         choice = facts.choose(units, source.units(facts.due(units), facts.source))
         table, frozen = stage.target.table, [work.unit for work in choice.frozen]

@@ -11,7 +11,7 @@ from functools import partial
 
 from sluice import crash_points
 from sluice.clients.clickhouse.client import READ_QUORUM, STEADY, Client
-from sluice.clients.clickhouse.shards import ALONE, Placement
+from sluice.clients.clickhouse.shards import ALONE, Placement, placement_in
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
@@ -183,7 +183,7 @@ class _Loading:
             choice: Choice = ([], [])
             for (rules, rollup), some in self._rollups(self.target.rollup, units, ledger).items():
                 source = self._place.source(rollup)
-                facts = RollupFacts(rollup, source.ledger(), *how, rules=rules)
+                facts = RollupFacts(rollup, source.ledger(), *how, rules=rules, source_sharding=source.stamp)
                 chosen = facts.choose(some, source.units(facts.due(some), facts.source))
                 choice[0].extend([*chosen.todo, *chosen.frozen])
                 choice[1].extend(chosen.skipped)
@@ -237,10 +237,7 @@ class _Loading:
         crash_points.reached(Load.VIEWED)
         if target_table.replicated:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
-        if self.placement.alone or self.placement.by_partition:  # else a row's values say where it belongs
-            todo = with_kept(self.client, self.pipeline, target_table, todo)
-        else:
-            todo = [replace(work, kept=None) for work in todo]
+        todo = with_kept(self.client, self.pipeline, target_table, todo)
         loaded: list[UnitLoad] = []
         refused: list[TargetRefused] = [self._lacks(work) for work in todo if work.lacking]
         todo = [work for work in todo if not work.lacking]
@@ -266,9 +263,9 @@ class _Loading:
             writer = Writer(
                 self.client, attempt, lease.renew, unit, units, self._write_settings(target_table)
             )
-            shard_filter = ShardFilter(
-                self.placement, as_loaded, writer, () if works[0].kept else self._counted(filling)
-            )
+            placement = placement_in(works[0].sharding)
+            lacks = () if works[0].kept else self._counted(filling)
+            shard_filter = ShardFilter(placement, as_loaded, writer, lacks)
             run = LoadRun(
                 pipeline=self.pipeline,
                 target=place.target,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import Servers
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
-from sluice.concurrency import each
-from sluice.config.pipeline import Pipeline, Target
+from sluice.config.pipeline import Target
 from sluice.errors import Changed
+from sluice.flow.load.own_placement import OwnPlacements, Stamps
 from sluice.manifest import Manifest
-from sluice.slices import SliceRange, Unit
-from sluice.state.ledger import Commits, LedgerRow, committed
+from sluice.slices import Unit
+from sluice.state.ledger import Commits, LedgerRow
 from sluice.state.shard_definitions import Definitions, coming, had_elsewhere
 
 UnitRows = Mapping[Unit, Sequence[LedgerRow]]
@@ -24,11 +23,12 @@ UnitRows = Mapping[Unit, Sequence[LedgerRow]]
 @dataclass(frozen=True)
 class OtherShards:
     """`columns`: those that loads have added on another shard. `agreed`: the shard's own columns, when they
-    were like the others'. `rows` are of all shards."""
+    were like the others'. `rows` are of all shards. `stamps` are of the units that stay where they are."""
 
     columns: frozenset[str] = frozenset()
     agreed: tuple[Column, ...] = ()
     rows: UnitRows = field(default_factory=dict)
+    stamps: Mapping[Unit, Stamps] = field(default_factory=dict)
 
     def own_or_other(self, own: LedgerRow | None, manifest: Manifest, unit: Unit) -> LedgerRow | None:
         """Returns the row by whose rules the unit goes on: the shard's own, else another's of the manifest.
@@ -55,35 +55,28 @@ NO_OTHERS = OtherShards()
 
 def others_of(
     servers: Servers,
-    pipeline: Pipeline,
     target: Target,
     lake: Lake,
-    units: Collection[Unit],
     alike: Definitions,
+    placements: OwnPlacements,
 ) -> dict[str, OtherShards]:
-    """Returns by shard what it has to know of the others. Raises what the clients and the lake raise."""
+    """Returns by shard what it has to know of the others. Raises what the lake raises."""
     names, additions = [server.shard.name for server in servers], coming(target, lake)
-    rows = _rows(servers, pipeline, target, lake, units)
+    rows = _rows(placements.commits.values())
     return {
-        name: OtherShards(had_elsewhere(name, names, alike, additions), alike.get(name, ()), rows)
+        name: OtherShards(
+            columns=had_elsewhere(name, names, alike, additions),
+            agreed=alike.get(name, ()),
+            rows=rows,
+            stamps=placements.stamps,
+        )
         for name in names
     }
 
 
-def _rows(
-    servers: Servers, pipeline: Pipeline, target: Target, lake: Lake, units: Collection[Unit]
-) -> UnitRows:
-    """Those of rollups are not asked for: each shard makes them of its own rows."""
-    if not units or target.rollup is not None:
-        return {}
-    slices = [unit.slice for unit in units]
-    span = SliceRange(min(s.start for s in slices), max(s.end for s in slices), pipeline.slice)
-
-    def ask(client: Client) -> Commits:
-        return committed(client, pipeline, lake.url, target, span)
-
+def _rows(ledgers: Iterable[Commits]) -> UnitRows:
     found: dict[Unit, dict[tuple[str, str], LedgerRow]] = {}
-    for commits in each(ask, [server.client for server in servers if server.client is not None]):
+    for commits in ledgers:
         for unit, row in (*commits.items(), *commits.revoked.items()):
             found.setdefault(unit, {}).setdefault((row.manifest, row.rules), row)
     return {unit: tuple(rows.values()) for unit, rows in found.items()}

@@ -19,8 +19,9 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardsRefused, ShardsWait, SluiceError, Unavailable
 from sluice.flow.load.load import load
 from sluice.flow.load.other_shards import NO_OTHERS, OtherShards, others_of
+from sluice.flow.load.own_placement import own_placements
 from sluice.flow.load.work import LoadResult, UnitLoad
-from sluice.plan.modes import Mode
+from sluice.plan.modes import KEEPS_PLACEMENT, Mode
 from sluice.safe_text import Say
 from sluice.slices import Unit
 from sluice.state.additions import confirm, latest, read_additions
@@ -48,7 +49,7 @@ def load_shards(
 
     With one `connection` it raises what `load` raises. With shards: ShardsWait when the failure is retryable,
     and ShardsRefused when a person has to act, both after the other shards are done. TargetRefused where the
-    shards' columns differ, before any of them is loaded.
+    shards' columns differ, or the rows of a unit cannot stay where they are, before any of them is loaded.
     """
     units = list(units)
     remember(lake, pipeline.clickhouse)
@@ -72,13 +73,18 @@ def load_shards(
             return result
 
     if not pipeline.clickhouse.shards:
+        if mode in KEEPS_PLACEMENT:
+            with connect_shards(pipeline) as servers:
+                own_placements(servers, pipeline, target, lake, units, mode).check(pipeline, target)
         return load_one(pipeline.clickhouse.parts[0])
     with connect_shards(pipeline) as servers:
         check_different(servers, target)
         remember(lake, pipeline.clickhouse, servers)
         confirm_stopped(servers, target, lake)
         alike = check_alike(servers, target, lake)
-        other_shards |= others_of(servers, pipeline, target, lake, units, alike)
+        placements = own_placements(servers, pipeline, target, lake, units, mode)
+        placements.check(pipeline, target)
+        other_shards |= others_of(servers, target, lake, alike, placements)
         # Also if it answers by now: nobody has compared its table with the others'.
         silent |= {server.shard.name: server.error for server in servers if server.error is not None}
     return _together(target, pipeline.clickhouse.shards, load_one)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from sluice.clients.clickhouse.shards import placement_in
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import FilesForgotten
 from sluice.field_path import first_keys, path_of
@@ -140,11 +141,11 @@ def rules_for(manifest: Manifest, newest: LedgerRow | None, mode: Mode, types: C
 
 
 def by_rules(works: Iterable[LoadWork]) -> list[list[LoadWork]]:
-    """Groups works by the rules to load by."""
+    """Groups works by the rules to load by, their placement among them."""
     groups: dict[tuple[object, ...], list[LoadWork]] = {}
     for work in works:
         identity = work.kept.identity if work.kept is not None else ()
-        groups.setdefault((work.rules, work.routes, identity), []).append(work)
+        groups.setdefault((work.rules, work.routes, work.sharding, identity), []).append(work)
     return list(groups.values())
 
 
@@ -176,12 +177,16 @@ def choose(
     todo, skipped = [], []
     columns_since = since(additions)
     for unit, manifest in sorted(manifests.items(), key=lambda item: item[0]):
-        row = ledger.get(unit)
+        row, own = ledger.get(unit), shards.stamps.get(unit)
+        if own is not None and shard not in own:
+            skipped += [row] if row is not None else []
+            continue
+        placed = sharding if own is None else own[shard]
         newest = shards.own_or_other(row or (revoked or {}).get(unit), manifest, unit)
         routes = None
         if mode in KEEPS_RULES and not target.counted:
             routes = _routes(pipeline, target, manifest, newest, (elsewhere or {}).get(unit, ()))
-        work = work_for(pipeline, target, unit, manifest, row is not None, sharding, routes)
+        work = work_for(pipeline, target, unit, manifest, row is not None, placed, routes)
         columns: Collection[str] = ()
         if row is not None and mode == MISSING_COLUMNS:
             columns = added_after(columns_since, target.table, row, shard)
@@ -199,7 +204,7 @@ def choose(
             rules = rules_for(manifest, newest, mode, work.types)
             held, kept = row if current or mode == "retry" else None, None
             if row is not None and mode in ("amend", "retry") and not target.counted:
-                kept = _kept(manifest, row, sharding)
+                kept = _kept(manifest, row, placed)
             lacking = _lacking(manifest, newest or (others or {}).get(unit), work)
             todo.append(replace(work, rules=rules, held=held, kept=kept, lacking=lacking))
     return todo, skipped
@@ -228,8 +233,10 @@ def _routes(
 
 
 def _kept(manifest: Manifest, row: LedgerRow, sharding: str) -> Kept | None:
-    """Returns None if the rows are another landing's, or are placed otherwise by now."""
-    if row.sharding != sharding or not row.continues(manifest):
+    """Returns None if the rows are another landing's, or are placed otherwise by now, or by their values."""
+    placement = placement_in(sharding)
+    by_value = not (placement.alone or placement.by_partition)
+    if row.sharding != sharding or by_value or not row.continues(manifest):
         return None
     elements = ("_row",) if manifest.rows is not None else ()
     return Kept(("_topic", "_partition", "_offset", *elements), row.rows)

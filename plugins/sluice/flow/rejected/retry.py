@@ -26,6 +26,7 @@ from sluice.flow.contents.staged_load import Stage, stage_of
 from sluice.flow.land.amend.retry_unit import Tried, UnitRetry
 from sluice.flow.land.task import read_lake as lake_read
 from sluice.flow.load.casts.columns import LAKE
+from sluice.flow.load.own_placement import own_placements
 from sluice.flow.load.source.pull_or_push import FileRows, Reading, definitions
 from sluice.flow.load.work import LoadWork, rules_for, work_for
 from sluice.flow.load.writer import Writer
@@ -301,6 +302,7 @@ class RetryTrial:
         for target in self.pipeline.targets if units else ():
             if target.rollup is not None or target.counted:
                 continue
+            refused |= self._unplaced(target.table, units, servers)
             for stage, works in self._stages(target.table, units, servers, slices):
                 try:
                     _fitting(stage, works, _RejectedRows(self.lake, None, _NO_ROWS))
@@ -312,7 +314,7 @@ class RetryTrial:
         self, cause: RejectionCause, rejections: Sequence[Rejection], servers: Servers, slices: SliceRange
     ) -> Cure:
         units = {rejection.unit for rejection in rejections}
-        refused: dict[Unit, str] = {}
+        refused = self._unplaced(cause.table, units, servers)
         rows = fit = 0
         for stage, works in self._stages(cause.table, units, servers, slices):
             tried = works[:: -(-len(works) // _REJECTED_ROWS)]
@@ -329,6 +331,16 @@ class RetryTrial:
         return Cure(
             False, f"none of {rows:,} rows that were tried would fit: {fix_of(cause.reason, True)}", refused
         )
+
+    def _unplaced(self, table: str, units: Collection[Unit], servers: Servers) -> dict[Unit, str]:
+        """Returns the units whose rows cannot stay on their shards, with the reason."""
+        target = next(target for target in self.pipeline.targets if target.table == table)
+        placements = own_placements(servers, self.pipeline, target, self.lake, units, "retry")
+        try:
+            placements.check(self.pipeline, target)
+        except TargetRefused as error:
+            return dict.fromkeys(placements.refused, str(error))
+        return {}
 
     def _stages(
         self, table: str, units: Collection[Unit], servers: Servers, slices: SliceRange

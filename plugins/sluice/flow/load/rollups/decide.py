@@ -63,7 +63,8 @@ class RollupChoice:
 @dataclass(frozen=True)
 class RollupFacts:
     """What a choice goes by: what the ledger holds of the source and of the rollup. `rules`: the digest of an
-    earlier load's, if the rollup is as it was then."""
+    earlier load's, if the rollup is as it was then. `sharding` and `source_sharding`: the stamps by which the
+    pipeline file places the rollup and its source."""
 
     rollup: Rollup
     source: LedgerRows
@@ -72,6 +73,7 @@ class RollupFacts:
     token: str
     sharding: str = ""
     rules: str = ""
+    source_sharding: str = ""
 
     def due(self, units: Iterable[Unit]) -> list[Unit]:
         """Returns those whose rows are of another commit, in their order. A unit that the source does not
@@ -94,9 +96,20 @@ class RollupFacts:
 
     def _done(self, unit: Unit) -> bool:
         row = self.ledger.get(unit)
-        if row is None or row.sharding != self.sharding or not settles(row.manifest, self._commit(unit)):
+        if (
+            row is None
+            or row.sharding != self._sharding(unit)
+            or not settles(row.manifest, self._commit(unit))
+        ):
             return False
         return self.mode not in LOADS_AGAIN or (self.token != "" and row.token == self.token)
+
+    def _sharding(self, unit: Unit) -> str:
+        """Its rows are where its source's are."""
+        source, row = self.source[unit], self.ledger.get(unit)
+        if source.sharding == self.source_sharding:
+            return self.sharding
+        return source.sharding if row is None else row.sharding
 
     def _commit(self, unit: Unit) -> str:
         return commit_of(self.rollup, self.source[unit])
@@ -104,7 +117,7 @@ class RollupFacts:
     def _work(self, unit: Unit) -> LoadWork:
         landed, replaces = self.source[unit].rows, unit in self.ledger
         commit = self._commit(unit)
-        return LoadWork(unit, commit, (), (), landed, replaces, self.sharding, rules=self.rules)
+        return LoadWork(unit, commit, (), (), landed, replaces, self._sharding(unit), rules=self.rules)
 
     def _frozen(self, unit: Unit) -> LoadWork:
         """Its rows are those that the ledger has. Of a load that was stopped it has none."""

@@ -10,7 +10,7 @@ from typing import Protocol, Self
 from sluice.clients.clickhouse.client import READ_QUORUM, STEADY, Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import expiring_columns, keeps_values, read_table
-from sluice.clients.clickhouse.shards import Placement
+from sluice.clients.clickhouse.shards import Placement, placement_in
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, own_prefix, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.clickhouse.types import Type, parse
@@ -165,6 +165,11 @@ class SourcePlace(Protocol):
 class RollupSource:
     place: SourcePlace
 
+    @property
+    def stamp(self) -> str:
+        """What the source's ledger rows are stamped with if the pipeline file has placed the unit."""
+        return self.place.placement.stamp
+
     def ledger(self) -> LedgerRows:
         """Reads what is committed now, by unit."""
         return self.place.ledger()
@@ -203,37 +208,36 @@ class RollupSource:
         return {unit_of(self.place.pipeline, start, cluster): count for start, cluster, count in rows}
 
     def _work(self, row: LedgerRow, manifest: Manifest | None) -> LoadWork | None:
-        """Returns how the rows of the commit are made again, by its own routes."""
+        """Returns how the rows of the commit are made again, by its own routes and placement."""
         if manifest is None:  # it has to land again first: no commit is of this
             return LoadWork(row.unit, "", (), (), 0, replaces=False)
         if manifest.forgotten_on:
             return None
         place, routes = self.place, row.types if row.manifest == manifest.id else None
-        stamp = place.placement.stamp
-        return work_for(place.pipeline, place.target, row.unit, manifest, True, stamp, routes)
+        return work_for(place.pipeline, place.target, row.unit, manifest, True, row.sharding, routes)
 
     def stagings(self, works: Sequence[LoadWork], writer: Writer) -> Iterator[Staging]:
         """Yields what stages `works` of the source in tables of the rollup's attempt, which `writer` fills:
         by the rules of each unit's commit, and columns that were added after it stay as empty as they are
         there."""
-        for number, (rules, group) in enumerate(self._as_loaded(works).items()):
+        for number, ((rules, sharding), group) in enumerate(self._as_loaded(works).items()):
             place = self.place.by_rules(rules)
             target_table, filling = place.inspect()
             attempt = replace(writer.attempt, part=f"_source{number}")
             units = frozenset(work.unit for work in group)
             own_writer = replace(writer, attempt=attempt, units=units, statements=0, blocks=0)
-            shard_filter = ShardFilter(place.placement, target_table, own_writer)
+            shard_filter = ShardFilter(placement_in(sharding), target_table, own_writer)
             yield place.staging(
                 keeping_values(place.client, target_table), filling, group, own_writer, shard_filter
             )
 
-    def _as_loaded(self, works: Sequence[LoadWork]) -> dict[str, list[LoadWork]]:
-        """Groups works by the rules of their commits."""
+    def _as_loaded(self, works: Sequence[LoadWork]) -> dict[tuple[str, str], list[LoadWork]]:
+        """Groups works by the rules and the placement of their commits."""
         ledger = self.ledger() if works else {}
-        groups: dict[str, list[LoadWork]] = defaultdict(list)
+        groups: dict[tuple[str, str], list[LoadWork]] = defaultdict(list)
         for work in works:
             row = ledger.get(work.unit)  # None: it is being loaded, which is seen once all is staged
-            groups[row.rules if row is not None else ""].append(work)
+            groups[row.rules if row is not None else "", work.sharding].append(work)
         return groups
 
 
