@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.facts import TableFacts, VerifyFacts, units_of
-from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.repairs import Repairs, Retried, consented, retried_rules
 from sluice.slices import Slice, SliceRange
 from sluice.state.boundaries.outside import outside_at_most
 from sluice.state.status import UnitStatus
@@ -70,13 +70,14 @@ BARRED = "topic {topic} was recreated, and what it had then is in the lake alone
 @dataclass(frozen=True)
 class LandedWithout:
     """A topic that `slices` of a cluster landed without; `offsets` is None where no boundary has it there:
-    nobody has asked yet how many it has."""
+    nobody has asked yet how many it has. `retried`: what a `reland` would reject again."""
 
     cluster: str
     topic: str
     slices: tuple[Slice, ...]
     offsets: int | None
     barred: str = ""
+    retried: Retried = ()
 
     @property
     def name(self) -> str:
@@ -85,11 +86,12 @@ class LandedWithout:
     def line(self, pipeline: Pipeline) -> str:
         first, last = min(self.slices), max(self.slices)
         lack = "slice lacks" if len(self.slices) == 1 else "slices lack"
-        brings = (
-            BARRED.format(topic=self.barred)
-            if self.barred
-            else f"`{Repairs.of(pipeline).run([first, last], 'reland')}` brings it"
-        )
+        if self.barred:
+            brings = BARRED.format(topic=self.barred)
+        else:
+            reland = Repairs.of(pipeline).run([first, last], "reland")
+            command, advice = consented(pipeline, self.retried, reland)
+            brings = "; ".join(filter(None, (f"`{command}` brings it", advice)))
         span = SliceRange(first.start, last.end, first.length)
         if self.offsets is None:
             offsets, counts = (
@@ -107,6 +109,8 @@ class LandedWithout:
 def landed_without(statuses: Iterable[UnitStatus]) -> list[LandedWithout]:
     """Returns for each topic the slices in which its offsets are known, and those in which they are not; and
     apart from them those that cannot be landed again."""
+    statuses = list(statuses)
+    retried = retried_rules(statuses)
     places: dict[tuple[str, str, bool, str], list[tuple[Slice, int]]] = {}
     for status in statuses:
         for lacks in status.lacking:
@@ -119,6 +123,7 @@ def landed_without(statuses: Iterable[UnitStatus]) -> list[LandedWithout]:
             tuple(slice_ for slice_, _ in found),
             sum(offsets for _, offsets in found) if known else None,
             barred,
+            retried,
         )
         for (cluster, topic, known, barred), found in places.items()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -122,22 +122,48 @@ def as_printed(
 ) -> list[Anomaly]:
     """Returns the anomalies with commands that work when they are pasted: one `repair` for each hour, and a
     `reland` with the yes that it needs."""
-    retried = {status.unit.slice for status in statuses if status.manifest and status.manifest.retried}
+    retried = retried_rules(statuses)
     return [_consented(pipeline, retried, anomaly) for anomaly in _by_hour(pipeline, anomalies)]
 
 
-def _consented(pipeline: Pipeline, retried: Collection[Slice], anomaly: Anomaly) -> Anomaly:
-    """A `reland` lands by the landing's rules, and so rejects again what a retry brought in by others."""
-    found = ranged(anomaly.command)
+Retried = Sequence[tuple[Slice, Sequence[str]]]
+"""Slices of units of which retries have brought in records, and the digests of the rules by which."""
+
+
+def retried_rules(statuses: Iterable[UnitStatus]) -> Retried:
+    return [(s.unit.slice, s.manifest.retried) for s in statuses if s.manifest and s.manifest.retried]
+
+
+def consented(pipeline: Pipeline, retried: Retried, command: str) -> tuple[str, str]:
+    """Returns the command with the yes that it needs, and what has to follow it then.
+
+    A `reland` lands by the landing's rules, and so rejects again what retries brought in by others. A retry
+    works by the pipeline file, which may have none of these rules any more."""
+    found = ranged(command)
     if found is None or found.mode != "reland" or found.yes:
-        return anomaly
-    again = [s for s in retried if found.start < _instant(s.end) and _instant(s.start) < found.until]
+        return command, ""
+    again = [
+        one for one in retried if found.start < _instant(one[0].end) and _instant(one[0].start) < found.until
+    ]
     if not again:
-        return anomaly
-    retry = pipeline.command("rejected", *_edges(min(again), max(again)), "--retry")
-    advice = f"it rejects again what a retry has brought in by other rules; then `{retry}` brings that in"
-    command = str(replace(found, tail=found.tail + _YES))
-    return replace(anomaly, command=command, advice="; ".join(filter(None, (anomaly.advice, advice))))
+        return command, ""
+    slices = [slice_ for slice_, _ in again]
+    retry = pipeline.command("rejected", *_edges(min(slices), max(slices)), "--retry")
+    documents = dict.fromkeys(f"_rules/{digest}.json" for _, digests in again for digest in digests)
+    return str(replace(found, tail=found.tail + _YES)), (
+        f"what retries have brought in by other rules goes to _rejected/ again; then `{retry}` with each of "
+        f"these rules in the pipeline file ({', '.join(documents)}) brings it in"
+    )
+
+
+def _consented(pipeline: Pipeline, retried: Retried, anomaly: Anomaly) -> Anomaly:
+    command, advice = consented(pipeline, retried, anomaly.command)
+    return replace(
+        anomaly,
+        seen=anomaly.seen.replace(f"`{anomaly.command}`", f"`{command}`") if advice else anomaly.seen,
+        command=command,
+        advice="; ".join(filter(None, (anomaly.advice, advice))),
+    )
 
 
 def _by_hour(pipeline: Pipeline, anomalies: Sequence[Anomaly]) -> list[Anomaly]:

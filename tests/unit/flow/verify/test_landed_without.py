@@ -69,6 +69,14 @@ def test_before_a_run_all_of_them_call_its_offsets_unknown_and_then_all_count_th
     )
     assert verified(stored) == ([], [said])
     assert [topic.line(both) for topic in landed_without(surveyed(both, lake, stored))] == [said]
+    of_retry = [
+        replace(one, manifest=replace(one.manifest, retried=("other",))) if one.manifest else one
+        for one in surveyed(both, lake, stored)
+    ]
+    [line] = [topic.line(both) for topic in landed_without(of_retry)]
+    assert line.startswith(
+        said.removesuffix("` brings it") + " --yes` brings it; what retries have brought in"
+    )
     assert "dc1/wins: unknown how many of them are in hours that landed without it" in waiting(stored)
     planned = resolve(both, Overlay(lake), hours(2), NOW, world.topics_of).boundaries
     assert [

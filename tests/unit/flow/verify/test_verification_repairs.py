@@ -165,9 +165,9 @@ def test_a_repair_names_the_tables_of_an_hour_that_are_wrong(wrong: list[str], n
 
 def test_a_reland_of_what_a_retry_brought_in_has_the_yes_that_it_needs():
     """Only where it takes rows out; and what brings them in again is said beside it."""
-    retried = replace(FOUND[0], manifest=replace(manifest(TEN, 0), retried=("other",)))
+    retried = replace(FOUND[0], manifest=replace(manifest(TEN, 0), retried=("one", "other")))
     found = [
-        Anomaly(AnomalyKind.FILE_MISSING, "", "", REPAIRS.reland(one.slice), advice)
+        Anomaly(AnomalyKind.FILE_MISSING, "", f"`{(reland := REPAIRS.reland(one.slice))}`", reland, advice)
         for one, advice in ((TEN, ""), (TEN, "put back a copy"), (ELEVEN, ""))
     ]
     printed = as_printed(pipeline(), [retried, *FOUND[1:]], found)
@@ -176,8 +176,12 @@ def test_a_reland_of_what_a_retry_brought_in_has_the_yes_that_it_needs():
         REPAIRS.reland(ELEVEN.slice),
     ]
     retry = f"sluice rejected {RUN_TEN.removeprefix('sluice run ').partition(' --mode')[0]} --retry"
-    said = f"it rejects again what a retry has brought in by other rules; then `{retry}` brings that in"
+    said = (
+        f"what retries have brought in by other rules goes to _rejected/ again; then `{retry}` with each of "
+        "these rules in the pipeline file (_rules/one.json, _rules/other.json) brings it in"
+    )
     assert [one.advice for one in printed] == [said, f"put back a copy; {said}", ""]
+    assert [one.seen for one in printed] == [f"`{one.command}`" for one in printed]
     assert as_printed(pipeline(), [retried], printed) == printed
     assert merged(one.command for one in printed) == [printed[0].command, printed[2].command]
     run = ranged(printed[0].command)
