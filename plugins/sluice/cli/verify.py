@@ -63,7 +63,8 @@ def verify(
     """Checks every count from boundaries, manifests, the ledger, the lake's files and the tables themselves.
 
     Exit code 1 when something is broken: a line for each cause with place and hours, then the commands that
-    repair. --verbose also lists every anomaly.
+    repair. --verbose also lists every anomaly. Also when --contents could not compare a table before you
+    have mended what a line says.
     Without a range: every hour that is known, and all that the lake and the tables hold. With --table what
     other tables lack is no anomaly, and the page keeps the verdict of the last run over all of them.
     """
@@ -78,10 +79,11 @@ def verify(
     if json:
         anomalies = [anomaly.as_dict() for anomaly in seen.anomalies]
         details = {"anomalies": anomalies, "notes": seen.notes, "commands": commands(seen.anomalies)}
+        details |= {"blocked": seen.blocked}
         print_json({**seen.facts, "causes": [_as_json(cause) for cause in seen.causes], **details})
     else:
         _print(seen, commands(seen.anomalies), verbose)
-    if seen.anomalies:
+    if seen.anomalies or seen.blocked:
         raise typer.Exit(1)
     if seen.busy:
         raise Busy(f"{'; '.join(seen.busy)}: verify the contents again")
@@ -90,7 +92,8 @@ def verify(
 @dataclass(frozen=True)
 class _Seen:
     """The outcome of a verify. `causes` are its anomalies, grouped by their repair. `missing` are lines about
-    hours that are not complete, `busy` about rows that could not be compared."""
+    hours that are not complete, `busy` about rows that were being loaded, `blocked` about those that cannot
+    be compared before somebody has done what the line says."""
 
     facts: Mapping[str, Any]
     anomalies: Sequence[Anomaly]
@@ -98,6 +101,7 @@ class _Seen:
     notes: Sequence[str]
     missing: Sequence[str]
     busy: Sequence[str]
+    blocked: Sequence[str] = ()
 
 
 def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *, clean: bool) -> _Seen:
@@ -128,9 +132,11 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *
     facts = {"slices": len(slices), "records": records, "removed": removed}
     facts |= _rows(spec, statuses, scope)
     facts |= {"rows_compared": compared.rows} if scope.contents else {}
-    facts |= {"broken": len(anomalies)}
+    facts |= {"broken": len(anomalies), "not_compared": len(compared.blocked)}
     causes = causes_of(opened_all(slices, statuses, anomalies, pendulum.now("UTC")))
-    return _Seen(facts, anomalies, causes, notes, missing_lines(spec, statuses), compared.busy)
+    return _Seen(
+        facts, anomalies, causes, notes, missing_lines(spec, statuses), compared.busy, compared.blocked
+    )
 
 
 def _rows(spec: Pipeline, statuses: Sequence[UnitStatus], scope: AuditScope) -> dict[str, int]:
@@ -155,6 +161,8 @@ def _print(seen: _Seen, repairs: Sequence[str], verbose: bool) -> None:
         print_line("; ".join(filter(None, [f"{cause.name}: {cause.place}: {cause.message}", cause.advice])))
         for anomaly in cause.anomalies if verbose else ():
             print_line(f"- {anomaly.kind}: {anomaly.place}: {anomaly.message}")
+    for line in seen.blocked:
+        print_line(f"not compared: {line}")
     notes = [*seen.notes, *seen.missing]
     for line in notes if verbose else notes[:_FIRST]:
         print_line(line)

@@ -254,7 +254,7 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     now, covered, left_out = pendulum.now("UTC"), contents.covered, contents.uncompared
     note_verified(open_lake(pipeline), slices, statuses, findings, now, covered, pending, left_out)
     note_freshness(pipeline, statuses, findings, pendulum.now("UTC"))
-    for text in (*notes, *contents.busy):
+    for text in (*notes, *contents.busy, *contents.blocked):
         log.info("verify %s: %s", pipeline.name, line(text))
     for finding in [finding for finding in findings if finding.kind in QUIET_KINDS]:
         log.warning("%s", line(str(finding)))

@@ -244,14 +244,17 @@ class Share:
                     contents.add(comparing.check_sample(part, Sample(reading, where, rows)))
             elif work.landed <= SAMPLED_ROWS:
                 contents.add(comparing.check([work]))
-        except (Busy, TargetRefused) as error:
+        except Busy as error:
             contents.busy.append(str(error))
+        except TargetRefused as error:
+            contents.blocked.append(str(error))
 
 
 # What a comparison of contents has found.
 @dataclass
 class ContentsReport:
-    """`rows` of the lake and of the tables were compared; `busy` says what was being loaded meanwhile.
+    """`rows` of the lake and of the tables were compared; `busy` says what was being loaded meanwhile, and
+    `blocked` what is not compared until somebody has done what it says.
 
     `covered`: the units, as (slice id, cluster), that were checked for each kind of anomaly; `uncompared`
     are the tables, as (slice id, cluster, table), whose rows of such a unit were not compared all the same.
@@ -261,6 +264,7 @@ class ContentsReport:
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     busy: list[str] = field(default_factory=list)
+    blocked: list[str] = field(default_factory=list)
     covered: dict[str, frozenset[tuple[str, str]]] = field(
         default_factory=lambda: dict.fromkeys(map(str, ROW_KINDS), frozenset())
     )
@@ -271,6 +275,7 @@ class ContentsReport:
         self.anomalies += table_contents.anomalies
         self.uncompared |= {(unit.slice.id, unit.cluster, name) for unit, name in table_contents.uncompared}
         self.notes += [note for note in table_contents.notes if note not in self.notes]
+        self.blocked += [line for line in table_contents.blocked if line not in self.blocked]
 
 
 def relanded(lake: Lake, unit: Unit, manifest: Manifest) -> bool:

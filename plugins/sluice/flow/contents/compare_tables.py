@@ -88,12 +88,14 @@ _MOST_LOCATED = 20
 
 @dataclass
 class TableContents:
-    """`rows` were compared; `notes` say what could not be; `moved` units were loaded meanwhile. `uncompared`
-    are a unit and a table each, which another comparison may compare."""
+    """`rows` were compared; `notes` say what could not be, and `blocked` what cannot be before somebody has
+    done what the line says; `moved` units were loaded meanwhile. `uncompared` are a unit and a table each,
+    which another comparison may compare."""
 
     rows: int = 0
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    blocked: list[str] = field(default_factory=list)
     moved: list[Unit] = field(default_factory=list)
     uncompared: list[tuple[Unit, str]] = field(default_factory=list)
     later: LaterColumns = field(default_factory=LaterColumns)
@@ -117,7 +119,8 @@ class Comparing:
             try:
                 self._check_each(staged_works, contents)
             except TargetRefused as error:
-                contents.notes.append(f"table {self.stage.target.table} is not compared: {error}")
+                named = error.table == self.stage.target.table
+                contents.blocked.append(str(error) if named else f"table {self.stage.target.table}: {error}")
                 left = [work.unit for left_works in parts[number:] for work in left_works]
                 contents.uncompared += product(left, self._tables())
                 break

@@ -77,9 +77,10 @@ def test_values_that_differ_stay_open_where_the_table_cannot_be_compared(monkeyp
     monkeypatch.setattr(compare_tables, "_MOST_UNITS", 1)
     refused = TargetRefused(CLICKS, "no load of it can succeed", "correct the view")
     found = comparing(monkeypatch, {ELEVEN: refused}).check(works())
-    assert found.notes == [f"table {CLICKS} is not compared: {refused}"]
+    assert (found.notes, found.blocked) == ([], [str(refused)])
     report = ContentsReport()
     report.add(found)
+    assert report.blocked == [str(refused)]
     eleven = ELEVEN.slice.id
     assert compared(COVERED, report, OPEN) == [(eleven, CLICKS), (eleven, PER_DAY)]
     assert compared(COVERED, ContentsReport(), OPEN) == []
