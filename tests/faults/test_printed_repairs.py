@@ -269,6 +269,27 @@ def with_a_later_column(state: Damaged) -> None:
     state.sql("ALTER TABLE {db}.clicks ADD COLUMN at String")
 
 
+def with_a_wrong_later_column(state: Damaged) -> None:
+    """A table has a column since; a row has another value there than its DEFAULT, and one is lost."""
+    without_a_row(state)
+    state.sql("ALTER TABLE {db}.clicks ADD COLUMN note UInt8 DEFAULT 7")
+    other = f"ALTER TABLE {{db}}.clicks UPDATE note = 9 WHERE {of_hour(2)} AND n = 12"
+    state.sql(f"{other} SETTINGS mutations_sync = 2")
+
+
+def with_a_renamed_column(state: Damaged) -> None:
+    """The pipeline file names its field by now. A row is lost."""
+    state.make_tables()
+    state.sql("ALTER TABLE {db}.clicks ADD COLUMN at String")
+    state.configure()
+    state.world.resolve(state.pipeline, state.lake, hours(4))
+    assert state.command(f"sluice run ads --config {state.config} {edges(0, 3)}")[0] == 0
+    state.sql("ALTER TABLE {db}.clicks RENAME COLUMN at TO moment")
+    state.sql(f"DELETE FROM {{db}}.clicks WHERE {of_hour(2)} AND _partition = 1 AND _offset = 11")
+    clicks = {"table": f"{state.database}.clicks", "columns": {"moment": "at"}}
+    state.configure(tables={"click": clicks, "*": f"{state.database}.other"})
+
+
 def with_a_column_that_a_load_added(state: Damaged) -> None:
     """Only the last hour was loaded since: all events have its field."""
     state.make()
@@ -442,6 +463,18 @@ PRINTED = {
         f"verify {{ads}} {edges(0, 3)} --contents",
         f"run {{ads}} {edges(0, 3)} --mode reload",
     ),
+    "verify, a later column has another value": Printed(
+        with_a_wrong_later_column,
+        f"verify {{ads}} {edges(0, 3)} --contents",
+        f"run {{ads}} {edges(2, 2)} --mode repair --table {{db}}.clicks",
+        filled="nullIf(note, 9)",
+    ),
+    "verify, a renamed column": Printed(
+        with_a_renamed_column,
+        f"verify {{ads}} {edges(0, 3)} --contents",
+        f"run {{ads}} {edges(0, 3)} --mode reload --table {{db}}.clicks",
+        filled="nullIf(moment, '')",
+    ),
     "erase, half forgotten": Printed(
         half_forgotten, "erase {ads} --where n=4711 --reason x --yes", "forget {ads} --yes"
     ),
@@ -526,3 +559,17 @@ def test_a_printed_repair_works_as_it_stands(state: Damaged, case: Printed):
         assert state.sql(f"SELECT countIf(isNull({case.filled})) FROM {{db}}.clicks") == [(0,)]
     code, text = typed(state, f"sluice verify ads {config} --contents")
     assert code == 0, text
+
+
+def test_no_repair_is_printed_that_a_renamed_column_would_refuse(state: Damaged):
+    """Also where only rows are counted. As long as the file does not name the field, a person has to."""
+    with_a_renamed_column(state)
+    config, named = f"--config {state.config}", f"--table {state.database}.clicks"
+    reload = f"sluice run ads {config} {edges(2, 2)} --mode reload {named}"
+    code, text = typed(state, f"sluice verify ads {config} {edges(0, 3)}")
+    assert (code, "--mode repair" in text) == (1, False)
+    assert f"repair: {reload}\n" in text
+    state.configure()
+    code, text = typed(state, f"sluice verify ads {config} {edges(0, 3)}")
+    assert (code, "repair: " in text) == (1, False)
+    assert f"was it renamed? Rename it back, or name its field under `columns`; then `{reload}`" in text

@@ -16,8 +16,11 @@ from sluice.flow.contents.compare import ContentsReport, auditor
 from sluice.flow.contents.staged_load import Stage
 from sluice.flow.load.fencing import fence_off
 from sluice.flow.load.work import work_for
-from sluice.flow.verify.anomaly import AnomalyKind
-from sluice.slices import Unit
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.read_tables import SliceSpan, read_target
+from sluice.flow.verify.renamed_columns import with_what_works
+from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
@@ -325,3 +328,98 @@ def test_a_file_of_many_types_and_nested_payloads(world: World):
     world.load(pipeline, unit())
     found = compared(world, pipeline)
     assert (told(found), found.notes) == ([], [])
+
+
+LATER = {
+    "note UInt32 DEFAULT 7": ("note", "999"),
+    "empty Nullable(String)": ("empty", "'x'"),
+    "told String DEFAULT concat('<', name, '>')": ("told", "'x'"),
+    "size Float64": ("size", "0.5"),
+    "seen JSON": ("seen", "'{\"a\": 1}'"),
+}
+
+
+@pytest.mark.parametrize("column", per_commit(list(LATER)))
+def test_a_column_that_came_after_the_load_has_its_default(world: World, column: str):
+    """Whether the lake has its field or not: no load has put it there. A repair puts the DEFAULT back, also
+    in rows that were lost."""
+    name, other = LATER[column]
+    world.sql(f"CREATE TABLE {{db}}.clicks (name String, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
+    land(world.lake, unit(), [event(name=f"n{n}", size=n, note=n) for n in range(5)])
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit())
+    world.sql(f"ALTER TABLE {{db}}.clicks ADD COLUMN {column}")
+    found = compared(world, pipeline)
+    assert (told(found), found.blocked) == ([], [])
+    assert not any("empty there" in note for note in found.notes)
+    before = world.sql(f"SELECT name, toString({name}) FROM {{db}}.clicks ORDER BY name")
+    change(world, f"clicks UPDATE {name} = {other} WHERE _offset = 3")
+    found = compared(world, pipeline)
+    assert told(found) == [(AnomalyKind.VALUES, "clicks", "", f"5 rows, other values in {name}; records 3")]
+    assert [a.command.partition(" --mode ")[2] for a in found.anomalies] == [
+        f"repair --table {world.database}.clicks"
+    ]
+    change(world, "clicks DELETE WHERE _offset = 2")
+    world.load(pipeline, unit(), mode="repair")
+    assert world.sql(f"SELECT name, toString({name}) FROM {{db}}.clicks ORDER BY name") == before
+    assert told(compared(world, pipeline)) == []
+
+
+def test_a_column_that_may_have_been_renamed_is_not_compared_and_what_works_is_told(world: World):
+    """A repair would be refused. The rows stay as they are, and once the file names the field a reload gives
+    what the lake has."""
+    world.sql(f"CREATE TABLE {{db}}.clicks (n Int32, m Int32, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
+    land(world.lake, unit(), [event(n=n + 1, m=n + 1) for n in range(5)])
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit())
+    world.sql("ALTER TABLE {db}.clicks RENAME COLUMN n TO number")
+    change(world, "clicks UPDATE m = 9 WHERE _offset = 3")
+    reload = (
+        "sluice run p --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode reload --table "
+        f"{world.database}.clicks"
+    )
+    advice = f"was it renamed? Rename it back, or name its field under `columns`; then `{reload}`"
+    found = compared(world, pipeline)
+    assert told(found) == [(AnomalyKind.VALUES, "clicks", "", "5 rows, other values in m; records 3")]
+    assert [(a.command, a.advice) for a in found.anomalies] == [("", advice)]
+    [line] = found.blocked
+    assert f"table {world.database}.clicks: column number came after" in line
+    assert line.endswith(advice)
+    # The file names it: the command alone does it.
+    target = {"table": "clicks", "columns": {"number": "n"}}
+    named = world.pipeline({"click": target})
+    [anomaly] = compared(world, named).anomalies
+    assert anomaly.command == reload
+    world.load(named, unit(), mode="reload")
+    assert world.sql("SELECT number, m FROM {db}.clicks ORDER BY _offset") == [(n, n) for n in range(1, 6)]
+    found = compared(world, named)
+    assert (told(found), found.blocked) == ([], [])
+
+
+def test_lost_rows_of_a_renamed_column_are_told_with_what_works(world: World):
+    world.sql(f"CREATE TABLE {{db}}.clicks (n Int32, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
+    world.sql(f"CREATE TABLE {{db}}.views (n Int32, {KEYS}) ENGINE = MergeTree ORDER BY _offset")
+    land(world.lake, unit(), [event(kind, n=n + 1) for n in range(5) for kind in ("click", "view")])
+    pipeline = world.pipeline({"click": "clicks", "view": "views"})
+    for name in ("clicks", "views"):
+        world.load(pipeline, unit(), table=name)
+    world.sql("ALTER TABLE {db}.clicks RENAME COLUMN n TO number")
+    statuses = found_of(world, pipeline, [unit()])
+    hour = SliceRange(unit().slice.start, unit().slice.end)
+    clicks, views = (f"{world.database}.{name}" for name in ("clicks", "views"))
+    repair = "sluice run p --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z --mode repair"
+    place = {"slice": unit().slice.id, "cluster": "dc1", "command": repair}
+    anomalies = [Anomaly(AnomalyKind.ROWS_MISSING, "5", "4", table=name, **place) for name in (clicks, views)]
+    with connect_shards(pipeline) as servers:
+        ledgers = ledgers_of(servers, pipeline, world.lake.url)
+        tables = tuple(
+            read_target(world.client, pipeline, target, ledgers[target.table], SliceSpan())
+            for target in pipeline.targets
+        )
+        facts = VerifyFacts(pipeline, hour, hour.end, Boundaries(), tuple(statuses), tables=tables)
+        told_now = with_what_works(facts, servers, world.lake, anomalies)
+    assert [(a.command, "Rename it back" in a.advice) for a in told_now] == [
+        ("", True),
+        (f"{repair} --table {views}", False),
+    ]
+    assert told_now[0].advice.endswith(f"--mode reload --table {clicks}`")

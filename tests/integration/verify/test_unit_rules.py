@@ -246,6 +246,27 @@ def test_a_missing_value_keeps_the_default_of_the_type_that_it_had(world: World)
     assert world.sql(sql) == [("a", 7), ("b", None), ("c", 3_000_000_000)]
 
 
+def test_only_a_repair_puts_the_default_back_in_a_column_that_came_later(world: World):
+    """An erasure leaves alone what it does not mention: without a way to tell rows apart it is refused."""
+    before = land(world.lake, unit(), OLD)
+    pipeline = by(world, "passenger")
+    world.load(pipeline, unit())
+    world.sql("ALTER TABLE {db}.rides ADD COLUMN note UInt8 DEFAULT 7")
+    world.sql("ALTER TABLE {db}.rides UPDATE note = 9 WHERE rider = 'p3' SETTINGS mutations_sync = 2")
+    sql = "SELECT rider, note FROM {db}.rides ORDER BY ALL"
+    edited = [(f"p{n}", 9 if n == 3 else 7) for n in range(5)]
+    after = replace(before, generation=2, attempt="e", amends=(before.id,))
+    world.lake.put(layout.manifest(unit().slice.id, "dc1"), encode(after))
+    with pytest.raises(TargetRefused, match="column note came after these hours were loaded, and 1 of"):
+        world.load(pipeline, unit(), mode="amend")
+    assert world.sql(sql) == edited
+    said: list[str] = []
+    world.load(pipeline, unit(), mode="repair", on_progress=said.append)
+    assert world.sql(sql) == [(f"p{n}", 7) for n in range(5)]
+    [line] = [line for line in said if "note" in line]
+    assert line.endswith("loaded: 1 of their rows get its DEFAULT in place of other values")
+
+
 @pytest.mark.parametrize("identity", per_commit(["_topic String, _partition UInt32, _offset UInt64, ", ""]))
 def test_a_renamed_column_keeps_its_values(world: World, identity: str):
     """To Sluice it looks like one that came later, and whose values no rule explains."""

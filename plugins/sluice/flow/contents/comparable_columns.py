@@ -49,7 +49,7 @@ class Comparison:
         return replace(self.without(names), left_out=left_out)
 
     def without(self, later: Collection[str]) -> Comparison:
-        """Leaves out columns that the table has got since: no load has given their values."""
+        """Leaves out columns that may be others by a new name."""
         return replace(self, columns=tuple(column for column in self.columns if column.name not in later))
 
     @property

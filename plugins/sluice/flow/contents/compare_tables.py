@@ -28,15 +28,16 @@ from sluice.flow.contents.sampling import Sample
 from sluice.flow.contents.staged_load import Stage, Staged
 from sluice.flow.load.work import LoadWork, by_rules, cut
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.repairs import Repairs
+from sluice.flow.verify.repairs import Repairs, is_repair
 from sluice.safe_text import visible
 from sluice.slices import SliceRange, Unit
 from sluice.state.additions import latest, maybe_lost, read_additions
+from sluice.state.later_columns import LaterValues
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
 
 
-# Columns that a table has got since units were loaded: these are compared as they were loaded.
+# Columns that a table has got since units were loaded: their rows are compared with the DEFAULT.
 @dataclass
 class LaterColumns:
     """By column the units that lack it and may have its field, each with how many rows have it; None: the
@@ -75,8 +76,8 @@ def _note(stage: Stage, column: str, units: dict[Unit, int | None], evolved: boo
     command = stage.pipeline.command("run", *SliceRange(first, last).words, *fills)
     how = f"`{command}` " + ("loads them again" if evolved else "fills it by the pipeline file as it is")
     return (
-        f"table {stage.target.table}: column {visible(column)} was added later than {slices}, and is empty "
-        f"there: {', '.join(parts)}; {how}"
+        f"table {stage.target.table}: column {visible(column)} was added later than {slices}, without "
+        f"their values: {', '.join(parts)}; {how}"
     )
 
 
@@ -175,7 +176,8 @@ class Comparing:
         before = self.stage.ledger()
         with self.stage.staged(works, reading) as staged:
             comparison = compare(client, staged.target_table, self.stage.target.rollup is not None)
-            comparison = comparison.without(staged.later)
+            if staged.renamed is not None:
+                comparison = comparison.without(staged.later)
             staged_where = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
             target_sums, lake_sums = self._sums(staged, comparison, staged_where)
             wrong = units_that_differ(target_sums, lake_sums)
@@ -191,7 +193,12 @@ class Comparing:
             anomalies += parsed.check(works, rows, self._anomaly)
             if reading is None and rollup is None:
                 anomalies += self._rejected_rows(staged)
-            contents.later.add(self.stage, works, staged.later)
+            if staged.renamed is None:
+                contents.later.add(self.stage, works, staged.later)
+            else:
+                self._note_renamed(works, staged.renamed, contents)
+                anomalies = [_by_hand(anomaly, works, staged.renamed) for anomaly in anomalies]
+                derived.anomalies = [_by_hand(one, works, staged.renamed) for one in derived.anomalies]
         after = self.stage.ledger()
         moved = [work.unit for work in works if not _stood_still(work, before, after)]
         names = {(unit.slice.id, unit.cluster) for unit in moved}
@@ -202,6 +209,12 @@ class Comparing:
         contents.uncompared += derived.uncompared
         notes = (*self._notes(comparison), *derived.notes)
         contents.notes += [note for note in notes if note not in contents.notes]
+
+    def _note_renamed(self, works: Sequence[LoadWork], renamed: LaterValues, contents: TableContents) -> None:
+        """Says that values are not compared that may be those of a column by another name."""
+        units = [work.unit for work in works]
+        contents.blocked.append(str(renamed.refusal([unit.slice for unit in units])))
+        contents.uncompared += [(unit, self.stage.target.table) for unit in units]
 
     def _sums(
         self, staged: Staged, comparison: Comparison, where: RowFilter = ALL_ROWS, by_column: bool = False
@@ -303,6 +316,14 @@ def _with_rules(work: LoadWork, ledger: Mapping[Unit, LedgerRow]) -> LoadWork:
     """Returns the work by the rules of the unit's last load."""
     row = ledger.get(work.unit)
     return work if row is None else replace(work, rules=row.rules)
+
+
+def _by_hand(anomaly: Anomaly, works: Sequence[LoadWork], renamed: LaterValues) -> Anomaly:
+    """Returns the anomaly with what works in place of a `repair`, which is refused."""
+    slices = [work.unit.slice for work in works if work.unit.slice.id == anomaly.slice]
+    if not is_repair(anomaly.command):
+        return anomaly
+    return replace(anomaly, command=renamed.command(slices), advice=renamed.remedy(slices))
 
 
 def _stood_still(work: LoadWork, before: Mapping[Unit, LedgerRow], after: Mapping[Unit, LedgerRow]) -> bool:

@@ -32,6 +32,7 @@ from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import UnitCounts, Writer, staged_names
+from sluice.state.later_columns import LaterValues, later_values
 from sluice.state.ledger import unit_of
 
 _CANCELLED = 394
@@ -44,7 +45,8 @@ class Staged:
 
     `view_tables`: by table of the target's views the temporary one that has what they give of `rows`.
     `target` has the columns of the units' rules; `later`: columns that the table has got since the units were
-    loaded."""
+    loaded, and of which all rows here have the DEFAULT; `renamed`: what the table's rows have there instead,
+    where one of these may be a column that the rules fill."""
 
     target_table: TargetTable
     rows: Sql
@@ -53,6 +55,7 @@ class Staged:
     view_tables: Mapping[str, Sql]
     target: Target
     later: frozenset[str] = frozenset()
+    renamed: LaterValues | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class Stage(LoadPlace):
             _fill(staging, attempt, counted)
             views = _view_rows(target_table, attempt)
             later = place.later(target_table)
+            renamed = None if again is not None else self._renamed(place, target_table, works)
             yield Staged(
                 target_table,
                 attempt.staging,
@@ -110,6 +114,7 @@ class Stage(LoadPlace):
                 views,
                 place.target,
                 later,
+                renamed,
             )
         except (Fenced, ServerError) as error:
             raise _explained(error, attempt) from error
@@ -117,6 +122,15 @@ class Stage(LoadPlace):
             for staged_table in (attempt.fence, *staging.tables):
                 client.run(render("clickhouse/drop_table", table=staged_table))
             crash_points.reached(Verify.DROPPED)
+
+    def _renamed(
+        self, place: LoadPlace, target_table: TargetTable, works: Sequence[LoadWork]
+    ) -> LaterValues | None:
+        if place.rules is None or self.target.rollup is not None:
+            return None
+        slices = [work.unit.slice for work in works]
+        values = later_values(self.client, self.pipeline, self.target, target_table, place.rules, slices)
+        return values if values and values.lacking else None
 
 
 def stage_of(server: Server, pipeline: Pipeline, target: Target, lake: Lake) -> Stage:

@@ -6,19 +6,19 @@ as the table has them, whatever DEFAULTs like now() would give by now, and only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.client import READ_QUORUM, Client
 from sluice.clients.clickhouse.inspect_tables import keeps_values
-from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline
 from sluice.errors import TargetRefused
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import UnitCounts, Writer
 from sluice.safe_text import visible
-from sluice.slices import SliceRange, Unit
+from sluice.slices import Unit
 from sluice.state.ledger import unit_of
 
 MOST_ROWS = 5_000_000
@@ -79,40 +79,6 @@ def with_kept(
         else replace(work, kept=None)
         for work in works
     ]
-
-
-def refuse_later_values(
-    client: Client,
-    pipeline: Pipeline,
-    target_table: TargetTable,
-    later: Collection[str],
-    works: Sequence[LoadWork],
-) -> None:
-    """Raises TargetRefused where rows would lose values of columns that the table has got since their load:
-    no rules say where these are from. A column that was renamed looks like one. Raises what the client
-    raises."""
-    starts = sorted({int(work.unit.slice.start.timestamp()) for work in works if work.replaces})
-    for column in target_table.columns if starts else ():
-        if column.name not in later or not column.filled:
-            continue
-        default = column.default or f"defaultValueOfTypeName({literal(column.type)})"
-        sql = render(
-            "load/count_given",
-            target=table(target_table.table),
-            column=identifier(column.name),
-            default=Sql(f"CAST({default}, {literal(column.type)})"),
-        )
-        [(rows,)] = client.rows(sql, {"starts": starts})
-        if rows:
-            slices = sorted(work.unit.slice for work in works)
-            words = SliceRange(slices[0].start, slices[-1].end, slices[0].length).words
-            reload = pipeline.command("run", *words, "--mode", "reload")
-            raise TargetRefused(
-                target_table.table,
-                f"column {column.name} came after these hours were loaded, and {rows:,} of their rows have "
-                "values there that no rule says where from: was it renamed?",
-                f"rename it back, or name its field under `columns`; then: {reload}",
-            )
 
 
 def _counts(

@@ -25,7 +25,7 @@ from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution, check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
-from sluice.flow.load.kept_rows import TakesRowsOut, refuse_later_values, with_kept
+from sluice.flow.load.kept_rows import TakesRowsOut, with_kept
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.other_shards import NO_OTHERS, OtherShards
 from sluice.flow.load.protocol import LoadRun
@@ -37,10 +37,11 @@ from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choo
 from sluice.flow.load.writer import Writer
 from sluice.metrics import meter
 from sluice.plan.modes import ADDS_COLUMNS, KEEPS_RULES, MISSING_COLUMNS, Mode
-from sluice.safe_text import Remark, Say
+from sluice.safe_text import Remark, Say, visible
 from sluice.slices import Unit
 from sluice.state.additions import read_additions
 from sluice.state.departed_tables import departed_tables
+from sluice.state.later_columns import later_values
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, LedgerQuestion, LedgerRow, ask_ledger, unit_of
 from sluice.state.manifests import read_manifests
@@ -254,8 +255,7 @@ class _Loading:
             place = self._place.by_rules(works[0].rules, every_column, types)
             as_loaded, filling = place.inspect()
             if not works[0].kept and not every_column:
-                later = place.later(target_table)
-                refuse_later_values(self.client, self.pipeline, target_table, later, works)
+                self._check_later(place, target_table, works)
             rules = write_rules(self.lake, place.kept(as_loaded))
             crash_points.reached(Load.RULES_KEPT)
             attempt = LoadAttempt(self.target.table, lease.generation, number)
@@ -308,6 +308,23 @@ class _Loading:
             "keeps its rows",
             f"put `_slices/` of the lake back from a copy; or give these rows up: `{remake}`",
         )
+
+    def _check_later(self, place: LoadPlace, target_table: TargetTable, works: Sequence[LoadWork]) -> None:
+        """Raises TargetRefused where rows would lose values of columns that came after their load: only a
+        repair gives these their DEFAULT, and not where one of them may have been renamed."""
+        slices = [work.unit.slice for work in works if work.replaces]
+        if place.rules is None or self.target.rollup is not None:
+            return
+        values = later_values(self.client, self.pipeline, self.target, target_table, place.rules, slices)
+        if values and (values.lacking or self.mode != "repair"):
+            raise values.refusal(slices)
+        for column, rows in values.rows.items() if values else ():
+            self.say(
+                Remark(
+                    f"table {target_table.table}: column {visible(column)} came after these hours were "
+                    f"loaded: {rows:,} of their rows get its DEFAULT in place of other values"
+                )
+            )
 
     def _counted(self, filling: Filling) -> tuple[Lack, ...]:
         """Leaves out fields that the mask drops: their columns have no values on purpose."""

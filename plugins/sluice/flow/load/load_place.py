@@ -25,6 +25,7 @@ from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
+from sluice.state.later_columns import later_columns
 from sluice.state.ledger import Commits, committed
 from sluice.state.rules import RulesReader, TableRules
 
@@ -109,8 +110,7 @@ class LoadPlace:
         """Returns the columns that the table has got since the load whose rules these are."""
         if self.rules is None or self.every_column or self.target.rollup is not None:
             return frozenset()
-        taken = frozenset(column.name for column in target_table.columns if column.taken)
-        return taken - frozenset(self.rules.filled)
+        return later_columns(target_table, self.rules)
 
     def kept(self, target_table: TargetTable) -> TableRules:
         """Returns the rules of a load into the table that `inspect` gives."""

@@ -25,6 +25,7 @@ from sluice.flow.verify.facts import TableFacts, VerifyFacts, lacking, narrowed,
 from sluice.flow.verify.notes import notes
 from sluice.flow.verify.read_lake import LoadWatch, leases_of, list_files, own, read_all, read_lake, unmoved
 from sluice.flow.verify.read_tables import RowsByOffsets, SliceSpan, offsets_of, read_left, read_shards
+from sluice.flow.verify.renamed_columns import with_what_works
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.safe_text import Say
@@ -91,6 +92,7 @@ def audit(
     with connect_shards(pipeline, READ_QUORUM) as servers:
         clients = [server.reached for server in servers]
         located = locate(facts, clients, lake, anomalies, say)
+        located = with_what_works(facts, servers, lake, located)
     unit_statuses = [s for s in facts.statuses if (s.unit.slice.id, s.unit.cluster) not in pending]
     lines = [*notes(facts), *(f"not verified: {line}" for line in moving)]
     return Findings(unit_statuses, located, lines, pending)

@@ -182,6 +182,10 @@ def _by_hour(pipeline: Pipeline, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
     ]
 
 
+def is_repair(command: str) -> bool:
+    return _repair_in(command) is not None
+
+
 def _repair_in(command: str) -> RangedCommand | None:
     found = ranged(command)
     return found if found and found.mode == "repair" else None
