@@ -29,11 +29,11 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
 from sluice.flow.land.land import land
 from sluice.flow.land.submit import ERROR, seconds_since_submit
+from sluice.flow.metrics import handing_over
 from sluice.plan.modes import MISSING_COLUMNS, MODES
 from sluice.runtime import collect_seldom
 from sluice.safe_text import line
 from sluice.slices import SliceRange, parse_instant
-from sluice.state.driver_meter import handing_over
 from sluice.state.notes import timed
 
 TEMPORARY = 75

@@ -1,6 +1,6 @@
 """Text that data brought, made safe for where it goes: a line, a name within one, a metric's label.
 
-A cell of a table is made in cli/output.py, a message to a person in watch/notices.py, SQL in
+A cell of a table is made in cli/output.py, a message to a person in watch/problems.py, SQL in
 clients/clickhouse/sql.py, a key of the lake in clients/lake/layout.py, YAML in config/yaml_text.py, JSON and
 URLs by their encoders.
 """

@@ -31,7 +31,7 @@ def airflow_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient
         patch.setenv("SLUICE_VAR_OF_THE_MACHINE", "hush hush")
         patch.setenv("AIRFLOW_CONN_NOWHERE", "http://127.0.0.1:1")
         patch.setenv("SLUICE_PIPELINES", str(folder))
-        patch.setattr("sluice.clients.kafka.client.BOOTSTRAP_MS", 500)
+        patch.setattr("sluice.clients.kafka.settings.BOOTSTRAP_MS", 500)
         initdb()
         plugins_manager._get_plugins.cache_clear()
         purge_cached_app()

@@ -13,9 +13,8 @@ from airflow.sdk import BaseNotifier
 from sluice.airflow.notifiers import notifier_of, send
 from sluice.config.airflow import Channel
 from sluice.errors import NotSent
-from sluice.watch import notices
-from sluice.watch.notices import Notice
-from sluice.watch.problems import Alarm, Problem, ProblemKind
+from sluice.watch import problems
+from sluice.watch.problems import Alarm, Notice, Problem, ProblemKind
 from tests.support.channels import mail, webhook
 from tests.support.hostile_texts import HALVES, TEXTS, as_sent, is_plain, links
 
@@ -72,7 +71,7 @@ def test_hostile_texts_through_every_channel(data: str, monkeypatch):
     monkeypatch.setattr(httpx, "post", lambda _, json, **__: posts.append(json) or answer)
     monkeypatch.setenv("AIRFLOW_CONN_HOOK_OPS", json.dumps({"conn_type": "http", "host": "http://127.0.0.1"}))
     notice = Notice((Alarm(Problem(ProblemKind.ANOMALY, data, data), "then"),), ())
-    told, subject = notices.body(notice), notices.subject("adx", notice)
+    told, subject = problems.body(notice), problems.subject("adx", notice)
     HEARD.clear()
     send(channel("ops"), subject, told)
     send(Channel(**webhook("hook_ops")), subject, told)
@@ -94,7 +93,7 @@ def test_hostile_texts_through_every_channel(data: str, monkeypatch):
 )
 def test_no_text_of_data_calls_anybody(call: str):
     """Slack finds mentions in angle brackets, Discord and Mattermost behind an @."""
-    told = notices.unaddressed(f"type {call} is gone")
+    told = problems.unaddressed(f"type {call} is gone")
     assert "@" not in told and "<" not in told
     assert "everyone" not in call or "everyone" in told
 
@@ -116,7 +115,7 @@ LINKS = {
 def test_no_text_of_data_is_a_link(text: str, leads: list[str]):
     """Mattermost and Discord read Markdown; the first line is Sluice's own."""
     assert links(text) == leads
-    told = notices.unaddressed(f"[sluice] p: {text}")
+    told = problems.unaddressed(f"[sluice] p: {text}")
     assert links(told) == []
     assert told.startswith("[sluice] p: ")
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from kafka import KafkaConsumer, TopicPartition
 
-from sluice.clients.kafka.client import BOOTSTRAP_MS, REQUEST_MS, reached
-from sluice.clients.kafka.settings import KafkaSettings, settings_of
+from sluice.clients.kafka.settings import BOOTSTRAP_MS, REQUEST_MS, KafkaSettings, reached, settings_of
 from sluice.errors import KafkaUnavailable
 from sluice.flow.land.merge import Merge
 from sluice.flow.land.read_plan import ReadGroup

@@ -21,7 +21,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.airflow import Channel
 from sluice.errors import Conservation
 from sluice.flow.verify.verdict import read_verdict
-from sluice.page.attention import cause_rows
+from sluice.page.overview import cause_rows
 from sluice.watch.expected import RowHistory, SliceRows, keep
 from sluice.watch.problems import AlarmStore
 from sluice.watch.watch import watch

@@ -22,7 +22,7 @@ from sluice.flow import steps
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.land import submit
 from sluice.flow.verify.verdict import read_verdict
-from sluice.page.attention import cause_rows
+from sluice.page.overview import cause_rows
 from sluice.plan.dry_run import mask_lines
 from sluice.state.survey import survey_past
 from sluice.watch.retention import retention

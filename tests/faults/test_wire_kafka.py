@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from local.environment import HOST
-from sluice.clients.kafka import client
+from sluice.clients.kafka import settings
 from sluice.config.pipeline import Pipeline
 from sluice.errors import KafkaUnavailable
 from sluice.flow.resolve.resolve import resolve, retained_losses
@@ -72,8 +72,8 @@ def wire(kafka_broker: str) -> Iterator[Wire]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "REQUEST_MS", REQUEST_MS)
-    monkeypatch.setattr(client, "BOOTSTRAP_MS", REQUEST_MS)
+    monkeypatch.setattr(settings, "REQUEST_MS", REQUEST_MS)
+    monkeypatch.setattr(settings, "BOOTSTRAP_MS", REQUEST_MS)
 
 
 def pipeline(topic: str, port: int) -> Pipeline:

@@ -14,8 +14,8 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.finish import finish
+from sluice.flow.erase.search import ErasureRequest, Where
 from sluice.flow.land.land import land
 from sluice.flow.steps import load_table
 from sluice.mask.mask_rules import mask_rules

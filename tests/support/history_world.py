@@ -14,7 +14,7 @@ from typing import Any
 import pendulum
 import pyarrow.parquet as pq
 
-from sluice.cli.rejected_retry import _do, _planned
+from sluice.cli.rejected import _do, _planned
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.folder import FolderLake
@@ -22,8 +22,8 @@ from sluice.config.pipeline import Keep, Pipeline
 from sluice.errors import NotAllLanded, SluiceError, WouldReject
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.erasure_request import ErasureRequest, Where
 from sluice.flow.erase.finish import finish
+from sluice.flow.erase.search import ErasureRequest, Where
 from sluice.flow.forget import forget_window
 from sluice.flow.land.land import land
 from sluice.flow.rejected.rejections import RejectionFilter

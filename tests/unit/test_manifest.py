@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from sluice import manifest
 from sluice.errors import SluiceError
-from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, PartitionCount, read_count
-from sluice.type_fields import KINDS, FieldSeen, TypeFields
+from sluice.manifest import (
+    KINDS,
+    FieldSeen,
+    LandedFile,
+    Loss,
+    Manifest,
+    OffsetRange,
+    PartitionCount,
+    TypeFields,
+    read_count,
+)
 from tests.support.manifests import made_manifest
 
 counts = st.integers(0, 2**62 - 1)

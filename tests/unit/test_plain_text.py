@@ -17,12 +17,11 @@ from rich.console import Console
 from sluice.cli import output
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, fail
-from sluice.doctor.columns import column_name, propose
+from sluice.doctor.events import column_name, propose
 from sluice.flow.load.casts.columns import RULES
 from sluice.safe_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
-from sluice.watch import notices as message
-from sluice.watch.notices import MOST_LINES, Notice
-from sluice.watch.problems import Alarm, Problem, ProblemKind
+from sluice.watch import problems as message
+from sluice.watch.problems import MOST_LINES, Alarm, Notice, Problem, ProblemKind
 from tests.support.hostile_texts import HALVES, TEXTS, as_sent, is_plain, links
 from tests.unit.doctor.test_doctor_kafka import pipeline
 

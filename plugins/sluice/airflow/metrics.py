@@ -21,8 +21,7 @@ from airflow.sdk.exceptions import (
 from airflow.sdk.observability import stats
 
 from sluice import __version__
-from sluice.clients.openlineage.delivery import configured
-from sluice.clients.openlineage.values import Parent, RunOfJob
+from sluice.clients.openlineage.delivery import Parent, RunOfJob, configured
 from sluice.errors import SluiceError
 from sluice.metrics import meter
 from sluice.metrics.meter import MetricSample, count, emit, taken_by

@@ -16,7 +16,7 @@ from sluice.config.airflow import Channel
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent, SluiceError, WrongUse
 from sluice.safe_text import line
-from sluice.watch.notices import notifier_class, unaddressed
+from sluice.watch.problems import notifier_class, unaddressed
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.deadline import DeadlineAlert

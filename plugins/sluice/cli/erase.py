@@ -20,7 +20,7 @@ from sluice.slices import SliceRange, ceil
 
 if TYPE_CHECKING:
     from sluice.flow.erase.erase import Eraser, ErasurePlan
-    from sluice.flow.erase.erasure_request import ErasureRequest
+    from sluice.flow.erase.search import ErasureRequest
     from sluice.flow.erase.what_is_left import Wait
     from sluice.safe_text import Say
 
@@ -165,7 +165,7 @@ def _request(
     to: str | None,
     reason: str,
 ) -> ErasureRequest:
-    from sluice.flow.erase.erasure_request import (
+    from sluice.flow.erase.search import (
         ErasureRequest,
         checked_reason,
         hidden_lines,

@@ -10,7 +10,7 @@ from functools import partial
 
 from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
-from sluice.clients.clickhouse.rights import grant, lacking
+from sluice.clients.clickhouse.inspect_tables import grant, lacking
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Keep, Pipeline, Target

@@ -26,19 +26,25 @@ from sluice.clients.connections import Connection, find
 from sluice.clients.kafka.settings import settings_of
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
-from sluice.clients.openlineage.delivery import Delivery, Sender, configured, namespace, parent, quiet, reason
-from sluice.clients.openlineage.values import (
+from sluice.clients.openlineage.delivery import (
     NONE,
     ColumnSource,
     Dataset,
     DatasetName,
     Datasets,
+    Delivery,
     JobKind,
     LineageEvent,
     Offsets,
     Parent,
     RunOfJob,
     RunState,
+    Sender,
+    configured,
+    namespace,
+    parent,
+    quiet,
+    reason,
 )
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import SluiceError, WrongUse

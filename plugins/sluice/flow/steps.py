@@ -33,6 +33,7 @@ from sluice.flow.load.evolve.evolve import check_may_add, new_columns
 from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadResult
+from sluice.flow.metrics import handed_over
 from sluice.flow.publish.publish import proven_hours as proven_hours
 from sluice.flow.publish.publish import publish_range as publish
 from sluice.flow.resolve.resolve import preview, raise_if_all, resolve
@@ -51,7 +52,6 @@ from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
 from sluice.safe_text import Say, line
 from sluice.slices import Slice, SliceRange, Unit, floor
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.driver_meter import handed_over
 from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import read_manifests
 from sluice.state.months import note

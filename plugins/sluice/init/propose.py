@@ -14,8 +14,16 @@ from sluice.config.event import JSON, Event
 from sluice.config.files import read
 from sluice.config.pipeline import CATCH_ALL
 from sluice.config.yaml_text import scalar
-from sluice.doctor.columns import ProposedColumns, columns_of, create_table, entry, landed_fields, table_name
-from sluice.doctor.events import EventSample, parse
+from sluice.doctor.events import (
+    EventSample,
+    ProposedColumns,
+    columns_of,
+    create_table,
+    entry,
+    landed_fields,
+    parse,
+    table_name,
+)
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.flow.land.task.decode import decoding_of
 from sluice.flow.land.task.times import READERS

@@ -1,6 +1,6 @@
 """What the clients of this process have done, until a step that knows its pipeline sends it.
 
-The driver of a landing hands its own over (state/driver_meter.py). What Spark's tasks do is not among it.
+The driver of a landing hands its own over (flow/metrics.py). What Spark's tasks do is not among it.
 """
 
 from __future__ import annotations

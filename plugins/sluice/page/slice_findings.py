@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.facts import lacking, targets_of
 from sluice.flow.verify.repairs import Repairs
-from sluice.page.attention import CauseRow, RepairRow, repair_row
 from sluice.page.models import Cell, Model
+from sluice.page.overview import CauseRow, RepairRow, repair_row
 from sluice.safe_text import visible
 from sluice.slices import Unit
 from sluice.state.row_balance import without_table

@@ -14,8 +14,8 @@ from sluice.config.pipeline import Pipeline, Target
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.facts import lacking, targets_of
 from sluice.manifest import LandedFile, Loss
-from sluice.page.attention import CauseRow
 from sluice.page.models import Cell, Model
+from sluice.page.overview import CauseRow
 from sluice.page.run_history import StepRun
 from sluice.page.slice_counts import Balance, CountRow, TableCounts, landed_for
 from sluice.page.slice_findings import Finding, RunRow, SliceFacts, findings, missing_tables, said, tone_of

@@ -16,11 +16,10 @@ from math import sqrt
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.errors import SluiceError
-from sluice.manifest import Manifest
+from sluice.manifest import FieldSeen, Manifest, TypeFields
 from sluice.safe_text import Say, visible
 from sluice.slices import Slice, Unit, from_seconds
 from sluice.state.manifests import read_manifest
-from sluice.type_fields import FieldSeen, TypeFields
 
 COMPARED, LOOK_BACK, EARLIER = timedelta(hours=24), timedelta(days=7), timedelta(days=31)
 """A slice is compared with so many landed slices with rows as COMPARED has, of those within LOOK_BACK. Once

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
+from hashlib import sha256
+from importlib import import_module
+from typing import Any
 
 import msgspec
 
 from sluice.clients.lake.base import Lake
+from sluice.errors import WrongUse
+from sluice.safe_text import line
 from sluice.slices import Slice
 from sluice.stored_json import decode_stored
 
@@ -201,3 +209,211 @@ class AlarmStore:
                     return after
             elif encoded == stored.data or self.lake.replace(KEY, encoded, stored.version):
                 return after
+
+
+# Which notices each channel gets: from the problems now and the stored alarms.
+
+MOST = 1_000
+"""Problems that are stored, and have a notice each."""
+MESSAGE_CHARACTERS, PLACE_CHARACTERS = 4_000, 500
+_CHECKSUM = 8
+
+
+@dataclass(frozen=True)
+class Notice:
+    """The alarms that one channel has to be notified of."""
+
+    raised: tuple[Alarm, ...]
+    cleared: tuple[Alarm, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.raised or self.cleared)
+
+
+def bounded(problems: Iterable[Problem], alarms: Mapping[str, Alarm]) -> tuple[Problem, ...]:
+    """Returns the problems that have an alarm, as many new ones as there is room for, and one that says how
+    many are left out. Texts are cut: a place, which identifies a problem, keeps a checksum."""
+    shortened = [_cut(problem) for problem in problems]
+    known_keys = {key for key, alarm in alarms.items() if alarm.problem.kind is not ProblemKind.MORE}
+    new_problems = [problem for problem in shortened if problem.key not in known_keys]
+    room = max(MOST - len(known_keys), 0)
+    if len(new_problems) <= room:
+        return tuple(shortened)
+    left_out = {problem.key for problem in new_problems[room:]}
+    return (*(problem for problem in shortened if problem.key not in left_out), _more(new_problems[room:]))
+
+
+def _more(left_out: Collection[Problem]) -> Problem:
+    sources = tuple(sorted({source for problem in left_out for source in problem.sources}))
+    message = f"{len(left_out):,} more have no notice of their own: status and verify show all"
+    return Problem(ProblemKind.MORE, f"beyond {MOST:,}", message, sources)
+
+
+def _cut(problem: Problem) -> Problem:
+    place, message = problem.place, problem.message
+    if len(place) > PLACE_CHARACTERS:
+        digest = sha256(place.encode(errors="surrogatepass")).hexdigest()[:_CHECKSUM]
+        place = f"{place[:PLACE_CHARACTERS]}… {digest}"
+    if len(message) > MESSAGE_CHARACTERS:
+        message = f"{message[:MESSAGE_CHARACTERS]}…"
+    return replace(problem, place=place, message=message)
+
+
+def decide(
+    problems: Iterable[Problem],
+    alarms: Mapping[str, Alarm],
+    blind: Collection[ProblemSource],
+    at: str,
+    unseen: Collection[str] = (),
+) -> dict[str, Alarm]:
+    """Returns the alarms after a run of the watch: new problems are open, alarms without a problem are over.
+
+    One whose source is in `blind`, because it did not answer, stays as it is. So does one whose key is in
+    `unseen`: it is not over, but part of another problem. An event, whose hour is no longer watched, is
+    forgotten.
+    """
+    problems_by_key = {problem.key: problem for problem in problems}
+    after = {key: _seen(alarms.get(key), problem, at) for key, problem in problems_by_key.items()}
+    kept_keys = kept_open(alarms, blind, unseen)
+    for key, alarm in alarms.items():
+        if key in problems_by_key:
+            continue
+        if key in kept_keys:
+            after[key] = alarm
+        elif alarm.notified and alarm.problem.kind not in EVENTS:
+            after[key] = replace(alarm, over=True)
+    return after
+
+
+def kept_open(
+    alarms: Mapping[str, Alarm], blind: Collection[ProblemSource], unseen: Collection[str] = ()
+) -> frozenset[str]:
+    """Returns the keys of open problems of which nobody can say that they are over, as `decide` has it."""
+    return frozenset(
+        key
+        for key, alarm in alarms.items()
+        if not alarm.over and (key in unseen or set(alarm.problem.sources) & set(blind))
+    )
+
+
+def _seen(alarm: Alarm | None, problem: Problem, at: str) -> Alarm:
+    """Opens an alarm again. A channel that was notified of its end is notified of the problem again."""
+    return Alarm(problem, at) if alarm is None else replace(alarm, problem=problem, over=False)
+
+
+def pending(alarms: Mapping[str, Alarm], channel: str) -> Notice:
+    """Returns what `channel` has not been notified of yet, in a stable order."""
+    ordered = [alarms[key] for key in sorted(alarms)]
+    return Notice(
+        raised=tuple(a for a in ordered if not a.over and channel not in a.notified),
+        cleared=tuple(a for a in ordered if a.over and channel in a.notified),
+    )
+
+
+def with_notified(alarms: Mapping[str, Alarm], channel: str, notice: Notice) -> dict[str, Alarm]:
+    """Returns the alarms after `channel` was notified; one that is over for all channels is forgotten."""
+    after = dict(alarms)
+    for alarm in notice.raised:
+        after[alarm.problem.key] = replace(alarm, notified=(*alarm.notified, channel))
+    for alarm in notice.cleared:
+        channels = tuple(name for name in alarm.notified if name != channel)
+        after[alarm.problem.key] = replace(alarm, notified=channels)
+    return {key: alarm for key, alarm in after.items() if alarm.notified or not alarm.over}
+
+
+def forget(alarms: Mapping[str, Alarm], channels: Collection[str]) -> dict[str, Alarm]:
+    """Removes channels that the pipeline file no longer has."""
+    remaining = {
+        key: replace(a, notified=tuple(c for c in a.notified if c in channels)) for key, a in alarms.items()
+    }
+    return {key: alarm for key, alarm in remaining.items() if alarm.notified or not alarm.over}
+
+
+MOST_LINES = 50
+MOST_ALONE = 3
+"""Slices with one kind of problem that have a line each in a notice."""
+_OF_SLICES = frozenset({ProblemKind.OVERDUE, ProblemKind.EXPIRED, ProblemKind.RETENTION})
+LINE_CHARACTERS = 2_000
+# Full-width signs look alike, and are no markup.
+_AT = "\uff20"
+_MARKUP = str.maketrans({"<": "\u2039", ">": "\u203a", "&": "\uff06"})
+# What chats make a link of: [x](…), [x][…], ![x](…), an address with a scheme, and one that begins with www.
+_LINK = re.compile(r"\](?=\s*[(\[:])|(?<=:)//|(?<=www)\.", re.IGNORECASE)
+_NO_LINK = {"]": "\uff3d", "//": "\uff0f\uff0f", ".": "\uff0e"}
+
+
+def subject(pipeline: str, notice: Notice) -> str:
+    """`[sluice] adx: 2 problems, 1 over`: as many as the body has lines for."""
+    count, over = len(together(notice.raised)), len(together(notice.cleared))
+    parts = [f"{count} problem{'s' if count != 1 else ''}"] if count else []
+    parts += [f"{over} over"] if over else []
+    return f"[sluice] {pipeline}: {', '.join(parts)}"
+
+
+def body(notice: Notice) -> str:
+    """Returns a line for each problem, and for each that is over since when it was open; one for many
+    slices."""
+    lines = [f"PROBLEM {_problem(alarms)}" for alarms in together(notice.raised)]
+    lines += [f"OVER {_over(alarms)}" for alarms in together(notice.cleared)]
+    more = [f"and {len(lines) - MOST_LINES:,} more: status and verify show all"]
+    shown_lines = [line(text, LINE_CHARACTERS) for text in lines[:MOST_LINES]]
+    return "\n".join(shown_lines + (more if len(lines) > MOST_LINES else []))
+
+
+def together(alarms: Iterable[Alarm]) -> list[list[Alarm]]:
+    """Groups slices that have the same problem where they are many: those of a new pipeline, or after an
+    outage."""
+    alarms = list(alarms)
+    counts = Counter(alarm.problem.kind for alarm in alarms)
+    groups: dict[str, list[Alarm]] = {}
+    for alarm in alarms:
+        kind = alarm.problem.kind
+        many = kind in _OF_SLICES and counts[kind] > MOST_ALONE
+        groups.setdefault(str(kind) if many else alarm.problem.key, []).append(alarm)
+    return list(groups.values())
+
+
+def _problem(alarms: Sequence[Alarm]) -> str:
+    first = alarms[0].problem
+    return str(first) if len(alarms) == 1 else f"{_span(alarms)}; of the first: {first.message}"
+
+
+def _over(alarms: Sequence[Alarm]) -> str:
+    first, since = alarms[0].problem, min(alarm.since for alarm in alarms)
+    what = f"{first.kind}: {first.place}" if len(alarms) == 1 else _span(alarms)
+    return f"{what} (open since {since})"
+
+
+def _span(alarms: Sequence[Alarm]) -> str:
+    first, last = alarms[0].problem, alarms[-1].problem
+    places = f"from {first.place} to {last.place.removeprefix('slice ')}"
+    return f"{first.kind}: {len(alarms):,} times, {places}"
+
+
+def unaddressed(text: str) -> str:
+    """Makes `text` safe for a reader whose markup is unknown: what mentions people in Slack, Discord and
+    Mattermost (`@everyone`, `<!channel>`, `<@123>`), links, and tags of HTML are there with signs that look
+    alike.
+
+    Source: https://docs.slack.dev/messaging/formatting-message-text#escaping. Discord and Mattermost read
+    Markdown, whose images they fetch.
+    """
+    return _LINK.sub(lambda match: _NO_LINK[match[0]], text.replace("@", _AT)).translate(_MARKUP)
+
+
+# The class behind a channel's `notifier`.
+def notifier_class(path: str) -> type[Any]:
+    """Imports the class. Whoever writes a pipeline file may send a message, and call nothing else: so it has
+    to be a notifier of Airflow's.
+
+    Raises WrongUse where it is another object, and whatever the import of its module raises.
+    """
+    module, _, name = path.rpartition(".")
+    found = getattr(import_module(module), name)
+    if not (inspect.isclass(found) and any(map(_is_airflows, found.__mro__))):
+        raise WrongUse(f"{path} is no notifier: expected a subclass of Airflow's BaseNotifier")
+    return found
+
+
+def _is_airflows(base: type) -> bool:
+    return base.__name__ == "BaseNotifier" and base.__module__.partition(".")[0] == "airflow"

@@ -17,13 +17,12 @@ from sluice.crash_points import Load, TableLoad
 from sluice.errors import TargetRefused
 from sluice.flow.load.evolve import lake_values
 from sluice.flow.load.evolve.evolve import forecast
-from sluice.manifest import Manifest, encode
+from sluice.manifest import FieldSeen, Manifest, TypeFields, encode
 from sluice.state.additions import read_additions
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import committed
 from sluice.state.manifests import read_manifest
 from sluice.state.status import statuses
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.integration.landed import START, Event, World, client_of, event, land, unit
 from tests.support.long_form import per_commit
 

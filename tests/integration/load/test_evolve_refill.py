@@ -10,9 +10,8 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.errors import TargetRefused
-from sluice.manifest import encode
+from sluice.manifest import FieldSeen, TypeFields, encode
 from sluice.state.additions import read_additions
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.integration.landed import Event, World, event, land, unit
 from tests.integration.load.test_evolve import columns, evolving, make, planned, world
 from tests.support.long_form import per_commit

@@ -19,7 +19,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import TableLoad
 from sluice.errors import ShardsWait, TargetRefused
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.erasure_request import ErasureRequest, Where
+from sluice.flow.erase.search import ErasureRequest, Where
 from sluice.flow.steps import load_table
 from sluice.flow.verify.audit import AuditScope, audit
 from tests.faults.damage import Damaged

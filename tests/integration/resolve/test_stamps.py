@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.clients.kafka import client
+from sluice.clients.kafka import settings
 from sluice.clients.kafka.lookups import read_stamps
 from sluice.clients.kafka.settings import KafkaSettings
 from sluice.errors import KafkaUnavailable
@@ -95,7 +95,7 @@ def test_settings_that_do_not_do_are_told(kafka_broker: str):
 
 
 def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(client, "BOOTSTRAP_MS", 1000)
+    monkeypatch.setattr(settings, "BOOTSTRAP_MS", 1000)
     with pytest.raises(KafkaUnavailable, match=r"'dc1' does not answer at 127.0.0.1:1 "):
         read(KafkaSettings("dc1", "127.0.0.1:1"), "t", {0: (0, 10)})
 

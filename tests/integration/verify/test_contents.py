@@ -18,8 +18,8 @@ from sluice.flow.load.fencing import fence_off
 from sluice.flow.load.work import work_for
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import VerifyFacts
+from sluice.flow.verify.notes import with_what_works
 from sluice.flow.verify.read_tables import SliceSpan, read_target
-from sluice.flow.verify.renamed_columns import with_what_works
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests

@@ -333,7 +333,7 @@ def test_a_silent_server_is_one_problem_and_ends_no_other(world: World, mailbox,
     world.watch()
     assert mailbox.mails[-1]["Subject"].endswith("1 problem")
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
-    monkeypatch.setattr("sluice.clients.kafka.client.BOOTSTRAP_MS", 1_000)
+    monkeypatch.setattr("sluice.clients.kafka.settings.BOOTSTRAP_MS", 1_000)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"extra": {"bootstrap.servers": "127.0.0.1:1"}}')
     watched = world.watch()
     assert places(watched, ProblemKind.UNAVAILABLE) == ["clickhouse", "kafka"]

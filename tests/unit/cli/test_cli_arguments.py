@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.exceptions import TyperException
 
 from sluice.cli.commands import commands
-from sluice.clients.kafka import client
+from sluice.clients.kafka import settings as kafka_settings
 from sluice.errors import SluiceError
 from tests.support.hostile_texts import HALVES, TEXTS
 
@@ -80,7 +80,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", "http://127.0.0.1:1")
         patch.setenv("AIRFLOW_CONN_SLUICE_AIRFLOW", '{"host": "http://127.0.0.1:1", "password": "t"}')
         patch.chdir(folder)
-        patch.setattr(client, "BOOTSTRAP_MS", 1)
+        patch.setattr(kafka_settings, "BOOTSTRAP_MS", 1)
         yield path
 
 

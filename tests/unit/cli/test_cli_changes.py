@@ -13,10 +13,9 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.errors import WrongUse
-from sluice.manifest import encode
+from sluice.manifest import FieldSeen, TypeFields, encode
 from sluice.slices import Slice
 from sluice.state.additions import Addition, announce, confirm
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.unit.cli.test_cli_status import PIPELINE
 from tests.unit.test_manifest import example
 

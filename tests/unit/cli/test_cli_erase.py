@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sluice.cli.commands import commands
 from sluice.errors import WrongUse
 from sluice.flow.erase.erase import Applied, ErasurePlan
-from sluice.flow.erase.erasure_request import ErasureRequest, Where
+from sluice.flow.erase.search import ErasureRequest, Where
 from sluice.flow.erase.what_is_left import LeftOnDisk, LeftParts
 from sluice.state.erasures import ErasureProgress
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.cli import rejected_retry
+from sluice.cli import rejected
 from sluice.errors import Busy, Conservation, LakeUnavailable, NotLoaded
 from sluice.flow.rejected.rejections import RejectionFilter
 from sluice.flow.rejected.retry import RetryPlan
@@ -29,10 +29,10 @@ def did(
             raise error
         return []
 
-    monkeypatch.setattr(rejected_retry, "run_units", run_units)
-    monkeypatch.setattr(rejected_retry, "_bring_in", lambda *_: done.append("bring in") or 0)
+    monkeypatch.setattr(rejected, "run_units", run_units)
+    monkeypatch.setattr(rejected, "_bring_in", lambda *_: done.append("bring in") or 0)
     try:
-        _, wrong = rejected_retry._do(pipeline(), MemoryLake(), PLAN, RejectionFilter())
+        _, wrong = rejected._do(pipeline(), MemoryLake(), PLAN, RejectionFilter())
         return done, [error for error in wrong if isinstance(error, Conservation)]
     except LakeUnavailable:
         return done, []
@@ -56,11 +56,11 @@ def test_what_was_not_complete_before_is_no_failure_and_a_fill_is_named():
     own = NotLoaded("…", units[0] | {(UNIT.unit.slice.id, UNIT.unit.cluster)})
     held = Busy("another attempt")
     errors = [NotLoaded("…", units[0] | units[1]), own, WRONG, held]
-    said, wrong = rejected_retry._judged(pipeline(), errors, behind)
+    said, wrong = rejected._judged(pipeline(), errors, behind)
     assert wrong == [own, WRONG, held]
     span = f"--from {behind[0].slice.start:%Y-%m-%dT%H:%MZ} --to {behind[1].slice.end:%Y-%m-%dT%H:%MZ}"
     assert said == (
         "2 slices were not complete before, and a fill still has to follow the pipeline file: "
         f"`sluice run {pipeline().name} {span} --mode fill`"
     )
-    assert rejected_retry._judged(pipeline(), [own], []) == ("", [own])
+    assert rejected._judged(pipeline(), [own], []) == ("", [own])

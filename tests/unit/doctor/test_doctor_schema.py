@@ -10,8 +10,20 @@ import pytest
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.kafka.topics import SampledRecord
 from sluice.doctor.check import Level
-from sluice.doctor.columns import MOST_COLUMNS, MOST_FIELDS, fit, fit_checks, propose, sample_checks
-from sluice.doctor.events import MOST_LEVELS, EventSample, Sampled, fields, joined, parse
+from sluice.doctor.events import (
+    MOST_COLUMNS,
+    MOST_FIELDS,
+    MOST_LEVELS,
+    EventSample,
+    Sampled,
+    fields,
+    fit,
+    fit_checks,
+    joined,
+    parse,
+    propose,
+    sample_checks,
+)
 from sluice.doctor.examine import lake_checks
 from sluice.flow.load.casts.columns import RULES, fillable
 from tests.support.fakes import MemoryLake

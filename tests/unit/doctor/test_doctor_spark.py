@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluice.doctor.check import Area, Check, Level, ok
-from sluice.doctor.spark import spark_checks, spark_packages
+from sluice.doctor.examine import spark_checks, spark_packages
 from tests.support.landing_world import hours, pipeline
 
 JARS = (

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.config.event import Event
-from sluice.doctor.columns import _at
+from sluice.doctor.events import _at
 from sluice.field_path import (
     all_fields,
     field,

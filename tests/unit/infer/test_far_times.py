@@ -16,8 +16,7 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.event import TimeSource
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.check import Level
-from sluice.doctor.columns import sample_checks
-from sluice.doctor.events import joined, parse
+from sluice.doctor.events import joined, parse, sample_checks
 from sluice.flow.resolve.resolve import resolve
 from sluice.infer.values import NumberSpan, far_instants, far_times
 from sluice.plan.lag import far_rows

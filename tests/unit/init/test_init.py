@@ -14,8 +14,7 @@ import yaml
 from sluice.clients.kafka.topics import SampledRecord
 from sluice.config.event import Event
 from sluice.config.files import read
-from sluice.doctor.columns import columns_of
-from sluice.doctor.events import EventSample, parse
+from sluice.doctor.events import EventSample, columns_of, parse
 from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
 from sluice.infer.types import Rules
 from sluice.init import init as room

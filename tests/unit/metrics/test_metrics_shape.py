@@ -18,12 +18,11 @@ from sluice.errors import ClickHouseUnavailable
 from sluice.flow import metrics
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.flow.metrics import landing_shape, landing_totals
-from sluice.manifest import LandedFile, PartitionCount, Traffic
+from sluice.manifest import FieldSeen, LandedFile, PartitionCount, Traffic, TypeFields
 from sluice.metrics import meter
 from sluice.metrics.meter import Metered, MetricSample, SparkStage, count_stages
 from sluice.metrics.table import METRICS
 from sluice.slices import Slice, Unit
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 

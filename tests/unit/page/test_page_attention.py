@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.page.attention import Need, attended, by_need
 from sluice.page.models import OverviewCell, OverviewRow
+from sluice.page.overview import Need, attended, by_need
 
 
 def row(name: str, *cells: str, **more: object) -> OverviewRow:

@@ -16,9 +16,8 @@ from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verification, opened_by
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
-from sluice.page.attention import cause_rows
 from sluice.page.models import Cell
-from sluice.page.overview import expired_units, with_expired
+from sluice.page.overview import cause_rows, expired_units, with_expired
 from sluice.page.rejected_samples import (
     MOST_GROUPS,
     RejectedSample,

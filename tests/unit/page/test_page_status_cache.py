@@ -15,7 +15,7 @@ import pytest
 from sluice.clients.clickhouse.shards import Server
 from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
-from sluice.manifest import OffsetRange, decode, encode
+from sluice.manifest import FieldSeen, OffsetRange, TypeFields, decode, encode
 from sluice.page import status_cache
 from sluice.page.status_cache import (
     BoundedCache,
@@ -35,7 +35,6 @@ from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.support.long_form import per_commit
 from tests.support.page_world import START, TABLE, file, manifest, pipeline, unit
 

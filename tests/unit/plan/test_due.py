@@ -12,7 +12,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.plan.due import NOTICE, KeepEdges, due_slices, first_forgotten, known_until
 from sluice.slices import HOUR
 from sluice.state.months import SUMMARIES, Month, StoredMonth, Summaries, UnitSummary
-from sluice.watch.notices import decide, pending, with_notified
+from sluice.watch.problems import decide, pending, with_notified
 from sluice.watch.watch import forgets
 from tests.support.page_world import pipeline
 

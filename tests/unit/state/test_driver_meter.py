@@ -9,10 +9,10 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import LakeUnavailable, SparkFailed
+from sluice.flow.metrics import handed_over, handing_over, key_of
 from sluice.metrics import meter
 from sluice.metrics.meter import Metered
 from sluice.slices import SliceRange
-from sluice.state.driver_meter import handed_over, handing_over, key_of
 
 START = pendulum.datetime(2026, 11, 20, 10)
 RANGE, OTHER = (SliceRange(START, START.add(hours=n)) for n in (1, 2))

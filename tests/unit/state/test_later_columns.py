@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from sluice.config.pipeline import Target
-from sluice.manifest import Manifest
+from sluice.manifest import FieldSeen, Manifest, TypeFields
 from sluice.state.additions import Addition, added_after, later_by_table, maybe_lost, since
 from sluice.state.ledger import LedgerRow
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.support.manifests import made_manifest
 from tests.unit.flow.load.test_load_decide import unit
 

@@ -11,9 +11,9 @@ from sluice.flow.verify.verdict import Verdict
 from sluice.plan.lag import Lag
 from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
-from sluice.watch.notices import MOST_LINES, body, bounded, decide, forget, pending, subject, with_notified
 from sluice.watch.observe import Observation
 from sluice.watch.problems import (
+    MOST_LINES,
     Alarm,
     LogStart,
     Open,
@@ -21,8 +21,15 @@ from sluice.watch.problems import (
     ProblemKind,
     ProblemSource,
     WatchState,
+    body,
+    bounded,
+    decide,
     decode,
     encode,
+    forget,
+    pending,
+    subject,
+    with_notified,
 )
 from sluice.watch.watch import after
 from tests.unit.doctor.test_doctor_kafka import pipeline
@@ -224,7 +231,7 @@ def test_problems_that_are_kept_have_a_bound():
 def test_what_is_kept_never_grows_beyond(looks: list[list[int]], silent: bool):
     """Also where sources are silent, and what they showed stays."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sluice.watch.notices.MOST", 10)
+        patch.setattr("sluice.watch.problems.MOST", 10)
         alarms: dict[str, Alarm] = {}
         for at, numbers in enumerate(looks):
             now = [problem(f"{number:02}", "m", ProblemSource.KAFKA) for number in numbers]

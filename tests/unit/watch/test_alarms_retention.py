@@ -17,10 +17,9 @@ from sluice.slices import SliceRange
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from sluice.watch import gauges
-from sluice.watch.notices import bounded, pending, with_notified
+from sluice.watch import watch
 from sluice.watch.observe import Observation
-from sluice.watch.problems import ProblemKind, ProblemSource, WatchState
+from sluice.watch.problems import ProblemKind, ProblemSource, WatchState, bounded, pending, with_notified
 from sluice.watch.watch import Watched, after, problems_of
 from tests.support.channels import webhook
 from tests.unit.doctor.test_doctor_kafka import pipeline
@@ -129,7 +128,7 @@ def test_the_gauge_of_what_is_left_is_sent_when_nothing_waits_too(
     why = {ProblemSource.KAFKA: "no answer"} if silent else {}
     slices, lag = SliceRange(TEN, TEN.add(hours=2)), Lag("", [], [])
     seen = Observation(slices, Boundaries(), statuses, lag, topics, Verdict(), None, silent=why)
-    samples = gauges.watched(pipeline(), Watched(seen, (), {}, {}), "s3://lake", TEN.add(hours=20))
+    samples = watch.watched(pipeline(), Watched(seen, (), {}, {}), "s3://lake", TEN.add(hours=20))
     assert [sample.value for sample in samples if sample.metric.name == LEFT] == left
 
 

@@ -12,7 +12,7 @@ from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.airflow import Alarms, Channel
 from sluice.flow.verify.verdict import OpenAnomaly, Verdict
-from sluice.manifest import LandedFile, Loss, OffsetRange
+from sluice.manifest import FieldSeen, LandedFile, Loss, OffsetRange, TypeFields
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, SliceRange, Unit
@@ -22,8 +22,7 @@ from sluice.state.field_changes import ChangeKind, FieldChange, UnitChange, chan
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
-from sluice.type_fields import FieldSeen, TypeFields
-from sluice.watch import gauges, rules
+from sluice.watch import rules, watch
 from sluice.watch.observe import (
     Disk,
     Observation,
@@ -187,7 +186,7 @@ def test_an_hour_that_stays_as_it_was_is_not_committed(
     assert all("2026-11-20T10Z/dc1 landed and not committed as the pipeline" in one.message for one in found)
     slices = SliceRange(TEN, TEN.add(hours=1))
     seen = Observation(slices, Boundaries(), (late,), Lag("", [], []), {}, Verdict(), ServerFacts("ch"))
-    samples = gauges.watched(spec, Watched(seen, (), {}, {}), "s3://lake", TEN.add(hours=9))
+    samples = watch.watched(spec, Watched(seen, (), {}, {}), "s3://lake", TEN.add(hours=9))
     behind = {s.labels["table"]: s.value for s in samples if s.metric.name == "table_units_behind"}
     assert behind == {"e.clicks": 0, "e.other": len(tables)}
 

@@ -12,8 +12,7 @@ import pytest
 
 from sluice.slices import Slice
 from sluice.watch.expected import HISTORY_DAYS, RowHistory, SliceRows
-from sluice.watch.notices import decide
-from sluice.watch.problems import WatchState, decode, encode, first_judged, to_judge
+from sluice.watch.problems import WatchState, decide, decode, encode, first_judged, to_judge
 from sluice.watch.rules import too_few
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.watch.test_expected import month

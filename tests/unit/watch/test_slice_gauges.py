@@ -15,8 +15,8 @@ from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch.expected import RowHistory, SliceRows
-from sluice.watch.gauges import newest_slices
 from sluice.watch.observe import Observation, ServerFacts
+from sluice.watch.watch import newest_slices
 from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 from tests.unit.metrics.test_metrics_shape import values

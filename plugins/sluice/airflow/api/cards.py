@@ -22,10 +22,9 @@ from sluice.airflow.pipelines import watch_dag_id
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.verdict import read_verdict
-from sluice.page.attention import Anomalies, cause_rows
 from sluice.page.changes import Changes, ComparedFields, changes_of_pipeline, compare_fields, read_changes
 from sluice.page.models import Model
-from sluice.page.overview import first_instant
+from sluice.page.overview import Anomalies, cause_rows, first_instant
 from sluice.page.retention import Retention, read_keeping, read_retention, retention_of
 from sluice.page.rows import HOURLY, RequestedRange, bounded
 from sluice.page.run_history import Runs

@@ -31,7 +31,7 @@ from sluice.config.pipeline import Pipeline, tables_for
 from sluice.errors import WrongPipeline
 from sluice.page import models
 from sluice.page import plan as planning
-from sluice.page.attention import attended, by_need
+from sluice.page.overview import attended, by_need
 from sluice.page.plan import PlanAsked, PlanView
 from sluice.page.rows import RequestedRange, legend, rows_of
 from sluice.page.run_history import ProgressView

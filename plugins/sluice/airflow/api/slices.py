@@ -23,10 +23,10 @@ from sluice.flow.steps import rule_differences
 from sluice.flow.verify.verdict import read_verdict, within
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
-from sluice.page.attention import cause_rows
 from sluice.page.overview import (
     OverviewContext,
     OverviewSnapshot,
+    cause_rows,
     expired_units,
     first_instant,
     hours_of,

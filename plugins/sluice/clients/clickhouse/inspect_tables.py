@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.sql import Sql, render, table
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import (
     Column,
     OtherReader,
@@ -285,3 +285,22 @@ def _merges(client: Client, text: str, table: str) -> bool:
 def _matches(client: Client, text: str, pattern: str) -> bool:
     [(fits,)] = client.rows(render("clickhouse/matches", pattern=Sql(pattern)), {"text": text})
     return bool(fits)
+
+
+# Which rights a user lacks, and the GRANT that gives them, as an administrator pastes it.
+
+
+def lacking(client: Client, rights: Iterable[str], place: Sql) -> list[str]:
+    """Returns those of the rights that the connection's user does not have there."""
+    return [right for right in rights if not _has(client, right, place)]
+
+
+def _has(client: Client, right: str, place: Sql) -> bool:
+    [(granted,)] = client.rows(render("clickhouse/check_grant", rights=Sql(right), place=place))
+    return bool(int(granted))
+
+
+def grant(client: Client, rights: Iterable[str], place: Sql) -> str:
+    """Returns the statement that gives the connection's user the rights."""
+    [(user,)] = client.rows(render("clickhouse/current_user"))
+    return f"GRANT {listed(rights)} ON {place} TO {identifier(user)}"

@@ -17,9 +17,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, KafkaTimeoutError, NoError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
-from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
 from sluice.clients.kafka.record_batch import StoredBatch, ends_abortion, stored_batches
-from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.kafka.settings import DamagedBatch, KafkaSettings, admin, error_of, reached
 
 FETCH_BYTES = 4 << 20
 # The request by topic name; from version 13 on it wants the topic's id (KIP-516).

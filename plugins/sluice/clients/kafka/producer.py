@@ -14,8 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAlreadyExistsError
 
-from sluice.clients.kafka.client import admin, reached
-from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.kafka.settings import KafkaSettings, admin, reached
 from sluice.errors import KafkaUnavailable
 
 __all__ = ["MAX_EVENT_BYTES", "DeliveryError", "Message", "NotTaken", "Publisher", "open_publisher"]

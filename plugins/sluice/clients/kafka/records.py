@@ -13,10 +13,9 @@ from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
 from sluice.clients.kafka.batch_records import UnreadableBytes, parts_of
-from sluice.clients.kafka.client import reached
 from sluice.clients.kafka.fetch import FetchAdmin, Fetched, MissingOffsets, fetching, not_hidden
 from sluice.clients.kafka.record_batch import Part, StoredBatch, StoredHeaders
-from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.kafka.settings import KafkaSettings, reached
 from sluice.errors import BatchUnreadable, KafkaUnavailable
 
 _PATIENCE_SECONDS = 60.0

@@ -12,11 +12,10 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError
 from kafka.protocol.consumer import OffsetSpec
 
-from sluice.clients.kafka.client import admin, error_of, reached
 from sluice.clients.kafka.fetch import MissingOffsets
 from sluice.clients.kafka.lookups import PartitionLookUp, first_stamp
 from sluice.clients.kafka.records import BoundedReader, OffsetSpan
-from sluice.clients.kafka.settings import KafkaSettings, settings_of
+from sluice.clients.kafka.settings import KafkaSettings, admin, error_of, reached, settings_of
 from sluice.config.pipeline import Cluster
 from sluice.errors import PartitionMissing, TopicRecreated, UnknownTopic
 from sluice.manifest import OffsetRange

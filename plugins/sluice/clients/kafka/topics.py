@@ -20,7 +20,6 @@ from kafka.errors import (
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from sluice.clients.kafka.batch_records import UnreadableBytes, stamps_of
-from sluice.clients.kafka.client import DamagedBatch, admin, error_of, reached
 from sluice.clients.kafka.fetch import BatchAdmin, MissingOffsets
 from sluice.clients.kafka.lookups import (
     NONE,
@@ -34,7 +33,7 @@ from sluice.clients.kafka.lookups import (
 )
 from sluice.clients.kafka.record_batch import StoredBatch
 from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRecords
-from sluice.clients.kafka.settings import KafkaSettings, settings_of
+from sluice.clients.kafka.settings import DamagedBatch, KafkaSettings, admin, error_of, reached, settings_of
 from sluice.clients.kafka.topic_facts import TopicsOf, kept_ms
 from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import SluiceError, UnknownTopic

@@ -16,8 +16,7 @@ from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, Sche
 from openlineage.client.uuid import generate_new_uuid
 
 from sluice import __version__
-from sluice.clients.openlineage.delivery import Sender
-from sluice.clients.openlineage.values import ColumnSource, Dataset, LineageEvent, Parent, RunState
+from sluice.clients.openlineage.delivery import ColumnSource, Dataset, LineageEvent, Parent, RunState, Sender
 from sluice.slices import utc
 
 _SILENT = "noop"

@@ -31,8 +31,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import Repairs, is_repair
 from sluice.safe_text import visible
 from sluice.slices import SliceRange, Unit
-from sluice.state.additions import latest, maybe_lost, read_additions
-from sluice.state.later_columns import LaterValues
+from sluice.state.additions import LaterValues, latest, maybe_lost, read_additions
 from sluice.state.ledger import LedgerRow
 from sluice.state.manifests import read_manifests
 

@@ -32,7 +32,7 @@ from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import UnitCounts, Writer, staged_names
-from sluice.state.later_columns import LaterValues, later_values
+from sluice.state.additions import LaterValues, later_values
 from sluice.state.ledger import unit_of
 
 _CANCELLED = 394

@@ -17,8 +17,8 @@ from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
 from sluice.errors import Busy, Relanded
 from sluice.flow.batch_loop import landed_before, run_batches, verify_chosen
-from sluice.flow.erase.erasure_request import ErasureRequest
 from sluice.flow.erase.search import (
+    ErasureRequest,
     Tables,
     UnitSearch,
     covered,

@@ -26,8 +26,7 @@ from sluice.clients.lake.base import Lake, OfPipeline
 from sluice.config.pipeline import Pipeline
 from sluice.crash_points import Erase
 from sluice.flow.erase.erase import Eraser
-from sluice.flow.erase.erasure_request import Where
-from sluice.flow.erase.search import Tables, covered, marks_of, unsearched_lines
+from sluice.flow.erase.search import Tables, Where, covered, marks_of, unsearched_lines
 from sluice.flow.erase.what_is_left import (
     LeftInKafka,
     LeftOnDisk,

@@ -27,6 +27,7 @@ from sluice.manifest import (
     Masked,
     PartitionCount,
     Traffic,
+    TypeFields,
     decode,
     encode,
 )
@@ -34,7 +35,6 @@ from sluice.metrics import meter
 from sluice.slices import Slice, last_late
 from sluice.state.file_moves import move
 from sluice.state.manifests import attempts_of, is_old, read_manifests, units_in
-from sluice.type_fields import TypeFields
 
 # Drafts a unit's manifest out of what the tasks reported.
 

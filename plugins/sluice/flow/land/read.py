@@ -37,13 +37,12 @@ from sluice.flow.land.task.reports import (
 )
 from sluice.flow.land.task.task import Task
 from sluice.flow.land.task.type_folders import own_folders, placed
-from sluice.manifest import Manifest, TopicPartitionKey
+from sluice.manifest import Manifest, TopicPartitionKey, TypeFields, bounded, merged
 from sluice.mask.mask_rules import MaskRules, keyless
 from sluice.safe_text import Say
 from sluice.slices import Slice, Unit, to_ms
 from sluice.state.erasures import NONE, ErasureList
 from sluice.state.rules import LandingRules, write_rules
-from sluice.type_fields import TypeFields, bounded, merged
 
 # Which units one task has to read: those in which a bound of a task may reject records.
 #

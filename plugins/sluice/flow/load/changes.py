@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.errors import ServerError, shorten
-from sluice.clients.clickhouse.rights import grant, lacking
+from sluice.clients.clickhouse.inspect_tables import grant, lacking
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render, table
 from sluice.errors import Blocked, TargetRefused
 from sluice.flow.load.staging import Staging

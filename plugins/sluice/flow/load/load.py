@@ -27,7 +27,7 @@ from sluice.flow.load.evolve.evolve import Evolution, check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
 from sluice.flow.load.kept_rows import TakesRowsOut, with_kept
 from sluice.flow.load.load_place import LoadPlace
-from sluice.flow.load.other_shards import NO_OTHERS, OtherShards
+from sluice.flow.load.own_placement import NO_OTHERS, OtherShards
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.replicas import Replicas, own_tables, write_settings
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line
@@ -39,9 +39,8 @@ from sluice.metrics import meter
 from sluice.plan.modes import ADDS_COLUMNS, KEEPS_RULES, MISSING_COLUMNS, Mode
 from sluice.safe_text import Remark, Say, visible
 from sluice.slices import Unit
-from sluice.state.additions import read_additions
+from sluice.state.additions import later_values, read_additions
 from sluice.state.departed_tables import departed_tables
-from sluice.state.later_columns import later_values
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, LedgerQuestion, LedgerRow, ask_ledger, unit_of
 from sluice.state.manifests import read_manifests

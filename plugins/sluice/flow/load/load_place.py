@@ -25,7 +25,7 @@ from sluice.flow.load.staging import Staging
 from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadWork
 from sluice.flow.load.writer import Writer
-from sluice.state.later_columns import later_columns
+from sluice.state.additions import later_columns
 from sluice.state.ledger import Commits, committed
 from sluice.state.rules import RulesReader, TableRules
 

@@ -18,8 +18,7 @@ from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import ShardsRefused, ShardsWait, SluiceError, Unavailable
 from sluice.flow.load.load import load
-from sluice.flow.load.other_shards import NO_OTHERS, OtherShards, others_of
-from sluice.flow.load.own_placement import own_placements
+from sluice.flow.load.own_placement import NO_OTHERS, OtherShards, others_of, own_placements
 from sluice.flow.load.work import LoadResult, UnitLoad
 from sluice.plan.modes import KEEPS_PLACEMENT, Mode
 from sluice.safe_text import Say

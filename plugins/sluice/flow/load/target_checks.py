@@ -9,9 +9,8 @@ from types import MappingProxyType
 from sluice.clients.clickhouse import query_tree
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
-from sluice.clients.clickhouse.inspect_tables import Passing, read_passing, read_table
+from sluice.clients.clickhouse.inspect_tables import Passing, grant, read_passing, read_table
 from sluice.clients.clickhouse.query_tree import explained
-from sluice.clients.clickhouse.rights import grant
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
 from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, ViewTable, written_by
 from sluice.clients.clickhouse.types import parse

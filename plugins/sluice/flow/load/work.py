@@ -10,13 +10,12 @@ from sluice.clients.clickhouse.shards import placement_in
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import FilesForgotten
 from sluice.field_path import first_keys, path_of
-from sluice.flow.load.other_shards import NO_OTHERS, OtherShards
-from sluice.manifest import LandedFile, Manifest
+from sluice.flow.load.own_placement import NO_OTHERS, OtherShards
+from sluice.manifest import LandedFile, Manifest, TypeFields
 from sluice.plan.modes import CHANGES_RULES, KEEPS_RULES, LOADS_AGAIN, MISSING_COLUMNS, Mode
 from sluice.slices import Unit
 from sluice.state.additions import Addition, added_after, maybe_lost, since
 from sluice.state.ledger import LedgerRow
-from sluice.type_fields import TypeFields
 
 MAX_ROWS = 50_000_000
 MAX_UNITS = 10_000
@@ -212,8 +211,9 @@ def choose(
 
 def _lacking(manifest: Manifest, newest: LedgerRow | None, work: LoadWork) -> int:
     """Returns how many rows fewer landed than the table was loaded with, where the lake has landed the unit
-    as if it never had: its manifest, or the whole lake, was lost. A remake says itself what it rejects."""
-    if newest is None or newest.continues(manifest) or manifest.remade is not None:
+    as if it never had: its manifest, or the whole lake, was lost. A later generation has asked itself what it
+    takes away."""
+    if newest is None or newest.continues(manifest) or manifest.generation > 1:
         return 0
     return max(0, newest.landed - work.landed)
 

@@ -22,10 +22,9 @@ from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.check_files import dead
 from sluice.flow.verify.facts import TableFacts, VerifyFacts, lacking, narrowed, targets_of
-from sluice.flow.verify.notes import notes
+from sluice.flow.verify.notes import notes, with_what_works
 from sluice.flow.verify.read_lake import LoadWatch, leases_of, list_files, own, read_all, read_lake, unmoved
 from sluice.flow.verify.read_tables import RowsByOffsets, SliceSpan, offsets_of, read_left, read_shards
-from sluice.flow.verify.renamed_columns import with_what_works
 from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import LandedFile, Manifest
 from sluice.safe_text import Say

@@ -11,10 +11,9 @@ from kafka import TopicPartition
 from kafka.protocol.consumer import FetchResponse, IsolationLevel
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from sluice.clients.kafka.client import DamagedBatch, reached
 from sluice.clients.kafka.fetch import FetchAdmin
 from sluice.clients.kafka.record_batch import stored_batches
-from sluice.clients.kafka.settings import KafkaSettings
+from sluice.clients.kafka.settings import DamagedBatch, KafkaSettings, reached
 from sluice.errors import BatchUnreadable
 from tests.support.stored_batch import CODECS, batch, checked, record
 

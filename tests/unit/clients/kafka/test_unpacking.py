@@ -16,9 +16,9 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from sluice.clients.kafka import batch_records
 from sluice.clients.kafka.batch_records import parts_of, stamps_of
-from sluice.clients.kafka.client import DamagedBatch
 from sluice.clients.kafka.fetch import as_asked, hidden_of
 from sluice.clients.kafka.record_batch import stored_batches
+from sluice.clients.kafka.settings import DamagedBatch
 from tests.support.stored_batch import CODECS, batch, bomb, bomb_size, checked, compressed, record
 
 CONTROL, TRANSACTIONAL, LOG_APPEND = 0x20, 0x10, 0x08

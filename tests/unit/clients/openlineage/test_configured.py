@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.clients.openlineage.delivery import configured, namespace, parent
-from sluice.clients.openlineage.values import Parent, RunOfJob
+from sluice.clients.openlineage.delivery import Parent, RunOfJob, configured, namespace, parent
 
 RUN = "0194a7b2-0000-7000-8000-000000000001"
 ROOT = "0194a7b2-0000-7000-8000-000000000002"

@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from sluice.clients.openlineage import delivery
-from sluice.clients.openlineage.delivery import Delivery, Sender, reason
-from sluice.clients.openlineage.values import JobKind, LineageEvent, RunOfJob, RunState
+from sluice.clients.openlineage.delivery import (
+    Delivery,
+    JobKind,
+    LineageEvent,
+    RunOfJob,
+    RunState,
+    Sender,
+    reason,
+)
 from tests.support.lineage_server import lineage_server
 
 

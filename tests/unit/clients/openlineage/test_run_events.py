@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from openlineage.client.serde import Serde
 
 from sluice import __version__
-from sluice.clients.openlineage.open_client import run_event
-from sluice.clients.openlineage.values import (
+from sluice.clients.openlineage.delivery import (
     ColumnSource,
     Dataset,
     DatasetName,
@@ -21,6 +20,7 @@ from sluice.clients.openlineage.values import (
     RunOfJob,
     RunState,
 )
+from sluice.clients.openlineage.open_client import run_event
 from tests.support.lineage_server import check_event
 
 RUN, PARENT, ROOT = (f"0194a7b2-0000-7000-8000-00000000000{number}" for number in (1, 2, 3))

@@ -9,7 +9,7 @@ import pendulum
 import pytest
 
 from sluice.errors import WrongUse
-from sluice.flow.erase.erasure_request import (
+from sluice.flow.erase.search import (
     ErasureRequest,
     Where,
     checked_reason,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sluice.clients.clickhouse.inspect_tables import Refreshing
-from sluice.flow.erase.erasure_request import Where
 from sluice.flow.erase.finish import refreshing_lines, state_place, table_place
+from sluice.flow.erase.search import Where
 from sluice.slices import Unit
 from sluice.state.erasures import FoundUnit
 from sluice.state.ledger import LedgerRow

@@ -11,8 +11,15 @@ import pytest
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.flow.erase.erasure_request import ErasureRequest, Where
-from sluice.flow.erase.search import UnitSearch, covered, not_applied_lines, search, unsearched_lines
+from sluice.flow.erase.search import (
+    ErasureRequest,
+    UnitSearch,
+    Where,
+    covered,
+    not_applied_lines,
+    search,
+    unsearched_lines,
+)
 from sluice.flow.forget import ForgetAction, ForgetDecision, confirm, note_forgotten, restore
 from sluice.flow.land.amend.erase_unit import erase_owed
 from sluice.flow.land.task.erasing import RowErasing

@@ -14,9 +14,9 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.event import DECODED, Event
 from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused
 from sluice.flow.land.formats.decoders import FORMATS
+from sluice.manifest import FieldSeen, TypeFields
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.support.landed_contents import contents
 from tests.support.landing_world import START, World, event, hours, pipeline
 from tests.support.registry_server import serve

@@ -19,10 +19,9 @@ from sluice.flow.land.task import field_tally
 from sluice.flow.land.task import field_tally as field_sample
 from sluice.flow.land.task.field_tally import FieldTally, chosen, rows_at, step_of
 from sluice.flow.land.task.records import TYPE, table_of
-from sluice.manifest import Manifest
+from sluice.manifest import FieldSeen, Manifest, TypeFields, bounded, merged
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
-from sluice.type_fields import FieldSeen, TypeFields, bounded, merged
 from tests.support.landing_world import START, World, event, hours, kafka_batch, pipeline
 
 BIDS = ("dc1", "bids")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.clients.clickhouse.tables import Column
-from sluice.clients.openlineage.values import ColumnSource, Dataset, DatasetName, Datasets, Offsets
+from sluice.clients.openlineage.delivery import ColumnSource, Dataset, DatasetName, Datasets, Offsets
 from sluice.flow.lineage import Places, StepFacts, datasets, lake_name
 from sluice.manifest import OffsetRange
 from tests.support.landing_world import pipeline

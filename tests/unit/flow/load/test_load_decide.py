@@ -18,11 +18,10 @@ from sluice.flow.load.source.pull import FolderSource
 from sluice.flow.load.source.pull_or_push import FILES_PER_STATEMENT, FileRows, overflowing, pulls, routed
 from sluice.flow.load.target_checks import check_views
 from sluice.flow.load.work import LoadWork, choose, cut, differences
-from sluice.manifest import LandedFile, Manifest
+from sluice.manifest import FieldSeen, LandedFile, Manifest, TypeFields
 from sluice.slices import Slice, Unit
 from sluice.state.additions import Addition
 from sluice.state.ledger import LedgerRow
-from sluice.type_fields import FieldSeen, TypeFields
 from tests.support.manifests import made_manifest
 
 

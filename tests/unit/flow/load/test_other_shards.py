@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.flow.load.other_shards import OtherShards
+from sluice.flow.load.own_placement import OtherShards
 from sluice.state.ledger import LedgerRow
 from tests.integration.landed import unit
 from tests.support.manifests import made_manifest

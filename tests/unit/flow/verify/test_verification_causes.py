@@ -13,7 +13,7 @@ from sluice.flow.verify.check import check, check_states
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verification, opened_by
-from sluice.page.attention import RepairRow, cause_rows
+from sluice.page.overview import RepairRow, cause_rows
 from sluice.slices import Slice
 from sluice.state.ledger import LedgerRow
 from sluice.state.unit_state import UnitState

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from sluice.manifest import FieldSeen, TypeFields
 from sluice.state.field_changes import ChangeKind, FieldChange, changes_in, confirmed
-from sluice.type_fields import FieldSeen, TypeFields
 
 
 def seen(rows: int, place: int = 0, **kinds: int) -> FieldSeen:

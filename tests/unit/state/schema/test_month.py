@@ -14,11 +14,10 @@ import pytest
 
 from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
-from sluice.manifest import Manifest, encode
+from sluice.manifest import FieldSeen, Manifest, TypeFields, bounded, encode
 from sluice.slices import HOUR, Slice, Unit
 from sluice.state import field_changes as history
 from sluice.state.field_changes import ChangeKind, UnitChange, changes_of
-from sluice.type_fields import FieldSeen, TypeFields, bounded
 from tests.support.long_form import per_commit
 from tests.unit.test_manifest import example
 

@@ -24,12 +24,11 @@ from sluice.flow.land.commit import commit_remade, discard
 from sluice.flow.land.task.erasing import COLUMNS, RowErasing
 from sluice.flow.land.task.field_tally import KIND_OF, shape_of
 from sluice.flow.land.task.reports import WrittenFile
-from sluice.manifest import LandedFile, Manifest
+from sluice.manifest import KINDS, LandedFile, Manifest, Shape, TypeFields, less
 from sluice.runtime import deeper
 from sluice.slices import Slice, Unit, to_ms
 from sluice.state.erasures import ErasureList, covering, note_clean, read_erasures
 from sluice.state.file_moves import finish_moves, move
-from sluice.type_fields import KINDS, Shape, TypeFields, less
 
 _PLACE = ("_topic", "_partition", "_offset")
 _ROWS = 65_536

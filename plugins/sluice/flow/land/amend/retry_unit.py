@@ -36,14 +36,13 @@ from sluice.flow.land.task.read_lake import Takes, rejected_batches, tried
 from sluice.flow.land.task.reports import SeenOffsets, TaskReport, WrittenFile
 from sluice.flow.land.task.task import LakeFile, Task
 from sluice.flow.land.task.type_folders import folders_with, placed
-from sluice.manifest import Manifest, Masked
+from sluice.manifest import Manifest, Masked, TypeFields, bounded, merged
 from sluice.mask.mask_rules import keyless, mask_rules
 from sluice.safe_text import visible
 from sluice.slices import Unit, last_late, to_ms
 from sluice.state.erasures import NONE, read_erasures
 from sluice.state.file_moves import move
 from sluice.state.rules import LandingRules, write_rules
-from sluice.type_fields import TypeFields, bounded, merged
 
 _READ = ("_payload", "_reason", "_size", "_row")
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.records import SLICE, TYPE, numbers_of, runs_of
 from sluice.flow.land.task.reports import SeenFields
+from sluice.manifest import KINDS, NAME_CHARACTERS, FieldSeen, TypeFields
 from sluice.slices import Slice
-from sluice.type_fields import KINDS, NAME_CHARACTERS, FieldSeen, TypeFields
 
 MOST_BYTES = 64 << 20
 _ENTRY_BYTES = 300  # of a type or a field: its numbers, and its place in the dictionary

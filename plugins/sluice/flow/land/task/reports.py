@@ -17,9 +17,8 @@ from sluice.clients.kafka.fetch import MissingOffsets
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.long_numbers import may_be_long_in
 from sluice.flow.land.task.records import REASON, SLICE, numbers_of, runs_of
-from sluice.manifest import TWELFTHS
+from sluice.manifest import TWELFTHS, TypeFields
 from sluice.slices import Slice
-from sluice.type_fields import TypeFields
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ import pendulum
 from sluice import crash_points
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNFINISHED, ServerError
-from sluice.clients.clickhouse.inspect_tables import read_table
-from sluice.clients.clickhouse.rights import grant, lacking
+from sluice.clients.clickhouse.inspect_tables import grant, lacking, read_table
 from sluice.clients.clickhouse.shards import Server, connect_shards
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import Column, TargetTable

@@ -10,7 +10,7 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
 from sluice.field_path import first_keys, names_of, path_of
 from sluice.flow.load.casts import event_paths
-from sluice.type_fields import TypeFields
+from sluice.manifest import TypeFields
 
 MOST_NEW = 100
 """Columns that one load adds."""
