@@ -75,7 +75,7 @@ def test_the_rows_of_a_views_table_are_compared_by_its_own_columns(world: World)
 def test_a_row_is_placed_by_its_own_columns(world: World):
     """Of two shards the second; whoever reads another column by one of the names places rows elsewhere."""
     place = " + ".join(map(identifier, NAMES))
-    pipeline, second = world.pipeline({"click": "clicks"}), Placement("s2", 1, 2, place, "s1, s2 by place")
+    pipeline, second = world.pipeline({"click": "clicks"}), Placement("s2", 1, 2, place, f"s1, s2 by {place}")
     numbers = Random(1)
     fields = [{name: numbers.randrange(100) for name in NAMES} for _ in range(20)]
     land(world.lake, unit(), [event(**one) for one in fields])
