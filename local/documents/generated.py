@@ -10,7 +10,7 @@ from pathlib import Path
 
 from local.documents import commands, pipeline_file, since
 from local.versions import ROOT
-from sluice.config.json_schema import json_schema
+from sluice.config.explain import json_schema
 from sluice.metrics.table import page as metrics_page
 
 GUIDE = ROOT / "docs" / "guide"

@@ -25,7 +25,7 @@ from sluice.safe_text import LABEL_CHARACTERS, label, line, visible
 from sluice.slices import Slice, Unit
 from sluice.state.manifests import read_manifests
 from sluice.watch import rules
-from sluice.watch.problems import WatchState, decide, decode, encode, pending
+from sluice.watch.problems import WatchState, body, decide, decode, encode, pending, unaddressed
 from tests.dags.test_page_api import login
 from tests.faults.hostile import COLUMNS, TABLES, TYPES, Ran, Site, event_of, site
 from tests.integration.landed import client_of
@@ -224,10 +224,10 @@ def test_alarms(loaded: tuple[Site, Ran], broken: Ran):
     alarms = decide(problems, {}, (), "2026-01-01T00:00:00+00:00")
     assert decode(encode(WatchState(alarms)), "").alarms == alarms
     notice = pending(alarms, "nobody")
-    told = problems.body(notice)
+    told = body(notice)
     assert is_plain(told.replace("\n", "")) and len(told.splitlines()) == len(problems)
-    assert "<script>" not in problems.unaddressed(told)
-    assert links(told) and links(problems.unaddressed(told)) == []
+    assert "<script>" not in unaddressed(told)
+    assert links(told) and links(unaddressed(told)) == []
 
 
 PAGES = [

@@ -25,7 +25,7 @@ from sluice.flow.verify.verdict import read_verdict
 from sluice.page.overview import cause_rows
 from sluice.plan.dry_run import mask_lines
 from sluice.state.survey import survey_past
-from sluice.watch.retention import retention
+from sluice.watch.observe import retention
 from sluice.watch.rules import older
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of

@@ -89,7 +89,12 @@ ROOMS = dict(
             "unit/flow/land/gaps",
             "unit/flow/land/landing_gaps",
         ),
-        _room("flow.publish.event_hours", "unit/flow/publish/event_hours_cases"),
+        _room(
+            "flow.publish",
+            "unit/flow/publish/event_hours_cases",
+            "unit/flow/publish/landing_event_hours",
+            "unit/flow/publish/proven_hours",
+        ),
         _room("flow.land.task.long_numbers", "unit/flow/land/long_numbers"),
         _room("flow.load.work", "unit/flow/load/load_choices"),
         _room("flow.load.replicas", "unit/flow/load/load_quorum"),

@@ -39,6 +39,6 @@ def schema() -> None:
 
     Example: sluice config schema > pipeline.schema.json
     """
-    from sluice.config.json_schema import json_schema
+    from sluice.config.explain import json_schema
 
     print(json_text.dumps(json_schema(), indent=1))

@@ -34,8 +34,8 @@ from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadResult
 from sluice.flow.metrics import handed_over
-from sluice.flow.publish.publish import proven_hours as proven_hours
-from sluice.flow.publish.publish import publish_range as publish
+from sluice.flow.publish import proven_hours as proven_hours
+from sluice.flow.publish import publish_range as publish
 from sluice.flow.resolve.resolve import preview, raise_if_all, resolve
 from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.audit import audit

@@ -25,8 +25,8 @@ from sluice.state.months import read_summaries
 from sluice.state.notes import read_versions
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
+from sluice.watch.observe import FactsByTopic, threats
 from sluice.watch.problems import AlarmStore, LogStart
-from sluice.watch.retention import FactsByTopic, threats
 
 MOST_UNITS = 24
 MOST_TOPICS = 50

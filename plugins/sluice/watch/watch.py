@@ -31,7 +31,16 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.watch import problems, rules
 from sluice.watch.expected import RowHistory, expected, habit_of, keep
-from sluice.watch.observe import WATCHED, Observation, observe, server_problems
+from sluice.watch.observe import (
+    FOR_EVER_SECONDS,
+    WATCHED,
+    Observation,
+    log_starts,
+    observe,
+    retention,
+    server_problems,
+    threats,
+)
 from sluice.watch.problems import (
     AlarmStore,
     LogStart,
@@ -49,7 +58,6 @@ from sluice.watch.problems import (
     to_judge,
     with_notified,
 )
-from sluice.watch.retention import FOR_EVER_SECONDS, log_starts, retention, threats
 
 # The gauges of one run of the watch. A gauge that is no longer set keeps its last value, so those of
 # labels that are known are set also where they are 0.

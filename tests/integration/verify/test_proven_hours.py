@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from sluice.flow.load.load import load
-from sluice.flow.publish.event_hours import publish_event_hours
-from sluice.flow.publish.publish import proven_hours
+from sluice.flow.publish import proven_hours, publish_event_hours
 from sluice.slices import SliceRange
 from sluice.state.units import units_of
 from tests.integration.backfilled import Backfilled

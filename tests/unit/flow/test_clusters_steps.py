@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from sluice.errors import Conservation, Refused
-from sluice.flow import steps
+from sluice.flow import publish, steps
 from sluice.flow.contents.compare import ContentsReport
-from sluice.flow.publish import publish
-from sluice.flow.publish.event_hours import publish_event_hours
+from sluice.flow.publish import publish_event_hours
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.audit import Findings
 from sluice.flow.verify.verdict import Verdict, note_verified

@@ -25,9 +25,16 @@ from sluice.page.rejected_samples import (
     rejected_records_counts,
     rejects_of,
 )
-from sluice.page.slice_counts import balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import RunRow, SliceFacts, TaskRow, findings, said, tone_of
-from sluice.page.slice_view import SliceView, slice_view, unrepeated
+from sluice.page.slice_view import (
+    SliceView,
+    balance,
+    count_rows,
+    slice_view,
+    table_counts,
+    totals_of,
+    unrepeated,
+)
 from sluice.state.months import Summaries
 from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState

@@ -29,11 +29,12 @@ from sluice.watch.observe import (
     ServerErrorCount,
     ServerFacts,
     joined,
+    log_starts,
+    retention,
     server_problems,
     watched_range,
 )
 from sluice.watch.problems import LogStart, ProblemKind, WatchState
-from sluice.watch.retention import log_starts, retention
 from sluice.watch.watch import Watched, problems_of
 from tests.support.channels import mail, webhook
 from tests.support.manifests import made_manifest

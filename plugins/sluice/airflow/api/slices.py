@@ -34,9 +34,18 @@ from sluice.page.overview import (
 )
 from sluice.page.rejected_samples import Rejects, forgotten_counts, rejected_records_counts, rejects_of
 from sluice.page.run_history import step_runs
-from sluice.page.slice_counts import HourTotals, balance, count_rows, table_counts, totals_of
 from sluice.page.slice_findings import RunRow, SliceFacts
-from sluice.page.slice_view import SliceView, change_rows, event_hours_of, slice_view
+from sluice.page.slice_view import (
+    HourTotals,
+    SliceView,
+    balance,
+    change_rows,
+    count_rows,
+    event_hours_of,
+    slice_view,
+    table_counts,
+    totals_of,
+)
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.field_changes import changes_of

@@ -10,7 +10,7 @@ import pytest
 
 from sluice import crash_points
 from sluice.crash_points import Publish
-from sluice.flow.publish.event_hours import EventWindow, complete, publish_event_hours
+from sluice.flow.publish import EventWindow, complete, publish_event_hours
 from sluice.slices import Slice, SliceRange, last_late
 from tests.support.fakes import MemoryLake
 from tests.support.landing_world import START, World, event, hours, pipeline

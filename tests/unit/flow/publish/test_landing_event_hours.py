@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from sluice.clients.lake import layout
-from sluice.flow.publish.event_hours import publish_event_hours
+from sluice.flow.publish import publish_event_hours
 from sluice.manifest import Forgotten, encode
 from sluice.slices import Slice, Unit, last_late
 from sluice.state.manifests import read_manifest

@@ -7,9 +7,8 @@ from datetime import timedelta
 import pendulum
 import pytest
 
-from sluice.flow.publish import publish as module
-from sluice.flow.publish.event_hours import EventWindow, event_window
-from sluice.flow.publish.publish import proven_hours, whole_hours
+from sluice.flow import publish as module
+from sluice.flow.publish import EventWindow, event_window, proven_hours, whole_hours
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake

@@ -1,1 +1,0 @@
-"""Publishes complete slices and event hours."""
