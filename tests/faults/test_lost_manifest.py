@@ -10,7 +10,7 @@ import pytest
 
 from local.readiness import wait_until
 from sluice.clients.lake.open import open_lake
-from sluice.errors import Conservation, ManifestLost, TargetRefused
+from sluice.errors import Conservation, ManifestLost, TargetRefused, WouldReject
 from tests.faults.test_topic_leaves import TwoTopics, story
 from tests.faults.topics import SECONDS, hour
 
@@ -46,6 +46,19 @@ def test_a_topic_that_left_the_file_comes_back_with_its_hour(story: TwoTopics, f
         story.verify(0, 1)  # removes the files of the lost landing
         story.holds(LANDED)
         assert (story.states(0, 1), story.anomalies()) == (["complete"] * 2, [])
+
+
+def test_other_rules_take_no_row_of_it_out(story: TwoTopics, fault_log):
+    with fault_log.trial("fault", "a manifest is lost, the file has other rules", victim="lake"):
+        before = data_files(story)
+        time = {"field": "no such field"}
+        story.read(story.topic, story.other, event={"type": {"field": "type"}, "time": time})
+        lose_manifest(story)
+        with pytest.raises(WouldReject, match="would reject 4 of its 4 rows"):
+            story.land(0, 1)
+        story.load(0, 1)
+        assert data_files(story) == before
+        story.holds(LANDED)
 
 
 def expire(story: TwoTopics) -> None:

@@ -45,6 +45,7 @@ class KafkaSource:
     say: Say
     topics_of: TopicsOf
     refusal: Refusal | None = None
+    lost: LostManifests = field(default_factory=LostManifests)
 
     def reading(self, task: Task, run: ReadGroup) -> Task:
         return task
@@ -72,8 +73,10 @@ class KafkaSource:
                     explain(topics, own, starts)
 
     def check(self, landed: Sequence[Landed]) -> None:
-        """Raises CompactedAway."""
+        """Raises CompactedAway, WouldReject."""
         refuse_compacted(self.pipeline, landed, self.old, self.topics_of)
+        for unit in landed:
+            self.lost.check_rows(unit.read.unit, sum(file.rows for file in unit.files if file.hour))
 
     def answers(self, cluster: str) -> bool:
         return probe_cluster(self.pipeline.cluster(cluster), self.topics_of) is None

@@ -213,7 +213,7 @@ def _land(
     _tell_planned(in_scope, todo, reads.all, [read for some in remade.values() for read in some], say)
     ask = None if accept_loss else partial(refusal, lake)
     from_lake = LakeSource(pipeline, lake, again, token, ask)
-    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of, ask)
+    from_kafka = KafkaSource(pipeline, lake, old, mode, token, say, topics_of, ask, lost)
     attempt = LandingAttempt(
         pipeline=pipeline,
         lake=lake,

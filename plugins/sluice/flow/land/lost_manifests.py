@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ManifestLost
+from sluice.errors import ManifestLost, WouldReject
 from sluice.flow.land.read_plan import UnitRead
 from sluice.manifest import OffsetRange
 from sluice.slices import Unit
@@ -27,13 +27,14 @@ OffsetSpans = Mapping[tuple[str, int], tuple[int, int]]
 @dataclass(frozen=True)
 class LostManifest:
     """What is left of a unit's landing: the manifest's id, its place and the command that does without it,
-    and of the files their generation and the offsets of their records."""
+    and of the files their generation, the offsets of their records and how many rows landed."""
 
     id: str
     place: str
     reland: str
     generation: int
     spans: OffsetSpans
+    rows: int
 
     def unreadable(self, left: Iterable[OffsetRange]) -> OffsetRange | None:
         """Returns offsets of the files that are not among those `left` to read; None if all are."""
@@ -67,6 +68,13 @@ class LostManifests:
             partition = f"{unit.cluster}/{lacking.topic}/{lacking.partition}"
             raise ManifestLost(str(unit), found.place, lacking.start, lacking.until, partition, found.reland)
 
+    def check_rows(self, unit: Unit, rows: int) -> None:
+        """Raises WouldReject if fewer `rows` land now than the unit's files have: by other rules."""
+        found = None if self.accept_loss else self.units.get(unit)
+        if found is not None and rows < found.rows:
+            of = f"by the rules of now; its manifest, which named those of then, is lost: {found.place}"
+            raise WouldReject(str(unit), found.rows - rows, found.rows, "unknown", of)
+
     def accepting(self, pipeline: Pipeline, unit: Unit) -> Pipeline:
         """Returns the pipeline; if the unit's losses are accepted, one that lands what is left."""
         accepts = self.accept_loss and unit in self.units
@@ -96,24 +104,29 @@ def lost_manifests(lake: Lake, units: Iterable[Unit], accept_loss: bool) -> Lost
     for key, unit in marked.items():
         stored, own = lake.read(key), files[unit.slice.id, unit.cluster]
         newest = max((generation for generation, _ in own), default=0)
+        spans, rows = _contents(lake, (key for generation, key in own if generation == newest))
         found[unit] = LostManifest(
             id=stored.data.decode() if stored is not None else "",
             place=f"{lake.url}/{layout.manifest(unit.slice.id, unit.cluster)}",
             reland=lake.command("run", *unit.slice.words, "--mode", "reland", "--yes"),
             generation=newest,
-            spans=_spans(lake, (key for generation, key in own if generation == newest)),
+            spans=spans,
+            rows=rows,
         )
     return LostManifests(found, accept_loss)
 
 
-def _spans(lake: Lake, keys: Iterable[str]) -> OffsetSpans:
+def _contents(lake: Lake, keys: Iterable[str]) -> tuple[OffsetSpans, int]:
+    """Returns the offsets of files, and the rows of those that are not of `_rejected/`."""
     spans: dict[tuple[str, int], tuple[int, int]] = {}
+    rows = 0
     for key in keys:
         with lake.local(key) as path, pq.ParquetFile(path) as parquet:
             table = parquet.read(columns=["_topic", "_partition", "_offset"])
+        rows += 0 if key.startswith(f"{layout.REJECTED}/") else len(table)
         grouped = table.group_by(["_topic", "_partition"]).aggregate([("_offset", "min"), ("_offset", "max")])
         for row in grouped.to_pylist():
             place = str(row["_topic"]), int(row["_partition"])
             start, until = spans.get(place, (row["_offset_min"], 0))
             spans[place] = min(start, row["_offset_min"]), max(until, row["_offset_max"] + 1)
-    return spans
+    return spans, rows
