@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluice.clients.clickhouse.sql import Sql
@@ -108,6 +110,29 @@ def test_units_are_chosen_in_their_order_whatever_the_manifests():
     assert reloaded == []
     again, _ = choose(SPEC, CLICKS, {unit(1): manifest()}, {unit(1): row(1)}, "reload", "u", "s")
     assert [work.unit for work in again] == [unit(1)]
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "lacking"),
+    [
+        ({"manifest": "1-b", "landed": 9}, manifest(), 5),
+        ({"manifest": "1-b", "landed": 5}, manifest(), 1),
+        ({"manifest": "1-b", "landed": 4}, manifest(), 0),
+        ({"manifest": "1-b", "landed": 3}, manifest(), 0),
+        ({"manifest": "1-a", "landed": 9, "types": ()}, manifest(), 0),
+        ({"manifest": "1-b", "landed": 9}, manifest(amends=("1-b",)), 0),
+        ({"manifest": "1-b", "landed": 9}, manifest(generation=2), 0),
+    ],
+)
+@pytest.mark.parametrize("where", ["ledger", "revoked", "others"])
+def test_a_landing_that_knows_nothing_of_the_one_before_takes_no_rows_out(known, new, lacking, where):
+    """Four rows landed now. Whoever committed the rows of before, or was about to."""
+    landed = known["landed"]
+    newest = replace(row(**{key: value for key, value in known.items() if key != "landed"}), landed=landed)
+    rows = {name: {unit(): newest} if name == where else {} for name in ("ledger", "revoked", "others")}
+    ledger = rows.pop("ledger")
+    [work], _ = choose(SPEC, CLICKS, {unit(): new}, ledger, "fill", "t", "s", **rows)
+    assert (work.landed, work.lacking) == (4, lacking)
 
 
 def works(*landed: int) -> list[LoadWork]:
