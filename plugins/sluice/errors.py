@@ -469,18 +469,15 @@ class RecordsExpired(Refused):
 
 @dataclass(eq=False)
 class ManifestLost(Refused):
-    """A unit that has landed and has no manifest any more, and that Kafka cannot bring again as a whole."""
+    """A unit that has landed and has no manifest any more, and `why` it cannot land again as a whole."""
 
     unit: str
     manifest: str
-    lost_from: int
-    lost_until: int
-    place: str
+    why: str
     reland: str
     message = (
-        "slice {unit} has landed, but {manifest} is lost, and Kafka no longer has offsets [{lost_from}, "
-        "{lost_until}) of {place}, which its files hold: files and tables stay as they are. Put the manifest "
-        "back from a copy. Or give these records up: `{reland}` lands what Kafka has"
+        "slice {unit} has landed, but {manifest} is lost, and {why}: files and tables stay as they are. Put "
+        "the manifest back from a copy. Or give up what cannot land again: `{reland}`"
     )
 
 

@@ -73,7 +73,7 @@ class KafkaSource:
                     explain(topics, own, starts)
 
     def check(self, landed: Sequence[Landed]) -> None:
-        """Raises CompactedAway, WouldReject."""
+        """Raises CompactedAway, ManifestLost."""
         refuse_compacted(self.pipeline, landed, self.old, self.topics_of)
         for unit in landed:
             self.lost.check_rows(unit.read.unit, sum(file.rows for file in unit.files if file.hour))
