@@ -18,7 +18,7 @@ from sluice.clients.clickhouse.errors import (
     UNKNOWN_TABLE,
     ServerError,
 )
-from sluice.clients.clickhouse.inspect_tables import Refreshing, read_refreshing, read_table
+from sluice.clients.clickhouse.inspect_tables import Refreshing, grant, read_refreshing, read_table
 from sluice.clients.clickhouse.shards import Servers, connect_shards
 from sluice.clients.clickhouse.sql import Sql, render, table
 from sluice.clients.clickhouse.tables import called, view_target
@@ -215,25 +215,28 @@ def left_refreshing(
     return Place("tables of views that refresh by themselves", f"{count:,} by their definitions", (*lines,))
 
 
-def _refreshes(client: Client) -> dict[str, tuple[int, int]] | None:
-    """Returns when each view's newest refresh began and ended, in ms; None where the user may not know."""
+def _refreshes(client: Client) -> dict[str, tuple[int, int]] | str:
+    """Returns when each view's newest refresh began and ended, in ms; where the user may not see that, the
+    GRANT which allows it."""
     try:
         return {view: (began, ended) for view, began, ended in client.rows(render("erase/view_refreshes"))}
     except ServerError as error:
         if error.code == ACCESS_DENIED:
-            return None
+            return grant(client, ["SELECT"], Sql("system.view_refreshes"))
         raise
 
 
 def refreshing_lines(
     views: Iterable[Refreshing],
-    refreshes: Mapping[str, tuple[int, int]] | None,
+    refreshes: Mapping[str, tuple[int, int]] | str,
     changed: Mapping[str, float],
 ) -> Iterator[str]:
-    """`changed`: when the tables that they read lost the person, in ms. Pure."""
+    """`changed`: when the tables that they read lost the person, in ms; `refreshes` is as `_refreshes` says.
+    Pure."""
     clean = dict(changed)
+    known, allow = ({}, f"{refreshes}, then ") if isinstance(refreshes, str) else (refreshes, "")
     for of in views:
-        began, ended = (refreshes or {}).get(of.view, (0, 0))
+        began, ended = known.get(of.view, (0, 0))
         if not of.appends and began > max(clean.get(source, inf) for source in of.sources):
             clean[of.table] = ended
             continue
@@ -242,9 +245,8 @@ def refreshing_lines(
         if of.appends:
             yield f"{what}, and keeps the rows of each time (APPEND): delete the person's rows there"
             continue
-        right = "GRANT SELECT ON system.view_refreshes to Sluice's user, then " if refreshes is None else ""
         refresh = f"SYSTEM REFRESH VIEW {table(of.view)}"
-        yield f"{what}, and has not since: {right}{refresh}, and when it is done the same erasure again"
+        yield f"{what}, and has not since: {allow}{refresh}, and when it is done the same erasure again"
 
 
 def table_place(

@@ -58,7 +58,7 @@ class Landed:
     masked: Masked | None = None
 
 
-def draft(
+def draft_manifest(
     pipeline: str, landed: Landed, grace: timedelta, token: str, now: datetime, generation: int
 ) -> Manifest:
     """Drafts the manifest. Final names count the files in their order by type, hour and attempt key."""

@@ -15,7 +15,7 @@ from sluice.clients.lake.base import Lake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CompactedAway, ManifestLost, RecordsExpired, Refused, SluiceError, TopicRecreated
-from sluice.flow.land.commit import Draft, Landed, Refusal, commit_again, commit_each, draft
+from sluice.flow.land.commit import Draft, Landed, Refusal, commit_again, commit_each, draft_manifest
 from sluice.flow.land.gaps import explain
 from sluice.flow.land.lost_manifests import LostManifests
 from sluice.flow.land.newly_rejected import NotReplaced, or_refusal
@@ -86,7 +86,9 @@ class KafkaSource:
 
     def commit(self, landed: Sequence[Landed]) -> list[Manifest | NotReplaced]:
         now, grace = pendulum.now("UTC"), self.pipeline.success_grace
-        drafts = [partial(draft, self.pipeline.name, unit, grace, self.token, now) for unit in landed]
+        drafts = [
+            partial(draft_manifest, self.pipeline.name, unit, grace, self.token, now) for unit in landed
+        ]
         if self.mode == "reland":
             return each_if_slow(self._replace, drafts)
         return [*commit_each(self.lake, drafts)]

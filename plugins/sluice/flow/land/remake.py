@@ -19,7 +19,7 @@ from sluice.clients.lake.temporary import DiscardingLake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CannotRemake, Conservation, Relanded, SluiceError
-from sluice.flow.land.commit import Landed, Refusal, commit_remade, draft
+from sluice.flow.land.commit import Landed, Refusal, commit_remade, draft_manifest
 from sluice.flow.land.newly_rejected import (
     NewlyRejected,
     NotReplaced,
@@ -235,7 +235,7 @@ class LakeSource:
         old, grace = self.old[landed.read.unit], self.pipeline.success_grace
 
         def drafted(generation: int) -> Manifest:
-            new = draft(self.pipeline.name, landed, grace, self.token, now, generation)
+            new = draft_manifest(self.pipeline.name, landed, grace, self.token, now, generation)
             # The records are the same, whatever isolation is now; of an empty array the lake has no time.
             masked = joined(new.masked, old.masked)
             gone = old.forgotten_records

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.errors import Conservation
-from sluice.flow.land.commit import Landed, draft
+from sluice.flow.land.commit import Landed, draft_manifest
 from sluice.flow.land.conservation import check_rows
 from sluice.flow.land.read_plan import UnitRead
 from sluice.flow.land.remake import account
@@ -53,7 +53,7 @@ def remade(old: Manifest, seen: list[SeenOffsets], arrays: bool) -> Manifest:
     check_rows(UNIT, found.seen, files)
     read = UnitRead(UNIT, old.ranges, old.ranges, ())
     landed = Landed(read, "x", tuple(files), found.seen, found.gaps, "", "read_committed")
-    made = draft("p", landed, timedelta(), "t", pendulum.datetime(2026, 5, 1), old.generation + 1)
+    made = draft_manifest("p", landed, timedelta(), "t", pendulum.datetime(2026, 5, 1), old.generation + 1)
     return replace(made, without_bytes=old.forgotten_records)
 
 
