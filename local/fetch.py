@@ -125,11 +125,21 @@ def axe_script() -> Path:
     return provide(*PARTS["axe"]) / versions.AXE_SCRIPT
 
 
+def fetch_debezium(into: Path) -> None:
+    fetch_jars(versions.DEBEZIUM_JARS, transitive=True, into=into)
+
+
+def debezium_jars() -> Path:
+    """Returns the folder of Kafka Connect with Debezium's connector for PostgreSQL: for tests alone."""
+    return provide(*PARTS["debezium"])
+
+
 PARTS = {
     "spark": (versions.SPARK_JARS_DIR, fetch_spark_jars),
     "kafka": (versions.KAFKA_JARS_DIR, fetch_broker),
     "clickhouse": (versions.CHDB_DIR, fetch_clickhouse),
     "axe": (versions.AXE_DIR, fetch_axe),
+    "debezium": (versions.DEBEZIUM_DIR, fetch_debezium),
 }
 SETUP = ("spark", "kafka", "clickhouse")
 

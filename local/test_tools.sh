@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What only the tests need: the browser that drives the page, and Prometheus' own check of the alert rules.
+# What only the tests need: the browser that drives the page, Prometheus' own check of the alert rules, and PostgreSQL,
+# whose changes Debezium writes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +9,7 @@ promtool=.deps/promtool
 missing=()
 [ -x "$chromium" ] || missing+=(chromium)
 [ -x "$promtool" ] || command -v promtool >/dev/null || missing+=(promtool)
+compgen -G "/usr/lib/postgresql/*/bin/postgres" >/dev/null || missing+=(postgresql)
 [ ${#missing[@]} = 0 ] && exit 0
 
 fail() { echo "sluice: $*" >&2; exit 3; }
@@ -28,11 +30,21 @@ fetch_promtool() {
 }
 
 [ -z "${SLUICE_CHROMIUM:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq </dev/null ||
-    fail "${missing[*]} missing: install it (Debian: apt-get install chromium prometheus), or set SLUICE_CHROMIUM to its program"
+    fail "${missing[*]} missing: install it (Debian: apt-get install chromium prometheus postgresql), or set SLUICE_CHROMIUM to its program"
+# Without a cluster of its own: the tests start theirs.
+install_postgresql() {
+    local settings=/etc/postgresql-common/createcluster.conf
+    mkdir -p "${settings%/*}"
+    [ -e $settings ] || echo 'create_main_cluster = false' >$settings
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold \
+        postgresql </dev/null >/dev/null
+}
+
 for name in "${missing[@]}"; do
     echo "sluice: getting $name by apt-get"
     case $name in
     chromium) install_chromium ;;
     promtool) fetch_promtool ;;
+    postgresql) install_postgresql ;;
     esac || fail "apt-get cannot get $name: install it, then run this again"
 done

@@ -14,6 +14,8 @@ JAVA_AT_LEAST = 17  # the oldest that both the broker and Spark 4.2 run on
 KAFKA = "4.2.0"  # the broker; docker-compose.yaml runs the same
 SPARK = "4.2.0"  # the same as pyspark in requirements.txt
 CHDB = "26.7.3-stable.1"  # the first with ClickHouse's own HTTP server callable from libchdb.so
+DEBEZIUM = "3.6.1.Final"  # all of its parts are in every mirror of Maven Central
+CONNECT = "4.3.0"  # the one that this Debezium's build names
 AXE = "4.14.1"  # axe-core, which the browser's tests run in the page
 
 
@@ -40,11 +42,19 @@ SPARK_KAFKA_JARS = (
     Jar("org.apache.commons", "commons-pool2", "2.13.1"),  # likewise
 )
 
+# Debezium for PostgreSQL in Kafka Connect, with their dependencies: for tests alone.
+DEBEZIUM_JARS = (
+    Jar("io.debezium", "debezium-connector-postgres", DEBEZIUM),
+    Jar("org.apache.kafka", "connect-runtime", CONNECT),
+    Jar("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
 KAFKA_JARS_DIR = FETCHED / f"kafka-{KAFKA}"
 SPARK_JARS_DIR = FETCHED / f"spark-kafka-{SPARK}"
 CHDB_DIR = FETCHED / f"chdb-{CHDB}"
 CHDB_PACKAGE = "@chdb/lib-linux-x64-gnu"
 CHDB_LIBRARY = "libchdb.so"
+DEBEZIUM_DIR = FETCHED / f"debezium-{DEBEZIUM}"
 AXE_DIR = FETCHED / f"axe-core-{AXE}"  # for tests alone
 AXE_SCRIPT = "axe.min.js"
 # Archives of Java's loaded classes: local/class_data.py.

@@ -21,8 +21,8 @@ this folder the command is `.venv/bin/sluice`.
 - A range is `--from A --to B`: ISO 8601, UTC where it names no zone, B not included. `now` is the end of the
   last complete slice, `-24h` so long before that, `today` and `yesterday` are 00:00 UTC. It is widened
   to whole slices, at most 100,000, of the years 1970 to 2105.
-- `--day` stands for both ends: `2026-11-20`, `yesterday`, or `last`, the last complete day (UTC): the one
-  that has been over for the pipeline's `settle`.
+- `--day` stands for both ends: `2026-11-20`, `today`, `yesterday`, or `last`, the last complete day (UTC):
+  the one that has been over for the pipeline's `settle`.
 - A range may be a year. It is cut into batches, and whatever stops a command (Ctrl-C, `kill`, a crash), the
   same command goes on from there.
 - `sluice --install-completion` makes the shell complete commands, options and names of pipelines.

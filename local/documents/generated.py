@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from local.documents import commands, pipeline_file, since
+from local.documents import accepted, commands, pipeline_file, since
 from local.versions import ROOT
 from sluice.config.explain import json_schema
 from sluice.metrics.table import page as metrics_page
@@ -24,6 +24,7 @@ def generated() -> dict[Path, str]:
         GUIDE / "reference" / "commands.md": commands.page(),
         ROOT / "include" / "pipelines" / "pipeline.schema.json": json.dumps(json_schema(), indent=1) + "\n",
         GUIDE / "reference" / "metrics.md": metrics_page(),
+        GUIDE / "reference" / "accepted.md": accepted.page(),
     }
 
 

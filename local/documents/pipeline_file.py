@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from local.documents.markdown import code, table
 from local.documents.since import current
-from sluice.config.event import FORMS, MessageFormat
+from sluice.config.event import CHANGES, FORMS, ChangeForm, MessageFormat
 from sluice.config.explain import default
 from sluice.config.mask import HashKeys
 from sluice.config.mistakes import ConfigKey, inner_model, keys
@@ -48,7 +48,30 @@ models that read the file (`python -m local.documents.generated`). [Recipes](../
 - Keys **for experts** are those that no guide needs: leave them out until something measured asks for one.
 - A mistake is reported with its line, its key and what was expected.
 - With `# yaml-language-server: $schema=pipeline.schema.json` as its first line, editors complete keys and
-  mark mistakes (include/pipelines/pipeline.schema.json, made from the same models)."""
+  mark mistakes (include/pipelines/pipeline.schema.json, made from the same models).
+
+## Times
+
+Event times, columns, and whatever in a column has a type of time (elements, typed paths of a JSON) have one
+grammar; whatever else is a rejected record or row. An untyped path of a JSON and a Dynamic have no such type:
+they keep a time as the value that it is. `Time` and `Time64` are no instants: they take `10:00:00` alone.
+
+| spelling | example |
+| --- | --- |
+| extended | `2026-11-20T10:00:00.123Z`, `2026-11-20 10:00`, `2026-11-20T10` |
+| basic | `20261120T100000Z`, `20261120T1000` |
+| a day | `2026-11-20` |
+| fraction, any digits | `10:00:00.5`, `10:00:00,5` |
+| offset, also behind a space | `Z`, `UTC`, `+02`, `+0200`, `+02:00`, `+02:00:30` |
+| number, in quotes or not | `1795168800`, `1795168800.25`, `1795168800123`, `-946684800` |
+
+- Without a `format` a number counts what its size says: 9 or 10 digits seconds, 12 or 13 milliseconds, 15
+  or 16 microseconds, 18 or 19 nanoseconds. 0 is 1970. Others (`2026`, `20261120`, `-86400`) may be anything:
+  they need a `format`, with which each is a time.
+- Without an offset a text is UTC, or in the `zone`. Of a local time that is there twice (the clock goes back)
+  the first counts; one that is skipped has the offset from before (RFC 5545). A Date takes the day as it is
+  written.
+- An event time in another unit than its `format` says, decades from its record, is a rejected record."""
 
 
 def sections(model: type[BaseModel] = Pipeline, place: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
@@ -71,6 +94,8 @@ def type_name(hint: Any) -> str:
         return _PLAIN[hint]
     if hint is MessageFormat:
         return ", ".join(map(code, FORMS))
+    if hint is ChangeForm:
+        return ", ".join(map(code, CHANGES))
     if inspect.isclass(hint) and issubclass(hint, BaseModel):
         return "mapping"
     origin = get_origin(hint)

@@ -368,6 +368,24 @@ class Conservation(Refused):
 
 
 @dataclass(eq=False)
+class MostlyRejected(Refused):
+    """One reason has rejected more of an hour than `rejected.fail_above`; all else has landed and loaded.
+
+    `others`: how many more such findings there are.
+    """
+
+    place: str
+    seen: str
+    remedy: str
+    others: int = 0
+    message = "mostly rejected: {place}: {seen}{more}; {remedy}"
+
+    @property
+    def more(self) -> str:
+        return f" (and {self.others:,} more)" if self.others else ""
+
+
+@dataclass(eq=False)
 class ClusterRefused(ClusterWaits):
     """As ClusterWaits, and only a person can change what the cluster says."""
 
@@ -382,6 +400,15 @@ class UnknownTopic(SluiceError):
     message = (
         "Kafka cluster {cluster!r} has no topic {topic!r}: "
         "create it, or correct `topics` in the pipeline file"
+    )
+
+
+class NoTopicMatches(UnknownTopic):
+    """`topic` is the patterns."""
+
+    message = (
+        "Kafka cluster {cluster!r} shows no topic that matches {topic}: create one, grant the right to "
+        "describe it, or correct `topics` in the pipeline file"
     )
 
 
@@ -508,6 +535,18 @@ class CannotRemake(Refused):
     message = (
         "slice {unit} cannot be made again out of the lake: {why}; nothing of it was changed: "
         "`{reland}` brings it back as it landed, as long as Kafka has it; then remake it"
+    )
+
+
+@dataclass(eq=False)
+class MessagesGone(Refused):
+    """A unit whose messages the lake has only as what they became, by rules that the file no longer has."""
+
+    unit: str
+    why: str
+    message = (
+        "slice {unit} cannot be made again out of the lake: {why}; nothing of it was changed, and what has "
+        "landed keeps its own"
     )
 
 

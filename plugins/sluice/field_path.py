@@ -15,6 +15,7 @@ be held against the other.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -26,29 +27,66 @@ import msgspec
 FieldPath = tuple[str, ...]
 """The names of a path, from the outside to the field; or the keys of one spelling of it."""
 
+FieldPaths = tuple[FieldPath, ...]
+"""The paths of a column's value, in the order in which they are tried."""
+
+Field = str | tuple[str, ...]
+"""What fills a column: a dotted path, or several. Of these the first that is there is taken: that is present,
+and not null."""
+
 Absent = Annotated[int, msgspec.Meta(ge=1, le=0)]
 """The type of a key that must not be there: no value is of it, null neither."""
 MOST_NAMES = 8
 """Of a path in the pipeline file: each more doubles its spellings."""
 
 
+HEADER = "header:"
+"""Before the name of a record's header: it stands where a path can, and no event has a field of this name."""
+
+
 def names_of(text: str) -> FieldPath:
-    """Returns the names of a dotted path."""
-    return tuple(text.split("."))
+    """Returns the names of a dotted path; a header is one name, whatever dots it has."""
+    return (text,) if text.startswith(HEADER) else tuple(text.split("."))
+
+
+def header_of(path: FieldPath) -> str | None:
+    """Returns the header that the path leads to; None where it leads to a field of the event."""
+    return path[0].removeprefix(HEADER) if path and path[0].startswith(HEADER) else None
+
+
+_NOT_IN_STRUCTS = re.compile(r'["\\\x00-\x1f]')
 
 
 def checked_path(text: str) -> str:
-    """Raises ValueError for a path of too many names."""
+    """Raises ValueError for a path of too many names, one that escapes a dot, and a header without a name."""
+    if text == HEADER:
+        raise ValueError(f"expected {HEADER}NAME")
+    if header_of((text,)) is not None:
+        return text
+    if "\\." in text:
+        plain = text.replace("\\.", ".")
+        raise ValueError(f"a dot needs no backslash: {plain!r} is also the field of that very name")
     if text.count(".") >= MOST_NAMES:
         raise ValueError(f"a path has at most {MOST_NAMES} names, and {text!r} has {text.count('.') + 1}")
     return text
 
 
-def path_of(column: str, paths: Mapping[str, str] = MappingProxyType({})) -> FieldPath:
-    """Returns the path of a column's field; `paths` gives it for those that are not named like theirs. The
-    name of a column with very many dots is one key, and so is a path with an empty name, such as `../x`:
-    ClickHouse reads no field without a name."""
-    text = paths.get(column, column)
+def paths_of(column: str, fields: Mapping[str, Field] = MappingProxyType({})) -> FieldPaths:
+    """Returns where a column's value may be, the first place first; `fields` gives it for the columns that
+    are not named like their field."""
+    field = fields.get(column, column)
+    return tuple(map(path_of, (field,) if isinstance(field, str) else field))
+
+
+def in_structs(paths: Iterable[FieldPath]) -> bool:
+    """Returns whether msgspec reads the paths' names as those of a Struct's members: it takes no quotes,
+    backslashes and control characters there."""
+    return not any(_NOT_IN_STRUCTS.search(name) for path in paths for name in path)
+
+
+def path_of(text: str) -> FieldPath:
+    """Returns the path of a field. The name of a column with very many dots is one key, and so is a path with
+    an empty name, such as `../x`: ClickHouse reads no field without a name."""
     names = names_of(text)
     return names if len(names) <= MOST_NAMES and all(names) else (text,)
 
@@ -66,6 +104,11 @@ def spellings(path: FieldPath) -> tuple[FieldPath, ...]:
         return ((),)
     sizes = range(len(path), 0, -1)
     return tuple((".".join(path[:size]), *rest) for size in sizes for rest in spellings(path[size:]))
+
+
+def all_spellings(paths: Iterable[FieldPath]) -> tuple[FieldPath, ...]:
+    """Returns the keys that lead to a column's value, in the order in which they are asked."""
+    return tuple(keys for path in paths for keys in spellings(path))
 
 
 def before(path: FieldPath, keys: FieldPath) -> frozenset[FieldPath]:
@@ -163,6 +206,11 @@ def first_field(event: Mapping[str, Any], path: Sequence[str]) -> Any:
     """Returns the value at `path` as a load takes it: of a name that is there twice the first. None where it
     is null or missing."""
     return next((value for value in _reached(event, path, _first) if value is not None), None)
+
+
+def first_there(event: Mapping[str, Any], paths: FieldPaths) -> Any:
+    """Returns the first value at one of the paths, as `first_field` takes it."""
+    return next((value for path in paths if (value := first_field(event, path)) is not None), None)
 
 
 def all_fields(event: dict[str, Any], path: Sequence[str]) -> list[Any]:

@@ -267,6 +267,11 @@ class Masked:
     keys: tuple[str, ...] = ()
 
 
+TOMBSTONE = "no value"
+"""Why a record without a value is no row. It is kept where rejected records are, for its key may be a
+person's, and counts as none of them."""
+SHIPPED_TWICE = "shipped twice"
+"""Why a line that is there once already is no row: nothing is lost."""
 VERSION = 1
 STAMP = "%Y-%m-%dT%H:%M:%SZ"  # of `landed_at`, in UTC: stamps compare as texts
 TWELFTHS = 12
@@ -279,7 +284,7 @@ TopicPartitionKey = tuple[str, int]
 @dataclass(frozen=True)
 class Manifest:
     """Counts: `read` = parsed records + the sum of `rejected_records` + `erased`; `gaps` are the explained
-    missing offsets.
+    missing offsets. Of `rejected_records` those of the reason TOMBSTONE are `tombstones`, and no rejects.
 
     Where messages are arrays, `rows` is how many rows the parsed records held = those in `files` + the sum of
     `rejected_elements`, and `empty` how many records held none; None: a record is a row.
@@ -359,11 +364,24 @@ class Manifest:
         return self.erased if self.rows is None else self.rows_erased
 
     @property
+    def tombstones(self) -> int:
+        """Records without a value: a log's deletions, which give no row and are no rejects."""
+        return self.rejected_records.get(TOMBSTONE, 0)
+
+    @property
     def refused(self) -> int:
         """All records, and rows of records, that are rejected."""
-        return sum(self.refused_by_reason().values())
+        return self.refused_records + sum(self.rejected_elements.values())
+
+    @property
+    def refused_records(self) -> int:
+        return sum(self.rejected_records.values()) - self.tombstones
 
     def refused_by_reason(self) -> dict[str, int]:
+        return {reason: count for reason, count in self.unlanded_by_reason().items() if reason != TOMBSTONE}
+
+    def unlanded_by_reason(self) -> dict[str, int]:
+        """Returns what `_rejected/` is for: the rejected, and tombstones."""
         return dict(sorted((Counter(self.rejected_records) + Counter(self.rejected_elements)).items()))
 
     @property
@@ -372,11 +390,11 @@ class Manifest:
         return sum(self.kept_by_reason().values())
 
     def kept_by_reason(self) -> dict[str, int]:
-        return _less(self.refused_by_reason(), self.without_bytes)
+        return _less(self.unlanded_by_reason(), self.without_bytes)
 
     def held_by_reason(self) -> dict[str, int]:
-        """Returns the rejected records, and rows of records, of which the lake holds the bytes."""
-        return _less(self.refused_by_reason(), self.forgotten_records)
+        """Returns those of `unlanded_by_reason` of which the lake holds the bytes."""
+        return _less(self.unlanded_by_reason(), self.forgotten_records)
 
     def forgotten_by_reason(self) -> dict[str, int]:
         """Returns those of which it has forgotten them."""
@@ -420,6 +438,12 @@ class Manifest:
     def half_forgotten(self) -> bool:
         """Returns whether some files may be left of those that the lake forgets."""
         return self.forgotten is not None and not self.forgotten.removed
+
+    @property
+    def held_nowhere(self) -> bool:
+        """Returns whether nothing is left of the unit: the lake forgot all its files, and no table had it."""
+        gone = self.forgotten
+        return gone is not None and bool(gone.lake) and gone.removed and not gone.tables
 
     @property
     def held_events(self) -> tuple[LandedFile, ...]:

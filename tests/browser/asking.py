@@ -86,10 +86,14 @@ def rate_of(stack: PageStack, step: str, hour: datetime) -> float:
     return sum(one["rows"] for one in last) / sum(one["seconds"] for one in last)
 
 
-def read_at(trend: Locator, share: float) -> tuple[str, str]:
-    """The hour and the records behind that the plot's legend says where the mouse is."""
+def read_at(trend: Locator, hour: datetime) -> tuple[str, str]:
+    """The hour and the records behind that the plot's legend says where the mouse is: over the hour, on an
+    axis of the last 48 hours up to now."""
+    now = datetime.now(UTC)
+    first = now.replace(minute=0, second=0, microsecond=0) - 47 * HOUR
+    share = (hour - first) / (now - first)
     box = trend.locator(".u-over").bounding_box()
     trend.page.mouse.move(box["x"] + 1 + share * (box["width"] - 2), box["y"] + box["height"] / 2)
     values = trend.locator(".u-legend .u-value")
-    expect(values.nth(1)).not_to_have_text("–")
+    expect(values.nth(0)).to_have_text(f"{hour:%Y-%m-%d %H:%M}")
     return values.nth(0).inner_text(), values.nth(1).inner_text()

@@ -10,6 +10,14 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.page_stack import PageStack
 
 RUN_MS = 900_000
+# Of all layout shifts since the page is there, those after a person's own input aside.
+SHIFTS = """() => new Promise((resolve) => {
+    let sum = 0;
+    new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) if (!entry.hadRecentInput) sum += entry.value;
+    }).observe({type: "layout-shift", buffered: true});
+    requestAnimationFrame(() => requestAnimationFrame(() => resolve(sum)));
+})"""
 
 
 def slice_id(hour: datetime) -> str:

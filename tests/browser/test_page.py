@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.page_stack import HOUR, PageStack
-from tests.browser.steps import cell, overview, slice_id, state
+from tests.browser.steps import SHIFTS, cell, overview, slice_id, state
 
 pytestmark = pytest.mark.integration
 
@@ -18,15 +18,6 @@ Shoot = Callable[..., None]
 POST = """([url, body]) => fetch(
     url, {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)}
 ).then((answer) => answer.status)"""
-
-# Of all layout shifts since the page is there, those after a person's own input aside.
-SHIFTS = """() => new Promise((resolve) => {
-    let sum = 0;
-    new PerformanceObserver((list) => {
-        for (const entry of list.getEntries()) if (!entry.hadRecentInput) sum += entry.value;
-    }).observe({type: "layout-shift", buffered: true});
-    requestAnimationFrame(() => requestAnimationFrame(() => resolve(sum)));
-})"""
 
 
 def test_the_page_is_in_airflows_navigation(admin: Page, page_stack: PageStack, shoot: Shoot):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -42,9 +42,9 @@ def test_a_backfill_from_the_form(admin: Page, page_stack: PageStack, shoot: Sho
     expect(plan.locator(".time")).to_contain_text("Time: unknown: no earlier run")
     plan.get_by_role("button", name="Start").click()
     expect(plan.locator("[data-state=running]")).to_be_visible(timeout=RUN_MS)
-    assert "&run=manual__" in admin.url
+    assert f"&run=fill__{quote(f'{first:%Y-%m-%dT%H:%MZ}')}__" in admin.url
     land = plan.get_by_role("row", name=re.compile("^land"))
-    expect(land).to_have_text("land1010", timeout=RUN_MS)  # of one task none is done, and one at work
+    expect(land).to_have_text("land10100", timeout=RUN_MS)  # of one task none is done, and one at work
     shoot(admin, "page-backfill-running")
     admin.reload()  # the address says which run is followed
     expect(plan.locator("[data-state=success]")).to_contain_text("all done", timeout=RUN_MS)
@@ -88,6 +88,26 @@ def test_a_plan_says_how_long_it_takes(admin: Page, page_stack: PageStack, shoot
     expect(plan.locator(".time")).to_have_count(0)
 
 
+def test_a_plan_knows_a_table_that_is_gone_and_a_run_that_stops_says_why(admin: Page, page_stack: PageStack):
+    """The table is away while the run begins. All hours of its range stay complete in the ledger."""
+    hour, client = page_stack.hours[12], page_stack.client()
+    client.command("RENAME TABLE adx.clicks TO adx.away")
+    try:
+        edges = {"from": slice_id(hour), "to": slice_id(hour + HOUR)}
+        backfill(admin, page_stack, **edges, mode="reload")
+        plan = admin.locator(".plan")
+        expect(plan.locator(".obstacles")).to_contain_text(
+            "the run would stop before it lands anything: table adx.clicks: there is no such table"
+        )
+        plan.get_by_role("button", name="Start").click()
+        expect(plan.locator("[data-state=failed]")).to_be_visible(timeout=RUN_MS)
+        did = plan.locator(".did")
+        expect(did).to_contain_text("Stopped in plan: table adx.clicks: there is no such table")
+        expect(admin.locator(".past tbody tr").first).to_contain_text("Stopped in plan: table adx.clicks")
+    finally:
+        client.command("RENAME TABLE adx.away TO adx.clicks")
+
+
 def test_a_backfill_can_be_cancelled(admin: Page, page_stack: PageStack):
     hour = page_stack.hours[10]
     backfill(admin, page_stack, **{"from": slice_id(hour), "to": slice_id(hour + HOUR), "mode": "reload"})
@@ -106,4 +126,4 @@ def test_a_link_to_a_run_leaves_airflows_frame(admin: Page, page_stack: PageStac
     frame = admin.frame_locator("iframe")
     frame.locator(f'[data-key="adx {slice_id(page_stack.hours[5])}"]').click()
     frame.get_by_role("link", name="adx_backfill · ").first.click()
-    admin.wait_for_url(re.compile(r"/dags/adx_backfill/runs/manual__"))
+    admin.wait_for_url(re.compile(r"/dags/adx_backfill/runs/fill__"))

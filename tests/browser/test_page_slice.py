@@ -21,7 +21,7 @@ def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page,
     """Four of the twenty hours were not asked for: they are in Kafka and before the landed ones."""
     admin.goto("about:blank")
     admin.goto(landed.url + "/sluice/#/p/adx")
-    expect(admin.locator(".place.problems")).to_contain_text("adx_watch is paused")
+    expect(admin.locator(".place.findings")).to_contain_text("adx_watch is paused: nothing is noticed")
     clicks = admin.locator(".place.tables tbody tr", has_text="adx.clicks").first
     expect(clicks).to_contain_text("behind")
     expect(clicks).to_contain_text("not in this range")
@@ -50,13 +50,11 @@ def test_a_slice_shows_all_that_is_known_and_nothing_runs(admin: Page, landed: P
     panel = admin.get_by_role("dialog")
     for title in ("Counts", "Steps", "Tables", "Offsets", "Rows landed by type", "Rejected by reason"):
         expect(panel.get_by_role("heading", name=title, exact=True)).to_be_visible()
-    expect(panel.locator(".said")).to_contain_text(
-        "Every table has it, and verify found every count to hold."
-    )
+    expect(panel.locator(".said")).to_contain_text("Every table has it, and all counts match.")
     # 300 events of the hour, 6 late ones, and the three strange ones.
     expect(panel.locator("dt:has-text('Records read') + dd")).to_have_text("309")
     reasons = panel.locator(".reject")
-    expect(reasons.filter(has_text="no type")).to_contain_text("of all rows")
+    expect(reasons.filter(has_text="no type")).to_contain_text("of all records")
     expect(reasons.filter(has_text="adx.clicks.price")).to_contain_text(f"free {MARKUP}")
     rows_of = panel.get_by_role("region", name="Type", exact=True)
     expect(rows_of).to_contain_text(MARKUP)
@@ -94,9 +92,15 @@ def test_a_deleted_row_is_seen_after_verify(admin: Page, landed: PageStack, shoo
     assert state(cell(admin, hour + HOUR)) == "verified"
     cell(admin, hour).click()
     panel = admin.get_by_role("dialog")
-    expect(panel.get_by_role("heading", name="Open anomalies")).to_be_visible()
-    expect(panel.locator(".said")).to_contain_text("Every table has it, but verify found what does not hold")
-    expect(panel.locator(".anomalies")).to_contain_text("rows missing")
+    expect(panel.get_by_role("heading", name="Needs attention")).to_be_visible()
+    expect(panel.locator(".said")).to_contain_text(
+        "Every table has it, but wrong rows, table adx.bids (rows are missing)"
+    )
+    expect(panel.locator(".findings")).to_contain_text(
+        "wrong rows, table adx.bids (rows are missing): this hour"
+    )
+    held = panel.get_by_role("region", name="Tables of the hour").get_by_role("row", name="adx.bids")
+    expect(held.locator(".bad-text")).to_have_text(f"{landed.rows('adx.bids', hour):,} ≠")
     expect(panel.locator(".command code").first).to_contain_text("--mode repair --table adx.bids")
     edges = f"from={hour:%Y-%m-%dT%H}%3A00Z&to={hour + HOUR:%Y-%m-%dT%H}%3A00Z"
     repair = panel.get_by_role("link", name="Plan this repair").first

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import pendulum
 import pytest
+from airflow.configuration import conf
 
 from sluice.cli.commands import commands
 from sluice.clients.airflow_rest import backfill_run
@@ -51,6 +53,8 @@ def test_trigger_logs_in_unpauses_and_queues_a_run(airflow: FakeAirflow, paused:
     assert told == ([line] if paused else [])
     edges = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T12:00:00Z"}
     given = {**edges, "mode": "reload", "dry_run": True, "tables": ["db.clicks"]}
+    posted = airflow.seen[-1][1]
+    assert posted.pop("dag_run_id").startswith("dry-reload__2026-11-20T10:00Z__2026-11-20T12:00Z__2")
     assert airflow.seen == [
         ("GET /api/v2/version", None, None),
         ("POST /auth/token", {"username": "ann", "password": "s3cret"}, None),
@@ -58,6 +62,14 @@ def test_trigger_logs_in_unpauses_and_queues_a_run(airflow: FakeAirflow, paused:
         *([(f"PATCH {DAG}", {"is_paused": False}, "Bearer T0KEN")] if paused else []),
         (f"POST {RUNS}", {"logical_date": None, "conf": given}, "Bearer T0KEN"),
     ]
+
+
+def test_a_run_id_says_mode_and_range_in_letters_that_airflow_takes():
+    """As `[scheduler] allowed_run_id_pattern` has them by default."""
+    asked = BackfillAsked("ads", START, END, "reload --missing-columns")
+    found = asked.run_id(pendulum.datetime(2026, 11, 28, 10, 55, 1, 250_000))
+    assert found == ("reload-missing-columns__2026-11-20T10:00Z__2026-11-20T12:00Z__20261128T105501.250000Z")
+    assert re.fullmatch(conf.get("scheduler", "allowed_run_id_pattern"), found)
 
 
 def test_a_token_is_used_as_it_is_and_without_any_login_everybody_gets_one(airflow, monkeypatch):
@@ -198,6 +210,29 @@ def test_a_server_that_restarts_is_waited_for_and_logs_in_again(airflow, session
     assert told[0] == "running" and told[1].endswith("; waiting for it")
     assert told[2:] == ["Airflow answers again", "success"]
     assert airflow.seen[-1][2] == "Bearer N3W"
+
+
+def test_wait_tells_how_far_each_step_is_where_that_has_changed(airflow: FakeAirflow, session: Session):
+    """As the page says it; three polls saw tasks change, and the second one no step."""
+
+    def steps(*done: int) -> tuple[int, dict]:
+        counts = {"running": 0, "failed": 0, "batches": 3}
+        names = zip(("land", "load db.clicks"), done, strict=True)
+        return 200, {"steps": [{"step": name, "done": number, **counts} for name, number in names]}
+
+    work = (200, {"steps": [{"step": "land", "done": 1, "running": 1, "failed": 2, "held": 1, "batches": 4}]})
+    page = f"GET /sluice/api/pipelines/ads/progress?run={THE_RUN.rpartition('/')[2]}"
+    airflow.answers[page] = [(200, {"steps": []}), steps(1, 0), steps(1, 0), work, steps(3, 3)]
+    polls = [[task("batch.land", "running", index=number)] for number in range(4)]
+    airflow.answers[f"GET {TASKS}"] = [(200, {"task_instances": found}) for found in polls]
+    airflow.answers[f"GET {THE_RUN}"] = [(200, {"state": "running"})] * 4 + [(200, {"state": "success"})]
+    told: list[str] = []
+    assert waiting(session, told).until_end() == "success"
+    assert [line for line in told if " of " in line] == [
+        "land 1 of 3 batches, load db.clicks 0 of 3",
+        "land 1 of 4 batches (1 at work, 2 failed, 1 not begun)",
+        "land 3 of 3 batches, load db.clicks 3 of 3",
+    ]
 
 
 def test_a_server_that_stays_away_ends_the_wait_and_not_the_run(airflow, session: Session, monkeypatch):

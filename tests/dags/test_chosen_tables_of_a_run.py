@@ -15,8 +15,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from structlog.testing import capture_logs
 
 from sluice.airflow import metrics, pipeline_dags, tasks
+from sluice.errors import MostlyRejected
 from sluice.flow import steps
 from sluice.metrics.meter import MetricSample
+from sluice.plan.dry_run import DryRun
+from sluice.plan.estimate import TimeEstimate
+from sluice.plan.plan import work_of
 from tests.dags.pipeline_texts import TWO_TABLES
 
 RANGE = {"from": "2026-11-20T10:00:00Z", "to": "2026-11-20T11:00:00Z"}
@@ -38,11 +42,13 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple]:
 
     monkeypatch.setattr("sluice.flow.steps.note_file", lambda *_: None)
     note("check_targets", None)
-    note("dry_run", SimpleNamespace(lines=("line",)))
+    note("dry_run", DryRun((), {}, "fill", "fail", work_of((), "fill"), TimeEstimate({}, ())))
+    monkeypatch.setattr("sluice.watch.obstacles.read_obstacles", lambda *_: ["a load is in its way"])
     note("resolve_range", {"waiting": {}})
     note("work_in", SimpleNamespace(batches=(), units=0, rows=0))
     note("load_table", {"rows": 1})
     note("verify_range", [])
+    note("refuse_rejected", None)
     note("publish_range", [])
     monkeypatch.setattr(tasks, "emit_events", lambda *_: None)
     monkeypatch.setattr(tasks, "announce_hours", lambda *_: None)
@@ -104,6 +110,19 @@ def test_without_a_choice_it_is_all_of_them(do: Do, called: dict[str, tuple]):
         do("resolve", RANGE, **nothing)
         do("batch.verify", RANGE, **nothing)
         assert [called[name][-1] for name in ("check_targets", "work_in", "verify_range")] == [None] * 3
+
+
+def test_an_hour_that_is_mostly_rejected_fails_the_run_when_all_else_is_published(
+    do: Do, called: dict[str, tuple], monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object) -> None:
+        raise MostlyRejected("slice x", "3 of 3 records: not JSON", "mend it")
+
+    monkeypatch.setattr(steps, "refuse_rejected", refuse)
+    do("batch.verify", RANGE)
+    do("batch.publish", RANGE)
+    with pytest.raises(AirflowFailException, match="^mostly rejected: slice x: 3 of 3 records: not JSON"):
+        do("verify_all", RANGE)
 
 
 def load(table: str) -> tuple[str, str, dict[str, str]]:

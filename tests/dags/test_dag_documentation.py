@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
 
 from sluice.airflow.dags import pipeline_dags
 from tests.dags.pipeline_texts import TWO_TABLES
@@ -102,3 +104,26 @@ def test_a_pipeline_named_like_anothers_watch_is_refused(tmp_path: Path):
         (tmp_path / f"{name}.yaml").write_text(TWO_TABLES)
     (broken,) = find_pipelines(tmp_path).broken
     assert "ads_watch is the name of ads's watch DAG" in str(broken)
+
+
+def test_every_dag_leads_to_its_page_and_so_does_the_first_task_of_each_run(
+    dags: dict[str, DAG], monkeypatch: pytest.MonkeyPatch
+):
+    """Airflow's UI shows a link of a task that has run; what is serialized names it."""
+    page = "/plugin/sluice#/p/ads"
+    assert [f"]({page}" in dag.doc_md for dag in dags.values()] == [True] * 3
+    assert f"({page}/backfill)" in dags["ads_backfill"].doc_md
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/base/")
+    expected = {
+        ("ads", "plan"): "?tab=runs",
+        ("ads_backfill", "plan"): "/backfill?run=reland__2026-11-20T10%3A00Z",
+        ("ads_watch", "watch"): "",
+    }
+    for (dag_id, task_id), rest in expected.items():
+        task = dags[dag_id].get_task(task_id)
+        (link,) = task.operator_extra_links
+        key = SimpleNamespace(dag_id=dag_id, run_id="reland__2026-11-20T10:00Z")
+        assert link.get_link(task, ti_key=key) == f"https://airflow.example.com/base{page}{rest}"
+        stored = DagSerialization.to_dict(dags[dag_id])["dag"]["tasks"]
+        (kept,) = [one["__var"] for one in stored if one["__var"]["task_id"] == task_id]
+        assert list(kept["_operator_extra_links"]) == ["This run in Sluice"]

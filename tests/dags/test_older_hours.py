@@ -65,6 +65,7 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Instance:
     monkeypatch.setattr("sluice.flow.steps.note_file", lambda *_: None)
     monkeypatch.setattr(steps, "work_in", lambda *_: PlannedWork((OWN,), ((1, 1),), ((1, 1),), (1, 1)))
     monkeypatch.setattr(steps, "verify_range", lambda *_: [])
+    monkeypatch.setattr(steps, "refuse_rejected", lambda *_: None)
     return instance
 
 

@@ -35,8 +35,7 @@ PLAN = {"start": "2026-11-20T10Z", "end": "2026-11-20T11Z", "mode": "fill"}
 READS = [
     "/sluice/",
     "/sluice/api/overview?from=48h",
-    "/sluice/api/pipelines/ads/anomalies",
-    "/sluice/api/pipelines/ads/problems",
+    "/sluice/api/pipelines/ads/checks",
     "/sluice/api/pipelines/ads/freshness",
     "/sluice/api/pipelines/ads/late?from=2026-11-20",
     "/sluice/api/pipelines/ads/series?from=2026-11-20",
@@ -73,20 +72,11 @@ def test_the_overview_by_role(airflow_app: TestClient, role: str):
     assert "hush" not in answer.text
 
 
-def test_the_problems_that_the_watch_sees(airflow_app: TestClient):
-    """Those that are open; and that nobody watches now: its DAG is paused, or not there."""
-    ((_, ads),) = pipelines.find_pipelines().sound
-    since, soon = "2026-11-20T12:00:00+00:00", "Kafka will delete hour 2026-11-20T10Z in 3 h 10 min"
-    expiring = Alarm(Problem(ProblemKind.RETENTION, "slice 2026-11-20T10Z/dc1", soon), since)
-    lagging = Problem(ProblemKind.LAG, "ads", "9 hours behind")
-    over = Alarm(lagging, since, notified=("WebhookNotifier hook_ops",), over=True)
-    known = WatchState({alarm.problem.key: alarm for alarm in (expiring, over)})
-    AlarmStore(open_lake(ads)).change(lambda _: known)
-    found = airflow_app.get("/sluice/api/pipelines/ads/problems", headers=login("viewer")).json()
+def test_who_has_looked(airflow_app: TestClient):
+    """Nobody has verified, and nobody watches: its DAG is paused, or not there."""
+    found = airflow_app.get("/sluice/api/pipelines/ads/checks", headers=login("viewer")).json()
     assert found == {
-        "problems": [
-            {"kind": "retention", "place": "slice 2026-11-20T10Z/dc1", "message": soon, "since": since}
-        ],
+        "verified": None,
         "watched": "",
         "paused": True,
         "watch_dag": "ads_watch",
@@ -94,6 +84,18 @@ def test_the_problems_that_the_watch_sees(airflow_app: TestClient):
             "Unpause ads_watch in Airflow: while it is paused nothing is noticed, and no channel is notified."
         ),
     }
+
+
+def test_the_overview_has_the_findings_of_what_does_not_answer(airflow_app: TestClient):
+    """The most urgent first: ClickHouse, then what Airflow itself knows of its DAGs."""
+    answer = airflow_app.get("/sluice/api/overview?from=48h", headers=login("viewer"))
+    (row,) = answer.json()["pipelines"]
+    assert [(one["kind"], one["tone"]) for one in row["findings"]] == [
+        ("unavailable", "bad"),
+        ("paused", "warn"),
+        ("unwatched", "warn"),
+    ]
+    assert "127.0.0.1:1" in row["findings"][0]["message"]
 
 
 def test_the_freshness_of_the_tables(airflow_app: TestClient):
@@ -144,7 +146,7 @@ def test_a_plan_that_cannot_be_made(airflow_app: TestClient, asked: dict, status
     ("path", "status", "said"),
     [
         ("/sluice/api/overview?from=yesterday", 400, "yesterday"),
-        ("/sluice/api/pipelines/none/anomalies", 404, "none"),
+        ("/sluice/api/pipelines/none/checks", 404, "none"),
         ("/sluice/api/pipelines/ads/slices/2026-11-20", 400, "slice id"),
         (SLICE, 503, "127.0.0.1:1"),
         ("/sluice/api/pipelines/ads/progress?run=r", 404, "no run"),
@@ -179,8 +181,13 @@ def test_an_hour_says_what_holds_what_is_wrong_and_its_numbers(airflow_app, monk
     found = answer.json()
     assert [one.start.day for one in asked] == [20, 19, 13]
     assert (found["said"], found["can_start"]) == ("It is in the lake, and not in a.b.", role == "user")
-    title, repair = found["findings"][0]["title"], found["findings"][0]["repair"]
-    assert (title, repair["mode"], repair["start"]) == ("Not loaded", "fill", "2026-11-20T10:00Z")
+    (finding,) = found["findings"]
+    what, (repair,) = finding["what"], finding["repairs"]
+    assert (what, repair["mode"], repair["start"]) == (
+        "DAG ads is not in Airflow",
+        "fill",
+        "2026-11-20T10:00Z",
+    )
     assert found["tables"] == [
         {
             "table": "a.b",
@@ -207,8 +214,7 @@ def test_an_hour_that_the_watch_has_seen_to_expire_says_so(airflow_app, monkeypa
     monkeypatch.setattr(slices, "first_instant", lambda *_: TEN.slice.start)
     found = airflow_app.get(SLICE, headers=login("viewer")).json()
     assert (found["cell"], [unit["state"] for unit in found["units"]]) == ("expired", ["expired"])
-    assert [one["title"] for one in found["findings"]][:1] == ["Cluster dc1: expired in Kafka"]
-    assert sum("expired" in one["title"] for one in found["findings"]) == 1
+    assert [one["what"] for one in found["findings"]] == ["Kafka no longer has the records"]
     AlarmStore(open_lake(ads)).change(lambda _: WatchState())
 
 
@@ -290,7 +296,9 @@ def test_what_the_server_has_looked_at_ahead_it_remembers(airflow_app: TestClien
     ((_, ads),) = pipelines.find_pipelines().sound
     begun, month = (f"{pendulum.now('UTC').subtract(months=ago):%Y-%m}" for ago in (3, 2))
     for name in (begun, month):
-        units = {f"{name}-05T10Z": dict.fromkeys(ads.clusters, UnitSummary("complete", "a", "a"))}
+        units = {
+            f"{name}-05T10Z": dict.fromkeys(ads.clusters, UnitSummary("complete", "a", "a", read=1, rows=1))
+        }
         open_lake(ads).put(SUMMARIES.key(name), SUMMARIES.encode(units))
     warm_caches().join(60)
     _, days = pipelines.memory.of(ads).days[month]

@@ -21,12 +21,17 @@ from sluice.airflow.api import runs as history
 from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
 from sluice.page.retention import Retention
+from sluice.plan.dry_run import DryRun
+from sluice.plan.estimate import TimeEstimate
+from sluice.plan.plan import PlannedWork
 from sluice.state.erasures import LIST_KEY
 from sluice.state.months import SUMMARIES, UnitSummary
 from sluice.state.notes import LAG, LagSample, Timing, key_of, note_lag, note_version, record
+from sluice.state.unit_state import UnitState
 from tests.dags.page_app import login
 from tests.support import erased
 
+STATES = {10: UnitState.COMPLETE, 11: UnitState.COMPLETE_WITH_LOSS, 12: UnitState.LANDED}
 NOW = pendulum.now("UTC").start_of("hour")
 URL = "/sluice/api/pipelines/ads"
 
@@ -161,6 +166,88 @@ def test_a_run_that_airflow_skipped_is_no_success(
             session.query(TaskInstance).delete()
 
 
+def add_task(session, run_id: str, task_id: str, state: str, index: int = -1) -> None:
+    task = SerializedBaseOperator(task_id=task_id)
+    made = TaskInstance(task=task, run_id=run_id, state=state, dag_version_id=None, map_index=index)
+    made.dag_id, made.end_date, made.try_number = "ads_backfill", NOW, 2
+    session.add(made)
+
+
+def test_a_failed_run_names_the_task_that_stopped_it_and_what_is_complete(airflow_app: TestClient, lake):
+    """Two of its three hours are complete; what follows the failed task did not begin."""
+    hours = {f"2026-11-21T{hour}Z": {"dc1": UnitSummary(state)} for hour, state in STATES.items()}
+    SUMMARIES.add(lake, hours, lambda old, new: {**old, **new})
+    asked = {"from": "2026-11-21T10:00Z", "to": "2026-11-21T13:00Z"}
+    with create_session() as session:
+        session.add(add_run("ads_backfill", "manual__3", 5, conf=asked, state="failed"))
+        session.flush()
+        add_task(session, "manual__3", "plan", "failed")
+        add_task(session, "manual__3", "resolve", "upstream_failed")
+    try:
+        found = ask(airflow_app, "progress?run=manual__3")
+        (listed,) = [run for run in ask(airflow_app, "backfills")["runs"] if run["run_id"] == "manual__3"]
+        assert (found["slices"], found["slices_done"], found["why"]) == (3, 2, "Stopped in plan")
+        whose = {
+            "dag_id": "ads_backfill",
+            "run_id": "manual__3",
+            "task_id": "plan",
+            "map_index": -1,
+            "tries": 2,
+        }
+        assert found["failed"] == listed["failed"] == whose
+        assert listed["why"] == "Stopped in plan"
+    finally:
+        lake.delete([SUMMARIES.key("2026-11")])
+        with create_session() as session:
+            session.query(TaskInstance).delete()
+            session.query(DagRun).filter_by(run_id="manual__3").delete()
+
+
+def test_a_dry_run_is_no_cancelled_one(airflow_app: TestClient):
+    asked = {"from": "2026-11-21T10:00Z", "to": "2026-11-21T11:00Z", "dry_run": True}
+    with create_session() as session:
+        session.add(add_run("ads_backfill", "manual__4", 5, conf=asked))
+        session.flush()
+        add_task(session, "manual__4", "verify_all", "skipped")
+    try:
+        (listed,) = [run for run in ask(airflow_app, "backfills")["runs"] if run["run_id"] == "manual__4"]
+        assert (listed["state"], listed["why"][:9]) == ("success", "A dry run")
+    finally:
+        with create_session() as session:
+            session.query(TaskInstance).delete()
+            session.query(DagRun).filter_by(run_id="manual__4").delete()
+
+
+def test_a_plan_knows_what_is_at_work_and_what_starting_takes(airflow_app, runs, lake, monkeypatch):
+    """The backfill `manual__1` took 240 s, of which its steps took 22."""
+    monkeypatch.setattr(history, "_days_timings", history.TimedCache(0))
+    work = PlannedWork((), (), (), (0, 0))
+    dry = DryRun((), {}, "fill", "fail", work, TimeEstimate({"land": 10.0}, ()))
+    monkeypatch.setattr("sluice.flow.steps.dry_run", lambda *_: dry)
+    monkeypatch.setattr("sluice.watch.obstacles.read_obstacles", lambda *_: ["a disk is full"])
+    asked = {"from": "2026-11-21T10:00Z", "to": "2026-11-21T11:00Z", "mode": "reland"}
+    with create_session() as session:
+        session.add(
+            add_run("ads_backfill", "manual__5", 1, conf=asked, state="running", ended=None, user="ann")
+        )
+
+    def plan(start: str, end: str) -> dict:
+        edges = {"start": f"2026-11-21T{start}Z", "end": f"2026-11-21T{end}Z", "mode": "fill"}
+        return airflow_app.post(f"{URL}/plan", json=edges, headers=login("admin")).json()
+
+    try:
+        meets, beside = plan("10", "12"), plan("11", "12")
+        absent = "DAG ads_backfill is not in Airflow: `airflow dags list-import-errors` says why"
+        said = "a reland of 2026-11-21T10:00Z – 2026-11-21T11:00Z (backfill run of ann) has run for "
+        assert (meets["obstacles"][0], meets["obstacles"][2:]) == (absent, ["a disk is full"])
+        assert meets["obstacles"][1].startswith(said)
+        assert beside["obstacles"] == [absent, "a disk is full"]
+        assert meets["time"] == "about 3 min 48 s (land 10 s, start-up 3 min 38 s)"
+    finally:
+        with create_session() as session:
+            session.query(DagRun).filter_by(run_id="manual__5").delete()
+
+
 BATCH = '{"from": "2026-11-20T10:00:00+00:00", "to": "2026-11-20T12:00:00+00:00"}'
 
 
@@ -212,11 +299,11 @@ def test_progress_step_by_step_and_at_the_end_what_was_done(airflow_app: TestCli
 
 
 def test_the_last_hours_against_those_before(airflow_app: TestClient, lake):
-    """The same hour on two days."""
-    hours = [NOW.subtract(hours=1), NOW.subtract(hours=25)]
+    """The same hour on four days: the mean of three is expected."""
+    hours = [NOW.subtract(hours=1 + 24 * days) for days in range(4)]
     units = {
         f"{at:%Y-%m-%dT%HZ}": {"dc1": UnitSummary("complete", "s", read=n)}
-        for at, n in zip(hours, (7, 9), strict=True)
+        for at, n in zip(hours, (7, 9, 12, 15), strict=True)
     }
     months: dict[str, dict] = {}
     for name, own in units.items():
@@ -226,7 +313,12 @@ def test_the_last_hours_against_those_before(airflow_app: TestClient, lake):
     found = {row["slice"]: row for row in ask(airflow_app, "sizes")["hours"]}
     lake.delete(map(SUMMARIES.key, months))
     newest = found[f"{hours[0]:%Y-%m-%dT%HZ}"]  # or the one before: an hour may end meanwhile
-    assert (newest["records"], newest["yesterday"], newest["week_ago"], newest["expected"]) == (7, 9, None, 9)
+    assert (newest["records"], newest["yesterday"], newest["week_ago"], newest["expected"]) == (
+        7,
+        9,
+        None,
+        12,
+    )
     assert newest["land_rates"] == [None, None, None]
 
 
@@ -240,8 +332,9 @@ def test_the_lag_by_the_hour(airflow_app: TestClient, lake):
     assert found["records"] == [1, None, 2]
 
 
-def test_changes_of_the_file_and_fields_that_are_kept(airflow_app: TestClient, lake, monkeypatch):
+def test_changes_of_the_file_and_fields_that_are_kept(airflow_app: TestClient, runs, lake, monkeypatch):
     """A change of the file is seen at once; fields are those of minutes ago, and the answer says of when.
+    Backfills are there with who started them.
     ClickHouse is unavailable: what the error says is an answer that is kept, too."""
     monkeypatch.setattr(cards, "_changes", cards.TimedCache(0))
     monkeypatch.setattr(cards, "_fields", cards.TimedCache(300))
@@ -254,12 +347,14 @@ def test_changes_of_the_file_and_fields_that_are_kept(airflow_app: TestClient, l
     monkeypatch.setattr(cards, "_fields", cards.TimedCache(300))
     monkeypatch.setattr(cards.memory, "walk", lambda *_: iter(()))
     found = ask(airflow_app, "changes")
-    (change,) = found["changes"]
+    _, backfill, change = found["changes"]
     assert (change["kind"], change["lines"][1:]) == ("file", ["-a: 1", "+a: 2"])
+    assert backfill["kind"] == "run" and "a.b, started by eve\\x1b[2J: success" in backfill["what"]
     monkeypatch.setattr(cards.memory, "walk", lambda *_: 1 / 0)  # fields are compared once
     note_version(lake, "a: 3\n", NOW.subtract(hours=1))
     later = ask(airflow_app, "changes")
-    assert [one["lines"][1:] for one in later["changes"]] == [["-a: 2", "+a: 3"], ["-a: 1", "+a: 2"]]
+    files = [one["lines"][1:] for one in later["changes"] if one["kind"] == "file"]
+    assert files == [["-a: 2", "+a: 3"], ["-a: 1", "+a: 2"]]
     assert later["fields_at"] == found["fields_at"] != ""
     at = f"{NOW.subtract(hours=3):%Y-%m-%dT%H:%M:%SZ}"
     erased.ask(lake, replace(erased.entry("user.id=7", "_key=k"), at=at, reason="ticket 4711"))

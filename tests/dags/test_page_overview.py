@@ -48,9 +48,10 @@ def test_when_airflow_makes_the_next_run(airflow_app: TestClient, paused: bool):
     try:
         row = row_of(airflow_app)
         assert row.get("next_run") == (None if paused else "2026-11-24T13:00:00+00:00")
-        assert row.get("watched", True) is paused
-        needs = [(one["need"], one["count"]) for one in row["needs"]]
-        assert needs == [("unavailable", 1), *([("paused", 1)] if paused else [])]
+        assert [one["kind"] for one in row["findings"]] == [
+            "unavailable",
+            "paused" if paused else "unwatched",
+        ]
     finally:
         with create_session() as session:
             session.delete(session.get(DagModel, "ads"))
@@ -91,13 +92,14 @@ def test_kafka_is_asked_once_in_a_while_whoever_looks(
 
 
 def test_a_damaged_file_of_the_watch_is_a_problem_and_hides_nothing(airflow_app: TestClient):
-    from sluice.page.rows import UNREADABLE, open_problems
+    from sluice.page.rows import open_alarms
 
     lake = open_lake(ads())
     before = lake.read(KEY)
     lake.put(KEY, b"{")
     try:
-        assert open_problems(lake).counts == {UNREADABLE: 1}
+        (alarm,) = open_alarms(lake)
+        assert alarm.problem.place == "the watch's state" and "holds no alarms" in alarm.problem.message
     finally:
         lake.delete([KEY])
         if before is not None:

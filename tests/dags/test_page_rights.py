@@ -24,8 +24,7 @@ RULES = {
     "GET /api/pipelines/{pipeline}/lag-now": "read",
     "GET /api/pipelines/{pipeline}/series": "read",
     "GET /api/pipelines/{pipeline}/late": "read",
-    "GET /api/pipelines/{pipeline}/anomalies": "read",
-    "GET /api/pipelines/{pipeline}/problems": "read",
+    "GET /api/pipelines/{pipeline}/checks": "read",
     "GET /api/pipelines/{pipeline}/freshness": "read",
     "GET /api/pipelines/{pipeline}/progress": "read",
     "GET /api/pipelines/{pipeline}/tables": "read",
@@ -38,6 +37,7 @@ RULES = {
     "POST /api/pipelines/{pipeline}/plan": "start",
     "GET /api/pipelines/{pipeline}/slices/{slice_id}": "read",
     "GET /api/pipelines/{pipeline}/slices/{slice_id}/rejected": "read",
+    "GET /api/pipelines/{pipeline}/slices/{slice_id}/rows": "read",
     "GET /api/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}": "read",
 }
 ENDPOINTS = [pytest.param(m, route, id=f"{m} {route.path}") for m, route in endpoints()]

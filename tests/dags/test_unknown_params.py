@@ -14,6 +14,9 @@ from sluice.airflow import pipeline_dags, tasks
 from sluice.airflow.run_params import refuse_unknown
 from sluice.errors import WrongUse
 from sluice.flow import steps
+from sluice.plan.dry_run import DryRun
+from sluice.plan.estimate import TimeEstimate
+from sluice.plan.plan import work_of
 from tests.dags.pipeline_texts import TWO_TABLES
 
 RANGE = {"from": "2026-11-20T10:00Z", "to": "2026-11-20T11:00Z"}
@@ -26,7 +29,9 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "ads.yaml").write_text(TWO_TABLES)
     dags, called = pipeline_dags(tmp_path), []
     monkeypatch.setattr(steps, "check_targets", lambda *_: called.append("check"))
-    monkeypatch.setattr(steps, "dry_run", lambda *_: called.append("dry run") or SimpleNamespace(lines=()))
+    nothing = DryRun((), {}, "fill", "fail", work_of((), "fill"), TimeEstimate({}, ()))
+    monkeypatch.setattr(steps, "dry_run", lambda *_: called.append("dry run") or nothing)
+    monkeypatch.setattr("sluice.watch.obstacles.read_obstacles", lambda *_: [])
     monkeypatch.setattr(steps, "hourly_range", lambda _, slices: called.append("range") or slices)
 
     def begin(dag_id: str, conf: dict[str, object]) -> list[str]:

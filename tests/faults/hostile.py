@@ -98,6 +98,7 @@ class Site:
             "kafka": [{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids"]}],
             "event": {"type": {"field": "type"}, "time": {"field": "at"}},
             "lake": f"file://{self.folder / 'lake'}",
+            "rejected": {"fail_above": 1},
             "tables": {**own, "*": f"{self.database}.other"},
             "counts": [{"table": f"{self.database}.traffic", "by": {"value": "type"}}],
         }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from kafka import KafkaConsumer, TopicPartition
@@ -39,14 +41,19 @@ def consumer(settings: KafkaSettings) -> Iterator[KafkaConsumer]:
         client.close(autocommit=False)
 
 
+@dataclass(frozen=True)
 class FromBroker:
+    """`piece`: how many records a task has."""
+
+    piece: int = PIECE
+
     def land(self, reads: Sequence[tuple[ReadGroup, Task]]) -> TaskReport:
         found = []
         for number, (run, task) in enumerate(reads):
             for (topic, partition), edges in run.edges().items():
                 rows = self._records(task, topic, partition, int(edges[0]), int(edges[-1]))
-                for start in range(0, len(rows), PIECE):
-                    batch = self._batch(task, topic, partition, rows[start : start + PIECE])
+                for start in range(0, len(rows), self.piece):
+                    batch = self._batch(task, topic, partition, rows[start : start + self.piece])
                     found.append(task.land([batch], f"{number}-{partition}-{start}"))
         return TaskReport.of(found)
 
@@ -64,8 +71,13 @@ class FromBroker:
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable(task.cluster, settings.bootstrap, "no records")
                 found = reader.poll(timeout_ms=500).get(place, ())
-                rows += ((r.offset, r.value, r.timestamp) for r in found if r.offset < until)
+                rows += (_row(r) for r in found if r.offset < until)
         return rows
 
     def _batch(self, task: Task, topic: str, partition: int, rows: list[tuple]) -> pa.RecordBatch:
         return kafka_batch(task.place(topic, partition), rows)
+
+
+def _row(record: Any) -> tuple:
+    place = (record.offset, record.value, record.timestamp)
+    return place if record.key is None else (*place, None, record.key)

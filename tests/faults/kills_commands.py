@@ -93,6 +93,7 @@ class Commands:
             "kafka": [{**kafka, "topics": [self.trials.topic]}],
             "event": {"type": {"field": "type"}, "time": {"field": "at"}},
             "lake": f"file://{place.lake.parent}",
+            "rejected": {"fail_above": 1},
             "rows_per_read": 5,
             "tables": tables,
             "clickhouse": {"lease": "1s"},

@@ -33,7 +33,7 @@ from sluice.flow.resolve.resolve import resolve
 from sluice.slices import SliceRange
 from sluice.state.boundaries import log
 from tests.faults import kills_effects
-from tests.faults.kills_broker import FromBroker
+from tests.faults.kills_broker import PIECE, FromBroker
 from tests.faults.kills_points import Reaper
 from tests.faults.kills_state import unnamed
 from tests.support.clickhouse_at import at
@@ -46,7 +46,8 @@ ROWS_PER_READ = 4  # so that each place has several small files, which are merge
 class Flow:
     """`logs` are Kafka's records (kills_events.logs), or None: the pipeline's own cluster is asked.
 
-    `orders` is the folder of kills_points; `effects`: what is written is noted in its trace as well.
+    `orders` is the folder of kills_points; `effects`: what is written is noted in its trace as well. `piece`:
+    records of a task, where Kafka is real.
     """
 
     pipeline: Pipeline
@@ -57,6 +58,7 @@ class Flow:
     mode: str = "fill"
     token: str = "t"
     effects: bool = False
+    piece: int = PIECE
 
     def run(self) -> None:
         os.environ["AIRFLOW_CONN_CLICKHOUSE_DEFAULT"] = at(self.clickhouse).variable
@@ -82,7 +84,7 @@ class Flow:
 
     def _kafka(self) -> tuple[Callable, Engine]:
         if self.logs is None:
-            return open_topics, FromBroker()
+            return open_topics, FromBroker(self.piece)
         world = World(self.logs)
         return world.topics_of, InProcess(world, ROWS_PER_READ)
 

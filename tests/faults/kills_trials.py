@@ -82,6 +82,7 @@ class Trials:
                 "kafka": [kafka],
                 "event": {"type": {"field": "type"}, "time": {"field": "at"}},
                 "lake": f"file://{place.lake.parent}",
+                "rejected": {"fail_above": 1},
                 "tables": tables,
                 "clickhouse": {"lease": TERM},
                 "keep": {"lake": "30d"},

@@ -273,7 +273,7 @@ def test_a_manifest_that_cannot_be_read(damaged: Damaged):
 
 @pytest.mark.long
 def test_a_manifest_that_is_gone(damaged: Damaged):
-    """Its files may be the only copy: they stay until the hour has landed again, as its first generation."""
+    """Its files may be the only copy: they stay until the hour has landed again, and go with that."""
     line = f"sluice run ads --config {damaged.config} --from 2026-01-01T03Z --to 2026-01-01T04Z --mode reland"
     assert damaged.command(line)[0] == 0
     damaged.manifest_path(3).unlink()
@@ -283,10 +283,7 @@ def test_a_manifest_that_is_gone(damaged: Damaged):
         ("unknown file", "2026-01-01T03Z"),
     }
     assert {a["command"].rpartition(" ")[2] for a in anomalies} == {"fill"}
-    damaged.command(anomalies[0]["command"])  # its own check sees what is left of the second generation
-    left = damaged.verify()
-    assert {(a["kind"], a["command"].rpartition(" ")[2]) for a in left} == {("unknown file", "--clean")}
-    repaired(damaged, left)
+    repaired(damaged, anomalies[:1])
 
 
 def edit_boundary(damaged: Damaged, by: int) -> bytes:
@@ -307,14 +304,13 @@ def edit_boundary(damaged: Damaged, by: int) -> bytes:
 def test_a_boundary_that_was_edited(damaged: Damaged):
     """It would cut the two hours elsewhere: both are landed again between what is stored now."""
     kept = edit_boundary(damaged, 2)
-    anomalies = damaged.verify()
+    anomalies = damaged.verify(tried=False)  # rows of two offsets are right in the other hour now
     assert found(anomalies, "kind", "slice", "partition", "expected", "seen") == [
         ("offsets", "2026-01-01T01Z", 0, "[5, 12)", "[5, 10) in its manifest"),
         ("offsets", "2026-01-01T02Z", 0, "[12, 15)", "[10, 15) in its manifest"),
     ]
-    damaged.command(anomalies[0]["command"])  # its own check sees that it now overlaps the hour after
-    assert damaged.command(anomalies[1]["command"])[0] == 0
-    assert damaged.verify() == []
+    assert anomalies[0]["command"] == anomalies[1]["command"]
+    repaired(damaged, anomalies[:1])
     path = damaged.root / layout.boundary_entry(0)
     path.write_bytes(kept)
     repaired(damaged, damaged.verify())

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sluice.flow.land.expansion import BOUND
-from sluice.flow.land.formats import avro, protobuf
+from sluice.flow.land.formats import avro, proto_source, protobuf
 from sluice.flow.land.reject_reasons import Rejected
 from tests.faults.expanding import CASES, memory_of_process, varint
 from tests.support.long_form import per_commit
@@ -105,7 +105,7 @@ def of_protobuf(genome: Genome, folder: Path) -> tuple[Decode, Callable[[int], b
     symbols = f"enum K {{ {'k' * genome['text']} = 0; }}"
     text = f"{symbols} message S {{ {fields} }} message E {{ {_PROTO[which]} = 1; }}"
     (folder / "e.proto").write_text(f'syntax = "proto3"; {text}')
-    event = protobuf.message_type(protobuf.compiled(folder / "e.proto"), "E")
+    event = protobuf.message_type(proto_source.compiled(folder / "e.proto"), "E")
     part = b"\x0a\1\1" if which in (2, 3) else b"\x0a\0"
     return protobuf.MessageDecoder(event), lambda count: part * count
 

@@ -21,6 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("case", cases, ids=[f"case{case.number}" for case in cases])
 
 
+@pytest.mark.long
 def test_what_is_there_is_what_was_sent(case: Case, seed: int, tmp_path: Path, paired: Services):
     try_case(case, seed, tmp_path, paired)
 

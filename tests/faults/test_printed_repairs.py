@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import pendulum
 import pytest
 
 from sluice import crash_points
@@ -22,8 +23,9 @@ from sluice.flow import steps
 from sluice.flow.choose_backlog import seen_backlog
 from sluice.flow.land import submit
 from sluice.flow.verify.verdict import read_verdict
-from sluice.page.overview import cause_rows
+from sluice.page.findings import Known, findings_of
 from sluice.plan.dry_run import mask_lines
+from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.survey import survey_past
 from sluice.watch.observe import retention
 from sluice.watch.rules import older
@@ -318,8 +320,9 @@ def resolved(state: Damaged) -> None:
 def of_page(state: Damaged) -> str:
     """What the page shows of the newest verdict: its command, and what its button starts."""
     state.command(f"sluice verify ads --config {state.config}")
-    (row,) = cause_rows(read_verdict(state.lake).anomalies)
-    (repair,) = row.repairs
+    known = Known(state.pipeline, pendulum.now("UTC"), anomalies=read_verdict(state.lake).anomalies)
+    (found,) = findings_of(known)
+    (repair,) = found.repairs
     words = " ".join(f"--table {table}" for table in repair.tables)
     run = f"sluice run ads --config {state.config} --from {repair.start} --to {repair.end}"
     assert repair.command == f"{run} --mode {repair.mode} {words}".rstrip()
@@ -573,3 +576,45 @@ def test_no_repair_is_printed_that_a_renamed_column_would_refuse(state: Damaged)
     code, text = typed(state, f"sluice verify ads {config} {edges(0, 3)}")
     assert (code, "repair: " in text) == (1, False)
     assert f"was it renamed? Rename it back, or name its field under `columns`; then `{reload}`" in text
+
+
+def copy_to(state: Damaged, hour: int) -> None:
+    """Copies a row of each table to an hour that has none."""
+    at = int(START.add(hours=hour).timestamp())
+    for table in ("clicks", "other"):
+        copy = f"SELECT * REPLACE (toDateTime({at}, 'UTC') AS _slice) FROM {{db}}.{table} LIMIT 1"
+        state.sql(f"INSERT INTO {{db}}.{table} {copy}")
+
+
+def test_rows_of_an_hour_that_has_not_landed_go_when_it_lands(state: Damaged):
+    """A DELETE that is printed now, and pasted then, would take rows that were loaded."""
+    state.make()
+    right, config = events(state), f"--config {state.config}"
+    copy_to(state, 5)
+    code, text = typed(state, f"sluice verify ads {config}")
+    assert (code, printed(text), "DELETE" in text) == (1, [], False), text
+    assert "the slice has not landed: its load takes them away" in text
+    state.world.resolve(state.pipeline, state.lake, hours(3, 4))  # Kafka is in this process
+    code, text = typed(state, f"sluice run ads {config} {edges(4, 6)} --mode fill")
+    assert code == 0, text
+    assert held(state) == right
+    code, text = typed(state, f"sluice verify ads {config}")
+    assert code == 0, text
+
+
+def test_rows_before_the_first_hour_go_by_the_statement_that_is_printed(state: Damaged):
+    """A run over their hour would make it the pipeline's first: all between would be missing."""
+    state.make()
+    right = events(state)
+    copy_to(state, -72)
+    verify = f"sluice verify ads --config {state.config}"
+    for _ in range(2):  # what the views made of the click is told of once the click is gone
+        code, text = typed(state, verify)
+        statements = re.findall(r"if they are not needed: (DELETE FROM .+)", text)
+        assert (code, printed(text), bool(statements)) == (1, [], True), text
+        for statement in statements:
+            state.sql(statement)
+    assert held(state) == right
+    assert BoundaryLog(state.lake).read().span() == (START, START.add(hours=4))
+    code, text = typed(state, verify)
+    assert code == 0, text

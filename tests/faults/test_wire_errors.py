@@ -74,6 +74,7 @@ def refused_load(
     return raised.value, wrong, len(retried.loaded)
 
 
+@pytest.mark.long
 def test_errors_in_the_middle_of_a_load(
     trials: Trials, layer: HttpLayer, fault_log: FaultLog, long_form: bool, seed: int
 ) -> None:

@@ -185,6 +185,7 @@ def test_a_large_move_whose_last_request_fails(
         assert direct.read("b").data == block
 
 
+@pytest.mark.long
 def test_a_slow_server(server: S3Settings, fault_log: FaultLog) -> None:
     """Each answer takes a while: nothing is done twice, and nothing is given up."""
     with Wire(port_of(server)) as wire, fault_log.trial("fault", f"landing: {Fault.DELAY}", victim=VICTIM):

@@ -40,7 +40,7 @@ class Story:
     def __init__(
         self, topic: Topic, folder: Path, server: Any, patch: pytest.MonkeyPatch, **pipeline: Any
     ) -> None:
-        self.topic, self.folder = topic, folder
+        self.topic, self.folder, self.patch = topic, folder, patch
         patch.setenv("AIRFLOW_CONN_STORY", server.at.variable)
         self.client = clickhouse_connect.get_client(**server.at.login, autogenerate_session_id=False)
         self.client.command(f"CREATE DATABASE IF NOT EXISTS {topic.name}")

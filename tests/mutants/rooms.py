@@ -130,7 +130,7 @@ ROOMS = dict(
         _room("flow.verify.check_tables", "unit/flow/verify/verification_shares"),
         _room("flow.verify.repairs", "unit/flow/verify/verification_repairs"),
         _room(
-            "flow.verify.ttl",
+            "state.ttl",
             "unit/flow/verify/verification_expiry",
             "integration/verify/verification_lasting",
             sql=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -169,11 +170,13 @@ def _type(case: Case, place: Place, sent: Sent, event: Any) -> str:
         try:
             found = found.decode()
         except UnicodeDecodeError:
-            raise Refused("type is not a string") from None
+            raise Refused("type is neither text nor a whole number") from None
     if found is None or (found == "" and not isinstance(found, Number)):
         raise Refused("no type")
+    if isinstance(found, Number) and re.fullmatch(r"-?\d+", found):
+        found = str(int(found))
     if not isinstance(found, str) or isinstance(found, Number):
-        raise Refused("type is not a string")
+        raise Refused("type is neither text nor a whole number")
     if len(found.encode()) > _TYPE_BYTES:
         raise Refused("type too long")
     return found

@@ -106,6 +106,7 @@ class Home:
             ],
             "event": self._event(),
             "lake": lake,
+            "rejected": {"fail_above": 1},
             "clickhouse": self._clickhouse(),
             "tables": self._tables(),
             "slice": case.slice,

@@ -29,25 +29,19 @@ BY_THE_FILE = (
         "rows: array",
         "format: avro",
         {"event": {**_FIELDS, "rows": "array", "format": {"avro": "event.avsc"}}},
-        "`rows: array` is for messages in JSON, not in avro",
+        "`rows` is for messages in JSON, not in avro",
     ),
     Refusal(
         "rows: array",
         "format: protobuf",
         {"event": {**_FIELDS, "rows": "array", "format": _PROTO}},
-        "`rows: array` is for messages in JSON, not in protobuf",
+        "`rows` is for messages in JSON, not in protobuf",
     ),
     Refusal(
         "mask",
         "format: avro",
         {"event": {**_FIELDS, "format": {"avro": "event.avsc"}}, "mask": {"user": "drop"}},
         "is for messages in JSON: of avro the lake keeps each message's own bytes",
-    ),
-    Refusal(
-        "registry",
-        "format: json",
-        {"event": {**_FIELDS, "registry": {"connection": "pairs_registry"}}},
-        "`registry` is for `format: avro` and `format: protobuf`",
     ),
     Refusal(
         "no schema file",

@@ -13,7 +13,7 @@ from typing import Any
 import fastavro
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from sluice.flow.land.formats.protobuf import compiled
+from sluice.flow.land.formats.proto_source import compiled
 from tests.pairs.columns import AMOUNTS, COMMON, REAL, SETS, TEXT, TEXTS, WHOLE
 from tests.pairs.events import Tree, time_path, type_path
 from tests.pairs.options import Case

@@ -72,6 +72,7 @@ class EraseWorld:
             "kafka": [{"cluster": "dc1", "bootstrap": "127.0.0.1:1", "topics": ["bids", "wins"]}],
             "event": {"type": {"field": "type"}, "time": {"field": "at"}},
             "lake": f"file://{self.folder}/lake",
+            "rejected": {"fail_above": 1},
             "tables": {"click": f"{db}.clicks", "*": f"{db}.other"},
             "counts": [{"table": f"{db}.traffic", "by": ["uid"]}],
             **self.more,

@@ -197,6 +197,9 @@ class FakeReader:
     kafka: FakeKafka
     cluster: str
 
+    def names(self) -> list[str]:
+        return [topic for cluster, topic in self.kafka.topics if cluster == self.cluster]
+
     def describe(self, topic: str) -> TopicState:
         found = self.kafka.topics.get((self.cluster, topic))
         if found is None:

@@ -113,6 +113,7 @@ class HistoryWorld:
                 "kafka": [{"cluster": "dc1", "bootstrap": "127.0.0.1:1", "topics": sorted(self.file.topics)}],
                 "event": {"type": {"field": "type"}, "time": {"field": self.file.time}},
                 "lake": f"file://{self.folder}",
+                "rejected": {"fail_above": 1},
                 **({"clickhouse": clickhouse, "tables": tables} if self.clients else {}),
                 "mask": {"uid": {"hash": list(self.file.keys)}} if self.file.keys else {},
             }
@@ -176,7 +177,7 @@ class HistoryWorld:
         return [*anomalies, *contents.anomalies]
 
     def stale(self) -> set[int]:
-        statuses = survey(self.pipeline(), hours(HOURS)).statuses
+        statuses = survey(self.pipeline(), hours(HOURS))
         return {status.unit.slice.start.hour for status in statuses if status.state is UnitState.STALE}
 
     def repair(self, command: str) -> None:

@@ -50,19 +50,38 @@ def instant(text: str) -> Instant | None:
     return Instant(seconds * _NANO + int(fraction[:9].ljust(9, "0")), certain, not fraction[9:].strip("0"))
 
 
+# Digits before the point of a number that says its unit: how many of a second's digits that is.
+_UNITS = {9: 0, 10: 0, 12: 3, 13: 3, 15: 6, 16: 6, 18: 9, 19: 9}
+
+
 def _epoch(text: str) -> Instant | None:
-    """Ten digits of seconds with a fraction, thirteen of milliseconds; as a JSON number in any spelling."""
-    if re.fullmatch(r"\d{13}", text, re.ASCII):
-        return Instant(int(text) * 1_000_000, True)
-    plain = re.fullmatch(r"\d{10}(\.\d{1,6})?", text, re.ASCII) is not None
-    if not plain and not re.fullmatch(r"\d+(\.\d+)?([eE][+-]?\d{1,3})?", text, re.ASCII):
-        return None
+    """A number whose size says the unit, or 0; as a JSON number in any spelling. Else another spelling of
+    ISO 8601, as Python reads it."""
+    plain = re.fullmatch(r"-?\d{1,19}(\.\d{1,9})?", text, re.ASCII) is not None
+    if not plain and not re.fullmatch(r"-?\d+(\.\d+)?([eE][+-]?\d{1,3})?", text, re.ASCII):
+        return _other(text)
     value = Fraction(text)
-    if 10**9 <= value < 10**10:
-        return Instant(int(value * _NANO), plain, (value * _NANO).denominator == 1)
-    if 10**12 <= value < 10**13 and value.denominator == 1:
-        return Instant(int(value) * 1_000_000, False)
-    return None
+    unit = _UNITS.get(len(str(int(abs(value))))) if value else 0
+    if unit is None:
+        return None
+    nanoseconds = value * 10 ** (9 - unit)
+    return Instant(nanoseconds.__floor__(), plain, nanoseconds.denominator == 1)
+
+
+def _other(text: str) -> Instant | None:
+    if not re.fullmatch(r"\d{4}-?\d\d-?\d\d([Tt ].*)?", text, re.ASCII):
+        return None
+    written = re.sub(r" (?=[+-])", "", re.sub(r" ?(UTC|Z)$", "+00:00", text.upper()))
+    fraction = re.search(r"[.,](\d+)", written)
+    try:
+        found = datetime.fromisoformat(re.sub(r"[.,]\d+", "", written))
+    except ValueError:
+        return None
+    seconds = (
+        found.replace(tzinfo=None) - (found.utcoffset() or timedelta()) - datetime(1970, 1, 1)
+    ) // timedelta(seconds=1)
+    digits = fraction[1] if fraction else ""
+    return Instant(seconds * _NANO + int(digits[:9].ljust(9, "0")), False, not digits[9:].strip("0"))
 
 
 def _offset(zone: str | None) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -16,22 +17,29 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from sluice.flow.land.formats.protobuf import compiled
+from sluice.flow.land.formats.proto_source import compiled
 
 
 @dataclass
 class RegistryServer:
-    """`schemas` by id and by (subject, version). `status`: what every call is answered with, if set;
-    `login` is asked for, if set. `asked` are the paths, in their order. `base`: the path below which the
-    registry is; what is beside it is answered as by a plain web server. `bodies`: whole answers (status,
-    headers, bytes) to the next calls."""
+    """`schemas` by id, by GUID and by (subject, version). `status`: what every call is answered with, if set.
+    `login` is asked for, if set: `name:password`, or `Bearer TOKEN`. Who posts as `client` to /token gets the
+    token of `login`, for `expires` seconds; `granted` are the forms. `asked` are the paths, in their order,
+    `headers` what came with them. `base`: the path below which the registry is; what is beside it is answered
+    as by a plain web server. `bodies`: whole answers (status, headers, bytes) to the next calls.
+    `descriptors`: what is answered where Protobuf's are asked for: they themselves, the text, or a status."""
 
     schemas: dict[object, dict] = field(default_factory=dict)
     status: int | None = None
     login: str = ""
+    client: str = ""
+    expires: object = 3600
+    granted: list[dict[str, list[str]]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     url: str = ""
     base: str = ""
+    descriptors: str | int = "serialized"
     bodies: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
 
     def avro(self, number: int, schema: object, references: list[dict] | None = None) -> None:
@@ -67,13 +75,17 @@ class RegistryServer:
             return self.status, {"error_code": self.status * 100, "message": "told to"}
         if login != self.login:
             return 401, {"error_code": 40101, "message": "Unauthorized"}
-        place, query = urlsplit(path), parse_qs(urlsplit(path).query)
-        parts = [unquote(part) for part in place.path.strip("/").split("/")]
-        known = self.schemas.get(int(parts[2]) if parts[0] == "schemas" else (parts[1], parts[3]))
+        url, query = urlsplit(path), parse_qs(urlsplit(path).query)
+        parts = [unquote(part) for part in url.path.strip("/").split("/")]
+        place = (parts[1], parts[3]) if parts[0] == "subjects" else parts[2]
+        known = self.schemas.get(int(place) if parts[1] == "ids" else place)
         if known is None:
             return 404, {"error_code": 40403, "message": "Schema not found"}
         if "text" in known:  # Protobuf
             kind = query.get("format", ["text"])[0]
+            kind = self.descriptors if kind == "serialized" else kind
+            if isinstance(kind, int):
+                return kind, {"error_code": kind, "message": "no such format"}
             known = {
                 **{n: v for n, v in known.items() if n not in ("text", "serialized")},
                 "schema": known[kind],
@@ -82,14 +94,31 @@ class RegistryServer:
 
 
 @contextmanager
-def serve() -> Iterator[RegistryServer]:
+def serve(tls: ssl.SSLContext | None = None) -> Iterator[RegistryServer]:
     registry = RegistryServer()
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """A handshake that fails is the test's own."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-            login = base64.b64decode(token).decode() if scheme == "Basic" else ""
-            status, headers, body = registry.whole_answer(self.path, login)
+            registry.headers.append(dict(self.headers))
+            self.answer(*registry.whole_answer(self.path, self.login()))
+
+        def do_POST(self) -> None:
+            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            registry.granted.append(form)
+            good = self.path == "/token" and self.login() == registry.client
+            token = {"access_token": registry.login.removeprefix("Bearer "), "expires_in": registry.expires}
+            self.answer(200 if good else 401, {}, json.dumps(token if good else {"error": "no"}).encode())
+
+        def login(self) -> str:
+            given = self.headers.get("Authorization", "")
+            scheme, _, token = given.partition(" ")
+            return base64.b64decode(token).decode() if scheme == "Basic" else given
+
+        def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
@@ -100,9 +129,11 @@ def serve() -> Iterator[RegistryServer]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:  # each connection's thread shakes hands, not the one that accepts
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        registry.url = f"http://127.0.0.1:{server.server_address[1]}"
+        registry.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
         yield registry
         server.shutdown()
 

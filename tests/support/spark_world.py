@@ -98,8 +98,10 @@ class SparkWorld:
         return f"{self.name}.{name}"
 
     def pipeline(self, **changes: Any) -> Pipeline:
-        """Out of the pipeline file, which is written with `changes` to what it said before."""
-        self.spec = {"lake": f"file://{self.folder}/lake", "rows_per_read": 50, **self.spec, **changes}
+        """Out of the pipeline file, which is written with `changes` to what it said before. Of few records
+        any share may be rejected."""
+        own = {"lake": f"file://{self.folder}/lake", "rows_per_read": 50, "rejected": {"fail_above": 1}}
+        self.spec = {**own, **self.spec, **changes}
         path = self.folder / f"{self.name}.yaml"
         path.write_text(yaml.safe_dump(self.spec))
         return read(path)

@@ -21,6 +21,7 @@ from sluice.page import retention
 from sluice.plan.lag import ask_topics
 from sluice.state import survey as surveying
 from sluice.watch import observe as observing
+from sluice.watch import watch as watching
 from sluice.watch.observe import Observation, observe
 from sluice.watch.watch import watch
 from tests.support.fakes import FakeKafka, FakeTopic, MemoryLake
@@ -79,15 +80,22 @@ def records(counts: Mapping[int, int]) -> list[int]:
     return [FIRST_MS + hour * HOUR_MS + number for hour, count in counts.items() for number in range(count)]
 
 
+def without_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the watch find no damage: what a test has put there did not come from Kafka, or no server has it.
+    Who looks for real is tests/faults/test_damage_watched.py."""
+    monkeypatch.setattr(watching, "look", lambda _pipeline, _lake, _recent, before, _now: before)
+
+
 def world_of(monkeypatch: pytest.MonkeyPatch) -> World:
     """Returns one without a record, which watch and page ask."""
     world = World(FakeKafka({("dc1", "t"): FakeTopic("u", {0: []})}))
     topics_of = world.kafka.topics_of
     monkeypatch.setattr(oldest_unlanded, "resolve", lambda *known: resolve(*known, topics_of))
     monkeypatch.setattr(oldest_unlanded, "retained_losses", lambda *known: retained_losses(*known, topics_of))
-    monkeypatch.setattr(observing, "ask_topics", lambda spec: ask_topics(spec, topics_of))
+    monkeypatch.setattr(observing, "ask_topics", lambda spec, known: ask_topics(spec, known, topics_of))
     for asking in (observing, retention):
         monkeypatch.setattr(asking, "open_inquiry", world.inquiry)
+    without_look(monkeypatch)
     for module in (surveying, observing):
         monkeypatch.setattr(module, "connect_shards", world.servers)
     return world

@@ -17,7 +17,7 @@ SPEC = {
     "lake": "file:///nowhere",
     "tables": {"click": "db.click"},
 }
-LEGAL_TOPICS = {"_overflow", "null"}  # letters, digits, . _ and - are Kafka's
+LEGAL_TOPICS = {"_overflow", "null", "*"}  # letters, digits, . _ and - are Kafka's; a star is a pattern
 LEGAL_CLUSTERS = {"null"}
 each = pytest.mark.parametrize("text", [t for t in TEXTS.values() if "${" not in t], ids=ascii)
 

@@ -11,7 +11,7 @@ import pytest
 from sluice.config import files
 from sluice.config.event import Event
 from sluice.errors import SchemaRefused, SluiceError, WrongPipeline
-from sluice.flow.land.formats import protobuf
+from sluice.flow.land.formats import proto_source, protobuf
 from sluice.flow.land.task.decode import schema_of
 from sluice.named_file import MOST_BYTES, read_named, read_named_text
 from sluice.runtime import PROJECT
@@ -135,7 +135,7 @@ def test_a_strange_import_is_refused_and_never_opened_by_the_compiler(
     (tmp_path / "b").mkdir()
     strange(tmp_path / "b/c.proto", kind)
     with pytest.raises(OSError, match=reason(kind)) as caught:
-        protobuf.compiled(tmp_path / "a.proto")
+        proto_source.compiled(tmp_path / "a.proto")
     assert str(caught.value.filename).endswith("b/c.proto")
 
 
@@ -145,7 +145,7 @@ def test_imports_of_imports_are_compiled(tmp_path: Path) -> None:
     (tmp_path / "a.proto").write_text(head + 'import "b/c.proto";\nmessage A { C c = 1; }')
     (tmp_path / "b/c.proto").write_text(head + 'import "d.proto";\nmessage C { D d = 1; }')
     (tmp_path / "d.proto").write_text(head + "message D { google.protobuf.Timestamp at = 1; }")
-    kind = protobuf.message_type(protobuf.compiled(tmp_path / "a.proto"), "A")
+    kind = protobuf.message_type(proto_source.compiled(tmp_path / "a.proto"), "A")
     assert kind(c={"d": {"at": {"seconds": 7}}}).c.d.at.seconds == 7
 
 
@@ -164,4 +164,4 @@ def test_no_room_opens_a_file_in_another_way() -> None:
         if isinstance(node, ast.Call)
         if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("read_text", "read_bytes", "open")
     }
-    assert found - {"flow/land/formats/protobuf.py"} == set(OWN)
+    assert found - {"flow/land/formats/proto_source.py"} == set(OWN)

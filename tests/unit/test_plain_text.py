@@ -17,7 +17,7 @@ from rich.console import Console
 from sluice.cli import output
 from sluice.config.yaml_text import scalar
 from sluice.doctor.check import Area, fail
-from sluice.doctor.events import column_name, propose
+from sluice.doctor.proposed_tables import column_name, propose
 from sluice.flow.load.casts.columns import RULES
 from sluice.safe_text import LINE_CHARACTERS, NAME_CHARACTERS, label, line, visible
 from sluice.watch import problems as message

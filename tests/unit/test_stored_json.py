@@ -28,7 +28,7 @@ BY_KEY: list[tuple[str, Read, bytes, str]] = [
     (layout.ADDITIONS, additions.read_additions, b'[{"table": "\xff"}]', "move it away"),
     (layout.SHARDS, lambda lake: shard_ledgers.left(lake, ClickHouse()), b'{"\xff": []}', "delete it"),
     (layout.SERVERS, lambda lake: shard_ledgers.servers_of(lake, "c"), b'{"\xff": []}', "delete it"),
-    (notes.KEY, notes.read_versions, b'[{"at": "\xff"}]', "delete it"),
+    (notes.FILE, notes.read_versions, b'[{"at": "\xff"}]', "delete it"),
     (
         f"{erasures.folder_of(3)}found.json",
         lambda lake: erasures.read_progress(lake, 3),
@@ -66,7 +66,7 @@ def test_a_verdict_whose_instant_is_no_date(name: str, text: str):
 
 def test_other_instants_that_are_no_date():
     lake = MemoryLake()
-    lake.put(notes.KEY, json.dumps([{"at": NO_DATE, "hash": "", "sluice": "", "text": ""}]).encode())
+    lake.put(notes.FILE, json.dumps([{"at": NO_DATE, "hash": "", "sluice": "", "text": ""}]).encode())
     with pytest.raises(SluiceError, match="delete it"):
         notes.read_versions(lake)
     timing = {"step": "land", "start": AT, "until": AT, "seconds": 1, "units": 1, "rows": 1}

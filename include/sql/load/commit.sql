@@ -1,12 +1,13 @@
 -- The commit point: one INSERT for all units of the attempt.
 INSERT INTO {ledger}
     (pipeline, lake, target, table_uuid, slice, cluster, generation, attempt, state,
-     manifest, types, landed, rows, rejected_rows, token, sharding, views, rules, counted, defaulted, nulls)
+     manifest, types, landed, rows, rejected_rows, token, sharding, views, rules, columns, counted,
+     defaulted, nulls)
 SELECT
     {pipeline:String}, {lake:String}, {target:String}, {table_uuid:UUID}, fence.slice, fence.cluster,
     {generation:UInt64}, {attempt:UInt32}, 'committed',
     fence.manifest, fence.types, fence.landed, staged.rows, rejected.rows, {token:String}, {sharding:String},
-    views.rows, {rules:String}, {counted:Bool}, lacking.defaulted, lacking.nulls
+    views.rows, {rules:String}, {columns:Array(String)}, {counted:Bool}, lacking.defaulted, lacking.nulls
 FROM {fence} AS fence
 LEFT JOIN ({staged}) AS staged ON staged.slice = fence.slice AND staged.cluster = fence.cluster
 LEFT JOIN

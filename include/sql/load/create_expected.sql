@@ -4,8 +4,8 @@
 -- their sum: summed up by country, the view still says what is expected of the country. A key that an hour does
 -- not have counts there as 0. An hour is covered when its slices are committed for every cluster that had begun by
 -- then; late rows change it later. What was seen of an hour that is not covered is unknown: it has not landed, or is
--- still to come. Beside the keys every other name begins with _, which no key does: an alias would hide a key of its
--- name.
+-- still to come. An hour may be of another century, which a DateTime would take for one of this. Beside the keys
+-- every other name begins with _, which no key does: an alias would hide a key of its name.
 CREATE OR REPLACE VIEW {view} AS
 WITH
     covered AS
@@ -50,7 +50,14 @@ WITH
     ),
     counted AS
     (
-        SELECT toStartOfHour(toDateTime(hour, 'UTC')) AS _at, {keys}, sum(count) AS _rows
+        SELECT
+            toStartOfHour(
+                toDateTime(
+                    least(greatest(hour, toDateTime64(0, 0, 'UTC')), toDateTime64(4294967295, 0, 'UTC')), 'UTC'
+                )
+            ) AS _at,
+            {keys},
+            sum(count) AS _rows
         FROM {committed}
         WHERE hour >= (SELECT min(at) - toIntervalDay(28) FROM shown)
         GROUP BY _at, {keys}

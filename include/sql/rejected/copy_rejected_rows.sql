@@ -1,4 +1,4 @@
--- Some of the rejected rows that are wanted, as rows of the lake; keys are not kept.
+-- Some of the rejected rows that are wanted, as rows of the lake; keys and headers are not kept.
 INSERT INTO {copy} ({columns})
 SELECT
     type AS _type,
@@ -9,6 +9,7 @@ SELECT
     row AS _row,
     timestamp AS _timestamp,
     CAST(NULL, 'Nullable(String)') AS _key,
+    CAST([], 'Array(Tuple(key String, value Nullable(String)))') AS _headers,
     payload AS _payload,
     slice AS _slice
 FROM sluice.rejected

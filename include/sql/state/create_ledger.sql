@@ -2,6 +2,7 @@
 -- cluster) the newest decides: highest lease generation, then attempt, then committed over revoked.
 -- `sharding`: which of which shards, placed by what, this one was; rows and rejected rows are its share of landed.
 -- `rules`: the digest of the rules of the load (state/rules.py); a revocation has those of the load that revokes.
+-- `columns`: of a table of newest rows, those that the load filled.
 -- `views`: by table that materialized views fill, and by which SELECTs (as a digest), the rows that stay in it.
 -- `defaulted`, `nulls`: by column the rows whose event has no value for it, and which got a default, or NULL. Rows of
 -- which that is not known are not `counted`.
@@ -25,6 +26,7 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     sharding String,
     views Map(String, UInt64),
     rules String,
+    columns Array(LowCardinality(String)),
     counted Bool,
     defaulted Map(String, UInt64),
     nulls Map(String, UInt64),

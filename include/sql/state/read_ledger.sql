@@ -15,9 +15,10 @@ SELECT
     newest.10 AS generation,
     newest.11 AS sharding,
     newest.12 AS rules,
-    newest.13 AS counted,
-    newest.14 AS defaulted,
-    newest.15 AS nulls,
+    newest.13 AS columns,
+    newest.14 AS counted,
+    newest.15 AS defaulted,
+    newest.16 AS nulls,
     newest.1 = 'committed' AS committed
 FROM
 (
@@ -26,7 +27,8 @@ FROM
         slice,
         cluster,
         argMax(
-            (state, pipeline, lake, manifest, types, landed, rows, rejected_rows, token, generation, sharding, rules, counted, defaulted, nulls),
+            (state, pipeline, lake, manifest, types, landed, rows, rejected_rows, token, generation, sharding, rules, columns,
+                counted, defaulted, nulls),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger

@@ -26,7 +26,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sluice.airflow.assets import announce_hours, emit_events, hour_outlets, pipeline_alias
-from sluice.airflow.land_operator import LandOperator
+from sluice.airflow.land_operator import LandOperator, RunLink, page_url
 from sluice.airflow.metrics import measured, measuring
 from sluice.airflow.notifiers import deadline
 from sluice.airflow.pipelines import (
@@ -56,6 +56,7 @@ from sluice.airflow.tasks import (
 )
 from sluice.config.airflow import Channel
 from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
+from sluice.config.target import Newest
 from sluice.errors import WrongUse
 from sluice.plan.batches import MAX_ROWS, OLDER_SLICES
 from sluice.plan.step_limits import BASE
@@ -76,8 +77,9 @@ A run takes its own hour and whatever is missing of the last {healed}. Then it t
 of older hours, back to {_first(pipeline)}: at most {OLDER_SLICES} slices and {MAX_ROWS:,} rows, the oldest
 first. So the runs catch up after an outage, or when this DAG was paused, while Kafka still has the records.
 Records that Kafka has deleted need a decision: `on_expired` in the pipeline file.
-Its page and `{pipeline.name}_watch` tell of an hour until it is complete. Clearing a task or a run is always
-safe. Past hours: `{pipeline.name}_backfill`.
+[Its page]({page_url(pipeline.name)}) and
+`{pipeline.name}_watch` tell of an hour until it is complete. Clearing a task or a run is always safe.
+Past hours: `{pipeline.name}_backfill`.
 {_clusters(pipeline)}"""
 
 
@@ -104,6 +106,7 @@ may have its field. For experts: `repair` is a `reload` by the rules of each hou
 `remake` makes what has landed again out of the lake, by the pipeline file as it is, without Kafka.
 
 
+[Its page]({page_url(pipeline.name, view="/backfill")}) shows the plan before a start, and each run's steps.
 `from` and `to` are widened to whole slices. `tables` names those that are loaded, each with its rollups;
 the others keep their rows. Whole hours are verified and published, and none that another table lacks.
 `dry_run` logs in the task `plan` what would be done, and stops.
@@ -119,7 +122,7 @@ def watch_doc(pipeline: Pipeline) -> str:
     overdue = pendulum.duration(seconds=(pipeline.settle + bounds.overdue).total_seconds()).in_words()
     return f"""\
 Observes **{pipeline.name}** every {every} and notifies of a problem
-once, and once more when it is over.
+once, and once more when it is over. [Its page]({page_url(pipeline.name)}) shows what is open.
 
 | problem | when |
 | --- | --- |
@@ -161,6 +164,8 @@ def _pipeline(pipeline: Pipeline) -> str:
 
 
 def _taken(target: Target) -> str:
+    if isinstance(target.rollup, Newest):
+        return f"the newest rows of `{target.rollup.source}`"
     if target.rollup is not None:
         return f"a rollup of `{target.rollup.source}`"
     if target.counted:
@@ -204,7 +209,7 @@ def hourly_dag(pipeline: Pipeline) -> DAG:
         doc_md=hourly(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices: Any = _set(plan_hour, pipeline, "plan")(pipeline.name)  # what it gives once it has run
+        slices: Any = _linked(_set(plan_hour, pipeline, "plan")(pipeline.name))
         settled = _set(settle, pipeline, "settle")(pipeline.name, slices)
         batches = _set(resolve_hour, pipeline, "resolve")(pipeline.name, slices)
         chain(settled, batches)
@@ -225,7 +230,7 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         doc_md=backfill(pipeline),
         **_common(pipeline),
     ) as dag:
-        slices: Any = _set(plan_backfill, pipeline, "plan")(pipeline.name)
+        slices: Any = _linked(_set(plan_backfill, pipeline, "plan")(pipeline.name))
         _steps(pipeline, slices, _set(resolve, pipeline, "resolve")(pipeline.name, slices))
     # Last: each task would have a copy, which Airflow checks again and again when it serializes the DAG.
     dag.params = ParamsDict(backfill_params(pipeline))
@@ -239,6 +244,12 @@ def _common(pipeline: Pipeline) -> dict[str, Any]:
         "on_failure_callback": callbacks(pipeline),
         **of_dag(pipeline),
     }
+
+
+def _linked(given: Any) -> Any:
+    """Returns what a task gives once it has run; the task links to the page."""
+    given.operator.operator_extra_links = (RunLink(),)
+    return given
 
 
 def _set(task: Any, pipeline: Pipeline, step: str, **more: Any) -> Any:
@@ -267,7 +278,7 @@ def _steps(pipeline: Pipeline, slices: Any, batches: Any) -> Any:
         outlets = [pipeline_alias(pipeline.name), *hour_outlets(pipeline)]
         outlet = _set(publish, pipeline, "publish", outlets=outlets)(pipeline.name, batch=batch)
         landed >> [*loads.values(), verified]
-        for table, rollup in pipeline.rollups.items():
+        for table, rollup in pipeline.derived.items():
             loads[rollup.source] >> loads[table]
         chain([*loads.values()], verified, outlet) if loads else chain(verified, outlet)
 
@@ -438,8 +449,8 @@ START = pendulum.datetime(2026, 1, 1)
 
 
 def watch_dag(pipeline: Pipeline) -> DAG:
-    """Returns the DAG. It starts no Spark, and writes nothing but `_alarms/` and the lag's `_history/` in the
-    lake."""
+    """Returns the DAG. It starts no Spark, and writes to the lake no more than alarms (`_alarms/`), lag
+    (`_history/`) and what a verify writes."""
     minutes = int(pipeline.alarms.every.total_seconds()) // 60
     with DAG(
         watch_dag_id(pipeline.name),
@@ -451,7 +462,7 @@ def watch_dag(pipeline: Pipeline) -> DAG:
         description=f"Notifies channels of the problems of {pipeline.name}, and of their end",
         doc_md=watch_doc(pipeline),
     ) as dag:
-        watch.override(**of_step(pipeline, "watch"), retries=0)(pipeline.name)
+        _linked(watch.override(**of_step(pipeline, "watch"), retries=0)(pipeline.name))
     return dag
 
 

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
@@ -19,7 +20,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from sluice.airflow.metrics import measuring
-from sluice.airflow.pipelines import file_of, read_pipeline
+from sluice.airflow.pipelines import backfill_dag_id, file_of, read_pipeline
 from sluice.airflow.retries import EXPECTED, extend, final_errors_fail, final_reason
 from sluice.airflow.run_params import accepts_loss, from_xcom, mode_of
 from sluice.clients import connections
@@ -40,13 +41,30 @@ class HoursLink(BaseOperatorLink):
     name = "Hours in Sluice"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Returns an address below `[api] base_url`, or below the server's root where that is not set."""
-        from airflow.configuration import conf
-
-        base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
-        address = f"{base}/plugin/sluice#/p/{quote(operator.pipeline, safe='')}"
         # A task that failed before its templates were rendered has no hours yet.
-        return f"{address}?{urlencode(operator.batch)}" if isinstance(operator.batch, dict) else address
+        return page_url(operator.pipeline, operator.batch if isinstance(operator.batch, dict) else {})
+
+
+class RunLink(BaseOperatorLink):
+    """From the first task of a run to the run on the page: a backfill to its steps, another to its hours."""
+
+    name = "This run in Sluice"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        pipeline = str(operator.op_args[0])
+        if ti_key.dag_id == backfill_dag_id(pipeline):
+            return page_url(pipeline, {"run": ti_key.run_id}, "/backfill")
+        return page_url(pipeline, {"tab": "runs"} if operator.task_id == "plan" else {})
+
+
+def page_url(pipeline: str, query: Mapping[str, str] = MappingProxyType({}), view: str = "") -> str:
+    """Returns the pipeline's page below `[api] base_url`, or below the server's root where that is not
+    set."""
+    from airflow.configuration import conf
+
+    base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    address = f"{base}/plugin/sluice#/p/{quote(pipeline, safe='')}{view}"
+    return f"{address}?{urlencode(query)}" if query else address
 
 
 DOC = """\
@@ -142,7 +160,7 @@ class LandOperator(SparkSubmitOperator):
 def process_environment(pipeline: Pipeline, job_environment: Mapping[str, str]) -> dict[str, str]:
     """Returns spark-submit's environment: the worker's, the application's, and the connections that landing
     needs."""
-    registry = pipeline.event.registry
+    registry = pipeline.event.registry if pipeline.event.format.decoded else None  # JSON needs no schema
     ids = [cluster.connection for cluster in pipeline.kafka] + [pipeline.lake_connection]
     ids += [registry.connection] if registry else []
     ids += connections_of(pipeline.mask)

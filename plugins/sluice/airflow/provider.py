@@ -14,5 +14,8 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Sluice",
         "description": "Moves events from Kafka into a data lake and ClickHouse, exactly once",
         "notifications": ["sluice.airflow.notifiers.WebhookNotifier"],
-        "extra-links": ["sluice.airflow.land_operator.HoursLink"],
+        "extra-links": [
+            "sluice.airflow.land_operator.HoursLink",
+            "sluice.airflow.land_operator.RunLink",
+        ],
     }

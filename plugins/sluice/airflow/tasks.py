@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pendulum
@@ -72,6 +73,7 @@ def plan_backfill(name: str) -> dict[str, str] | None:
     from sluice.clients.airflow_rest.backfill_run import PLAN_KEY
     from sluice.flow import steps
     from sluice.plan.dry_run import shortened
+    from sluice.watch.obstacles import read_obstacles
 
     context, pipeline = get_current_context(), read_pipeline(name)
     params, now = context["params"], pendulum.now("UTC")
@@ -82,7 +84,9 @@ def plan_backfill(name: str) -> dict[str, str] | None:
     only = sorted(tables) if tables is not None else "all"
     log.info("slices of the backfill", asked=edges, whole=str(slices), slices=len(slices), tables=only)
     if params["dry_run"]:
-        lines = steps.dry_run(pipeline, slices, mode_of(params), tables).lines
+        dry = steps.dry_run(pipeline, slices, mode_of(params), tables)
+        obstacles = read_obstacles(pipeline, slices, tables, now)
+        lines = replace(dry, obstacles=obstacles).lines
         for line in lines:
             log.info(line)
         get_current_context()["ti"].xcom_push(PLAN_KEY, shortened(lines))
@@ -138,7 +142,7 @@ def _resolved(pipeline: Pipeline, slices: SliceRange) -> list[SliceRange]:
 
     with over_elsewhere():
         resolved = steps.resolve_range(pipeline, slices)
-    note_file(pipeline, file_of(pipeline.name))
+    note_file(pipeline, file_of(pipeline.name), resolved["waiting"])
     waiting = {cluster: str(error) for cluster, error in resolved["waiting"].items()}
     log.info("resolved", **{**resolved, "waiting": waiting})
     params = get_current_context()["params"]
@@ -220,6 +224,7 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
     statuses = steps.verify_range(pipeline, run_slices, tables_of(pipeline, get_current_context()["params"]))
     records = steps.records_of(statuses)
     log.info("verified the whole range", slices=str(run_slices), units=len(statuses), records=records)
+    steps.refuse_rejected(pipeline, run_slices)
     if not_done := left_out(run_slices, get_current_context()):
         raise Refused(not_done)
 

@@ -35,7 +35,7 @@ def accept(
     from sluice.state.boundaries.retention import last_seen, left_behind
 
     spec = load_pipeline(pipeline, config)
-    clusters = [c.cluster for c in spec.kafka if topic in c.topics and cluster in (None, c.cluster)]
+    clusters = [c.cluster for c in spec.kafka if c.reads(topic) and cluster in (None, c.cluster)]
     if len(clusters) != 1:
         raise WrongUse(f"topic {topic!r} is read from {clusters or 'no cluster'}: name one with --cluster")
     now = pendulum.now("UTC")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -29,6 +30,7 @@ from sluice.cli import (
 commands = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
@@ -48,19 +50,25 @@ def options(
     """Moves events from Kafka into a data lake and into ClickHouse, an hour at a time, exactly once."""
 
 
-commands.command()(init.init)
-commands.command()(publish.publish)
-commands.command()(plan.plan)
-commands.command()(run.run)
-commands.command()(backfill.backfill)
-commands.command()(status.status)
-commands.command()(verify.verify)
-commands.command()(traffic.traffic)
-commands.command()(find.find)
-commands.command()(rejected.rejected)
-commands.command()(erase.erase)
-commands.command()(forget.forget)
-commands.command()(accept.accept)
-commands.command()(doctor.doctor)
+_IN_A_LINE: dict[Callable[..., None], str] = {
+    init.init: "Writes a pipeline file and its tables from a sample of events.",
+    publish.publish: "Sends lines of files and growing logs to Kafka, each batch once.",
+    plan.plan: "Says what a backfill would do, and how long it takes.",
+    run.run: "Resolves, lands, loads, verifies and publishes, without Airflow.",
+    backfill.backfill: "Does the same through Airflow.",
+    status.status: "Shows hours: landed, loaded, rejected; live with --watch.",
+    verify.verify: "Checks that every count adds up; prints repairs.",
+    traffic.traffic: "Shows the traffic of the last 24 hours, and of those to come.",
+    find.find: "Says where one record is, or why it has no row.",
+    rejected.rejected: "Shows what was rejected; --retry brings it in after a fix.",
+    erase.erase: "Takes a person out of lake and tables, and keeps it out.",
+    forget.forget: "Deletes the lake's files of hours that are older than `keep`.",
+    accept.accept: "Accepts a topic that was recreated.",
+    doctor.doctor: "Checks Kafka, lake, Spark, ClickHouse and columns.",
+}
+"""What `sluice --help` says of each: a line of a terminal of 80 columns has it whole."""
+
+for _command, _said in _IN_A_LINE.items():
+    commands.command(short_help=_said)(_command)
 commands.add_typer(config.config, name="config")
 commands.add_typer(airflow_files.airflow, name="airflow")

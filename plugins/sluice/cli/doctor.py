@@ -68,8 +68,8 @@ def doctor(
 
 def _propose(spec: Pipeline, kind: str, count: int, json: bool) -> None:
     from sluice.doctor.clickhouse import types_beside
-    from sluice.doctor.events import propose
     from sluice.doctor.examine import sampled
+    from sluice.doctor.proposed_tables import propose
     from sluice.flow.load.casts.columns import RULES
     from sluice.state.departed_tables import to_begin_with
 

@@ -80,8 +80,8 @@ DayOption = Annotated[
     typer.Option(
         "--day",
         metavar="DAY",
-        help="A whole day (UTC) instead of --from and --to: 2026-11-20, `yesterday`, or `last`, the last "
-        "complete day.",
+        help="A whole day (UTC) instead of --from and --to: 2026-11-20, `yesterday`, `last`, the last "
+        "complete day, or `today` until now.",
     ),
 ]
 OptionalFrom = Annotated[str | None, typer.Option("--from", metavar="A", help="Default: `lookback` ago.")]
@@ -109,7 +109,7 @@ def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -
 
 
 def load_pipeline(name: str, config: Path | None) -> Pipeline:
-    return read(find(name, config))
+    return read(find(name, config), by_option=config is not None)
 
 
 def check_mode(mode: str, missing_columns: bool = False) -> str:
@@ -159,7 +159,10 @@ def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> 
         return start, end
     if start is not None or end != NOW:
         raise WrongUse("--day stands for --from and --to: leave the one or the others out")
-    first, until = read_day(day, pendulum.now("UTC"), pipeline.settle)
+    now = pendulum.now("UTC")
+    if day == TODAY:
+        return now.start_of("day").isoformat(), NOW
+    first, until = read_day(day, now, pipeline.settle)
     return first.isoformat(), until.isoformat()
 
 
@@ -219,7 +222,8 @@ def refuse_yes(yes: bool, mode: str) -> None:
 
 
 # Instants as a person types them: ISO 8601, `now`, `today`, `yesterday`, or `-24h`, so long before now.
-_DAYS_AGO = {"today": 0, "yesterday": 1}
+TODAY = "today"
+_DAYS_AGO = {TODAY: 0, "yesterday": 1}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -262,5 +266,5 @@ def read_day(text: str, now: datetime, settle: timedelta) -> tuple[pendulum.Date
     elif _DATE.fullmatch(text):
         start = parse_instant(text, now)
     else:
-        raise WrongUse(f"{text[:60]!r} is not a day such as 2026-11-20, `yesterday` or `last`")
+        raise WrongUse(f"{text[:60]!r} is not a day such as 2026-11-20, `today`, `yesterday` or `last`")
     return start, start.add(days=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
+import pendulum
 import typer
 
 from sluice.cli import status_lines
@@ -24,7 +25,7 @@ from sluice.cli.options import (
     load_pipeline,
     tables_of,
 )
-from sluice.cli.output import TableColumn, print_facts, print_json, print_line, show, table_of
+from sluice.cli.output import TableColumn, print_facts, print_json, print_line, progress, show, table_of
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
 from sluice.plan.dry_run import DryRun, lost, unit_json
@@ -72,6 +73,7 @@ def plan(
     Example: sluice plan adx --from 2026-11-20T00:00Z --to now
     """
     from sluice.flow.steps import dry_run
+    from sluice.watch.obstacles import read_obstacles
 
     mode = check_mode(mode, missing_columns)
     if exact and mode != "remake":
@@ -80,19 +82,38 @@ def plan(
         )
     spec = load_pipeline(pipeline, config)
     slices = asked_range(spec, start, to, day)
-    dry = dry_run(spec, slices, mode, tables_of(spec, table, mode))
+    tables = tables_of(spec, table, mode)
+    dry = dry_run(spec, slices, mode, tables)
+    obstacles = read_obstacles(spec, slices, tables, pendulum.now("UTC"))
     if json:
         print_json([unit_json(status, dry.does(status)) for status in dry.statuses])
+        for line in obstacles:
+            progress(f"in its way: {line}")
         return _raise_first(dry.silent)
     lines = status_lines.grouped(dry.statuses)
     title = status_lines.title(f"{spec.name} {slices}, mode {mode}", dry.statuses, lines)
     show(table_of(title, _COLUMNS, [_line(units, dry) for units in lines]), wide=wide)
-    print_facts({"slices": len(slices), **dry.facts})
+    loads = ", ".join(target.table for target in spec.chosen(tables)) or "no table"
+    print_facts({"slices": len(slices), **dry.facts, "loads": loads})
     for line in _remade(spec, dry, exact) if mode == "remake" else ():
         print_line(line)
     for line in (*dry.new_columns, *dry.mask, *dry.hints, *missing_lines(spec, dry.statuses)):
         print_line(line)
+    for line in obstacles:
+        print_line(f"in its way: {line}")
+    print_line(_verdict(dry, obstacles))
     _raise_first(dry.silent)
+
+
+def _verdict(dry: DryRun, obstacles: Sequence[str]) -> str:
+    """Returns what the plan comes to, in a line."""
+    units = dry.work.units
+    if not units:
+        return "nothing to do"
+    does = f"{units:,} {'unit' if units == 1 else 'units'} to do, {dry.time}"
+    if obstacles:
+        return f"{does}; {len(obstacles):,} {'thing is' if len(obstacles) == 1 else 'things are'} in its way"
+    return f"{does}; nothing is in its way"
 
 
 def _remade(spec: Pipeline, dry: DryRun, exact: bool) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,7 @@ from sluice.flow.rejected.retry import (
 )
 from sluice.safe_text import line, visible
 from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.row_balance import said_of_tombstones
 
 if TYPE_CHECKING:
     from sluice.clients.clickhouse.client import Client
@@ -71,7 +73,7 @@ def retry_rejected(
     if not yes and not sys.stdin.isatty():
         raise WrongUse("--retry asks before it begins, and there is no terminal to ask on: add --yes")
     lake = open_lake(spec)
-    note_file(spec, path)
+    note_file(spec, path, spec.clusters)
     steps.check_targets(spec)
     progress(f"reading what was rejected in {slices}")
     with connect_shards(spec) as servers:
@@ -137,7 +139,7 @@ def _staying(units: int, why: str) -> str:
 def _planned(
     spec: Pipeline, lake: Lake, servers: Servers, slices: SliceRange, criteria: RejectionFilter
 ) -> _Planned:
-    from sluice.flow.rejected.rejections import RejectionReader, revoked
+    from sluice.flow.rejected.rejections import TOMBSTONES, RejectionReader, revoked
     from sluice.flow.rejected.retry import RetryTrial
     from sluice.flow.steps import rules_now
     from sluice.state.row_balance import unknown_words, unlanded
@@ -145,11 +147,13 @@ def _planned(
 
     reader = RejectionReader(spec, lake, criteria, progress)
     statuses = {status.unit: status for status in survey(spec, slices)}
-    rejections = [*reader.rejected_records(slices), *reader.rejected_rows(servers, slices)]
+    found = (*reader.rejected_records(slices), *reader.rejected_rows(servers, slices))
+    rejections = [rejection for rejection in found if rejection.cause != TOMBSTONES]
     retry_candidates = candidates(spec, rejections, statuses, rules_now(spec))
     cures = RetryTrial(spec, lake, statuses, progress, criteria.type).cures(retry_candidates, servers, slices)
     stopped = revoked(servers, spec, lake.url, slices)
-    plan = retry_plan(retry_candidates, cures, statuses, stopped)
+    sources = {name: derived.source for name, derived in spec.derived.items()}
+    plan = retry_plan(retry_candidates, cures, statuses, stopped, sources)
     unknown = unknown_words(spec, statuses, unlanded(statuses.values()))
     matching = sum(rejection.records for rejection in rejections)
     behind = tuple(unit for unit, status in statuses.items() if is_behind(status))
@@ -268,6 +272,14 @@ TableOption = Annotated[
 SampleOption = Annotated[
     int, typer.Option("--sample", metavar="N", min=0, max=20, help="Records shown of each reason.")
 ]
+ShowValuesOption = Annotated[
+    bool,
+    typer.Option(
+        "--show-values",
+        help="Show the values in samples, whatever `payloads` says: for the owner of the pipeline file, and "
+        "of those that share a topic or a table with it.",
+    ),
+]
 RetryOption = Annotated[
     bool,
     typer.Option(
@@ -289,6 +301,7 @@ def rejected(
     type_: TypeOption = "",
     table: TableOption = None,
     sample: SampleOption = 0,
+    show_values: ShowValuesOption = False,
     retry: RetryOption = False,
     yes: YesOption = False,
     wide: Wide = False,
@@ -315,7 +328,9 @@ def rejected(
     criteria = RejectionFilter(reason, column, type_, _tables(spec, table))
     if retry:
         return retry_rejected(spec, find(pipeline, config), slices, criteria, yes=yes, json=json)
-    report = _read(spec, slices, criteria, sample)
+    if show_values:
+        refuse_stranger(spec, sound_pipelines())
+    report = _read(spec, slices, criteria, sample or (3 if show_values else 0), show_values)
     show_report(report, retry_command(spec, slices), wide=wide, json=json)
 
 
@@ -325,9 +340,24 @@ def _tables(spec: Pipeline, names: list[str] | None) -> frozenset[str] | None:
     return None if chosen is None else frozenset(target.table for target in chosen)
 
 
-def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample: int) -> RejectedReport:
+def refuse_stranger(spec: Pipeline, others: Iterable[Pipeline]) -> None:
+    """Raises WrongUse for who does not own the pipeline file, or one that says who sees the same payloads."""
+    from sluice.page.rejected_samples import sharing
+
+    for one in (spec, *sharing(spec, others)):
+        if one.file is None or os.stat(one.file).st_uid != os.geteuid():
+            raise WrongUse(
+                f"--show-values is for the owner of the pipeline file of {one.name}: ask that user, or let "
+                "`page: {payloads: shown}` show them to all who may read the DAG"
+            )
+
+
+def _read(
+    spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample: int, show_values: bool = False
+) -> RejectedReport:
     from sluice.clients.clickhouse.shards import connect_shards
     from sluice.clients.lake.open import open_lake
+    from sluice.flow.rejected.alter import read_alters
     from sluice.flow.rejected.rejections import RejectionReader, RejectionTally
     from sluice.page.rejected_samples import shared_payloads
     from sluice.state.row_balance import unknown_words
@@ -336,7 +366,9 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
     reader = RejectionReader(spec, lake, criteria, progress)
     tally.add(reader.rejected_records(slices))
     unknown = unknown_words(spec, *reader.unlanded(slices))
-    payloads = shared_payloads(spec, sound_pipelines() if sample else ())
+    payloads: Payloads = (
+        "shown" if show_values else shared_payloads(spec, sound_pipelines() if sample else ())
+    )
     samples = _rejected_records_samples(lake, tally.sorted[:MOST_GROUPS], sample, payloads)
     try:
         with connect_shards(spec) if spec.targets else nullcontext(()) as servers:
@@ -344,10 +376,13 @@ def _read(spec: Pipeline, slices: SliceRange, criteria: RejectionFilter, sample:
             shown = rejected_rows.sorted[:MOST_GROUPS] if sample else []
             for server in servers if shown else ():
                 samples += _rejected_row_samples(spec, server.reached, shown, sample, payloads)
+            causes = [group.cause for group in rejected_rows.sorted[:MOST_GROUPS]]
+            alters = read_alters(servers, spec, causes, slices)
     except Unavailable as error:
-        return RejectedReport(spec.name, slices, tally.sorted, samples, unknown, error)
+        return RejectedReport(spec.name, slices, tally.sorted, samples, unknown, error, tally.tombstones)
     groups = sorted((*tally.sorted, *rejected_rows.sorted), key=lambda group: (-group.records, group.cause))
-    return RejectedReport(spec.name, slices, groups, samples, unknown)
+    tombstones = tally.tombstones
+    return RejectedReport(spec.name, slices, groups, samples, unknown, tombstones=tombstones, alters=alters)
 
 
 def _rejected_records_samples(
@@ -395,7 +430,7 @@ _COLUMNS = (
 @dataclass(frozen=True)
 class RejectedReport:
     """What was rejected of a pipeline. `unknown` says of which slices it is; `error`: ClickHouse did not
-    answer, and rejected rows are unknown."""
+    answer, and rejected rows are unknown. `alters` has the statement of each cause that one cures."""
 
     name: str
     slices: SliceRange
@@ -403,13 +438,14 @@ class RejectedReport:
     samples: Sequence[RejectedSample]
     unknown: str = ""
     error: Unavailable | None = None
+    tombstones: int = 0
+    alters: Mapping[RejectionCause, str] = field(default_factory=dict)
 
     def samples_of(self, group: RejectedGroup) -> list[RejectedSample]:
         from sluice.page.rejected_samples import plain
 
         cause = group.cause
-        place = f"{cause.table}.{cause.column}" if cause.kind == "row" else ""
-        key = (cause.kind, place, cause.reason)
+        key = (cause.kind, cause.place, cause.reason)
         return [sample for sample in self.samples if (sample.kind, plain(sample.place), sample.reason) == key]
 
 
@@ -418,8 +454,8 @@ def show_report(report: RejectedReport, command: str, *, wide: bool, json: bool)
     read."""
     if json:
         print_json([_as_json(group, report) for group in report.groups])
-        if report.unknown:
-            progress(report.unknown)
+        for text in filter(None, (report.unknown, _tombstones(report))):
+            progress(text)
     else:
         _print(report, command, wide=wide)
     if report.error is not None:
@@ -428,8 +464,8 @@ def show_report(report: RejectedReport, command: str, *, wide: bool, json: bool)
 
 def _print(report: RejectedReport, command: str, *, wide: bool) -> None:
     shown = report.groups[:MOST_GROUPS]
-    if report.unknown:
-        print_line(report.unknown)
+    for text in filter(None, (report.unknown, _tombstones(report))):
+        print_line(text)
     if not report.groups:
         if report.error is not None:
             return
@@ -440,8 +476,16 @@ def _print(report: RejectedReport, command: str, *, wide: bool) -> None:
     if len(report.groups) > len(shown):
         print_line(f"{len(report.groups) - len(shown):,} kinds more, with fewer records: --json has them")
     for group in shown:
-        for text in _lines(group, report.samples_of(group), command):
+        for text in _lines(group, report.samples_of(group), command, report.alters.get(group.cause, "")):
             print_line(text)
+    records = sum(group.records for group in report.groups)
+    kinds = "1 kind" if len(report.groups) == 1 else f"{len(report.groups):,} kinds"
+    cured = f"; an ALTER TABLE above cures {len(report.alters):,} of them" if report.alters else ""
+    print_line(f"{records:,} rejected records and rows of {kinds}{cured}")
+
+
+def _tombstones(report: RejectedReport) -> str:
+    return said_of_tombstones(report.tombstones) if report.tombstones else ""
 
 
 def _row(group: RejectedGroup) -> tuple[object, ...]:
@@ -450,21 +494,27 @@ def _row(group: RejectedGroup) -> tuple[object, ...]:
     return where, cause.column, cause.reason, group.records, group.slices, group.first.id, group.last.id
 
 
-def _lines(group: RejectedGroup, samples: Sequence[RejectedSample], command: str) -> Iterator[str]:
-    """Yields the remedy of a group, the command that brings its records in then, and its samples."""
+def _lines(
+    group: RejectedGroup, samples: Sequence[RejectedSample], command: str, alter: str = ""
+) -> Iterator[str]:
+    """Yields the remedy of a group, the statement that is it where there is one, the command that brings its
+    records in then, and its samples."""
     from sluice.flow.rejected.rejections import fix_of, retryable
     from sluice.flow.rejected.retry import cause_text
 
     cause, unfit = group.cause, group.cause.kind == "row"
-    yield f"{cause_text(cause)}: {fix_of(cause.reason, unfit)}"
+    yield f"{cause_text(cause)}: {fix_of(cause.reason, unfit, cause.column)}"
+    if alter:
+        yield f"ready: {alter}"
     if group.forgotten:
         yield (
             f"the lake has forgotten the bytes of {group.forgotten:,} of these records: `reland` brings "
             "their slices, as long as Kafka has them"
         )
     if retryable(cause.reason, unfit) and group.forgotten < group.records:
-        column = f" --table {shlex.quote(cause.table)} --column {shlex.quote(cause.column)}" if unfit else ""
-        yield f"then: {command}{column} --reason {shlex.quote(cause.reason)} --retry"
+        named = {"table": cause.table, "column": cause.column, "reason": cause.reason}
+        asked = " ".join(f"--{option} {shlex.quote(text)}" for option, text in named.items() if text)
+        yield f"then: {command} {asked} --retry"
     for sample in samples:
         place = f"{sample.cluster}/{sample.topic}/{sample.partition}/{sample.offset}"
         shown = f"{visible(sample.value, 200)} in {sample.payload}" if sample.value else sample.payload
@@ -489,6 +539,7 @@ def _as_json(group: RejectedGroup, report: RejectedReport) -> dict[str, Any]:
         "slices": group.slices,
         "since": group.first.id,
         "last": group.last.id,
-        "remedy": fix_of(cause.reason, cause.kind == "row"),
+        "remedy": fix_of(cause.reason, cause.kind == "row", cause.column),
+        "alter": report.alters.get(cause, ""),
         "samples": [sample.model_dump() for sample in report.samples_of(group)],
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -33,7 +34,7 @@ from sluice.cli.options import (
     tables_of,
 )
 from sluice.cli.output import print_json, progress
-from sluice.cli.status import as_json, show_run
+from sluice.cli.status import as_json, marked, show_run
 from sluice.clients.kafka.topic_facts import TopicsOf
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.open import open_lake
@@ -47,8 +48,10 @@ from sluice.slices import SliceRange, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.boundaries.outside import outside
+from sluice.state.notes import last_load, newest, noted_command
 from sluice.state.row_balance import rejected_by_reason
 from sluice.state.status import UnitStatus
+from sluice.state.units import known_topics
 
 if TYPE_CHECKING:
     from sluice.flow.batch_loop import Landings
@@ -96,12 +99,15 @@ def run(
     if backfill and mode != "fill":
         raise WrongUse(f"--backfill is for --mode fill, and {mode} loads more than it: leave one of them out")
     refuse_yes(yes, mode)
+    from sluice.flow.steps import refuse_rejected
+
     path = find(pipeline, config)
-    with _reported(spec, slices):
+    with _reported(spec, slices), _noted(spec, slices, mode, token, tables):
         statuses, silent = _steps(spec, path, slices, mode, token, tables, yes)
         if backfill:
             statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables)
+        statuses = marked(spec, statuses)
         if json:
             units = [as_json(spec, status) for status in statuses]
             print_json({"pipeline": spec.name, "rejected": rejected_by_reason(statuses), "units": units})
@@ -109,6 +115,7 @@ def run(
             show_run(spec, statuses, f"{spec.name} {slices}", wide, verbose)
         _tell_far_times(spec, statuses)
         refuse_missing(spec, statuses, mode, token, silent)
+        refuse_rejected(spec, slices)
 
 
 def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:
@@ -127,6 +134,18 @@ def _reported(spec: Pipeline, slices: SliceRange) -> Iterator[None]:
 
     with listening(from_environment), command(spec, slices):
         yield
+
+
+def _noted(
+    spec: Pipeline, slices: SliceRange, mode: str, token: str, tables: Tables | None
+) -> AbstractContextManager[None]:
+    """Notes the command for the page's list of runs."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        user = ""
+    chosen = ", ".join(sorted(tables or ()))
+    return noted_command(open_lake(spec), slices, user, mode=mode, run=token, table=chosen)
 
 
 def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:
@@ -186,8 +205,8 @@ def _steps(
 
     progress(f"resolve {slices}: {len(slices)} slices")
     resolved = steps.resolve_range(spec, slices)
-    note_file(spec, path)
-    for line in (*resolved["stamped_ahead"], *resolved["held"]):
+    note_file(spec, path, resolved["waiting"])
+    for line in (*resolved["topics"], *resolved["stamped_ahead"], *resolved["held"]):
         progress(line)
     for cluster, why in resolved["waiting"].items():
         progress(waits(cluster, why))
@@ -195,7 +214,8 @@ def _steps(
     work = steps.work_in(spec, slices, mode, tables)
     if not work.batches:
         others = ", or waits for its cluster" if resolved["waiting"] else ""
-        progress(f"nothing to do: every slice is complete{others}")
+        by = last_load(newest(open_lake(spec), pendulum.now("UTC")), slices)
+        progress("; ".join(filter(None, (f"nothing to do: every slice is complete{others}", by))))
     lands = landings(spec, path, mode, token, accept_loss)
     ran = run_work(spec, slices, work, mode, token, lands, progress, tables)
     if ran.code:
@@ -286,7 +306,8 @@ def far_outside(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> str:
 
 
 def _of_cluster(pipeline: Pipeline, cluster: Cluster, boundaries: Boundaries, topics_of: TopicsOf) -> str:
-    topics = [topic for topic in cluster.topics if outside(boundaries, cluster.cluster, topic)]
+    known = known_topics(cluster, boundaries)
+    topics = [topic for topic in known if outside(boundaries, cluster.cluster, topic)]
     if not topics:
         return ""
     now = to_ms(pendulum.now("UTC"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pendulum
@@ -31,8 +31,9 @@ from sluice.cli.output import TableColumn, console, print_json, print_line, prog
 from sluice.cli.status_lines import A_SCREEN, MOST_HOURS
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
+from sluice.flow.verify.facts import targets_of
 from sluice.flow.verify.notes import landed_without
-from sluice.manifest import Manifest
+from sluice.manifest import TOMBSTONE, Manifest
 from sluice.plan.backlog import Backlog
 from sluice.plan.plan import missing_lines
 from sluice.plan.plan import waiting as waiting_of
@@ -45,6 +46,7 @@ from sluice.state.row_balance import (
     rejected_by_reason,
     rejected_words,
     said,
+    tombstone_words,
     unknown_words,
     unlanded,
     without_table,
@@ -153,7 +155,7 @@ def _waiting(
     from sluice.flow.choose_backlog import seen_backlog
     from sluice.plan.lag import ask_topics, lag_of, older_unread
 
-    topics, errors = ask_topics(spec)
+    topics, errors = ask_topics(spec, boundaries)
     now, lake = pendulum.now("UTC"), open_lake(spec)
     until = newest[0].unit.slice.start if newest else floor(now, spec.slice)
     open_units = older if until <= now - spec.lookback else seen_backlog(spec, lake, until)
@@ -281,7 +283,20 @@ def _survey(spec: Pipeline, start: str | None, to: str, newest: int = NEWEST) ->
     from sluice.state.survey import survey
 
     slices = known_range(spec, start, to, newest=newest)
-    return survey(spec, slices), f"{spec.name} {slices}"
+    return marked(spec, survey(spec, slices)), f"{spec.name} {slices}"
+
+
+def marked(spec: Pipeline, statuses: Iterable[UnitStatus]) -> list[UnitStatus]:
+    """Returns the units with what verify has found wrong with them, and with their rejected records."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.flow.verify.causes import broken_units
+    from sluice.flow.verify.check_rejected import mostly_rejected
+    from sluice.flow.verify.verdict import read_verdict
+
+    verdict = read_verdict(open_lake(spec))
+    rejected, broken = mostly_rejected(verdict), broken_units(verdict.anomalies)
+    named = ((status, (status.unit.slice.id, status.unit.cluster)) for status in statuses)
+    return [replace(s, mostly_rejected=unit in rejected, broken=broken(*unit)) for s, unit in named]
 
 
 def show_run(spec: Pipeline, statuses: list[UnitStatus], title: str, wide: bool, verbose: bool) -> None:
@@ -323,7 +338,7 @@ def shown(
     yield table_of(
         status_lines.title(title, statuses, lines, _of_hours(statuses) if most < MOST_HOURS else "--json"),
         status_lines.COLUMNS,
-        map(status_lines.line, lines),
+        [status_lines.line(units, spec) for units in lines],
     )
     types = sorted({t for s in statuses if s.manifest for t in s.manifest.rows_by_type()})
     if types and len(types) <= _MOST_TYPES:
@@ -338,6 +353,8 @@ def shown(
         )
     if rejected := rejected_words(spec, statuses):
         yield text_of(rejected, style="yellow")
+    if tombstones := tombstone_words(statuses):
+        yield text_of(tombstones)
     if unknown := unknown_words(spec, (s.unit for s in statuses), unlanded(statuses)):
         yield text_of(unknown)
     for table in departed:
@@ -352,6 +369,17 @@ def shown(
     for line in (*missing_lines(spec, statuses), *lacking, *differences):
         yield text_of(line)
     yield from lag_lines(behind)
+    yield summary_line(spec, statuses, behind)
+
+
+def summary_line(spec: Pipeline, statuses: Sequence[UnitStatus], behind: Behind) -> RenderableType:
+    """Returns what needs attention, in the words of the page."""
+    from sluice.clients.lake.open import open_lake
+    from sluice.page.findings import needing, verdict_line
+    from sluice.page.rows import findings_of_units
+
+    found = findings_of_units(spec, open_lake(spec), statuses, [one.table for one in behind.gone])
+    return text_of(verdict_line(found), style="bold red" if needing(found) else "green")
 
 
 def _answer(
@@ -367,6 +395,10 @@ def _answer(
         left = waiting_of(spec, statuses)
         answer["missing"] = {part.cluster: [unit.slice.id for unit in part.units] for part in left}
     return answer
+
+
+def _rejected_records(manifest: Manifest) -> dict[str, int]:
+    return {reason: n for reason, n in manifest.rejected_records.items() if reason != TOMBSTONE}
 
 
 def _arrays(manifest: Manifest) -> dict[str, Any]:
@@ -387,10 +419,13 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
     return {
         "slice": s.unit.slice.id,
         "cluster": s.unit.cluster,
-        "state": str(s.state),
+        "state": "broken" if s.broken and s.state.done else str(s.state),
+        "broken": list(s.broken),
+        "mostly_rejected": s.mostly_rejected,
         "records": s.manifest.read if s.manifest else None,
         "parsed": s.manifest.parsed if s.manifest else None,
-        "rejected_records": dict(s.manifest.rejected_records) if s.manifest else None,
+        "rejected_records": _rejected_records(s.manifest) if s.manifest else None,
+        "tombstones": s.manifest.tombstones if s.manifest else None,
         "rejected_forgotten": s.manifest.forgotten_by_reason() if s.manifest else None,
         **(_arrays(s.manifest) if s.manifest and s.manifest.rows is not None else {}),
         **(_erased(s.manifest) if s.manifest and s.manifest.erasures else {}),
@@ -402,6 +437,7 @@ def as_json(spec: Pipeline, s: UnitStatus) -> dict[str, Any]:
             t: {"rows": r.rows, "rejected_rows": r.rejected_rows, **_missing(r), **_shards(r)}
             for t, r in s.tables.items()
         },
+        "lacked_by": status_lines.lacking_tables(spec, targets_of(spec), s),
         "frozen": list(s.frozen),
         "manifest": s.manifest.id if s.manifest else None,
         "lacking_topics": {lacking.topic: lacking.offsets for lacking in s.lacking},

@@ -4,9 +4,11 @@ many."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sluice.cli.output import TableColumn
+from sluice.config.pipeline import Pipeline, Target
+from sluice.flow.verify.facts import lacking, targets_of
 from sluice.state.status import UnitStatus
 
 COLUMNS = (
@@ -19,6 +21,7 @@ COLUMNS = (
     TableColumn("late", 6),
     TableColumn("loaded", 2),
     TableColumn("rejected rows", 3),
+    TableColumn("lacked by", 1),
 )
 MOST_HOURS = 500
 A_SCREEN = 24
@@ -52,7 +55,7 @@ def title(
     return f"{name}, by {word} ({option} has the {len(statuses):,} hours)"
 
 
-def line(units: Sequence[UnitStatus]) -> Row:
+def line(units: Sequence[UnitStatus], pipeline: Pipeline) -> Row:
     """Returns a line under `COLUMNS`. Counts of what has not landed are left out."""
     landed = [status for status in units if status.manifest is not None]
     counts: Row = ("", "", "", "")
@@ -65,7 +68,23 @@ def line(units: Sequence[UnitStatus]) -> Row:
         counts = (read, parsed, _rejected(landed), late)
     loaded = (sum(numbers) for numbers in zip(*(status.loaded for status in units), strict=True))
     states = counted(status.seen for status in units)
-    return (name_of(units), units[0].unit.cluster, states, *counts, *loaded)
+    return (name_of(units), units[0].unit.cluster, states, *counts, *loaded, lacked_by(units, pipeline))
+
+
+def lacked_by(units: Sequence[UnitStatus], pipeline: Pipeline) -> str:
+    """Names the tables that lack landed units, or have rows of an earlier landing; of several units with how
+    many of them."""
+    targets = targets_of(pipeline)
+    counts = Counter(name for status in units for name in lacking_tables(pipeline, targets, status))
+    return ", ".join(f"{name} ({count})" if len(units) > 1 else name for name, count in counts.items())
+
+
+def lacking_tables(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> list[str]:
+    """Returns the tables that lack a landed unit, in the order of the pipeline file."""
+    if status.manifest is None or status.state.done:
+        return []
+    lacked = lacking(pipeline, targets, status)
+    return [name for name in targets if name in lacked]
 
 
 def line_by_type(units: Sequence[UnitStatus], types: Iterable[str]) -> Row:
@@ -93,7 +112,7 @@ def counted(words: Iterable[str]) -> str:
 
 
 def _rejected(landed: Sequence[UnitStatus]) -> object:
-    records = _sum(landed, lambda m: sum(m.rejected_records.values()))
+    records = _sum(landed, lambda m: m.refused_records)
     rows = _sum(landed, lambda m: sum(m.rejected_elements.values()))
     return f"{records} and {rows} rows" if rows else records
 

@@ -158,7 +158,7 @@ def _rows(spec: Pipeline, statuses: Sequence[UnitStatus], scope: AuditScope) -> 
 def _print(seen: _Seen, repairs: Sequence[str], verbose: bool) -> None:
     """Prints what is wrong, what repairs it, and last the counts: how much was compared, and is broken."""
     for cause in seen.causes:
-        print_line("; ".join(filter(None, [f"{cause.name}: {cause.place}: {cause.message}", cause.advice])))
+        print_line("; ".join(filter(None, [f"{cause.title}: {cause.message}", cause.advice])))
         for anomaly in cause.anomalies if verbose else ():
             print_line(f"- {anomaly.kind}: {anomaly.place}: {anomaly.message}")
     for line in seen.blocked:

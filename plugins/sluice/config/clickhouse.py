@@ -25,6 +25,20 @@ _UNSURE = re.compile(
     rf"|shardNum)(?={_BRACKET}))",
     re.IGNORECASE,
 )
+_WORD = re.compile(
+    r"'(?:\\.|[^'\\])*'|`((?:\\.|[^`\\])+)`|\"((?:\\.|[^\"\\])+)\"|([A-Za-z_]\w*)\s*(\(?)|[\d.]+\w*"
+)
+
+
+def columns_in(expression: str) -> frozenset[str]:
+    """Returns the names in an expression that are no functions."""
+    return frozenset(
+        quoted or double or word
+        for quoted, double, word, bracket in _WORD.findall(expression)
+        if quoted or double or (word and not bracket)
+    )
+
+
 # Of an expression: behind each function in a comment the rest is looked through.
 _MOST_CHARACTERS = 1_000
 

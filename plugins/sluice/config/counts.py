@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import WithJsonSchema, field_validator
 
 from sluice.config.types import TEXT, DottedPath, QualifiedTable, Section
-from sluice.field_path import names_of, outer_of
+from sluice.field_path import HEADER, names_of, outer_of
 
 OWN = ("hour", "type", "count")  # the columns that every table of counts has
 OF_VIEW = ("expected", "seen", "difference")  # what include/sql/load/create_expected.sql names beside them
@@ -36,7 +36,7 @@ class Counts(Section):
     def _short_form(cls, value: object) -> object:
         if not isinstance(value, list | tuple):
             return value
-        named = {str(path).replace(".", "_"): path for path in value}
+        named = {re.sub(r"[^A-Za-z0-9_]", "_", str(path).removeprefix(HEADER)): path for path in value}
         if len(named) != len(value):
             raise ValueError("two fields give one column: write {column: field, …}")
         return named
@@ -50,7 +50,7 @@ class Counts(Section):
             if column in OF_VIEW:
                 view = "the view of what is expected has a column of that name"
                 raise ValueError(f"{column!r} cannot be counted by, {view}: write {{OTHER_COLUMN: {path}}}")
-            if not all(path.split(".")):
+            if not all(names_of(path)):
                 raise ValueError(f"expected a field or a dotted path, not {path!r}")
         paths = {*map(names_of, value.values())}
         for inner in value.values():

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from sluice.config.times import TimeSpelling
 from sluice.config.types import DottedPath, Section
+from sluice.field_path import header_of, names_of
 
 # The pipeline file's `event.format` and `event.registry`: how a message's bytes become an event. The
 # reference is made of the models.
@@ -97,7 +99,8 @@ def _holds(schema: object, names: frozenset[str]) -> bool:
 
 
 class TypeSource(Section):
-    """Where a record's type is: a field of the event (a dotted path), a record header, or its topic."""
+    """Where a record's type is: a field of the event (a dotted path), a record header, its topic, or its
+    schema."""
 
     field: DottedPath | None = None
     """Field of the event, a dotted path. Example: `meta.kind`"""
@@ -105,29 +108,76 @@ class TypeSource(Section):
     """Record header; the last of that name counts. Example: `table`"""
     topic: bool = False
     """The topic is the type. Example: `true`"""
+    schema_name: bool = Field(default=False, alias="schema")
+    """The type is the full name of the message's schema: of Avro's record, or Protobuf's message.
+    Example: `true`"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _header(cls, value: Any) -> Any:
+        """Takes `{field: header:NAME}` for `{header: NAME}`."""
+        field = value.get("field") if isinstance(value, Mapping) else None
+        header = header_of((field,)) if isinstance(field, str) else None
+        if not header or value.get("header") is not None:
+            return value
+        return {**value, "field": None, "header": header}
 
     @model_validator(mode="after")
     def _one_source(self) -> TypeSource:
-        if sum([self.field is not None, self.header is not None, self.topic]) != 1:
-            raise ValueError("expected exactly one of {field: …}, {header: …}, {topic: true}")
+        if sum([self.field is not None, self.header is not None, self.topic, self.schema_name]) != 1:
+            expected = "{field: …}, {header: …}, {topic: true}, {schema: true}"
+            raise ValueError(f"expected exactly one of {expected}")
         return self
 
 
-class TimeSource(Section):
+class TimeSource(TimeSpelling):
     """Where a record's event time is: a field of the event, or the record's own timestamp."""
 
     field: DottedPath | None = None
-    """Field of the event, a dotted path. Example: `timestamp`"""
-    format: Literal["iso8601", "epoch_s", "epoch_ms"] = "iso8601"
-    """How the field has the time. Example: `epoch_ms`"""
+    """Field of the event, a dotted path, or `header:NAME`. Example: `timestamp`"""
     record: bool = False
     """The record's own timestamp is the time. Example: `true`"""
+
+    @property
+    def header(self) -> str | None:
+        """Returns the header that has the time; None where it is elsewhere."""
+        return None if self.field is None else header_of(names_of(self.field))
 
     @model_validator(mode="after")
     def _one_source(self) -> TimeSource:
         if (self.field is None) != self.record:
             raise ValueError("expected exactly one of {field: …, format: …} and {record: true}")
+        if self.record and (self.format or self.zone):
+            raise ValueError("`format` and `zone` are for a `field`, not for {record: true}")
         return self
+
+
+DEBEZIUM: Final = "debezium"
+COMPACTED: Final = "compacted"
+CHANGES = (DEBEZIUM, COMPACTED, "{compacted: FIELD}")
+"""All that `event.change` may be."""
+
+
+class ChangeForm(Section):
+    """How messages say what changed in a table. `key`: the field that a key fills which is no object."""
+
+    kind: str
+    key: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        """Takes the forms of the pipeline file."""
+        if value in (DEBEZIUM, COMPACTED):
+            return {"kind": value}
+        field = value.get(COMPACTED) if isinstance(value, Mapping) and len(value) == 1 else None
+        if not isinstance(field, str) or not field or "." in field:
+            raise ValueError(f"expected {', '.join(CHANGES[:-1])} or {CHANGES[-1]}, and in FIELD no dot")
+        return {"kind": COMPACTED, "key": field}
+
+    @property
+    def text(self) -> str:
+        return self.kind if self.key is None else f"{{{self.kind}: {self.key}}}"
 
 
 class BatchSource(Section):
@@ -138,33 +188,98 @@ class BatchSource(Section):
     Example: `sluice_batch`"""
 
 
+Codec = Literal["gzip", "zstd"]
+DELIMITED: Final = "delimited"
+ENVELOPE: Final = "envelope"
+
+
+class RowsSource(Section):
+    """A message is a JSON object, and each element of one of its fields is a row. The rest of the message is
+    in each row, as a field of its own.
+    """
+
+    field: DottedPath
+    """The field that holds the array. Example: `Records`"""
+    envelope: str = Field(ENVELOPE, min_length=1)
+    """The field of a row that has the rest of the message. Example: `message`"""
+
+
 class Event(Section):
-    """How a message becomes rows. `rows: array`: it is a JSON array, and each element is a row."""
+    """How a message becomes rows: `unpack` comes first, then `format`, then `rows`."""
 
     type: TypeSource
     """Where a record's type is. Example: `{field: type}`"""
     time: TimeSource
     """Where a record's event time is. Example: `{field: timestamp, format: epoch_ms}`"""
-    rows: Literal["one", "array"] = "one"
-    """`array`: a message is a JSON array, and each element is a row. Example: `array`"""
+    unpack: Codec | None = None
+    """How values are compressed. A value that is not compressed is read as it is. Example: `gzip`"""
+    rows: Literal["one", "array", "lines", "delimited"] | RowsSource = "one"
+    """`array`: a message is a JSON array, and each element is a row; `lines`: each line is one; `{field: …}`:
+    each element of a field; `delimited`: each of several Protobuf messages with their lengths in front.
+    Example: `array`"""
     format: MessageFormat = MessageFormat.model_validate(JSON)
     """The message's format. A schema file's path counts from the pipeline file's folder. Example: `json`"""
+    surrogates: Literal["reject", "replace"] = "reject"
+    """JSON with half a surrogate pair, which no text can hold: `reject` it, or `replace` the half by U+FFFD.
+    Example: `replace`"""
     registry: RegistrySettings | None = None
-    """Schema registry of Avro and Protobuf messages. Example: `{connection: schema_registry}`"""
+    """Schema registry of the messages; of JSON, the schema id in front is left out.
+    Example: `{connection: schema_registry}`"""
+    change: ChangeForm | None = None
+    """Messages are changes of a table's rows: Debezium's, or those of a compacted topic, in which null
+    deletes a key. Example: `debezium`"""
     batch: BatchSource | None = None
     """Which lines were shipped twice; without it every copy lands. Example: `{header: sluice_batch}`"""
 
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _rows(cls, value: Any) -> Any:
+        """Says what is expected in one sentence, not in one for each form."""
+        if isinstance(value, RowsSource) or value in ("one", "array", "lines", DELIMITED):
+            return value
+        expected = "expected one, array, lines, delimited or {field: PATH}, and beside it envelope: NAME"
+        if not isinstance(value, Mapping) or not {"field"} <= {*value} <= {"field", "envelope"}:
+            raise ValueError(expected)
+        names = names_of(value["field"]) if isinstance(value["field"], str) else ("",)
+        envelope = value.get("envelope", ENVELOPE)
+        if not all(names) or header_of(names) is not None or not isinstance(envelope, str) or not envelope:
+            raise ValueError(expected)
+        return value
+
     @property
     def arrays(self) -> bool:
-        return self.rows == "array"
+        """Whether a message can give several rows."""
+        return self.rows != "one"
+
+    @property
+    def unwraps(self) -> bool:
+        """Whether the lake keeps only the event made of a change, and not the message."""
+        return self.change is not None and not self.format.decoded
 
     @model_validator(mode="after")
     def _readable(self) -> Event:
-        if self.format.decoded and self.arrays:
-            raise ValueError(f"`rows: array` is for messages in JSON, not in {self.format.kind}")
+        if self.format.decoded and self.surrogates == "replace":
+            raise ValueError(f"`surrogates` is for messages in JSON, not in {self.format.kind}")
+        if self.change is not None and self.arrays:
+            raise ValueError("`change` and `rows` do not go together: a message is one change")
+        if self.change is not None and self.change.kind == COMPACTED:
+            if self.format.decoded:
+                raise ValueError(f"`change: compacted` is for messages in JSON, not in {self.format.kind}")
+            if self.type.field is not None or (self.time.field is not None and self.time.header is None):
+                raise ValueError(
+                    "`change: compacted` needs a type and a time that are no fields: a deleted row has "
+                    "its key alone"
+                )
+        if self.rows == DELIMITED and (self.format.kind != PROTOBUF or self.registry is not None):
+            form = _KINDS[PROTOBUF].written
+            raise ValueError(
+                f"`rows: {DELIMITED}` is for `format: {form}` without a registry: a schema id stands before "
+                "one message"
+            )
+        if self.format.decoded and self.arrays and self.rows != DELIMITED:
+            raise ValueError(f"`rows` is for messages in JSON, not in {self.format.kind}")
         if self.format.has_schema and self.registry is None and self.format.schema_file is None:
             raise ValueError(f"`format: {self.format.kind}` needs a schema file or a `registry`")
-        if self.registry is not None and not self.format.has_schema:
-            kinds = " and ".join(f"`format: {kind}`" for kind in WITH_SCHEMA)
-            raise ValueError(f"`registry` is for {kinds}")
+        if self.type.schema_name and not self.format.decoded:
+            raise ValueError(f"`type: {{schema: true}}` is for Avro and Protobuf, not for {self.format.kind}")
         return self

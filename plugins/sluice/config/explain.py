@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from sluice.config.event import FORMS, WITH_SCHEMA, MessageFormat
+from sluice.config.event import COMPACTED, DEBEZIUM, FORMS, WITH_SCHEMA, ChangeForm, MessageFormat
 from sluice.config.files import defaults_file, load_defaults, merged
 from sluice.config.mask import MaskRule
 from sluice.config.mistakes import ConfigKey, KeyPlace, inner_model, keys
@@ -159,6 +159,8 @@ class _FileSchema(GenerateJsonSchema):
     def model_schema(self, schema: Any) -> JsonSchema:
         if schema["cls"] is MessageFormat:
             return _message_format()
+        if schema["cls"] is ChangeForm:
+            return {"anyOf": [{"enum": [DEBEZIUM, COMPACTED]}, _object({COMPACTED: TEXT})]}
         made = super().model_schema(schema)
         made.pop("title", None)
         made.pop("description", None)

@@ -63,9 +63,15 @@ def find(name: str, config: Path | None = None, named: Path | None = None) -> Pa
     )
 
 
-def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> Pipeline:
+def read(
+    path: Path,
+    environment: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
+    by_option: bool = False,
+) -> Pipeline:
     """Returns the pipeline in `path`, with the folder's defaults; its name is the file's stem. Paths in it
-    count from `folder`, else from the file's own. Raises WrongPipeline (file, key, expected)."""
+    count from `folder`, else from the file's own. `by_option`: a user named it with `--config`, so its
+    commands do, too. Raises WrongPipeline (file, key, expected)."""
     content = _mapping(path, load, "a mapping with kafka, event, lake and tables")
     if "name" in content:
         raise WrongPipeline(str(path), "name", f"a pipeline is named by its file: here {path.stem!r}")
@@ -76,7 +82,7 @@ def read(path: Path, environment: Mapping[str, str] = os.environ, folder: Path |
         expand(content, environment, path, Pipeline),
     )
     found_by_name = path.resolve() == (pipelines_folder() / f"{path.stem}.yaml").resolve()
-    elsewhere = None if found_by_name else path.absolute()
+    elsewhere = path.absolute() if by_option or not found_by_name else None
     context = {"folder": folder or path.resolve().parent, "file": path, "config": elsewhere}
     files = {path: content, defaults: common}
     return _checked(Pipeline, {"name": path.stem, **settings}, files, context)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, model_va
 
 from sluice.config.event import Event
 from sluice.config.types import TEXT, Section, WrongKey
-from sluice.field_path import MOST_NAMES, names_of, outer_of
+from sluice.field_path import HEADER, checked_path, header_of, names_of, outer_of
 
 KEY, HEADERS, REJECTED_RECORDS = "_key", "_headers", "_rejected"
 PARTS = (KEY, HEADERS, REJECTED_RECORDS)
@@ -72,7 +72,7 @@ class MaskRule(Section):
     keep_first: int | None = Field(None, ge=1, le=64)
     """So many characters stay, with `***` behind them. Example: `2`"""
     keep: bool = False
-    """Of `_key`, `_headers` and `_rejected`: they stay as they are. Example: `true`"""
+    """Of `_key`, `_headers`, `_rejected` and a `header:NAME`: they stay as they are. Example: `true`"""
     types: tuple[str, ...] = ()
     """Types of which the field is masked; without it all. Example: `[signup]`"""
 
@@ -130,9 +130,13 @@ def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
     for path, names in fields.items():
         if not all(names):
             raise WrongKey(("mask", path), "expected a field or a dotted path")
-        if len(names) > MOST_NAMES:
-            raise WrongKey(("mask", path), f"a path has at most {MOST_NAMES} names")
-        if mask[path].keep:
+        try:
+            checked_path(path)
+        except ValueError as error:
+            raise WrongKey(("mask", path), str(error)) from error
+        if header_of(names) is not None and mask[path].types:
+            raise WrongKey(("mask", path), "a header is masked in records of all types")
+        if mask[path].keep and header_of(names) is None:
             raise WrongKey(("mask", path), f"`keep` is for {', '.join(PARTS)}: leave the field out")
         for purpose, read in _read_fields(event):
             if _overlap(names, read):
@@ -151,7 +155,8 @@ def check_mask(mask: Mapping[str, MaskRule], event: Event) -> None:
 
 
 def _read_fields(event: Event) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for purpose, field in (("type", event.type.field), ("time", event.time.field)):
+    header = event.type.header and f"{HEADER}{event.type.header}"
+    for purpose, field in (("type", event.type.field or header), ("time", event.time.field)):
         if field is not None:
             yield purpose, names_of(field)
 
@@ -170,6 +175,8 @@ def connections_of(mask: Mapping[str, MaskRule]) -> list[str]:
 def hides(mask: Mapping[str, MaskRule], kind: str, path: Sequence[str]) -> bool:
     """Returns whether events of a type have nothing at `path` where they land, because it is masked."""
     names = names_of(".".join(path))
+    if header_of(names) is not None and names[0] not in mask and mask:
+        return with_defaults(mask)[HEADERS].drop
     for name, rule in mask.items():
         masked = names_of(name)
         if name not in PARTS and rule.applies(kind) and names[: len(masked)] == masked:

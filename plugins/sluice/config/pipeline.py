@@ -14,11 +14,12 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from sluice.config.airflow import AirflowSettings, Alarms
-from sluice.config.clickhouse import ClickHouse
+from sluice.config.clickhouse import BY_PARTITION, ClickHouse, columns_in
 from sluice.config.counts import Counts
 from sluice.config.event import Event
 from sluice.config.mask import MaskRule, check_mask
-from sluice.config.target import TARGET_KEYS, Rollup
+from sluice.config.rejected import Rejected
+from sluice.config.target import TARGET_KEYS, Derived, Latest, Rollup
 from sluice.config.target import Target as Target
 from sluice.config.types import (
     Duration,
@@ -34,6 +35,7 @@ from sluice.config.yaml_text import ON_COMMAND_LINE, assigns_secret, names_secre
 from sluice.errors import WrongUse
 from sluice.manifest import Isolation
 from sluice.slices import HOUR, floor
+from sluice.topic_patterns import TopicPatterns, is_name, is_pattern, mistake
 
 # Writes a `sluice` command exactly as a shell takes it: every one that is printed is made here.
 
@@ -46,9 +48,6 @@ def command_line(pipeline: str, config: Path | None, command: str, *words: str) 
 
 # The pipeline file's `kafka` block.
 
-# https://github.com/apache/kafka/blob/4.2/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
 
 class Cluster(Section):
     """One independent Kafka cluster; its name is part of the identity of every record."""
@@ -56,7 +55,12 @@ class Cluster(Section):
     cluster: PlainName
     """Name of the cluster, a part of every record's identity: never give it to another one. Example: `dc1`"""
     topics: list[str] = Field(min_length=1)
-    """Topics that are read. Example: `[bids, clicks]`"""
+    """Topics that are read, by name or pattern: in `orders.*` a star is any run of characters and a dot is a
+    dot; what begins with `^` is a regular expression (RE2), `"^orders[.][0-9]+$"`. A slice keeps the topics
+    that match when it is resolved. Names beginning with `__` match no pattern.
+    Example: `[bids, clicks.*]`"""
+    exclude: list[str] = Field(default_factory=list)
+    """What no pattern of `topics` takes, by name or pattern. Example: `[clicks.test.*]`"""
     bootstrap: str | None = None
     """Its brokers, instead of `connection`. Example: `kafka.dc1:9092`"""
     connection: str | None = None
@@ -73,10 +77,27 @@ class Cluster(Section):
             raise ValueError("expected exactly one of `bootstrap` and `connection`")
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("a topic is listed twice")
-        for topic in self.topics:
-            if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-                raise ValueError(f"Kafka has no topic {topic[:99]!r}: expected letters, digits, . _ and -")
+        if wrong := next(filter(None, map(mistake, (*self.topics, *self.exclude))), ""):
+            raise ValueError(wrong)
+        if self.exclude and self.patterns is None:
+            raise ValueError("`exclude` is beside patterns in `topics`, and all of these are names")
         return self
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The topics that the file names one by one."""
+        return tuple(topic for topic in self.topics if not is_pattern(topic))
+
+    @property
+    def patterns(self) -> TopicPatterns | None:
+        """None where every topic has its name in the file."""
+        include = tuple(sorted(filter(is_pattern, self.topics)))
+        return TopicPatterns(include, tuple(sorted(set(self.exclude)))) if include else None
+
+    def reads(self, topic: str) -> bool:
+        """Returns whether the file names the topic, itself or by a pattern."""
+        by_pattern = self.patterns is not None and self.patterns.matches(topic)
+        return is_name(topic) and (by_pattern or topic in self.named)
 
 
 # `keep:` in the pipeline file: how long the lake holds files of an hour, and the tables its rows.
@@ -229,6 +250,8 @@ class Pipeline(Section):
     on_expired: Literal["fail", "land_rest"] = "fail"
     """What a slice does whose offsets Kafka no longer has: fail, or land the rest and record the loss.
     Example: `land_rest`"""
+    rejected: Rejected = Rejected()
+    """How much of an hour one reason may reject. Example: `{fail_above: 0.05}`"""
     max_early: OptionalDuration = HOUR
     """How far after its slice an event's time may be; later ones are rejected. Example: `none`"""
     max_late: OptionalDuration = None
@@ -325,6 +348,9 @@ class Pipeline(Section):
             if rollup.source not in sources:
                 expected = f"expected a table of events or counts, not {rollup.source}"
                 raise WrongKey(("rollups", table, "from"), expected)
+        for name, target in self.tables.items():
+            if target.latest is not None:
+                self._check_latest(name, target.table, target.latest, {*sources, *self.rollups})
         if self.start is not None and floor(self.start, self.slice) != self.start:
             raise WrongKey(("start",), "expected an instant on a slice's edge")
         if self.airflow.offset and not self.airflow.offset < self.slice:
@@ -332,6 +358,22 @@ class Pipeline(Section):
         if self.airflow.offset and self.slice in NO_CRON:
             raise WrongKey(("airflow", "offset"), "expected none: no cron has slices of 45m and 90m")
         return self
+
+    def _check_latest(self, name: str, log: str, latest: Latest, taken: AbstractSet[str]) -> None:
+        place = ("tables", name, "latest")
+        others = {t.latest.table: t.table for t in self.tables.values() if t.latest and t.table != log}
+        if latest.table in taken or latest.table in others:
+            raise WrongKey((*place, "table"), "expected a table of its own, which nothing else fills")
+        for kept in (EVERY_TABLE, log, latest.table):
+            if kept in self.keep.tables:
+                expected = f"expected other tables by name: {log} keeps all rows, for {latest.table}"
+                raise WrongKey(("keep", "tables", kept), expected)
+        newest, by = self.tables[name].newest(by_row=False), self.clickhouse.placed_by(log)
+        if self.clickhouse.shards and newest is not None:
+            read = columns_in(by)
+            if by == BY_PARTITION or not read or not read <= set(newest.key):
+                expected = f"expected `clickhouse.shard_by` of {log} to use columns of it alone, not `{by}`: "
+                raise WrongKey((*place, "key"), f"{expected}all rows of a key have to be on one shard")
 
     @model_validator(mode="after")
     def _names_tables(self) -> Pipeline:
@@ -399,7 +441,7 @@ class Pipeline(Section):
     @property
     def targets(self) -> tuple[Target, ...]:
         """Each target table once, with the types that are routed to it; then those of traffic counts, then
-        rollups, which are made from them."""
+        those that are made from them."""
         named: dict[str, list[str]] = {}
         for name, target in self.tables.items():
             named.setdefault(target.table, []).append(name)
@@ -413,8 +455,15 @@ class Pipeline(Section):
             for names in named.values()
         )
         counted = (Target(table=counts.table, counted=True) for counts in self.counts)
-        rollups = (Target(table=table, rollup=rollup) for table, rollup in self.rollups.items())
-        return (*events, *counted, *rollups)
+        derived = (Target(table=table, rollup=made_by) for table, made_by in self.derived.items())
+        return (*events, *counted, *derived)
+
+    @property
+    def derived(self) -> dict[str, Derived]:
+        """By table what it is made by of another table's rows: the rollups, and the tables of newest rows."""
+        by_row = self.event.arrays
+        latest = {t.latest.table: t.newest(by_row) for t in self.tables.values() if t.latest is not None}
+        return {**self.rollups, **{name: newest for name, newest in latest.items() if newest is not None}}
 
     def chosen(self, tables: Collection[str] | None) -> tuple[Target, ...]:
         """Returns those of the targets, in their order; without a choice all."""

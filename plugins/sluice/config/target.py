@@ -9,54 +9,96 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from sluice.config.types import DottedPath, QualifiedTable, Section
+from sluice.config.times import TimeSpelling
+from sluice.config.types import FirstField, QualifiedTable, Section, WrongKey
 from sluice.named_file import read_named_text
+from sluice.time_grammar import Spelled
 
-TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows", "missing")
+TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows", "missing", "times", "latest")
 """What of a target stands in the file; the rest is made of other keys."""
 
 
-Missing = Literal["default", "reject"]
+Missing = Literal["object", "default", "reject"]
+"""What has to be there for a column to take its default: the object that lacks the field, nothing, or no row
+takes one."""
+OTHERS = "*"
+
+
+class Latest(Section):
+    """A second table with the newest row of each key, a ReplacingMergeTree that is read with FINAL. A column
+    may be named by the field that fills it."""
+
+    table: QualifiedTable
+    """The table, as `database.table`. Example: `shop.customer`"""
+    key: tuple[str, ...] = Field(min_length=1, max_length=16)
+    """Columns whose values tell the keys apart, the table's ORDER BY. Example: `[id]`"""
+    version: tuple[str, ...] = Field((), max_length=8)
+    """Columns that say which row is newer, the first above all; null is oldest: Bool, integers of up to 64
+    bits, dates, times, Enums. Rows that are the same in them, or all rows without it, count by hour, then by
+    offset. Example: `[source.lsn]`"""
+    deleted: str | None = None
+    """Column that says whether the row deletes its key: true, a number other than 0, or the text `true` or
+    `d`. Example: `__deleted`"""
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Latest:
+        for key, names in (("key", self.key), ("version", self.version)):
+            if len(set(names)) != len(names):
+                raise WrongKey((key,), "a column is named twice")
+        return self
 
 
 class Target(Section):
     """One target table: the types that it takes, and where a column is not named like its field.
 
-    `counted`: it takes no events, but the traffic counts that the landing made for it; `rollup`: what its
-    SELECT gives of another target.
+    `counted`: it takes no events, but the traffic counts that the landing made for it; `rollup`: what is
+    made of another target.
     """
 
     table: QualifiedTable
-    """The table, as `database.table`. Example: `events.clicks`"""
-    columns: Mapping[str, DottedPath] = Field(default_factory=dict)
-    """Field of each column that is not named like its field, a dotted path.
-    Example: `{country: device.geo.country}`"""
-    missing: Missing | Mapping[str, Missing] = "default"
-    """What becomes of a row whose event lacks a column's field, or has null there: the column takes its
-    default, or the row is rejected. `reject` is for columns that can't be NULL and declare no DEFAULT; by
-    column it is for any. Example: `{amount: reject}`"""
+    """The table, as `database.table`: the first dot divides, and what follows is its name without quotes.
+    Example: `events.clicks`"""
+    columns: Mapping[str, FirstField] = Field(default_factory=dict)
+    """Field of each column that is not named like its field, a dotted path. In a list the first field that is
+    present and not null counts. Example: `{country: device.geo.country, rider: [customer, rider]}`"""
+    times: Mapping[str, TimeSpelling] = Field(default_factory=dict)
+    """Format and zone of times that do not say them, also inside arrays, maps and objects.
+    Example: `{seen: {format: epoch_s}, at: {zone: Europe/Berlin}}`"""
+    missing: Missing | Mapping[str, Missing] = "object"
+    """What becomes of a row whose event lacks a column's field, or has null there, if the column can't be
+    NULL and declares no DEFAULT: it takes its type's default, or the row is rejected. `object` rejects rows
+    with null in place of an object on the field's path, `default` none, `reject` all; by column it is for
+    any, and `"*"` stands for the others. Example: `{amount: reject}`"""
     evolve: Literal["off", "add"] = "off"
     """`add`: a field that no column takes gets one when a slice is loaded. Example: `add`"""
     evolve_rows: int = Field(10, ge=1)
     """Expert. With `evolve: add`: rows of one slice that have to have a value in the field. Example: `100`"""
+    latest: Latest | None = None
+    """A second table that has only the newest row of each key.
+    Example: `{table: shop.customer, key: [id], version: [source.lsn]}`"""
     types: tuple[str, ...] = ()
     catch_all: bool = False
     counted: bool = False
-    rollup: Rollup | None = None
+    rollup: Derived | None = None
 
-    def may_reject(self, column: str) -> bool:
-        """Returns whether a row without a value for the column may be rejected: its type decides, too, if
-        `missing` names no columns."""
+    def demand(self, column: str) -> Missing:
+        """Returns what the file says of rows without a value for the column: its type decides, too, unless
+        `missing` names it."""
         missing = self.missing
-        return (missing if isinstance(missing, str) else missing.get(column)) == "reject"
+        return missing if isinstance(missing, str) else missing.get(column, missing.get(OTHERS, "object"))
+
+    @property
+    def spelled(self) -> dict[str, Spelled]:
+        """Returns what the file says of the columns' times."""
+        return {name: of.spelled for name, of in self.times.items()}
 
     @property
     def database(self) -> str:
-        return self.table.split(".")[0]
+        return self.table.partition(".")[0]
 
     @property
     def name(self) -> str:
-        return self.table.split(".")[1]
+        return self.table.partition(".")[2]
 
     @field_validator("evolve", mode="before")
     @classmethod
@@ -69,21 +111,75 @@ class Target(Section):
         """Whether its loads may add columns."""
         return self.evolve == "add"
 
+    def newest(self, by_row: bool) -> Newest | None:
+        """Returns what its table of newest rows is made by, in columns. `by_row`: a message may be several
+        rows."""
+        if self.latest is None:
+            return None
+        latest, columns = self.latest, dict[str, str]()
+        for name, field in self.columns.items():
+            columns |= dict.fromkeys([field] if isinstance(field, str) else field, name)
+        return Newest(
+            source=self.table,
+            key=tuple(columns.get(name, name) for name in latest.key),
+            version=tuple(columns.get(name, name) for name in latest.version),
+            deleted=latest.deleted and columns.get(latest.deleted, latest.deleted),
+            by_row=by_row,
+        )
+
     def difference(self, other: Target) -> str:
         """Returns the first key, beside its table's name, in which a line of the same table differs."""
         return next((key for key in TARGET_KEYS if getattr(self, key) != getattr(other, key)), "")
+
+
+class Derived(BaseModel):
+    """A table whose rows are made of those that the table `source` has committed."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True
+    )
+
+    source: str
+
+    @property
+    def definition(self) -> str:
+        """All that decides a row, beside the source."""
+        raise NotImplementedError
+
+    @property
+    def digest(self) -> str:
+        """Eight hexadecimal digits that stand for all that decides a row: another source or definition makes
+        commits stale."""
+        return hashlib.sha256(repr((self.source, self.definition)).encode()).hexdigest()[:8]
+
+    def as_it_was(self, definition: str, source: str) -> Derived:
+        """Returns what an earlier load made the rows by, and that a repair makes them by again."""
+        raise NotImplementedError
+
+
+class Newest(Derived):
+    """The newest row of each key of the source, by columns of that (`latest:` of the target)."""
+
+    key: tuple[str, ...]
+    version: tuple[str, ...]
+    deleted: str | None
+    by_row: bool
+
+    @property
+    def definition(self) -> str:
+        return repr((self.key, self.version, self.deleted, self.by_row))
+
+    def as_it_was(self, definition: str, source: str) -> Newest:
+        """Two kinds of versions can't be compared: all rows are by the pipeline file's."""
+        return self
 
 
 # `rollups:` in the pipeline file: tables that a SELECT derives from a target.
 SOURCE = "{source}"
 
 
-class Rollup(BaseModel):
+class Rollup(Derived):
     """One rollup: a SELECT over the rows that one unit has in the table `from`."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, use_attribute_docstrings=True
-    )
 
     source: str = Field(alias="from")
     """The table of events or counts that it is made from. Example: `events.clicks`"""
@@ -107,7 +203,8 @@ class Rollup(BaseModel):
         return {**value, "select": text}
 
     @property
-    def digest(self) -> str:
-        """Eight hexadecimal digits that stand for all that decides a row: another source or SELECT makes its
-        commits stale."""
-        return hashlib.sha256(repr((self.source, self.select)).encode()).hexdigest()[:8]
+    def definition(self) -> str:
+        return self.select
+
+    def as_it_was(self, definition: str, source: str) -> Rollup:
+        return self.model_copy(update={"select": definition, "source": source})

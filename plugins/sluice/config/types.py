@@ -139,14 +139,47 @@ PlainName = Annotated[str, AfterValidator(check_name), _written("[A-Za-z0-9][A-Z
 DottedPath = Annotated[str, AfterValidator(checked_path)]
 
 
+MOST_PLACES = 8
+"""Of a column's field."""
+
+
+def _checked_field(value: Any) -> Any:
+    paths = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"expected a path or a list of paths, not {_as_yaml(value)}")
+    if not 0 < len(set(paths)) == len(paths) <= MOST_PLACES:
+        raise ValueError(f"expected 1 to {MOST_PLACES} different paths")
+    checked = tuple(map(checked_path, paths))
+    return checked if len(checked) > 1 else checked[0]
+
+
+_PATH = {"type": "string"}
+FirstField = Annotated[
+    str | tuple[str, ...],
+    BeforeValidator(_checked_field),
+    WithJsonSchema(
+        {"anyOf": [_PATH, {"type": "array", "items": _PATH, "minItems": 1, "maxItems": MOST_PLACES}]}
+    ),
+]
+"""The path of a column's field, or several: one of them is the same as the path."""
+
+
 OWN_DATABASES = ("sluice", "system", "information_schema")
 
 
+_MOST_OF_TABLE = 200  # bytes: it is the name of a file
+
+
 def check_table(value: str) -> str:
-    """Tables are `database.table`, and not in a database of Sluice's or ClickHouse's own."""
-    database, *rest = value.split(".")
-    if not database or len(rest) != 1 or not rest[0]:
+    """Tables are `database.table`, and not in a database of Sluice's or ClickHouse's own. The first dot
+    divides them, and what follows it is the table's name as it is, without quotes."""
+    database, _, name = value.partition(".")
+    if not database or not name:
         raise ValueError(f"expected database.table, not {value!r}")
+    if "`" in (database[0], name[0]) or '"' in (database[0], name[0]):
+        raise ValueError(f"names have no quotes of SQL: the first dot of {value!r} divides them")
+    if len(re.sub(r"[^\w.-]", "%XX", value).encode()) > _MOST_OF_TABLE:
+        raise ValueError(f"a table's name has at most {_MOST_OF_TABLE} bytes, and each sign counts as three")
     if database.lower() in OWN_DATABASES:
         whose = "Sluice keeps its ledger there" if database.lower() == "sluice" else "it is ClickHouse's own"
         raise ValueError(f"no table can be in the database {database}: {whose}")

@@ -42,6 +42,11 @@ def scalar(text: str) -> str:
     return dumped.strip()[1:-1]
 
 
+def is_text(text: str) -> bool:
+    """Returns whether UTF-8 can hold it: a surrogate by itself is no character."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 class _Loader(yaml.SafeLoader):
     """YAML forbids a key that is there twice; PyYAML takes the last one and says nothing. Of a value that is
     not what its tag says, PyYAML raises whatever its constructor happens to."""
@@ -61,6 +66,13 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             names.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        if isinstance(node.value, str) and not is_text(node.value):
+            mark = node.start_mark
+            problem = f"half a surrogate pair, which is no text: {node.value!r}"
+            raise NotYaml(problem, mark.line + 1, mark.column + 1)
+        return super().construct_scalar(node)
 
     def construct_bounded(self, node: yaml.ScalarNode) -> int:
         if len(node.value) > MOST_DIGITS:

@@ -14,12 +14,14 @@ from sluice.clients.clickhouse.inspect_tables import grant, lacking
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Keep, Pipeline, Target
+from sluice.config.target import Newest
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
 from sluice.errors import TableMissing
+from sluice.flow.load.rollups.newest import lacked
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.verify.ttl import deleting, instants
-from sluice.state.departed_tables import departed_tables
-from sluice.state.system_tables import check_owner
+from sluice.state.departed_tables import adding, departed_tables
+from sluice.state.system_tables import check_owner, check_system_tables_visible
+from sluice.state.ttl import deleting, instants
 
 OLDEST = (25, 8)
 _TARGET_RIGHTS = ("SELECT", "INSERT", "ALTER DELETE")
@@ -50,6 +52,7 @@ def clickhouse_checks(client: Client, pipeline: Pipeline, lake_url: str) -> Iter
     else:
         yield from guarded(Area.CLICKHOUSE, client.address, partial(_settings, client, user))
     yield from _granted(client, user, ("CREATE DATABASE", *_SYSTEM_RIGHTS), identifier(SYSTEM) + ".*")
+    yield from guarded(Area.CLICKHOUSE, SYSTEM, partial(_visible, client))
     for target in pipeline.targets:
         place = f"table {target.table}"
         checks = partial(_target, client, pipeline, lake_url, target, user)
@@ -62,6 +65,11 @@ def _settings(client: Client, user: str) -> Iterator[Check]:
     """Raises ServerError for a setting that a load carries and the user's profile holds back."""
     client.rows(render("clickhouse/evaluate", expression=Sql("1")), settings=WRITE)
     yield ok(Area.CLICKHOUSE, client.address, f"user {user} may set what a load sets")
+
+
+def _visible(client: Client) -> Iterator[Check]:
+    check_system_tables_visible(client)
+    yield ok(Area.CLICKHOUSE, SYSTEM, "no row of its tables is hidden")
 
 
 def version_check(address: str, version: str) -> Check:
@@ -103,9 +111,11 @@ def _target(
     )
     yield ok(Area.CLICKHOUSE, target_table.table, text)
     yield _owner(client, pipeline, lake_url, target)
-    for name in (target_table.table, *(view_table.table for view_table in target_table.stored)):
+    for name in target_table.tables:
         yield from _granted(client, user, _TARGET_RIGHTS, table(name))
     yield from _slice_is_found_quickly(client, target_table, target)
+    if isinstance(target.rollup, Newest):
+        yield from _log_columns(client, pipeline, target_table, target.rollup)
     yield from ttl_checks(client, pipeline.keep, target_table)
     if target_table.engine.startswith("Replicated"):
         yield from replica_checks(target_table.table, _replica(client, pipeline, target))
@@ -118,10 +128,27 @@ def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) ->
 
 def _slice_is_found_quickly(client: Client, target_table: TargetTable, target: Target) -> Iterator[Check]:
     parameters = {"database": target.database, "name": target.name}
-    if "_slice" in target_table.keys or client.rows(render("doctor/slice_index"), parameters)[0][0]:
+    if isinstance(target.rollup, Newest):  # FINAL reads an index of it in versions of its own
+        return
+    if (
+        "_slice" in f"{target_table.partition_key} {target_table.sorting_key}"
+        or client.rows(render("doctor/slice_index"), parameters)[0][0]
+    ):
         return
     remedy = f"ALTER TABLE {table(target_table.table)} ADD INDEX slice _slice TYPE minmax GRANULARITY 1"
     yield warn(Area.CLICKHOUSE, target_table.table, "counting a slice reads the whole column _slice", remedy)
+
+
+def _log_columns(
+    client: Client, pipeline: Pipeline, target_table: TargetTable, newest: Newest
+) -> Iterator[Check]:
+    columns = lacked(client, target_table, newest)
+    if columns:
+        names = ", ".join(column.name for column in columns)
+        fill = f"then `{pipeline.command('verify')}` prints the fill"
+        remedy = f"{adding(target_table.table, columns)}; {fill}"
+        finding = f"lacks {names}, which its log {newest.source} has"
+        yield warn(Area.CLICKHOUSE, target_table.table, finding, remedy)
 
 
 def _replica(client: Client, pipeline: Pipeline, target: Target) -> Replica | None:

@@ -33,7 +33,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.layout import PROBES
 from sluice.clients.lake.open import check_above, delete_own, open_lake
 from sluice.config.airflow import Channel
-from sluice.config.clickhouse import Shard
+from sluice.config.clickhouse import BY_PARTITION, Shard
 from sluice.config.pipeline import Cluster, Pipeline, Target
 from sluice.doctor.check import Area, Check, Level, fail, guarded, ok, warn
 from sluice.doctor.clickhouse import clickhouse_checks, missing
@@ -46,8 +46,9 @@ from sluice.doctor.events import (
     masked,
     parse,
     sample_checks,
+    time_checks,
 )
-from sluice.doctor.kafka import boundary_checks, topic_checks
+from sluice.doctor.kafka import boundary_checks, matching_check, topic_checks
 from sluice.errors import SluiceError, TableMissing, WrongUse
 from sluice.flow.land.submit import spark_submit_arguments
 from sluice.flow.land.task.decode import decoding_of
@@ -55,6 +56,7 @@ from sluice.flow.load.casts.columns import LAKE, Filling
 from sluice.flow.load.casts.judged import MISSING
 from sluice.flow.load.source.pull_or_push import filled, structure, with_places
 from sluice.flow.load.target_checks import inspect_target
+from sluice.flow.rejected.rejections import fix_of, no_type_takes
 from sluice.mask.mask_rules import mask_rules, said_by
 from sluice.safe_text import line
 from sluice.slices import SliceRange
@@ -62,6 +64,8 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.shard_definitions import check_alike
 from sluice.state.shard_ledgers import check_different
+from sluice.state.units import known_topics
+from sluice.topic_patterns import TopicPatterns
 from sluice.watch.problems import notifier_class
 
 # Can the landing application be submitted: connection, master, Java and jars?
@@ -70,6 +74,8 @@ _NEWEST_NEEDED = 17  # Spark 4: https://spark.apache.org/docs/latest/#downloadin
 _SECONDS = 10
 _STANDALONE = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)", re.ASCII)
 _HIGHEST_PORT = 65_535
+_MOST_SAMPLED = 20
+"""Of the topics that match a pattern."""
 
 
 def spark_checks(
@@ -199,9 +205,20 @@ class Examination:
     def _cluster(self, cluster: Cluster) -> Iterator[Check]:
         with open_inquiry(cluster) as inquiry:
             yield ok(Area.KAFKA, cluster.cluster, f"{inquiry.brokers()} brokers answer")
-            for topic in cluster.topics:
+            for topic in cluster.named:
                 place = f"{cluster.cluster}/{topic}"
                 yield from guarded(Area.KAFKA, place, partial(self._topic, inquiry, topic))
+            if cluster.patterns is not None:
+                yield from self._matching(inquiry, cluster, cluster.patterns)
+
+    def _matching(self, inquiry: TopicInquiry, cluster: Cluster, patterns: TopicPatterns) -> Iterator[Check]:
+        """Yields how many topics match, and of each only what is wrong with it."""
+        matching = patterns.matching(inquiry.names())
+        yield matching_check(cluster, patterns, matching, known_topics(cluster, self._boundaries))
+        for topic in matching:
+            place = f"{cluster.cluster}/{topic}"
+            checks = guarded(Area.KAFKA, place, partial(self._topic, inquiry, topic))
+            yield from (check for check in checks if check.level is not Level.OK)
 
     def _topic(self, inquiry: TopicInquiry, topic: str) -> Iterator[Check]:
         facts = inquiry.facts(topic)
@@ -229,8 +246,7 @@ class Examination:
             for target in self.pipeline.targets:
                 place = f"table {target.table}"
                 yield from guarded(Area.CLICKHOUSE, place, partial(self._alike, servers, target))
-        places = {t.table: self.pipeline.clickhouse.placed_by(t.table) for t in self.pipeline.targets}
-        placements = "; ".join(f"{name} by {by}" for name, by in places.items())
+        placements = "; ".join(f"{t.table} by {placed_by(self.pipeline, t)}" for t in self.pipeline.targets)
         yield ok(Area.CLICKHOUSE, "shards", f"{len(servers)} different servers; {placements}")
 
     def _alike(self, servers: Servers, target: Target) -> Iterator[Check]:
@@ -275,6 +291,8 @@ class Examination:
             yield missing(client, target, error, Area.SCHEMA, place)
             return
         yield from fit_checks(self.pipeline, target, target_table.columns, [item.event for item in events])
+        of_target = [item.event for item in events]
+        yield from time_checks(target, target_table.columns, of_target, pendulum.now("UTC"))
         yield from unfit_checks(client, target.table, filling, events)
 
 
@@ -285,7 +303,7 @@ def sampled(pipeline: Pipeline, count: int) -> EventSample:
     silent: list[SluiceError] = []
     decoding, mask = decoding_of(pipeline.event), mask_rules(pipeline)
     for cluster in pipeline.kafka:
-        for topic in cluster.topics:
+        for topic in _sampled_topics(cluster):
             try:
                 records = newest(cluster, topic, count, pipeline.max_record)
                 samples.append(masked(parse(pipeline.event, records, decoding), mask))
@@ -294,6 +312,16 @@ def sampled(pipeline: Pipeline, count: int) -> EventSample:
     if silent and not samples:
         raise silent[0]
     return joined(samples)
+
+
+def _sampled_topics(cluster: Cluster) -> tuple[str, ...]:
+    """Returns those that the file names, and some of those that match its patterns."""
+    if cluster.patterns is None:
+        return cluster.named
+    with open_inquiry(cluster) as inquiry:
+        matching = cluster.patterns.matching(inquiry.names())
+    step = max(1, len(matching) // _MOST_SAMPLED)
+    return tuple(dict.fromkeys((*cluster.named, *matching[::step][:_MOST_SAMPLED])))
 
 
 # Checks that a channel of alarms could be notified; nothing is sent.
@@ -439,6 +467,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_QUERY = 256 << 20
 
 
+def placed_by(pipeline: Pipeline, target: Target) -> str:
+    """Returns what decides the shard of a row. What is derived lies with its source; counts have no
+    partition of Kafka."""
+    by = pipeline.clickhouse.placed_by(target.rollup.source if target.rollup else target.table)
+    return "the hash of its key" if target.counted and by == BY_PARTITION else by
+
+
 def unfit_checks(client: Client, name: str, filling: Filling, events: Sequence[Sampled]) -> Iterator[Check]:
     """Yields one check for each column that would reject a value. Raises what the client raises."""
     place = f"table {name}"
@@ -457,15 +492,19 @@ def unfit_checks(client: Client, name: str, filling: Filling, events: Sequence[S
         counts=listed(f"countIf({check.unfit})" for check in checks),
         places=listed(f"anyIf({check.parts['column']}, {check.unfit})" for check in checks),
         kinds=listed(f"anyIf({check.parts['type']}, {check.unfit})" for check in checks),
+        reasons=listed(f"anyIf({check.parts['reason']}, {check.unfit})" for check in checks),
         values=listed(f"anyIf(ifNull({check.parts['text']}, ''), {check.unfit})" for check in checks),
         rows=with_places(filling, filled(filling, tuple(LAKE), sample, Sql("1"))),
     )
     [(unfit_rows, *facts)] = client.rows(sql, settings={**STEADY, "max_query_size": _MAX_QUERY})
-    for count, column, kind, value in zip(*facts, strict=True):
+    for count, column, kind, reason, value in zip(*facts, strict=True):
         if count:
             text = f"{count:,} of {len(events):,} events would be rejected: {_shown(column, value)}"
-            wanted = "a value" if kind == MISSING else kind
-            yield warn(Area.SCHEMA, place, text, f"expected {wanted}: correct the column or the producer")
+            times = ", say in `times` how they are written," if "Date" in kind else ""
+            remedy = f"expected {kind}: correct the column{times} or the producer"
+            if reason == MISSING or no_type_takes(reason):
+                text, remedy = f"{text}, {reason}", fix_of(reason, unfit=True, column=column)
+            yield warn(Area.SCHEMA, place, text, remedy)
     if not unfit_rows:
         yield ok(Area.SCHEMA, place, f"every value of {len(events):,} events fits its column")
 
@@ -473,6 +512,10 @@ def unfit_checks(client: Client, name: str, filling: Filling, events: Sequence[S
 def _shown(column: str, value: str) -> str:
     text = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
     return f"{column or 'the event'} = {text!r}"
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="replace")
 
 
 def _written(timestamp: int) -> str:
@@ -492,6 +535,7 @@ def _row(item: Sampled) -> Sql:
                 "_offset": record.offset,
                 "_timestamp": _written(record.timestamp),
                 "_key": None,
+                "_headers": [{"key": key, "value": _text(value)} for key, value in record.headers],
                 "_payload": item.payload,
                 "_slice": 0,
             }

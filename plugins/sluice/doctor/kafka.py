@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import pendulum
 
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Cluster, Pipeline
 from sluice.doctor.check import Area, Check, fail, ok, warn
 from sluice.errors import PartitionMissing, TopicRecreated
 from sluice.slices import HOUR, ceil, from_ms
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.boundaries.outside import accept_command, outside, outside_words
+from sluice.topic_patterns import TopicPatterns
 
 _NEEDED = frozenset({"READ", "DESCRIBE"})
 _FOR_EVER = timedelta(days=36_600)
+MOST_NAMES = 20
 _HOUR_MS = int(HOUR.total_seconds() * 1000)
 
 
@@ -42,6 +44,8 @@ def boundary_checks(pipeline: Pipeline, facts: TopicFacts, boundaries: Boundarie
     if stored is None:
         return
     if stored.uuid != facts.uuid:
+        if boundaries.gone_since(facts.cluster, facts.topic) is not None:
+            return  # the next slice takes it for the new topic that it is
         accept = accept_command(pipeline, boundaries, facts.cluster, facts.topic, pendulum.now("UTC"))
         raise TopicRecreated(facts.cluster, facts.topic, stored.uuid, facts.uuid, accept)
     if gone := stored.columns.keys() - facts.partitions.keys():
@@ -51,6 +55,22 @@ def boundary_checks(pipeline: Pipeline, facts: TopicFacts, boundaries: Boundarie
     if words:
         finding, _, remedy = words.rpartition("; ")
         yield warn(Area.KAFKA, _place(facts), finding, remedy)
+
+
+def matching_check(
+    cluster: Cluster, patterns: TopicPatterns, matching: Sequence[str], known: Collection[str]
+) -> Check:
+    """Says how many topics match, and which of them no slice has yet."""
+    if not matching:
+        remedy = "create one, grant the right to describe it, or correct `topics`"
+        return (warn if cluster.named else fail)(
+            Area.KAFKA, cluster.cluster, f"no topic matches {patterns}", remedy
+        )
+    new = [topic for topic in matching if topic not in known]
+    more = f" and {len(new) - MOST_NAMES:,} more" if len(new) > MOST_NAMES else ""
+    listed = f"; new, from the next slice on: {', '.join(new[:MOST_NAMES])}{more}" if new else ""
+    noun = "topic matches" if len(matching) == 1 else "topics match"
+    return ok(Area.KAFKA, cluster.cluster, f"{len(matching):,} {noun} {patterns}{listed}")
 
 
 def _availability(facts: TopicFacts) -> Check:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sluice.clients.kafka.topic_facts import TopicsOf
 from sluice.clients.kafka.topics import open_topics, probe_cluster
 from sluice.config.pipeline import Pipeline, Tables
-from sluice.errors import Busy, Conservation, ShardsWait, SluiceError, TargetRefused, Unavailable
+from sluice.errors import Busy, Conservation, ShardsWait, SluiceError, Unavailable
 from sluice.flow import steps
 from sluice.flow.verify.facts import narrowed
 from sluice.plan.batches import spells
@@ -127,8 +127,8 @@ def run_batches(
     landed is loaded nevertheless: an hour that expired must not hold up those after it. `only` these units
     are loaded.
 
-    Raises at the end ShardsWait when one of the shards could not be loaded now, and TargetRefused when a
-    table could not: neither holds up other tables.
+    Raises at the end ShardsWait when one of the shards could not be loaded now, and what a person has to mend
+    of a table: neither holds up other tables.
     """
     report = BatchProgress(Pace(work, steps.estimated_time(pipeline, work)), say)
     failed, waits = 0, list[SluiceError]()
@@ -177,11 +177,13 @@ def _load(
     say: Say,
     only: Collection[Unit] | None,
 ) -> list[SluiceError]:
-    """Loads a batch into one table. Returns the error of a shard that waits, or of a table that is refused:
-    it is raised after the other shards, tables and batches are loaded."""
+    """Loads a batch into one table. Returns the error of a shard that waits, or one that no retry cures: it
+    is raised after the other shards, tables and batches are loaded."""
     try:
         steps.load_table(pipeline, table, batch, mode, token, say, only)
-    except (ShardsWait, TargetRefused) as error:
+    except SluiceError as error:
+        if error.retryable and not isinstance(error, ShardsWait):
+            raise
         say(Remark(error))
         return [error]
     return []

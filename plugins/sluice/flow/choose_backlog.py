@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -19,12 +19,13 @@ from sluice.plan.backlog import Backlog, backlog_of, batches_of, chosen, hours_u
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.boundaries.outside import accept_command
 from sluice.state.manifests import read_manifests
 from sluice.state.months import note, read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey_of
 from sluice.state.unit_state import UnitState
-from sluice.state.units import awaits, units_of
+from sluice.state.units import awaits, topics_of, unit_ranges, units_of
 
 MOST_WINDOWS = 4
 """Ranges of the backlog that are surveyed for units completed since a step last noted them."""
@@ -111,8 +112,8 @@ def _resolved(pipeline: Pipeline, boundaries: Boundaries, unit: Unit) -> bool:
     """Leaves out what was never resolved: it has not landed."""
     if not awaits(pipeline, unit):
         return True
-    topics = pipeline.cluster(unit.cluster).topics
-    return boundaries.ranges(unit.slice, unit.cluster, topics) is not None
+    topics = topics_of(pipeline, unit, None, boundaries)
+    return unit_ranges(pipeline, unit, topics, boundaries) is not None
 
 
 # Asks Kafka for the oldest hours that have not landed: of these it deletes records first. Nothing is stored.
@@ -158,8 +159,7 @@ def _next(pipeline: Pipeline, backlog: Backlog, asked: Asked, most: int) -> Iter
     """Yields the next units of each cluster that has nothing left in Kafka of the units asked for so far."""
     known_units = {*asked.oldest, *asked.landed}
     for cluster in (name for name in pipeline.clusters if name not in asked.mute):
-        topics = pipeline.cluster(cluster).topics
-        if not any(is_left(asked, unit, topics) for unit in asked.oldest if unit.cluster == cluster):
+        if not any(is_left(pipeline, asked, unit) for unit in asked.oldest if unit.cluster == cluster):
             waiting = (
                 unit
                 for unit, state in backlog.states.items()
@@ -168,9 +168,9 @@ def _next(pipeline: Pipeline, backlog: Backlog, asked: Asked, most: int) -> Iter
             yield from islice(waiting, most)
 
 
-def is_left(asked: Asked, unit: Unit, topics: Iterable[str]) -> bool:
+def is_left(pipeline: Pipeline, asked: Asked, unit: Unit) -> bool:
     """Returns whether Kafka has all of the unit, and the unit has records."""
-    ranges = asked.boundaries.ranges(unit.slice, unit.cluster, topics)
+    ranges = unit_ranges(pipeline, unit, topics_of(pipeline, unit, None, asked.boundaries), asked.boundaries)
     return unit not in asked.lost and any(r.offsets for r in ranges or ())
 
 
@@ -197,6 +197,9 @@ class _Asking:
             try:
                 lost |= retained_losses(self.pipeline, resolution.boundaries, units)
             except _KAFKA_REFUSES as error:
+                if isinstance(error, TopicRecreated):
+                    known = resolution.boundaries
+                    error.accept = accept_command(self.pipeline, known, cluster, error.topic, self.now)
                 mute[cluster] = str(error)
         units_so_far = (*earlier.oldest, *oldest), {**earlier.landed, **landed}
         return Asked(resolution.boundaries, lost, mute, *units_so_far)

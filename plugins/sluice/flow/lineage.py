@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import pendulum
 
-from sluice.clients.clickhouse.connect import port_of
+from sluice.clients.clickhouse.connect import place_of
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import connect_replicas
 from sluice.clients.clickhouse.tables import Column
@@ -48,13 +48,15 @@ from sluice.clients.openlineage.delivery import (
 )
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import SluiceError, WrongUse
+from sluice.field_path import paths_of
 from sluice.flow.load.casts.columns import HOLDERS, LAKE
 from sluice.manifest import STAMP, Manifest, OffsetRange
 from sluice.safe_text import line
 from sluice.slices import SliceRange
 from sluice.state.boundaries.log import BoundaryLog
+from sluice.state.boundaries.model import Boundaries
 from sluice.state.manifests import read_manifests
-from sluice.state.units import units_of
+from sluice.state.units import all_topics, units_of
 
 log = logging.getLogger(__name__)
 
@@ -290,14 +292,14 @@ def _resolved(pipeline: Pipeline, slices: SliceRange, places: Places) -> dict[st
     boundaries = BoundaryLog(places.opened).read()
     ranges: dict[str, list[OffsetRange]] = {}
     for cluster in pipeline.kafka:
-        for topic in cluster.topics:
+        for topic in all_topics(cluster, boundaries):
             parts = (boundaries.ranges(slice_, cluster.cluster, [topic]) for slice_ in slices)
             ranges.setdefault(cluster.cluster, []).extend(r for part in parts if part for r in part)
     return ranges
 
 
 def _columns(table: str, places: Places) -> Sequence[Column]:
-    database, name = table.split(".")
+    database, _, name = table.partition(".")
     with connect_replicas(places.first) as clients:
         target_table = read_table(clients[0], database, name)
     return target_table.columns if target_table else ()
@@ -391,7 +393,7 @@ def _loaded(target: Target, places: Places, facts: StepFacts) -> Datasets:
 
 # Which field fills which column of a table. Pure.
 def sources_of(target: Target, columns: Iterable[Column], lake: DatasetName) -> dict[str, ColumnSource]:
-    """Returns the source of each column that a load fills; a field of the event is a dotted path.
+    """Returns the source of each column that a load fills; fields of the event are dotted paths.
 
     Columns of counts and rollups have none: they are computed of many rows, and a SELECT is not taken apart.
     """
@@ -400,10 +402,10 @@ def sources_of(target: Target, columns: Iterable[Column], lake: DatasetName) -> 
     sources = {}
     for column in columns:
         if column.name in LAKE:
-            sources[column.name] = ColumnSource(lake, column.name)
+            sources[column.name] = ColumnSource(lake, (column.name,))
         elif column.filled and column.name not in HOLDERS:
-            path = target.columns.get(column.name, column.name)
-            sources[column.name] = ColumnSource(lake, path, cast=column.type)
+            paths = paths_of(column.name, target.columns)
+            sources[column.name] = ColumnSource(lake, tuple(map(".".join, paths)), cast=column.type)
     return sources
 
 
@@ -429,14 +431,15 @@ class Places:
 
 def places_of(pipeline: Pipeline) -> Places:
     """Looks connections up, so it belongs into the thread of the task. Raises what the look-ups raise."""
+    lake = open_lake(pipeline)
+    boundaries = BoundaryLog(lake).read() if any(c.patterns for c in pipeline.kafka) else Boundaries()
     topics = {
         (cluster.cluster, topic): DatasetName(_kafka(settings_of(cluster).bootstrap), topic)
         for cluster in pipeline.kafka
-        for topic in cluster.topics
+        for topic in all_topics(cluster, boundaries)
     }
     shards = [tuple(map(find, shard.connections)) for shard in pipeline.clickhouse.parts]
     servers = tuple(_clickhouse(shard[0]) for shard in shards)
-    lake = open_lake(pipeline)
     return Places(topics, lake_name(lake.url), servers, lake, shards[0])
 
 
@@ -446,7 +449,8 @@ def _kafka(bootstrap: str) -> str:
 
 
 def _clickhouse(connection: Connection) -> str:
-    return f"clickhouse://{connection.host}:{port_of(connection)}"
+    place = place_of(connection)
+    return f"clickhouse://{place.host}:{place.port}"
 
 
 def lake_name(url: str) -> DatasetName:

@@ -64,6 +64,7 @@ def _totals(pipeline: Pipeline, manifests: Sequence[Manifest]) -> dict[str, int]
         "reads": sum(read_count(m.ranges, pipeline.rows_per_task) for m in manifests),
         "records_read": sum(m.read for m in manifests),
         "records_parsed": sum(m.parsed for m in manifests),
+        "tombstones": sum(m.tombstones for m in manifests),
         "records_erased": sum(m.erased for m in manifests),
         "rows_late": sum(m.late for m in manifests),
         "offset_gaps": sum(m.gaps for m in manifests),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -83,11 +83,14 @@ def complete(
     return complete_hours
 
 
-def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> list[str]:
+def publish_event_hours(
+    pipeline: Pipeline, lake: Lake, slices: SliceRange, held: Collection[str] = ()
+) -> list[str]:
     """Marks, for each configured type, the event hours that `slices` completed; returns them.
 
     An hour is complete when every slice that it waits for has landed from every cluster that had begun by
-    then, its files are in place, and nothing of it was lost or is forgotten. Repeatable.
+    then, its files are in place, nothing of it was lost or is forgotten, and its id is not `held` back.
+    Repeatable.
     """
     boundaries = BoundaryLog(lake).read()
     span = boundaries.span()
@@ -97,7 +100,8 @@ def publish_event_hours(pipeline: Pipeline, lake: Lake, slices: SliceRange) -> l
     hours = window.touched(slices, span[1])
     if not hours:
         return []
-    complete_hours = complete(hours, window, _incomplete(pipeline, lake, boundaries, window.needed(hours)))
+    incomplete = _incomplete(pipeline, lake, boundaries, window.needed(hours), held)
+    complete_hours = complete(hours, window, incomplete)
     names = [hour.strftime("%Y-%m-%dT%H") for hour in complete_hours]
     keys = [layout.hour_success(name, hour) for hour in names for name in pipeline.types]
     with lake.synced_at_end() as marked:
@@ -111,20 +115,23 @@ def _mark(lake: Lake, key: str) -> None:
 
 
 def _incomplete(
-    pipeline: Pipeline, lake: Lake, boundaries: Boundaries, slices: SliceRange
+    pipeline: Pipeline, lake: Lake, boundaries: Boundaries, slices: SliceRange, held: Collection[str]
 ) -> list[pendulum.DateTime]:
     unit_spans = spans(pipeline, boundaries)
     units = [unit for slice_ in slices for unit in unit_spans.awaited(slice_)]
     manifests = finish_moves(lake, units)
     intact = {unit for unit, manifest in manifests.items() if not (manifest.lost or manifest.forgotten_on)}
-    return sorted({unit.slice.start for unit in units if unit not in intact})
+    return sorted({u.slice.start for u in units if u not in intact or u.slice.id in held})
 
 
 # Publishes a range: marks complete event hours and says what became available.
 
 
 def publish_range(
-    pipeline: Pipeline, slices: SliceRange, statuses: Sequence[UnitStatus] | None = None
+    pipeline: Pipeline,
+    slices: SliceRange,
+    statuses: Sequence[UnitStatus] | None = None,
+    held: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Marks complete event hours, and returns for each table and complete slice what became available.
 
@@ -136,7 +143,7 @@ def publish_range(
     with timed(lake, "publish", slices) as count:
         statuses = survey_past(pipeline, slices) if statuses is None else statuses
         crash_points.reached(Publish.SURVEYED)
-        publish_event_hours(pipeline, lake, slices)
+        publish_event_hours(pipeline, lake, slices, held)
         crash_points.reached(Publish.HOURS_MARKED)
         count({"units": len(statuses), "rows": 0})
     events = []
@@ -161,7 +168,9 @@ def publish_range(
 
 
 # Event hours that every table has: those are published to consumers of hours.
-def proven_hours(pipeline: Pipeline, slices: SliceRange) -> list[pendulum.DateTime]:
+def proven_hours(
+    pipeline: Pipeline, slices: SliceRange, held: Collection[str] = ()
+) -> list[pendulum.DateTime]:
     """Returns the event hours that wait for one of `slices` and are whole in every table, ascending.
 
     `_SUCCESS` says that an hour has landed. Here each slice that it waits for is loaded, too, also those that
@@ -172,13 +181,19 @@ def proven_hours(pipeline: Pipeline, slices: SliceRange) -> list[pendulum.DateTi
         return []
     window = event_window(pipeline, span[0])
     hours = window.touched(slices, span[1])
-    return whole_hours(hours, window, survey_past(pipeline, window.needed(hours))) if hours else []
+    needed = survey_past(pipeline, window.needed(hours)) if hours else []
+    return whole_hours(hours, window, needed, held)
 
 
 def whole_hours(
-    hours: Sequence[pendulum.DateTime], window: EventWindow, statuses: Iterable[UnitStatus]
+    hours: Sequence[pendulum.DateTime],
+    window: EventWindow,
+    statuses: Iterable[UnitStatus],
+    held: Collection[str] = (),
 ) -> list[pendulum.DateTime]:
-    """Returns those `hours` of which every unit is complete; `statuses` are those of all units that they wait
-    for."""
-    open_slices = {s.unit.slice.start for s in statuses if s.state is not UnitState.COMPLETE}
+    """Returns those `hours` of which every unit is complete, and none `held` back; `statuses` are those of
+    all units that they wait for."""
+    open_slices = {
+        s.unit.slice.start for s in statuses if s.state is not UnitState.COMPLETE or s.unit.slice.id in held
+    }
     return complete(hours, window, sorted(open_slices))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,12 @@ import pendulum
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
+from sluice.clients.kafka.topic_facts import open_inquiry
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import check_new, open_lake
 from sluice.config.files import file_text
 from sluice.config.pipeline import Pipeline, Tables
-from sluice.errors import EndInFuture
+from sluice.errors import EndInFuture, SluiceError
 from sluice.flow import metrics
 from sluice.flow.contents.compare import ContentsReport, auditor
 from sluice.flow.land.submit import SubmitSpec, spark_submit_arguments
@@ -34,19 +35,20 @@ from sluice.flow.load.shards import load_shards
 from sluice.flow.load.target_checks import inspect_target, required
 from sluice.flow.load.work import LoadResult
 from sluice.flow.metrics import handed_over
-from sluice.flow.publish import proven_hours as proven_hours
+from sluice.flow.publish import proven_hours as whole_hours_in
 from sluice.flow.publish import publish_range as publish
 from sluice.flow.resolve.resolve import preview, raise_if_all, resolve
 from sluice.flow.verify.anomaly import QUIET_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.audit import audit
 from sluice.flow.verify.causes import error_of, failing, lacked_elsewhere, not_published
+from sluice.flow.verify.check_rejected import error_of_rejected, held_back
 from sluice.flow.verify.facts import narrowed
 from sluice.flow.verify.repairs import as_printed
-from sluice.flow.verify.verdict import note_verified
+from sluice.flow.verify.verdict import note_verified, read_verdict, within
 from sluice.metrics import meter
 from sluice.plan.batches import spells
 from sluice.plan.dry_run import DryRun, mask_lines
-from sluice.plan.estimate import TimeEstimate, estimate_time, rates
+from sluice.plan.estimate import TimeEstimate, estimate_time, rates, startup_of, whole_commands
 from sluice.plan.modes import CHANGES_RULES, mode_of
 from sluice.plan.plan import PlannedWork, refuse_forgotten, work_of
 from sluice.safe_text import Say, line
@@ -55,13 +57,22 @@ from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.file_moves import finish_moves
 from sluice.state.manifests import read_manifests
 from sluice.state.months import note
-from sluice.state.notes import fresh_of, newest, note_fresh, note_version, tables_of, timed
+from sluice.state.notes import (
+    TOPICS,
+    fresh_of,
+    newest,
+    note_fresh,
+    note_version,
+    read_versions,
+    tables_of,
+    timed,
+)
 from sluice.state.rules import Difference, LandingRules, RulesReader, difference_lines, differs, digest_of
 from sluice.state.shard_definitions import check_alike
 from sluice.state.status import UnitStatus
 from sluice.state.survey import survey, survey_past
 from sluice.state.system_tables import check_owner, create_system_tables
-from sluice.state.units import units_of
+from sluice.state.units import known_topics, units_of
 
 # Reads in what landed units differ from the pipeline file: the adapter of `sluice.state.rules`.
 
@@ -116,7 +127,8 @@ def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
 def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     """Stores every boundary of the range that is missing. `waiting` holds the error of each cluster that
     could not be asked: the others' boundaries are stored, and the range goes on with them.
-    `stamped_ahead` and `held` have a line for each record from the future, and for each open transaction.
+    `stamped_ahead` and `held` have a line for each record from the future, and for each open transaction;
+    `topics` has what a pattern has come to name, and what is gone.
 
     Raises EndInFuture when the range is not over, and what Kafka raises when no cluster could be asked.
     """
@@ -132,7 +144,8 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     meter.count("boundaries_resolved", resolution.stored, pipeline=pipeline.name)
     meter.count("future_records", len(resolution.future), pipeline=pipeline.name)
     edges = {"from": str(slices.start), "to": str(slices.end)}
-    remarks = {"stamped_ahead": list(map(str, resolution.future)), "held": list(map(str, resolution.held))}
+    said = {"topics": resolution.changes, "stamped_ahead": resolution.future, "held": resolution.held}
+    remarks = {name: list(map(str, lines)) for name, lines in said.items()}
     return {"slices": len(slices), **edges, **remarks, "waiting": dict(resolution.unreachable)}
 
 
@@ -167,8 +180,11 @@ def work_in(pipeline: Pipeline, slices: SliceRange, mode: str, tables: Tables | 
 
 
 def estimated_time(pipeline: Pipeline, work: PlannedWork) -> TimeEstimate:
-    """Estimates the time by the rates of earlier runs of the pipeline."""
-    return estimate_time(work, rates(newest(open_lake(pipeline), pendulum.now("UTC"))))
+    """Estimates the time by the rates of earlier runs of the pipeline, with what a command takes beside its
+    steps."""
+    timings = newest(open_lake(pipeline), pendulum.now("UTC"))
+    startup = startup_of(whole_commands(timings), timings)
+    return estimate_time(work, rates(timings)).with_startup(startup)
 
 
 @observed("land")
@@ -246,7 +262,8 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
     """
     with timed(open_lake(pipeline), "verify", slices) as count:
         statuses, findings, notes, pending = audit(pipeline, slices)
-        contents = ContentsReport() if findings else auditor(pipeline).sample(statuses)
+        wrong = [finding for finding in findings if finding.kind is not AnomalyKind.MOSTLY_REJECTED]
+        contents = ContentsReport() if wrong else auditor(pipeline).sample(statuses)
         findings = as_printed(pipeline, statuses, [*findings, *contents.anomalies])
         count({"units": len(statuses), "rows": records_of(statuses)})
     meter.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
@@ -272,18 +289,30 @@ def publish_range(
     statuses: Sequence[UnitStatus] | None = None,
     tables: Tables | None = None,
 ) -> list[dict[str, Any]]:
-    """Publishes the range as `sluice.flow.publish` does; of a run into some `tables` only the slices that no
-    other table lacks."""
-    if tables is None:
-        return publish(pipeline, slices, statuses)
+    """Publishes the range as `sluice.flow.publish` does, but for slices that are mostly rejected; of a run
+    into some `tables` only those that no other table lacks."""
+    held = held_back(read_verdict(open_lake(pipeline)))
+    if tables is None and not any(slice_.id in held for slice_ in slices):
+        return publish(pipeline, slices, statuses, held)
     statuses = survey_past(pipeline, slices) if statuses is None else statuses
     lacked, published = lacked_elsewhere(pipeline, statuses, tables), list[dict[str, Any]]()
     if said := not_published(pipeline, lacked):
         log.info("publish %s: %s", pipeline.name, line(said))
-    for spell in spells(slice_ for slice_ in slices if slice_ not in lacked):
-        within = [s for s in statuses if spell.start <= s.unit.slice.start < spell.end]
-        published += publish(pipeline, spell, within)
+    for spell in spells(slice_ for slice_ in slices if slice_ not in lacked and slice_.id not in held):
+        of_spell = [s for s in statuses if spell.start <= s.unit.slice.start < spell.end]
+        published += publish(pipeline, spell, of_spell, held)
     return published
+
+
+def refuse_rejected(pipeline: Pipeline, slices: SliceRange) -> None:
+    """Ends a run that is verified and published. Raises MostlyRejected for slices that were held back."""
+    if error := error_of_rejected(within(read_verdict(open_lake(pipeline)), slices)):
+        raise error
+
+
+def proven_hours(pipeline: Pipeline, slices: SliceRange) -> list[pendulum.DateTime]:
+    """Returns the event hours as `sluice.flow.publish` does, without those of slices that are held back."""
+    return whole_hours_in(pipeline, slices, held_back(read_verdict(open_lake(pipeline))))
 
 
 def records_of(statuses: Iterable[UnitStatus]) -> int:
@@ -352,7 +381,31 @@ def note_freshness(
     meter.emit(metrics.fresh(pipeline.name, tables_of(slices, first)))
 
 
-# Keeps the text of a run's pipeline file in the lake.
-def note_file(pipeline: Pipeline, path: Path) -> None:
-    """Writes nothing while the file at `path` and Sluice are those of the run before."""
-    note_version(open_lake(pipeline), file_text(path), pendulum.now("UTC"))
+# Keeps the text of a run's pipeline file in the lake, and how long Kafka keeps its topics.
+def note_file(pipeline: Pipeline, path: Path, silent: Collection[str] = ()) -> None:
+    """Writes nothing while the file at `path`, Sluice and topics are those of the run before. `silent`
+    clusters do not answer: what is known of them stays."""
+    lake, now = open_lake(pipeline), pendulum.now("UTC")
+    note_version(lake, file_text(path), now)
+    try:
+        note_topics(pipeline, lake, silent, now)
+    except SluiceError as error:
+        log.info("how long Kafka keeps topics is not noted: %s", line(str(error)))
+
+
+def note_topics(pipeline: Pipeline, lake: Lake, silent: Collection[str], now: datetime) -> None:
+    """Raises what the lake and Kafka raise."""
+    boundaries, versions = BoundaryLog(lake).read(), read_versions(lake, TOPICS)
+    known = versions[-1].text.splitlines() if versions else []
+    lines = [one for one in known if one.partition("/")[0] in silent]
+    for cluster in (one for one in pipeline.kafka if one.cluster not in silent):
+        with open_inquiry(cluster) as inquiry:
+            found = inquiry.retention(known_topics(cluster, boundaries))
+        lines += [topic_line(cluster.cluster, topic, settings) for topic, settings in found.items()]
+    note_version(lake, "\n".join(sorted(filter(None, lines))), now, TOPICS)
+
+
+def topic_line(cluster: str, topic: str, settings: Mapping[str, str]) -> str:
+    """Returns `dc1/bids retention.ms=86400000`; empty where nothing is known."""
+    words = [f"{name}={value}" for name, value in sorted(settings.items())]
+    return " ".join([f"{cluster}/{topic}", *words]) if words else ""

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sluice.infer import types
 from sluice.infer.types import (
@@ -32,8 +32,9 @@ from sluice.infer.types import (
     refuses_more,
     unfit,
 )
-from sluice.infer.values import Kind, becomes_json, divided, readable, scale
+from sluice.infer.values import Ambiguous, Kind, becomes_json, divided, is_local, parts, readable, scale
 from sluice.safe_text import line
+from sluice.time_grammar import AS_WRITTEN, EPOCHS, Spelled, TimeFormat
 
 _EXAMPLES = 3
 _COMMENT = 400
@@ -54,7 +55,7 @@ class UnfitValue:
 class InferredColumn:
     """`present` of `total` events have the field and no null there; `refused` of them do not fit, the first
     of which are `unfit_values`. `longest`: characters of the longest text, 0 where the values are no
-    texts."""
+    texts. `spelled`: what the pipeline file has to say of its times."""
 
     kind: Inferred
     why: str
@@ -63,6 +64,7 @@ class InferredColumn:
     longest: int = 0
     refused: int = 0
     unfit_values: tuple[UnfitValue, ...] = ()
+    spelled: Spelled = AS_WRITTEN
 
     @property
     def type(self) -> str:
@@ -105,7 +107,17 @@ def column(
         kind, refused = nullable(finding.kind), _refused(finding.kind, present)
     longest = max((len(value) for value in present if isinstance(value, str)), default=0)
     few = tuple(refused[:_EXAMPLES])
-    return InferredColumn(kind, finding.why, len(present), total, longest, len(refused), few)
+    spelled = _spelling(kind, present)
+    return InferredColumn(kind, finding.why, len(present), total, longest, len(refused), few, spelled)
+
+
+def _spelling(kind: Inferred, values: Sequence[Any]) -> Spelled:
+    """Texts without an offset are UTC, until somebody says another zone."""
+    if isinstance(kind, Leaf) and kind.unit:
+        return Spelled(cast("TimeFormat", kind.unit))
+    if "DateTime64" in kind.text and any(is_local(part) for value in values for part, _ in parts(value)):
+        return Spelled(zone="UTC")
+    return AS_WRITTEN
 
 
 def relied_on(name: str, present: int, total: int, rules: Rules, always: bool) -> bool:
@@ -171,7 +183,7 @@ def infer(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Fin
     if chief is Kind.BOOL:
         return Finding(Leaf("Bool"), "true or false")
     if chief is Kind.NUMBER:
-        return number(chosen, name, rules)
+        return number(chosen, name, rules, level)
     if chief is Kind.TEXT:
         return text(chosen, name, rules)
     if level >= rules.levels:
@@ -194,7 +206,8 @@ def _arrays(arrays: Sequence[Sequence[Any]], name: str, rules: Rules, level: int
 
 def _objects(objects: Sequence[Mapping[str, Any]], name: str, rules: Rules, level: int) -> Finding:
     keys = keys_of(objects)
-    if looks_like_map(keys, len(objects), rules):
+    ambiguous = any(isinstance(one, Ambiguous) for one in objects)
+    if looks_like_map(keys, len(objects), rules) and not ambiguous:
         finding = _map(keys, len(objects), name, rules, level)
         if finding is not None:
             return finding
@@ -312,11 +325,14 @@ _ROOM_DIGITS = 3
 _ROOM = 10**_ROOM_DIGITS  # the greatest number may be so many times greater
 
 
-def number(values: Sequence[Any], name: str, rules: Rules) -> Finding:
+def number(values: Sequence[Any], name: str, rules: Rules, level: int = 0) -> Finding:
     refused = rules.may_refuse(len(values))
     stamps = [digits for value in values if (digits := types.epoch_digits(value)) is not None]
     if types.names_time(name) and stamps and len(values) - len(stamps) <= refused:
         return Finding(Leaf("DateTime64", (_second_digits(stamps),)), "numbers that count from 1970")
+    if level == 0 and types.names_time(name) and (unit := types.unit_beside(values)):
+        kind = Leaf("DateTime64", (_second_digits([EPOCHS[unit]]),), unit=unit)
+        return Finding(kind, f"numbers that count from 1970 ({unit})")
     if all(isinstance(value, int) for value in values):
         return _integer(values)
     return _fraction(values, name)

@@ -5,31 +5,28 @@ from __future__ import annotations
 import ipaddress
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 from sluice.clients.clickhouse.sql import identifier, listed, literal
-from sluice.infer.values import Kind, becomes_json, kind_of, readable, scale
+from sluice.infer.values import Kind, becomes_json, is_text, kind_of, readable, scale, within_double
+from sluice.time_grammar import EPOCHS, instant_of_text, unit_of
 
 # What texts and numbers are spelled as: days, instants, UUIDs, addresses; as strict as a load's casts.
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_INSTANT = re.compile(
-    r"(?P<day>\d{4}-\d\d-\d\d)[Tt ](?P<hour>\d\d):(?P<minute>\d\d)"
-    r"(:(?P<second>\d\d)(\.(?P<fraction>\d{1,9}))?)?"
-    r"([Zz]|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d))?",
-    re.ASCII,
-)
 _EPOCH = date(1970, 1, 1)
 _FIRST, _END = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1900, 2300))
 _NANOSECONDS_END = 9_223_372_036  # seconds since 1970 that 64 bits hold as nanoseconds
-_MOST_OFFSET = timedelta(hours=14)
 _SECONDS = (10**9, 4_102_444_800)  # 2001-09-09 until 2100-01-01: ten digits, as a load wants them
+_MOST_OFFSET = 14 * 3600  # no place is further from UTC
 _MICROSECONDS = 6
+_DAY_LENGTH = len("2026-11-20")
+_FRACTION = re.compile(r"[.,](\d+)", re.ASCII)
 _TIME_WORDS = re.compile(
     "at|on|time|ts|timestamp|date|datetime|when|since|until|expires|expiry|created|updated|modified|deleted|"
     "started|ended|occurred|received|sent"
@@ -66,45 +63,52 @@ def is_date32(text: str) -> bool:
 
 
 def is_instant(text: str, digits: int = 3) -> bool:
-    """Returns whether a DateTime64 of so many digits holds it."""
-    match = _INSTANT.fullmatch(text)
-    on = None if match is None else day(match["day"])
-    if match is None or on is None:
+    """Returns whether a DateTime64 of so many digits holds it, and it has a time of day: eight digits alone
+    are more often a number."""
+    moment = instant_of_text(text) if len(text) > _DAY_LENGTH else None
+    if moment is None or abs(moment.offset or 0) > _MOST_OFFSET:
         return False
-    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
-    hours, minutes = int(match["hours"] or 0), int(match["minutes"] or 0)
-    if hour > 23 or minute > 59 or second > 59 or minutes > 59:
-        return False
-    zone = timedelta(hours=hours, minutes=minutes)
-    if zone > _MOST_OFFSET:
-        return False
-    seconds = (on - _EPOCH).days * 86_400 + hour * 3_600 + minute * 60 + second
-    seconds -= int(zone.total_seconds()) * (-1 if match["sign"] == "-" else 1)
+    seconds = moment.nanoseconds // 10**9
     return _FIRST <= seconds < (min(_END, _NANOSECONDS_END) if digits > _MICROSECONDS else _END)
 
 
 def fraction_digits(text: str) -> int:
     """Returns how many digits of a second's fraction are written."""
-    match = _INSTANT.fullmatch(text)
-    return len(match["fraction"] or "") if match else 0
+    found = _FRACTION.search(text) if is_instant(text) else None
+    return len(found[1]) if found else 0
 
 
 def needed_digits(text: str) -> int:
     """Returns how many of them say something: zeros at the end do not."""
-    match = _INSTANT.fullmatch(text)
-    return len((match["fraction"] or "").rstrip("0")) if match else 0
+    moment = instant_of_text(text)
+    return moment.digits if moment else 0
 
 
 def epoch_digits(value: Any) -> int | None:
-    """Digits of the fraction of a number that counts seconds (0, or 3 for milliseconds) since 1970; None
-    where it does not resemble one."""
+    """Digits of a second that a number which counts from 1970 needs: 0, 3, 6 or 9 by its unit, or those of
+    its fraction; None where it does not resemble one."""
     low, high = _SECONDS
     if not isinstance(value, int):
         digits = -int(value.as_tuple().exponent) if isinstance(value, Decimal) else -1
         return digits if low <= value < high and 0 <= digits <= _MICROSECONDS else None
-    if low <= value < high:
-        return 0
-    return 3 if low * 1000 <= value < high * 1000 else None
+    return next((unit for unit in EPOCHS.values() if low * 10**unit <= value < high * 10**unit), None)
+
+
+def counts(value: Any, unit: str) -> bool:
+    """Returns whether a DateTime64 of the unit's digits holds a number that counts in it."""
+    scale = 10 ** EPOCHS[unit]
+    return isinstance(value, int) and _FIRST * scale <= value < min(_END, _NANOSECONDS_END) * scale
+
+
+def unit_beside(values: Sequence[Any]) -> str:
+    """Returns the unit that most numbers of a time's field say by their size, where the others are nearer to
+    1970, so that theirs says none; empty where they may be no times."""
+    stamps = [unit_of(value) for value in values if epoch_digits(value) is not None]
+    unit = stamps[0] if stamps else None
+    if unit is None or 2 * len(stamps) <= sum(value != 0 for value in values):
+        return ""
+    alike = all(value == 0 or unit_of(value) in (unit, None) for value in values)
+    return unit if alike and all(counts(value, unit) for value in values) else ""
 
 
 def names_time(name: str) -> bool:
@@ -141,12 +145,14 @@ def is_ipv6(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A type without elements; `digits` are precision and scale, or those of a fraction of a second."""
+    """A type without elements; `digits` are precision and scale, or those of a fraction of a second. `unit`:
+    the format of numbers that are times, if some of them have no size that says it."""
 
     name: str
     digits: tuple[int, ...] = ()
     nullable: bool = False
     dictionary: bool = False
+    unit: str = ""
 
     @property
     def text(self) -> str:
@@ -329,18 +335,20 @@ def refuses_more(kind: Leaf, texts: Iterable[str], most: int) -> bool:
 def _leaf(kind: Leaf, value: Any) -> bool:
     value_kind = kind_of(value)
     if kind.name == "String":
-        return value_kind is not Kind.UNREADABLE and readable(value)
+        return is_text(value)
     if kind.name == "JSON":
         return value_kind is Kind.OBJECT and becomes_json(value) and readable(value)
     if kind.name == "Bool":
         return value_kind is Kind.BOOL
+    if kind.unit:
+        return value_kind is Kind.NUMBER and counts(value, kind.unit)
     if kind.name == "DateTime64":
         return _instant(kind.digits[0], value_kind, value)
     if kind.name in _TEXTS:
         return value_kind is Kind.TEXT and _TEXTS[kind.name](value)
     if kind.name == "Decimal" and value_kind is Kind.TEXT:
         return _amount(kind, value)
-    return value_kind is Kind.NUMBER and _number(kind, value)
+    return value_kind in (Kind.NUMBER, Kind.UNREADABLE) and _number(kind, value)
 
 
 def _amount(kind: Leaf, value: str) -> bool:
@@ -353,9 +361,9 @@ def _number(kind: Leaf, value: Any) -> bool:
     if kind.name in _RANGES:
         return isinstance(value, int) and value in _RANGES[kind.name]
     if kind.name == "Float64":
-        return True
+        return within_double(value)
     precision, places = kind.digits
-    digits = scale(value)
+    digits = 0 if isinstance(value, int) else scale(value)
     number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
     return digits is not None and digits <= places and abs(number) < Decimal(10) ** (precision - places)
 

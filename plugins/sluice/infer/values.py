@@ -13,11 +13,12 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from sluice.config.event import TimeSource
+from sluice.time_grammar import EPOCHS, instant_of_text
 
 DIGITS = 15
 """A double keeps so many: a number with more may be another one once it is parsed."""
 _LIMIT = Decimal("1.7976931348623157e308")
-_MOST_CHARACTERS = 400  # of a number: no column takes one of more, and Python reads none of 4,300
+_MOST_CHARACTERS = 400  # of a number
 _MOST_LEVELS = 100  # of a JSON column's objects
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -36,8 +37,8 @@ def loads(text: str) -> Any:
     in an object it takes the first, as a load does. Raises ValueError."""
     return json.loads(
         text,
-        parse_int=_number,
-        parse_float=_number,
+        parse_int=_whole,
+        parse_float=_fraction,
         parse_constant=_refused,
         object_pairs_hook=_first_members,
     )
@@ -48,16 +49,24 @@ def _refused(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
+class Ambiguous(dict[str, Any]):
+    """An object in which a name is there twice: no JSON, Dynamic or Map column takes it."""
+
+
 def _first_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
-    return members if len(members) == len(pairs) else {**members, **dict(reversed(pairs))}
+    return members if len(members) == len(pairs) else Ambiguous({**members, **dict(reversed(pairs))})
 
 
-def _number(text: str) -> int | Decimal:
-    try:
-        return int(text) if len(text) <= _MOST_CHARACTERS else Decimal("inf")
-    except ValueError:
-        pass
+class LongWhole(Decimal):
+    """A whole number of more digits than any column of numbers holds; Python reads none of 4,300."""
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _MOST_CHARACTERS else LongWhole(text)
+
+
+def _fraction(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -84,16 +93,31 @@ def divided(values: Sequence[Any]) -> dict[Kind, list[Any]]:
 
 
 def readable(value: Any) -> bool:
-    """Returns whether ClickHouse's parser takes an event that holds the value."""
-    if not isinstance(value, Mapping | list):
-        return _readable(value)
-    return all(_readable(part) for part, _ in parts(value))
+    """Returns whether the server's parser takes an object that holds the value, as a JSON column needs it."""
+    return all(_is_narrow(part) for part in _parts(value))
 
 
-def _readable(value: Any) -> bool:
+def is_text(value: Any) -> bool:
+    """Returns whether a String column holds the value: to a load a whole number beyond 64 bits is a text. One
+    beyond a double no load reads."""
+    return all(isinstance(part, LongWhole | int) or within_double(part) for part in _parts(value))
+
+
+def _is_narrow(value: Any) -> bool:
     if isinstance(value, int) and not isinstance(value, bool):
         return -(1 << 63) <= value < 1 << 64
+    return within_double(value)
+
+
+def within_double(value: Any) -> bool:
+    """Returns whether a value is no number beyond a double's range."""
+    if isinstance(value, int):
+        return abs(value) <= _LIMIT
     return not isinstance(value, float | Decimal) or Decimal(value).copy_abs() <= _LIMIT
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    return (part for part, _ in parts(value)) if isinstance(value, Mapping | list) else iter((value,))
 
 
 def parts(value: Any) -> Iterator[tuple[Any, int]]:
@@ -124,24 +148,31 @@ def scale(value: Any) -> int | None:
 
 def becomes_json(value: Mapping[str, Any]) -> bool:
     """Returns whether a JSON column holds the object: a name with a dot is a path to it, half a surrogate
-    nothing."""
+    nothing, and a name that is there twice is refused."""
     return all(
         level <= _MOST_LEVELS
         and not (isinstance(part, str) and _SURROGATE.search(part))
+        and not isinstance(part, Ambiguous)
         and not (isinstance(part, Mapping) and any(not name or "." in name for name in part))
         for part, level in parts(value)
     )
 
 
+def is_local(value: object) -> bool:
+    """Returns whether a value is a time without an offset, and not a day."""
+    moment = instant_of_text(value) if isinstance(value, str) and len(value) > len("2026-11-20") else None
+    return moment is not None and moment.local
+
+
 # Times that are all decades away are numbers in another unit than `event.time.format` says.
 
 _FAR_MS = 20 * 366 * 86_400_000
-_MS = {"epoch_s": 1000.0, "epoch_ms": 1.0}
+_MS = {form: 10.0 ** (3 - digits) for form, digits in EPOCHS.items()}
 _UNITS = (
-    ("seconds", 1000.0, "epoch_s"),
-    ("milliseconds", 1.0, "epoch_ms"),
-    ("microseconds", 1e-3, ""),
-    ("nanoseconds", 1e-6, ""),
+    ("seconds", "epoch_s"),
+    ("milliseconds", "epoch_ms"),
+    ("microseconds", "epoch_us"),
+    ("nanoseconds", "epoch_ns"),
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -160,12 +191,13 @@ class NumberSpan:
                 self.high = number if self.high is None else max(self.high, number)
 
 
-def far_times(time: TimeSource, span: NumberSpan, now_ms: int) -> str:
+def far_times(time: TimeSource, span: NumberSpan, now_ms: int, key: str = "event.time") -> str:
     """Says that all times are decades away, what the numbers probably are, and which format reads those.
+    `key` is where the file says it.
 
     Empty where some time is not, and where the field has no numbers.
     """
-    per = _MS.get(time.format)
+    per = _MS.get(time.format or "")
     if per is None or span.low is None or span.high is None:
         return ""
     if (
@@ -176,18 +208,15 @@ def far_times(time: TimeSource, span: NumberSpan, now_ms: int) -> str:
         return ""
     days = " to ".join(dict.fromkeys((_day(span.low * per), _day(span.high * per))))
     said = f"all times of the field {time.field} ({time.format}) are decades away: {days}"
-    for unit, ms, name in _UNITS:
-        if _near(span.low * ms, now_ms) and _near(span.high * ms, now_ms):
-            remedy = (
-                f"set `format: {name}` under `event.time`" if name else "no format reads those: convert them"
-            )
-            return f"{said}; they are probably {unit}: {remedy}"
-    return f"{said}; compare `event.time` in the pipeline file with an event"
+    for unit, name in _UNITS:
+        if _near(span.low * _MS[name], now_ms) and _near(span.high * _MS[name], now_ms):
+            return f"{said}; they are probably {unit}: set `format: {name}` under `{key}`"
+    return f"{said}; compare `{key}` in the pipeline file with an event"
 
 
 def far_instants(time: TimeSource, low_ms: int, high_ms: int, now_ms: int) -> str:
     """Says it of instants that were made of the field's numbers."""
-    per = _MS.get(time.format, 1.0)
+    per = _MS.get(time.format or "", 1.0)
     return far_times(time, NumberSpan(low_ms / per, high_ms / per), now_ms)
 
 

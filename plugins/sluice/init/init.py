@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -25,12 +25,15 @@ from sluice.init.propose import (
     PipelineProposal,
     cluster_name,
     event_model,
+    form_texts,
     guess_event,
     propose,
     read_events,
 )
-from sluice.init.questions import InitChoices, InitRequest, Question, ask, checked_name
+from sluice.init.questions import SCHEMA, InitChoices, InitRequest, Question, ask, checked_name
 from sluice.init.sample import Sample, check_form, sample_file, sample_topic
+from sluice.init.sniff import form_of
+from sluice.manifest import TOMBSTONE
 from sluice.named_file import read_named_text
 from sluice.plan.estimate import duration_text
 from sluice.slices import HOUR, ceil, floor, from_ms
@@ -54,24 +57,25 @@ def init(request: InitRequest, answer: Callable[[Question], str], now: datetime)
     if request.name is not None:
         refuse_existing(_files(request, checked_name(request.name)), request.force)
     sample = _sample(request)
+    request = replace(request, form=form_of(request.form, sample.records))
     guessed = guess_event(sample, request.form, request.folder)
     answers = ask(request, guessed, answer)
     files = _files(request, answers.name)
     refuse_existing(files, request.force)
     topic = request.topic or answers.name
     sample = sample.of_topic(topic)
-    parsed = read_events(sample, event_model(request, answers, guessed.arrays))
+    parsed = read_events(sample, event_model(request, answers))
     with ExitStack() as stack:
         client, note = _connect(request, stack)
 
         def existing(tables: Sequence[str]) -> Existing:
             return existing_columns(client, tables) if client else {}
 
-        proposal = propose(request, answers, topic, sample, parsed, guessed.arrays, existing)
+        proposal = propose(request, answers, topic, sample, parsed, existing)
         write_all(dict(zip(files, (proposal.pipeline, proposal.statements), strict=True)), request.force)
         if request.apply and client:
             run_statements(client, statements_in(proposal.statements))
-    lines = (*_summary(sample, answers, proposal), *([note] if note else []))
+    lines = (*_summary(request, sample, answers, proposal), *([note] if note else []))
     following = tuple(commands(_outcome(request, answers), proposal.stamps, now, sample.cut))
     return Report(lines, files, following, waiting_line(proposal.stamps, now))
 
@@ -114,15 +118,26 @@ def _connect(request: InitRequest, stack: ExitStack) -> tuple[Client | None, str
         return None, f"ClickHouse was not asked which tables are there: {error}"
 
 
-def _summary(sample: Sample, answers: InitChoices, proposal: PipelineProposal) -> list[str]:
+def _summary(
+    request: InitRequest, sample: Sample, answers: InitChoices, proposal: PipelineProposal
+) -> list[str]:
     types = proposal.sample.types()
     lines = [f"sampled {sample.source}: {sum(types.values()):,} events of {len(types):,} types"]
-    lines += [f"rejected: {count:,} {reason}" for reason, count in sorted(proposal.sample.refused.items())]
+    lines += [
+        f"rejected: {count:,} {reason}"
+        if reason != TOMBSTONE
+        else f"tombstones: {count:,}, which give no row: `change: {{compacted: FIELD}}` makes them deletes"
+        for reason, count in sorted(proposal.sample.refused.items())
+    ]
+    if said := form_texts(request):
+        lines.append(f"messages: {', '.join(said)}")
     time = answers.time
     lines.append(
-        f"type: {f'field {answers.type}' if answers.type else 'the topic'}; time: "
+        f"type: {_type_text(answers.type)}; time: "
         + (f"field {time.field} ({time.format})" if time else "the record's own")
     )
+    if time and time.zone:
+        lines.append(f"times of {time.field} have no offset: set `zone` where they are not {time.zone}")
     for table in proposal.tables:
         name = "other types" if table.type == CATCH_ALL else table.type
         what = "there already" if table.existing else f"{len(table.columns.columns):,} columns"
@@ -132,6 +147,12 @@ def _summary(sample: Sample, answers: InitChoices, proposal: PipelineProposal) -
         lines += [f"{table.table}: {table.lacking}"] if table.lacking else []
         lines += [f"{table.table}: {note}" for note in table.columns.notes()]
     return lines
+
+
+def _type_text(kind: str | None) -> str:
+    if kind == SCHEMA:
+        return "the schema's name"
+    return f"field {kind}" if kind else "the topic"
 
 
 def _outcome(request: InitRequest, answers: InitChoices) -> Made:

@@ -6,43 +6,50 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from sluice.clients.clickhouse.sql import Sql, identifier, render
-from sluice.config.event import JSON, Event
+from sluice.config.event import Event
 from sluice.config.files import read
 from sluice.config.pipeline import CATCH_ALL
 from sluice.config.yaml_text import scalar
-from sluice.doctor.events import (
-    EventSample,
+from sluice.doctor.events import EventSample, parse
+from sluice.doctor.proposed_tables import (
     ProposedColumns,
     columns_of,
     create_table,
     entry,
     landed_fields,
-    parse,
     table_name,
 )
 from sluice.errors import WrongPipeline, WrongUse
 from sluice.flow.land.task.decode import decoding_of
-from sluice.flow.land.task.times import READERS
+from sluice.flow.land.task.times import read_times
 from sluice.flow.load.casts.columns import RULES
 from sluice.infer.types import Rules
 from sluice.init.questions import (
     ALL,
+    SCHEMA,
     EventGuess,
     InitChoices,
     InitRequest,
     MessageForm,
     TimeField,
-    events_of,
     fields_of,
     guess,
+    of_changes,
 )
-from sluice.init.sample import Sample, decoded_values, expected_messages, form_keys, json_values, read_event
+from sluice.init.sample import (
+    Sample,
+    form_keys,
+    opened_events,
+    read_event,
+)
 from sluice.safe_text import line, visible
 from sluice.state.departed_tables import lacking
+from sluice.time_grammar import Spelled
 
 # Which tables there will be, and the text of the pipeline file and of the statements.
 
@@ -70,7 +77,7 @@ class PlannedTable:
 
     @property
     def entry(self) -> str:
-        return entry(self.type, self.table, self.columns.paths)
+        return entry(self.type, self.table, self.columns)
 
     @property
     def statement(self) -> Sql:
@@ -152,14 +159,14 @@ def pipeline_text(
     request: InitRequest,
     answers: InitChoices,
     topic: str,
-    arrays: bool,
     tables: Sequence[PlannedTable],
     source: str,
 ) -> str:
     """Returns the pipeline file; its keys are those of the reference."""
     time = answers.time
-    written = "{record: true}" if time is None else f"{{field: {scalar(time.field)}, format: {time.format}}}"
+    written = "{record: true}" if time is None else _time_text(time)
     kind = "{topic: true}" if answers.type is None else f"{{field: {scalar(answers.type)}}}"
+    kind = SCHEMA if answers.type == SCHEMA else kind
     lines = [
         *([f"# yaml-language-server: $schema={request.editor_schema}"] if request.editor_schema else []),
         f"# Made by `sluice init` from {line(source)}.",
@@ -168,8 +175,7 @@ def pipeline_text(
         "event:",
         f"  type: {kind}",
         f"  time: {written}",
-        *(["  rows: array"] if arrays else []),
-        *(f"  {key}: {_flow(value)}" for key, value in form_keys(request.form, request.folder).items()),
+        *(f"  {key}" for key in form_texts(request)),
         f"lake: {_quoted(answers.lake)}",
         *(
             []
@@ -180,6 +186,11 @@ def pipeline_text(
         *(table.entry for table in tables),
     ]
     return "\n".join(lines) + "\n"
+
+
+def form_texts(request: InitRequest) -> list[str]:
+    """Returns what the file says of the messages' form, key by key."""
+    return [f"{key}: {_flow(value)}" for key, value in form_keys(request.form, request.folder).items()]
 
 
 def cluster_name(request: InitRequest) -> str:
@@ -236,12 +247,9 @@ class PipelineProposal:
 
 
 def guess_event(sample: Sample, form: MessageForm, folder: Path) -> EventGuess:
-    """Raises WrongUse where no record of the sample is an event, and what `read_events` raises."""
-    values = decoded_values(sample, form, folder) if form.kind != JSON else json_values(sample)
-    events, arrays = events_of(values)
-    if not events:
-        raise WrongUse(f"none of {sample.source} is a JSON object: {expected_messages(sample)}")
-    return guess(events, arrays)
+    """Raises what `opened_events` raises."""
+    events, schemas = opened_events(sample, form, folder)
+    return of_changes(events) if form.change else guess(events, schemas)
 
 
 def read_events(sample: Sample, event: Event) -> EventSample:
@@ -254,13 +262,24 @@ def read_events(sample: Sample, event: Event) -> EventSample:
     return parsed
 
 
-def event_model(request: InitRequest, answers: InitChoices, arrays: bool) -> Event:
+def _time_source(time: TimeField) -> dict[str, str]:
+    zone = {"zone": time.zone} if time.zone else {}
+    return {"field": time.field, "format": time.format, **zone}
+
+
+def _time_text(time: TimeField) -> str:
+    zone = f", zone: {time.zone}" if time.zone else ""
+    said = "   # no offset in the events: is it UTC?" if time.zone else ""
+    return f"{{field: {scalar(time.field)}, format: {time.format}{zone}}}{said}"
+
+
+def event_model(request: InitRequest, answers: InitChoices) -> Event:
     time = answers.time
+    kind = {"topic": True} if answers.type is None else {"field": answers.type}
     return read_event(
         {
-            "type": {"topic": True} if answers.type is None else {"field": answers.type},
-            "time": {"record": True} if time is None else {"field": time.field, "format": time.format},
-            "rows": "array" if arrays else "one",
+            "type": {"schema": True} if answers.type == SCHEMA else kind,
+            "time": {"record": True} if time is None else _time_source(time),
         },
         request.form,
         request.folder,
@@ -273,19 +292,19 @@ def propose(
     topic: str,
     sample: Sample,
     parsed: EventSample,
-    arrays: bool,
     ask_existing: Callable[[Sequence[str]], Existing],
 ) -> PipelineProposal:
     """Proposes the pipeline. `ask_existing` gives those of the tables that exist. Raises WrongPipeline for an
     answer that no pipeline file may have, and WrongUse for a `not_null` that no event has."""
     events: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for item in parsed.events:
+    for item in sorted(parsed.events, key=lambda item: item.record.timestamp):
         events[item.type].append(item.event)
     names = named_tables(parsed.types(), answers.database)
     rules = replace(RULES, unfit_values=request.unfit_values)
     always = never_missing(answers, events.values())
+    arrays = bool(request.form.rows)
     tables = tuple(plan_tables(events, names, ask_existing(list(names.values())), rules, arrays, always))
-    pipeline = pipeline_text(request, answers, topic, arrays, tables, sample.source)
+    pipeline = pipeline_text(request, answers, topic, tables, sample.source)
     check_pipeline(answers.name, pipeline, request.folder)
     statements = statements_text(answers.database, tables, sample.source)
     if request.file is None:
@@ -298,7 +317,9 @@ def propose(
 def never_missing(answers: InitChoices, events: Iterable[Sequence[Mapping[str, Any]]]) -> frozenset[str]:
     """Returns the fields that no event lacks, as the answers say, and of the event's type and time. Raises
     WrongUse for one that no sampled event has."""
-    landed = landed_fields(answers.type, answers.time.field if answers.time else None)
+    landed = landed_fields(
+        None if answers.type == SCHEMA else answers.type, answers.time.field if answers.time else None
+    )
     sampled = {name for type_events in events for event in type_events for name in event}
     if answers.not_null == (ALL,):
         return landed | sampled
@@ -324,6 +345,6 @@ def _event_times(time: TimeField | None, events: Sequence[Mapping[str, Any]]) ->
     if time is None:
         return []
     values = fields_of(events)[time.field]
-    numbers = values if time.format == "iso8601" else [float(value) for value in values]
-    times, refused = READERS[time.format](numbers)
+    numbers = [float(value) if isinstance(value, Decimal) else value for value in values]
+    times, refused = read_times(numbers, Spelled(time.format, time.zone))
     return [int(ms) for number, ms in enumerate(times) if number not in refused]

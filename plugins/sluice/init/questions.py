@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
-from sluice.config.event import JSON
+from sluice.config.event import ENVELOPE, JSON, Codec
 from sluice.config.types import check_name
 from sluice.errors import WrongUse
-from sluice.field_path import names_of
+from sluice.field_path import header_of, names_of
 from sluice.infer.types import REJECTED_ROWS, epoch_digits, is_instant, names_time
-from sluice.infer.values import Kind, kind_of
+from sluice.infer.values import Kind, is_local, kind_of
+from sluice.time_grammar import TEXT, TimeFormat, unit_of
 
 NONE, ALL = "-", "*"
+SCHEMA = "{schema: true}"
+"""The type is the name of the message's schema."""
 SAMPLE = 5_000
 """Records that are read."""
 
@@ -24,18 +27,27 @@ SAMPLE = 5_000
 @dataclass(frozen=True)
 class MessageForm:
     """How the records' bytes say an event: `kind` is json, avro or protobuf. `schema` is a .avsc or .proto
-    file, of which `message` is meant; `registry` an Airflow connection."""
+    file, of which `message` is meant; `registry` an Airflow connection. `change`: how a message says what
+    changed in a table; empty where it is an event itself. `rows`: array, lines or field (`field`, with the
+    rest of the message as `envelope`); empty where a message is one event."""
 
     kind: str = JSON
     schema: Path | None = None
     message: str | None = None
     registry: str | None = None
+    change: str = ""
+    unpack: Codec | None = None
+    surrogates: str = ""
+    rows: str = ""
+    field: str = ""
+    envelope: str = ENVELOPE
 
 
 @dataclass(frozen=True)
 class InitRequest:
     """A topic to be sampled, or a `file` (`-` is standard input). What is None is asked, or decided from the
-    sample; an empty `type` or `time` field means that the topic, or the record, says it.
+    sample; an empty `type` or `time` field means that the topic, or the record, says it. A `type` may be
+    SCHEMA.
 
     Args:
         bootstrap: Brokers; without them the Airflow connection `connection`.
@@ -66,58 +78,58 @@ class InitRequest:
     not_null: str | None = None
 
 
-TimeSpelling = Literal["iso8601", "epoch_s", "epoch_ms"]
 _TYPES = ("type", "event_type", "eventtype", "event_name", "eventname", "event", "kind", "action", "name")
 _TIMES = ("timestamp", "time", "event_time", "eventtime", "ts", "at", "occurred_at", "created_at")
 _LEAST = 0.999  # of the events have it: others would be rejected
 _MOST_TYPES = 1_000
 _LEVELS = 2
-_MILLISECONDS_FROM = 10**11
 
 
 @dataclass(frozen=True)
 class TimeField:
-    """A dotted path, and how the time is written there."""
+    """A dotted path, and how the time is written there; `zone` where a time has no offset: UTC, until
+    somebody says another."""
 
     field: str
-    format: TimeSpelling
+    format: TimeFormat
+    zone: str | None = None
 
 
 @dataclass(frozen=True)
 class EventGuess:
-    """The fields that can be the type, and the time, the likeliest first; `arrays`: messages are arrays of
-    events."""
+    """The fields that can be the type, and the time, the likeliest first; the type may be SCHEMA, too."""
 
     types: tuple[str, ...]
     times: tuple[TimeField, ...]
-    arrays: bool = False
 
 
-def events_of(values: Sequence[Any]) -> tuple[list[Mapping[str, Any]], bool]:
-    """Returns the events in JSON values, and whether these are arrays of events."""
-    arrays = [value for value in values if isinstance(value, list)]
-    objects = [value for value in values if isinstance(value, Mapping)]
-    items = [item for array in arrays for item in array if isinstance(item, Mapping)]
-    return (items, True) if items and len(arrays) > len(objects) else (objects, False)
+def of_changes(events: Sequence[Mapping[str, Any]]) -> EventGuess:
+    """Returns the topic as the type, for a table's changes have one of their own, and as the time that of the
+    source, where all changes have it."""
+    at = "__source.ts_ms"
+    stamped = all(
+        isinstance(event.get("__source"), Mapping) and "ts_ms" in event["__source"] for event in events
+    )
+    return EventGuess((), (TimeField(at, "epoch_ms"),) if stamped else ())
 
 
-def guess(events: Sequence[Mapping[str, Any]], arrays: bool) -> EventGuess:
+def guess(events: Sequence[Mapping[str, Any]], schemas: int = 0) -> EventGuess:
     """Guesses type and time among the fields that nearly all events have. A type has one of the usual names,
-    and few values; a time is spelled as one, and one of a usual name goes first."""
+    and few values; a time is spelled as one, and one of a usual name goes first. `schemas`: how many the
+    events have, where they are decoded."""
     values_by_path = fields_of(events)
     least = _LEAST * len(events)
     types = [path for path, values in values_by_path.items() if _may_be_type(path, values, least)]
     times = [
-        TimeField(path, written)
+        TimeField(path, written, "UTC" if written == TEXT and any(map(is_local, values)) else None)
         for path, values in values_by_path.items()
         if (written := _time_format(path, values, least)) is not None
     ]
     return EventGuess(
-        tuple(sorted(types, key=_rank(_TYPES))),
+        (*sorted(types, key=_rank(_TYPES)), *([SCHEMA] if schemas > 1 else [])),
         tuple(
             sorted(times, key=lambda time: (*_rank(_TIMES)(time.field), not names_time(_last(time.field))))
         ),
-        arrays,
     )
 
 
@@ -149,32 +161,39 @@ def _may_be_type(path: str, values: Sequence[Any], least: float) -> bool:
     )
 
 
-def _time_format(path: str, values: Sequence[Any], least: float) -> TimeSpelling | None:
+def _time_format(path: str, values: Sequence[Any], least: float) -> TimeFormat | None:
     """Returns None for what is no time."""
     counted = Counter(_spelled(value, names_time(_last(path))) for value in values)
     written, count = counted.most_common(1)[0]
     return written if written is not None and count >= max(least, 1) else None
 
 
-def _spelled(value: Any, named: bool) -> TimeSpelling | None:
+def _spelled(value: Any, named: bool) -> TimeFormat | None:
     kind = kind_of(value)
     if kind is Kind.TEXT:
-        return "iso8601" if is_instant(value) else None
+        return TEXT if is_instant(value) else None
     if kind is not Kind.NUMBER or not named or epoch_digits(value) is None:
         return None
-    return "epoch_ms" if value >= _MILLISECONDS_FROM else "epoch_s"
+    return cast("TimeFormat | None", unit_of(value))
+
+
+_CLOUD_EVENT = re.compile("ce[_-]")
+"""Before an attribute of a CloudEvent that has its data alone as value."""
 
 
 def _last(path: str) -> str:
-    return path.rpartition(".")[2]
+    """Returns the name of a field, or of a header without what marks it as a CloudEvent's."""
+    header = header_of((path,))
+    return path.rpartition(".")[2] if header is None else _CLOUD_EVENT.sub("", header, count=1)
 
 
 def _rank(names: Sequence[str]) -> Callable[[str], tuple[int, int]]:
-    """Returns a sort key: outer fields first, then those of the likeliest name."""
+    """Returns a sort key: outer fields first, headers behind all, then those of the likeliest name."""
 
     def rank(path: str) -> tuple[int, int]:
-        name = _last(path).lower()
-        return (path.count("."), names.index(name) if name in names else len(names))
+        header, name = header_of((path,)), _last(path).lower()
+        level = path.count(".") if header is None else -1 if _CLOUD_EVENT.match(header) else _LEVELS
+        return (level, names.index(name) if name in names else len(names))
 
     return rank
 
@@ -195,9 +214,9 @@ class Question:
 
 @dataclass(frozen=True)
 class InitChoices:
-    """All that is decided before the files are written. `type` None: the topic says it; `time` None: the
-    record's own time is the event's. `not_null`: fields that no event lacks; ALL is each that no sampled
-    event lacks."""
+    """All that is decided before the files are written. `type` None: the topic says it, SCHEMA: the schema.
+    `time` None: the record's own time is the event's. `not_null`: fields that no event lacks; ALL is each
+    that no sampled event lacks."""
 
     name: str
     type: str | None
@@ -245,7 +264,7 @@ def ask(request: InitRequest, guessed: EventGuess, answer: Callable[[Question], 
         name,
         kind,
         _time(request.time, guessed),
-        request.database or database_of(name),
+        _checked_database(request.database or database_of(name)),
         request.lake or LAKE,
         _names(request.not_null or NONE),
     )
@@ -271,6 +290,12 @@ def checked_name(name: str) -> str:
         return check_name(name)
     except ValueError as error:
         raise WrongUse(f"name {name[:99]!r}: {error}") from error
+
+
+def _checked_database(name: str) -> str:
+    if "." in name:
+        raise WrongUse(f"database {name[:99]!r}: expected a name without a dot, which ends it in the file")
+    return name
 
 
 def default_name(request: InitRequest) -> str:

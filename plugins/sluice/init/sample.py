@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
@@ -14,15 +14,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from sluice.clients.kafka.topics import SampledRecord, spread
-from sluice.config.event import JSON, PROTOBUF, WITH_SCHEMA, Event
+from sluice.config.event import ENVELOPE, JSON, PROTOBUF, WITH_SCHEMA, Event
 from sluice.config.mistakes import first_mistake
 from sluice.config.pipeline import Cluster
 from sluice.doctor.events import parse
 from sluice.errors import WrongUse
+from sluice.flow.land.formats.framing import HEADER, names_schema
 from sluice.flow.land.task.decode import decoding_of
-from sluice.infer.values import loads
 from sluice.init.questions import MessageForm
-from sluice.runtime import deeper
 from sluice.ship.lines import Chunk, chunks, opened, standard_input
 
 MOST_FILE_BYTES = 256 << 20
@@ -111,15 +110,16 @@ def _with_ends(held: list[tuple[int, bytes]], ends: list[tuple[int, bytes]]) -> 
     return held if len(held) < len(ends) else [*ends[:1], *held[1:-1], *ends[1:]] if len(held) > 1 else held
 
 
-_WIRE_FORMAT = b"\0"  # Confluent's wire format begins with it, and no JSON does
-
-
 def form_keys(form: MessageForm, folder: Path) -> dict[str, Any]:
-    """Returns the keys of the pipeline file's `event` for the form; none for JSON. A schema file's path
+    """Returns the keys of the pipeline file's `event` for the form; none for plain JSON. A schema file's path
     is relative to `folder`."""
-    if form.kind == JSON:
-        return {}
-    keys: dict[str, Any] = {"format": form.kind}
+    said = {"unpack": form.unpack, "change": form.change, "surrogates": form.surrogates, "rows": form.rows}
+    keys: dict[str, Any] = {name: value for name, value in said.items() if value}
+    if form.rows == "field":
+        envelope = {"envelope": form.envelope} if form.envelope != ENVELOPE else {}
+        keys["rows"] = {"field": form.field, **envelope}
+    if form.kind != JSON:
+        keys["format"] = form.kind
     if form.schema is not None:
         file = os.path.relpath(form.schema.resolve(), folder.resolve())
         message = {"message": form.message or ""}
@@ -132,12 +132,13 @@ def form_keys(form: MessageForm, folder: Path) -> dict[str, Any]:
 def check_form(form: MessageForm, file: str | None) -> None:
     """Raises WrongUse for options that do not go together."""
     if form.kind not in WITH_SCHEMA:
-        options = {"--schema": form.schema, "--message": form.message, "--registry": form.registry}
+        options = {"--schema": form.schema, "--message": form.message}
         wrong = next((option for option, value in options.items() if value is not None), None)
         if wrong is not None:
             raise WrongUse(f"`{wrong}` is for messages in Avro or Protobuf: add `--format {WITH_SCHEMA[0]}`")
-    if file is not None and form.kind != JSON:
-        raise WrongUse(f"a file is read line by line, as JSON: sample messages in {form.kind} from `--topic`")
+    if file is not None and form != MessageForm():
+        what = "behind schema ids" if form.kind == JSON else f"in {form.kind}"
+        raise WrongUse(f"a file is read line by line, as JSON: sample messages {what} from `--topic`")
     if form.kind in WITH_SCHEMA and form.schema is None and form.registry is None:
         raise WrongUse(f"`--format {form.kind}` needs `--schema FILE` or `--registry CONNECTION`")
     if (form.kind == PROTOBUF and form.schema is not None) != (form.message is not None):
@@ -156,33 +157,35 @@ def read_event(content: Mapping[str, Any], form: MessageForm, folder: Path) -> E
         raise WrongUse(first_mistake(Event, error).expected) from error
 
 
-def json_values(sample: Sample) -> list[Any]:
-    """Returns the records that are JSON; the landing's own parser counts what is no event."""
-    values = []
-    with deeper():
-        for record in sample.records:
-            with suppress(ValueError, RecursionError):
-                values.append(loads((record.value or b"").decode()))
-    return values
+_ANY = "any"  # a file's lines have no topic yet
 
 
-def decoded_values(sample: Sample, form: MessageForm, folder: Path) -> list[Any]:
-    """Returns the events of messages that a schema decodes. Raises WrongUse where none can be, and what
-    a schema or its registry raises."""
-    event = read_event({"type": {"topic": True}, "time": {"record": True}}, form, folder)
-    parsed = parse(event, sample.records, decoding_of(event))
+def opened_events(sample: Sample, form: MessageForm, folder: Path) -> tuple[list[Mapping[str, Any]], int]:
+    """Returns the events of the sample's messages, and how many types their schemas have. Raises WrongUse
+    where there is none, and what a schema or its registry raises."""
+    kind = {"topic": True} if form.kind == JSON else {"schema": True}
+    event = read_event({"type": kind, "time": {"record": True}}, form, folder)
+    parsed = parse(event, sample.of_topic(_ANY).records, decoding_of(event))
     if not parsed.events:
-        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in parsed.refused.items())
-        raise WrongUse(f"none of {sample.source} is {form.kind} of this schema: {reasons}")
-    return [item.event for item in parsed.events]
+        reasons = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(parsed.refused.items()))
+        what = (
+            f"a JSON object: {expected_messages(sample)}"
+            if form.kind == JSON
+            else f"{form.kind} of this schema"
+        )
+        raise WrongUse(f"none of {sample.source} is {what}: {reasons}")
+    return [item.event for item in parsed.events], len(parsed.types())
 
 
 def expected_messages(sample: Sample) -> str:
     """Returns what to do about records that are not JSON."""
-    framed = sum((record.value or b"").startswith(_WIRE_FORMAT) for record in sample.records)
+    framed = sum(
+        names_schema(record.value) or any(name == HEADER for name, _ in record.headers)
+        for record in sample.records
+    )
     if 2 * framed > len(sample.records):
         return (
-            f"{framed:,} begin as messages of a schema registry do: name `--format avro` or "
+            f"{framed:,} name a schema as messages of a registry do: name `--format avro` or "
             "`--format protobuf` and `--registry CONNECTION`"
         )
     return "expected events in JSON, or `--format avro` or `--format protobuf` with `--schema FILE`"

@@ -24,6 +24,7 @@ from sluice.config.mask import (
 )
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
+from sluice.field_path import header_of, names_of
 from sluice.manifest import Masked
 
 FindConnection = Callable[[str], Connection]
@@ -47,6 +48,13 @@ class MaskRules:
     fields: Mapping[str, KeyedRule]
     parts: Mapping[str, KeyedRule]
     read_headers: frozenset[str] = frozenset()
+
+    def rule_of(self, name: str) -> KeyedRule | None:
+        """Returns the rule of a field, a part or a header; None where it stays as it is."""
+        header, own = header_of(names_of(name)), {**self.fields, **self.parts}.get(name)
+        if own is None and header is not None and header not in self.read_headers:
+            return self.parts[HEADERS]
+        return own
 
     @property
     def applied(self) -> Masked:
@@ -76,7 +84,7 @@ def mask_rules(pipeline: Pipeline, find: FindConnection = connections.find) -> M
         name: KeyedRule(rule, tuple(_key(name, key, find) for key in rule.hash or ()))
         for name, rule in with_defaults(pipeline.mask).items()
     }
-    sources = (pipeline.event.type, pipeline.event.batch)
+    sources = (pipeline.event.type, pipeline.event.time, pipeline.event.batch)
     return MaskRules(
         fields={name: rule for name, rule in keyed.items() if name not in PARTS},
         parts={name: keyed[name] for name in (KEY, HEADERS, REJECTED_RECORDS)},
@@ -115,7 +123,7 @@ def _key(name: str, key: HashKey, find: FindConnection) -> MaskKey:
 def hashes_of(rules: MaskRules | None, name: str, value: bytes) -> list[bytes]:
     """Returns the hashes of a value in the field `name` (a dotted path, or `_key`) with each key of its rule:
     as a text, and as a number or a boolean that is written so. None where the field is not hashed."""
-    rule = None if rules is None else {**rules.fields, **rules.parts}.get(name)
+    rule = None if rules is None else rules.rule_of(name)
     return [] if rule is None else list(_each(rule, value))
 
 
@@ -123,10 +131,17 @@ def hidden_by(rules: MaskRules | None, name: str) -> str:
     """Returns the action that leaves nothing to look for in a field; else nothing. A field around it is
     masked as a whole, also where it is hashed."""
     keyed_rules = {} if rules is None else {**rules.fields, **rules.parts}
-    if (keyed := keyed_rules.get(name)) is not None:
+    if (keyed := None if rules is None else rules.rule_of(name)) is not None:
         return "" if keyed.keys or keyed.rule.keep else keyed.rule.action
-    around = (name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1))
+    around = _around(name)
     return next((keyed_rules[outer].rule.action for outer in around if outer in keyed_rules), "")
+
+
+def _around(name: str) -> list[str]:
+    names = names_of(name)
+    if header_of(names) is not None:
+        return [HEADERS]
+    return [".".join(names[:size]) for size in range(len(names) - 1, 0, -1)]
 
 
 def _each(rule: KeyedRule, value: bytes) -> Iterator[bytes]:
@@ -143,7 +158,7 @@ def unsearchable(masked: Masked | None, rules: MaskRules | None, name: str) -> s
     """
     if masked is None:
         return ""
-    around = [name.rsplit(".", up)[0] for up in range(1, name.count(".") + 1)]
+    around = _around(name)
     for outer in (outer for outer in around if outer in masked.hashed or _hides(masked.rules.get(outer, ""))):
         return f"the mask `{masked.rules.get(outer, 'hash')}` of {outer} left nothing of it to be found"
     if _hides(action := masked.rules.get(name, "")):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from sluice.config.mask import HEADERS, KEY, REJECTED_RECORDS
-from sluice.field_path import Absent, FieldPath, before, names_of, spellings
+from sluice.field_path import HEADER, Absent, FieldPath, before, header_of, in_structs, names_of, spellings
 from sluice.manifest import Masked
 from sluice.mask.mask_rules import KeyedRule, MaskKey, MaskRules, is_token
 
@@ -53,8 +53,20 @@ class UnitMask:
         return [(name, self._header(name, value)) for name, value in headers]
 
     def _header(self, name: str, value: bytes | None) -> bytes | None:
-        kept = value is None or name in self._rules.read_headers
-        return value if kept else self._part(HEADERS, value or b"")
+        """Returns what is kept of a header: by its own rule, else by that of all headers."""
+        field = f"{HEADER}{name}"
+        keyed = self._rules.fields.get(field)
+        if value is None or (keyed is not None and keyed.rule.keep):
+            return value
+        if keyed is None:
+            return value if name in self._rules.read_headers else self._part(HEADERS, value)
+        if keyed.keys:
+            return value if is_token(value, self._key_ids(field)) else keyed.keys[0].token(value)
+        if keyed.rule.drop:
+            return None
+        shown = FirstKept(keyed.rule.keep_first or 1)(_quoted(value.decode(errors="replace")))
+        kept: str = msgspec.json.decode(shown, type=str)
+        return kept.encode()
 
     @property
     def keeps(self) -> frozenset[str]:
@@ -63,11 +75,15 @@ class UnitMask:
 
     @cached_property
     def _whole(self) -> Callable[[bytes], bytes]:
-        rules = {names_of(name): self._rewrite(name, keyed) for name, keyed in self._rules.fields.items()}
-        return EventMask(rules).masked_slowly
+        return EventMask(self._rewrites(self._rules.fields)).masked_slowly
 
     def _events(self, rules: Mapping[str, KeyedRule]) -> Callable[[bytes], bytes]:
-        return EventMask({names_of(name): self._rewrite(name, keyed) for name, keyed in rules.items()}).masked
+        return EventMask(self._rewrites(rules)).masked
+
+    def _rewrites(self, rules: Mapping[str, KeyedRule]) -> dict[FieldPath, Rewrite | Drop]:
+        """Returns what is done with fields of events, not with headers."""
+        paths = {names_of(name): (name, keyed) for name, keyed in rules.items()}
+        return {path: self._rewrite(*rule) for path, rule in paths.items() if header_of(path) is None}
 
     def _rewrite(self, name: str, keyed: KeyedRule) -> Rewrite | Drop:
         if keyed.keys:
@@ -203,7 +219,8 @@ class EventMask:
         for keys, rewrite in every.items():
             _plant(self._tree, keys, rewrite)
         absent = {other for path in rules for other in before(path, path)}
-        self._quick = [_Quick(rules, absent), *([_Quick(every, ())] if absent else [])]
+        quick = [_Quick(rules, absent), *([_Quick(every, ())] if absent else [])] if in_structs(rules) else []
+        self._quick = quick
         self._ends = [quoted(path[-1])[1:] for path in rules]
         self._escaped = escapes_of({".".join(path) for path in rules}) if rules else None
 

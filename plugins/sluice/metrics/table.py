@@ -84,6 +84,7 @@ COUNTERS = metrics(
         "Records, and rows of records, that are in `_rejected/`, by their reason",
         "pipeline cluster reason",
     ),
+    ("tombstones", "records", "Records without a value, which are no rejects", "pipeline cluster"),
     ("records_erased", "records", "Records that the erasure list left out", "pipeline cluster"),
     (
         "rows_landed",
@@ -305,7 +306,7 @@ GAUGES = metrics(
         "Since the end of the partition's newest landed slice",
         "pipeline cluster topic partition",
     ),
-    ("partition_rate", "records/s", "Mean rate of the landed slices", "pipeline cluster topic partition"),
+    ("partition_rate", "records/s", "Rate of the newest landed slice", "pipeline cluster topic partition"),
     ("partition_log_start", "offset", "First offset that is still there", "pipeline cluster topic partition"),
     ("partition_log_end", "offset", "Offset after the last one", "pipeline cluster topic partition"),
     ("partitions", "partitions", "Partitions of the topics that are read", "pipeline cluster"),

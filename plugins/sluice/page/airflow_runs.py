@@ -13,12 +13,19 @@ RunSpan = tuple[int, int]
 
 class Phase(StrEnum):
     QUEUED = "queued"
+    SETTLING = "settling"
     RESOLVING = "resolving"
     LANDING = "landing"
     LOADING = "loading"
     VERIFYING = "verifying"
     PUBLISHING = "publishing"
     FAILED = "failed"
+
+
+UNREAD = frozenset({Phase.QUEUED, Phase.SETTLING, Phase.RESOLVING})
+"""Phases in which a run reads nothing yet."""
+SETTLE = "settle"
+"""The task that waits until records on their way have arrived."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class SliceActivity:
 
 
 BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
+_WAITING = BUSY | {"up_for_reschedule"}
 WELL = frozenset({"success", "skipped"})  # a table that the run is not for is skipped
 WRONG = frozenset({"failed", "upstream_failed"})
 _ORDER = (
@@ -120,7 +128,10 @@ def _before_batches(run: DagRunView) -> Phase | None:
         return Phase.FAILED
     if run.state == "success":
         return None
-    return Phase.QUEUED if run.state == "queued" else Phase.RESOLVING
+    if run.state == "queued":
+        return Phase.QUEUED
+    waits = any(task.task_id == SETTLE and task.state in _WAITING for task in run.tasks)
+    return Phase.SETTLING if waits else Phase.RESOLVING
 
 
 def _by_batch(tasks: Iterable[TaskRun]) -> dict[int, dict[str, str | None]]:

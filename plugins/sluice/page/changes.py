@@ -1,30 +1,37 @@
-"""What has changed about a pipeline: its file, Sluice, columns, fields of events, topics, erasures. Pure."""
+"""What has changed about a pipeline: file, Sluice, tables, types, fields, topics, runs, erasures. Pure."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from difflib import unified_diff
-from itertools import pairwise
+from itertools import groupby, islice, pairwise
 
 import pendulum
 from pydantic import Field
 
+from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
+from sluice.errors import Unavailable
 from sluice.manifest import Manifest
 from sluice.page.models import Model
+from sluice.page.run_history import RunRecord
 from sluice.page.status_cache import StatusCache
 from sluice.safe_text import visible
-from sluice.slices import SliceRange, from_seconds, iso, utc
+from sluice.slices import SliceRange, Unit, from_seconds, iso, utc
 from sluice.state.additions import Addition, read_additions
 from sluice.state.boundaries.boundary import PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.departed_tables import kept_rules
 from sluice.state.erasures import Erasure, read_erasures
 from sluice.state.field_changes import COMPARED, UnitChange, changes_of
-from sluice.state.notes import FileVersion, read_versions
+from sluice.state.notes import TOPICS, FileVersion, read_versions
+from sluice.watch.problems import AlarmStore
 
 MOST, MOST_LINES, LINE_CHARACTERS = 200, 120, 200
 _COMPARED_LINES = 2_000
@@ -32,8 +39,9 @@ _COMPARED_LINES = 2_000
 
 
 class Change(Model):
-    """`kind` is file, Sluice, column, field, topic, partition or erasure; `at` when it was seen (ISO 8601,
-    UTC), or the hour in which it shows; `lines` are those of a diff of the file, at most so many."""
+    """`kind` is file, Sluice, table, column, type, field, topic, partition, retention, run or erasure; `at`
+    when it was seen (ISO 8601, UTC), or the hour in which it shows; `lines` are those of a diff of a file or
+    a table, at most so many."""
 
     at: str
     kind: str
@@ -57,8 +65,9 @@ class Changes(Model):
 
 @dataclass(frozen=True)
 class ChangeFacts:
-    """What is known of a range: `versions`, `additions` and `erasures` all that are kept, `fields` those of
-    its hours, compared at `fields_at` (ISO 8601, UTC)."""
+    """What is known of a range: `versions`, `additions` and `erasures` all that are kept, `fields` and
+    `types` those of its hours, compared at `fields_at` (ISO 8601, UTC). `topics` are versions of how long
+    Kafka keeps them, `tables` those of each table, `runs` its backfills and commands."""
 
     slices: SliceRange
     versions: Sequence[FileVersion]
@@ -67,6 +76,29 @@ class ChangeFacts:
     fields_at: str
     boundaries: Boundaries
     erasures: Sequence[Erasure]
+    types: Sequence[NewType] = ()
+    topics: Sequence[FileVersion] = ()
+    tables: Sequence[TableVersion] = ()
+    runs: Sequence[RunRecord] = ()
+
+
+@dataclass(frozen=True)
+class NewType:
+    """A type that the unit has, and no landed unit of its cluster before it in the days that were read."""
+
+    unit: Unit
+    type: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """How a table was made, by its CREATE statements, as a load saw it first `at` an instant; without any:
+    it is not there."""
+
+    at: str
+    table: str
+    ddl: tuple[str, ...]
 
 
 def changes_of_pipeline(facts: ChangeFacts) -> Changes:
@@ -76,6 +108,10 @@ def changes_of_pipeline(facts: ChangeFacts) -> Changes:
         *(_column(one) for one in facts.additions if one.done),
         *map(_field, facts.fields),
         *_of_topics(facts.boundaries),
+        *map(_new_type, facts.types),
+        *_of_tables(facts.tables),
+        *_of_retention(facts.topics),
+        *map(_run, facts.runs),
         *(_erasure(number, one) for number, one in enumerate(facts.erasures)),
     ]
     edges = facts.slices.start, facts.slices.end
@@ -142,6 +178,80 @@ def _erasure(number: int, erasure: Erasure) -> Change:
     )
 
 
+def _new_type(new: NewType) -> Change:
+    slice_ = new.unit.slice
+    return Change(
+        at=slice_.start.isoformat(),
+        kind="type",
+        place=f"{new.unit.cluster}, type {visible(new.type)}",
+        what=f"the type is new: {new.rows:,} rows in its first hour, and none in the days before",
+        slice=slice_.id,
+    )
+
+
+def _of_tables(versions: Sequence[TableVersion]) -> Iterator[Change]:
+    """Yields what is different from one load to the next; the first load of a table shows no change."""
+    for name, group in groupby(sorted(versions, key=_table_and_time), key=lambda one: one.table):
+        for old, new in pairwise(group):
+            if not new.ddl:
+                yield Change(
+                    at=new.at, kind="table", place=name, what="the table is not in ClickHouse any more"
+                )
+            elif old.ddl != new.ddl:
+                lines = diff_of("\n".join(map(_by_line, old.ddl)), "\n".join(map(_by_line, new.ddl)))
+                what = "the table, or a view of it, was altered" if old.ddl else "the table is there again"
+                yield Change(at=new.at, kind="table", place=name, what=what, lines=lines)
+
+
+def _table_and_time(version: TableVersion) -> tuple[str, str]:
+    return version.table, version.at
+
+
+_CLAUSES = re.compile(
+    r"(?<=\() ?(?=`)|(?<=, )(?=`)| (?=ENGINE |PARTITION BY |PRIMARY KEY |ORDER BY |TTL |SETTINGS |AS SELECT )"
+)
+
+
+def _by_line(statement: str) -> str:
+    """Returns a CREATE statement with a line for each column and clause: for a diff, not to run."""
+    return _CLAUSES.sub("\n", statement)
+
+
+def _of_retention(versions: Sequence[FileVersion]) -> Iterator[Change]:
+    for old, new in pairwise(versions):
+        before, now = _settings(old), _settings(new)
+        for topic in sorted(before.keys() & now.keys()):
+            words = [
+                f"{name} {visible(before[topic].get(name, 'unknown'))} → {visible(value)}"
+                for name, value in sorted(now[topic].items())
+                if before[topic].get(name) != value
+            ]
+            if words:
+                yield Change(at=new.at, kind="retention", place=visible(topic), what="; ".join(words))
+
+
+def _settings(version: FileVersion) -> dict[str, dict[str, str]]:
+    """Returns the settings of each topic, by `cluster/topic`."""
+    settings = {}
+    for one in version.text.splitlines():
+        topic, *words = one.split(" ")
+        settings[topic] = {name: value for name, _, value in (word.partition("=") for word in words)}
+    return settings
+
+
+def _run(run: RunRecord) -> Change:
+    hours = f"{run.start[:16]}Z – {run.end[:16]}Z" if run.start else "an unknown range"
+    only = f", only {', '.join(run.tables)}" if run.tables else ""
+    ended = ": ".join(filter(None, (run.state, run.why)))
+    return Change(
+        at=run.started,
+        kind="run",
+        place="backfill" if run.dag_id else "sluice run" if run.state else "command",
+        what=f"{run.mode} of {hours}{only}, started by {run.user or 'somebody'}"
+        + (f": {ended}" if ended else ""),
+    )
+
+
 def _of_topics(boundaries: Boundaries) -> Iterator[Change]:
     """Yields topic ids that were accepted, and the first boundaries with a new partition."""
     for (cluster, topic), eras in sorted(boundaries.eras.items()):
@@ -151,8 +261,19 @@ def _of_topics(boundaries: Boundaries) -> Iterator[Change]:
                 what = f"the topic is another one: id {visible(new.uuid)}, before {visible(old.uuid)}"
                 yield _seen(new.since, "topic", place, what)
         block = boundaries.stored(cluster, topic)
-        if block is not None:
+        if block is not None and len(block.instants):
             yield from _of_partitions(block, place)
+            yield from _of_matching(boundaries, block)
+
+
+def _of_matching(boundaries: Boundaries, block: TopicBoundaries) -> Iterator[Change]:
+    """Yields when a topic came that matches a pattern, after the first slices, and when it went."""
+    oldest = boundaries.oldest_listed(block.cluster)
+    place, first = f"{block.cluster}/{block.topic}", block.instants[0]
+    if oldest is not None and first > oldest and boundaries.lists(block.cluster, first):
+        yield _seen(first, "topic", place, "the topic is new: it matches")
+    if boundaries.gone_since(block.cluster, block.topic) is not None:
+        yield _seen(block.instants[-1], "topic", place, "the topic is gone")
 
 
 def _of_partitions(block: TopicBoundaries, place: str) -> Iterator[Change]:
@@ -199,10 +320,17 @@ class ComparedFields:
 
     at: str
     changes: list[UnitChange]
+    types: list[NewType]
+    tables: list[TableVersion]
 
 
 def read_changes(
-    pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange, compared: ComparedFields
+    pipeline: Pipeline,
+    lake: Lake,
+    memory: StatusCache,
+    slices: SliceRange,
+    compared: ComparedFields,
+    runs: Sequence[RunRecord] = (),
 ) -> ChangeFacts:
     """Raises what the lake raises."""
     return ChangeFacts(
@@ -213,6 +341,10 @@ def read_changes(
         fields_at=compared.at,
         boundaries=memory.of(pipeline).boundaries(lake),
         erasures=read_erasures(lake).entries,
+        types=compared.types,
+        topics=read_versions(lake, TOPICS),
+        tables=compared.tables,
+        runs=runs,
     )
 
 
@@ -220,15 +352,76 @@ def compare_fields(pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: 
     """Raises what the lake and ClickHouse raise."""
     at = iso(pendulum.now("UTC"))
     changes: list[UnitChange] = []
+    types = TypesSeen()
     for day in _days(slices):
         if len(changes) < MOST:
             around = SliceRange.widen(day.start - COMPARED, day.end, pipeline.slice)
-            manifests = {
-                s.unit: _only_fields(s.manifest) for s in memory.walk(pipeline, around) if s.manifest
-            }
+            manifests = {}
+            for status in memory.walk(pipeline, around):
+                if status.manifest:
+                    types.add(status.unit, status.manifest.rows_by_type())
+                    manifests[status.unit] = _only_fields(status.manifest)
             units = [unit for unit in sorted(manifests) if day.start <= unit.slice.start < day.end]
             changes += changes_of(lake, units, manifests, log.info)
-    return ComparedFields(at, changes[:MOST])
+    return ComparedFields(at, changes[:MOST], types.new, read_tables(pipeline, lake, memory, slices, at))
+
+
+@dataclass
+class TypesSeen:
+    """The first unit of each cluster, and of each of its types, whatever the order in which they come."""
+
+    _first: dict[str, Unit] = field(default_factory=dict)
+    _types: dict[tuple[str, str], NewType] = field(default_factory=dict)
+
+    def add(self, unit: Unit, rows_by_type: Mapping[str, int]) -> None:
+        if rows_by_type:
+            self._first[unit.cluster] = min(unit, self._first.get(unit.cluster, unit))
+        for name, rows in rows_by_type.items():
+            known = self._types.get((unit.cluster, name))
+            if known is None or unit < known.unit:
+                self._types[unit.cluster, name] = NewType(unit, name, rows)
+
+    @property
+    def new(self) -> list[NewType]:
+        """Those that were not in the first unit of their cluster."""
+        return [one for one in self._types.values() if one.unit > self._first[one.unit.cluster]][:MOST]
+
+
+_MOST_RULES = 500
+
+
+def read_tables(
+    pipeline: Pipeline, lake: Lake, memory: StatusCache, slices: SliceRange, at: str
+) -> list[TableVersion]:
+    """Returns how each table was made by the loads since the range began, with the last one before; then how
+    it is `at` an instant, now, if ClickHouse answers. Raises what the lake raises."""
+    names = {target.table for target in pipeline.targets}
+    versions: list[TableVersion] = []
+    older: set[str] = set()
+    for modified, rules in islice(kept_rules(lake), _MOST_RULES):
+        if rules.table in names - older and rules.ddl:
+            versions.append(TableVersion(iso(modified), rules.table, rules.ddl))
+            older |= {rules.table} if modified < slices.start else set()
+        if older == names:
+            break
+    loaded = {version.table for version in versions}
+    with suppress(Unavailable):
+        versions += [one for one in _tables_now(pipeline, lake, memory, at) if one.table in loaded]
+    return versions
+
+
+def _tables_now(pipeline: Pipeline, lake: Lake, memory: StatusCache, at: str) -> Iterator[TableVersion]:
+    """Yields each table as the first server has it that answers; one that is gone since the watch saw it
+    first."""
+    client = next((server.client for server in memory.clients.servers(pipeline) if server.client), None)
+    gone = memory.clients.gone(pipeline)
+    alarms = AlarmStore(lake).read().alarms.values() if gone else ()
+    since = {alarm.problem.place: alarm.since for alarm in alarms if not alarm.over}
+    for target in pipeline.targets:
+        if target.table in gone:
+            yield TableVersion(since.get(f"table {target.table}", at), target.table, ())
+        elif client is not None and (found := read_table(client, target.database, target.name)) is not None:
+            yield TableVersion(at, target.table, found.ddl)
 
 
 def _days(slices: SliceRange) -> Iterator[SliceRange]:

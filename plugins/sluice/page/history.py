@@ -17,13 +17,15 @@ from operator import itemgetter
 
 from sluice.flow.verify.causes import broken_slices
 from sluice.page.airflow_runs import SliceActivity
-from sluice.page.models import URGENCY, Cell, CellFacts, OverviewCell, cell_of, missing_from, worst
+from sluice.page.models import URGENCY, Cell, CellFacts, OverviewCell, cell_of, worst
+from sluice.page.odd import is_empty, is_odd
 from sluice.page.overview import OverviewContext, hour_cell, sums_of, units_with_expired
 from sluice.slices import HOUR, SliceRange
-from sluice.state.months import StoredMonth, Summaries, Units
+from sluice.state.months import StoredMonth, Summaries, Units, UnitSummary
 from sluice.state.unit_state import UnitState
 
 _NEVER = "9999"
+_LOADED = frozenset({UnitState.COMPLETE, UnitState.COMPLETE_WITH_LOSS})
 _MONTH, _DATE = slice(7), slice(10)
 # Months of days that are kept: more than the longest range has.
 _REMEMBERED = 72
@@ -70,6 +72,7 @@ class Past:
         length = around.pipeline.slice
         self._noted = noted
         self._edges = _Edges.of(around)
+        self._pipeline = around.pipeline
         self._gone = around.gone
         self._working = {_exact_id(at, length): work for at, work in around.work.items()}
         self._broken = broken_slices(around.verdict.anomalies)
@@ -80,15 +83,15 @@ class Past:
     def hour(self, name: str) -> OverviewCell:
         units, cell = self._units(name), self.cell(name)
         states = {cluster: unit.state for cluster, unit in units.items()}
-        missing = missing_from(
+        awaited = [
             (cluster, states.get(cluster, UnitState.MISSING)) for cluster in self._edges.clusters_of(name)
-        )
+        ]
         work, anomalies = self._working.get(name), self._broken.get(name, 0)
-        return hour_cell(name, cell, work, anomalies, units.values(), missing)
+        return hour_cell(name, cell, work, anomalies, units.values(), awaited)
 
     def cell(self, name: str) -> Cell:
         units, work, anomalies = self._units(name), self._working.get(name), self._broken.get(name, 0)
-        key = (_signature(units), self._edges.around(name), work, anomalies)
+        key = (self._signature(units), self._edges.around(name), work, anomalies)
         cell = self._alike.get(key)
         if cell is None:
             cell = self._alike[key] = self._new_cell(name, units, work, anomalies)
@@ -109,6 +112,8 @@ class Past:
             summaries += [unit for cluster, unit in units.items() if unit.seal and cluster not in clusters]
         # An hour that was not over when a step noted it counts as missing now.
         states = [UnitState.MISSING if unit.state == UnitState.NOT_OVER else unit.state for unit in summaries]
+        if self._gone:  # every landed hour lacks the table, whatever a step noted before
+            states = [UnitState.LANDED if state in _LOADED else state for state in states]
         whole = bool(summaries) and not lacking
         facts = CellFacts(
             states=tuple(states if whole else [*states, UnitState.MISSING]),
@@ -117,7 +122,9 @@ class Past:
             work=work,
             overdue=name <= edges.overdue,
             expected=name > edges.unexpected and (whole or bool(clusters)),
-            gone=self._gone,
+            gone=bool(self._gone),
+            odd=any(is_odd(self._pipeline, unit) for unit in summaries),
+            empty=is_empty(self._pipeline, summaries),
         )
         return cell_of(facts)
 
@@ -134,26 +141,29 @@ class Past:
         if names[0][:10] in self._special or edges != self._edges.around(names[-1]):
             return Counter([self.cell(name) for name in names])
         # These hours differ by their summaries alone, and most summaries are alike.
-        signatures = [_signature(hour_units) for hour_units in units]
+        signatures = [self._signature(hour_units) for hour_units in units]
         counts: Counter[Cell] = Counter()
         for signature in set(signatures):
             example = names[signatures.index(signature)]
             counts[self.cell(example)] += signatures.count(signature)
         return counts
 
+    def _signature(self, units: Units) -> tuple[object, ...]:
+        """Returns a key of what `_new_cell` reads of a slice's units."""
+        if len(units) == 1:  # as nearly always, and a year has thousands
+            ((cluster, unit),) = units.items()
+            return self._of_unit(cluster, unit)
+        return tuple([self._of_unit(cluster, unit) for cluster, unit in units.items()])
+
+    def _of_unit(self, cluster: str, unit: UnitSummary) -> tuple[object, ...]:
+        rows = (unit.read == 0, unit.rows == 0, is_odd(self._pipeline, unit))
+        return (cluster, unit.state, unit.seal != "", unit.verified == unit.seal, *rows)
+
     def running(self, names: Sequence[str]) -> int:
         """Hours of one day that a run is at work on."""
         if names[0][:10] not in self._special:
             return 0
         return sum(name in self._working and self._working[name].running for name in names)
-
-
-def _signature(units: Units) -> tuple[object, ...]:
-    """Returns a key of the fields that `Past._new_cell` reads of a slice's units."""
-    if len(units) == 1:  # as nearly always, and a year has thousands
-        ((cluster, unit),) = units.items()
-        return (cluster, unit.state, unit.seal != "", unit.verified == unit.seal)
-    return tuple([(c, unit.state, unit.seal != "", unit.verified == unit.seal) for c, unit in units.items()])
 
 
 def hours_past(slices: SliceRange, noted: Summaries, around: OverviewContext) -> list[OverviewCell]:

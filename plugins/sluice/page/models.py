@@ -13,7 +13,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluice.page.airflow_runs import Phase, SliceActivity
+from sluice.page.airflow_runs import UNREAD, Phase, SliceActivity
 from sluice.state.unit_state import UnitState
 
 # One cell per hour: from what is known of a slice to the one state that the overview shows.
@@ -31,19 +31,21 @@ class Cell(StrEnum):
 
     BEFORE = "before", "", "before the pipeline's first hour"
     OPEN = "open", "·", "the hour is not over"
+    EMPTY = "empty", "0", "complete, and without a row"
     FORGOTTEN = "forgotten", "◌", "complete, and the lake has forgotten its files"
-    VERIFIED = "verified", "✓", "complete, and every count holds"
+    VERIFIED = "verified", "✓", "complete, and all counts match"
     LOADED = "loaded", "●", "in every table, not verified yet"
     LANDED = "landed", "◐", "in the lake, a table lacks it"
     LANDING = "landing", "▸", "being read from Kafka"
     WAITING = "waiting", "○", "not landed yet"
+    ODD = "odd", "▲", "complete, and unusual: rejected or defaulted values, or few or many rows"
     STALE = "stale", "↻", "landed or routed anew, a table has the old rows"
     LATE = "late", "!", "should have been complete by now"
     NO_TABLE = "no-table", "∅", "in the lake, and a table that has to have it is not there"
     LOSSY = "lossy", "−", "complete, with a recorded loss"
     EXPIRED = "expired", "E", "Kafka no longer has it"
     FAILED = "failed", "✕", "its last run failed"
-    BROKEN = "broken", "≠", "verify found a count that does not hold"
+    BROKEN = "broken", "≠", "rows, files or counts don't match"
 
     def __new__(cls, name: str, sign: str, meaning: str) -> Self:
         cell = str.__new__(cls, name)
@@ -61,7 +63,7 @@ _LACKING = frozenset({UnitState.LANDED, *(state for state in UnitState if state.
 class CellFacts:
     """All that decides a slice's cell: `states` of its units, whether what is committed now was verified, its
     open anomalies, and the work on it. `expected` is False before the pipeline's first hour; `gone`: a target
-    table is not there."""
+    table is not there; `odd`: it is unusual (odd.py); `empty`: no table has a row of it."""
 
     states: tuple[UnitState, ...]
     verified: bool
@@ -70,6 +72,8 @@ class CellFacts:
     overdue: bool
     expected: bool = True
     gone: bool = False
+    odd: bool = False
+    empty: bool = False
 
 
 def cell_of(facts: CellFacts) -> Cell:
@@ -81,6 +85,8 @@ def cell_of(facts: CellFacts) -> Cell:
             return Cell.LOSSY
         if UnitState.FORGOTTEN in states:
             return Cell.FORGOTTEN
+        if facts.odd or facts.empty:
+            return Cell.ODD if facts.odd else Cell.EMPTY
         return Cell.VERIFIED if facts.verified else Cell.LOADED
     if UnitState.NOT_OVER in states:
         return Cell.OPEN
@@ -91,14 +97,18 @@ def _unfinished(states: set[UnitState], facts: CellFacts) -> Cell:
     if facts.work is not None:
         if facts.work.phase is Phase.FAILED:
             return Cell.EXPIRED if UnitState.EXPIRED in states else Cell.FAILED
-        if UnitState.MISSING in states or UnitState.EXPIRED in states:
+        unlanded = UnitState.MISSING in states or UnitState.EXPIRED in states
+        if unlanded and facts.work.phase not in UNREAD:
             return Cell.LANDING
     if UnitState.EXPIRED in states:
         return Cell.EXPIRED
     if not facts.expected:
         return Cell.BEFORE
-    if facts.overdue and not (facts.work and facts.work.running):
-        return Cell.NO_TABLE if facts.gone and states <= _LACKING else Cell.LATE
+    idle = not (facts.work and facts.work.running)
+    if idle and facts.gone and UnitState.LANDED in states and states <= _LACKING:
+        return Cell.NO_TABLE
+    if idle and facts.overdue:
+        return Cell.LATE
     if UnitState.MISSING in states:
         return Cell.WAITING
     return Cell.STALE if UnitState.STALE in states else Cell.LANDED
@@ -151,14 +161,86 @@ class OverviewCell(Model):
     missing: tuple[str, ...] = ()
     counts: dict[str, int] = Field(default_factory=dict)
     lost: int = Field(0, exclude=True)  # the row has the sum
+    unlanded: bool = Field(False, exclude=True)
 
 
-class NeedRow(Model):
-    """Why a pipeline needs somebody, and how often."""
+class RepairRow(Model):
+    """A command that repairs. What a run of the backfill DAG has to be given for the same: a mode,
+    `[start, end)`, and tables, none for all; all are empty for a command that is no run."""
 
-    need: str
-    count: int
-    text: str
+    command: str
+    mode: str = ""
+    start: str = ""
+    end: str = ""
+    tables: list[str] = Field(default_factory=list)
+
+
+class FailedTry(Model):
+    """A try of a task, whose log says why it failed; `map_index` is -1 outside batches."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    tries: int
+
+
+class FindingKind(StrEnum):
+    """In the order of urgency, the most urgent first."""
+
+    UNAVAILABLE = "unavailable"
+    NO_TABLE = "table missing"
+    DAMAGE = "damage"
+    EXPIRED = "expired"
+    DELETES = "Kafka deletes"
+    FAILED = "failed"
+    LATE = "late"
+    PROBLEM = "problem"
+    ODD = "odd"
+    STALE = "stale"
+    PAUSED = "paused"
+    UNWATCHED = "unwatched"
+    LOSS = "loss"
+    NOTE = "note"
+
+
+class Example(Model):
+    """One of the anomalies that are a finding."""
+
+    kind: str
+    place: str
+    message: str
+
+
+class Finding(Model):
+    """What somebody may have to act on, once for its cause. `tone` is bad, warn, or empty for what needs
+    nobody. `slices` hours have it, from `first` to `last`.
+
+    `names` are those by which verify, the watch and the documents know it. `since` is ISO 8601, or empty;
+    `held_at`: when all of these hours were last verified without an anomaly; `run`: the try whose log says
+    more; `examples` are the first of `anomalies`."""
+
+    kind: FindingKind
+    names: list[str] = Field(default_factory=list)
+    tone: str
+    what: str
+    effect: str = ""
+    message: str = ""
+    advice: str = ""
+    repairs: list[RepairRow] = Field(default_factory=list)
+    slices: int = 0
+    first: str = ""
+    last: str = ""
+    since: str = ""
+    held_at: str = ""
+    run: FailedTry | None = None
+    anomalies: int = 0
+    examples: list[Example] = Field(default_factory=list)
+
+    @property
+    def line(self) -> str:
+        """`adx.clicks is missing in ClickHouse: 25 hours`"""
+        return f"{self.what}: {self.effect}" if self.effect else self.what
 
 
 class OverviewRow(Model):
@@ -166,10 +248,9 @@ class OverviewRow(Model):
     that a backfill may choose from, for who may start one.
 
     `expected` has the rows that are expected of each cell, where cells are slices and earlier weeks are
-    known; `problems` those that the watch sees, by kind; `watched`: its DAG is not paused; `needs` the most
-    urgent first. `next_run` is when Airflow makes the next hourly run, empty where it makes none; `lost` are
-    offsets of the range. `arrays`: a record is an array of rows, so that more rows than records may be
-    rejected."""
+    known; `findings` the most urgent first, `more` are left out. `next_run` is when Airflow makes the next
+    hourly run, empty where it makes none; `lost` are offsets of the range. `arrays`: a record is an array of
+    rows, so that more rows than records may be rejected."""
 
     pipeline: str
     slice_seconds: int
@@ -178,14 +259,12 @@ class OverviewRow(Model):
     arrays: bool = False
     tables: list[str] = Field(default_factory=list)
     behind_seconds: int | None
-    anomalies: int
     cells: list[OverviewCell]
     error: str = ""
     lost: int = 0
     expected: list[int | None] = Field(default_factory=list)
-    problems: dict[str, int] = Field(default_factory=dict)
-    watched: bool = True
-    needs: list[NeedRow] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
+    more: int = 0
     next_run: str = ""
 
 

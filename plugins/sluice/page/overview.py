@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
 from itertools import groupby
-from typing import Any, Self
-
-from pydantic import Field
+from typing import Any
 
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.causes import Cause, broken_slices, causes_of
-from sluice.flow.verify.repairs import ranged
-from sluice.flow.verify.verdict import OpenAnomaly, Verdict, Verification
+from sluice.flow.verify.causes import broken_slices
+from sluice.flow.verify.verdict import Verdict
 from sluice.page.airflow_runs import SliceActivity
-from sluice.page.models import (
-    Cell,
-    CellFacts,
-    Model,
-    NeedRow,
-    OverviewCell,
-    OverviewRow,
-    cell_of,
-    due_by,
-    missing_from,
-)
+from sluice.page.models import Cell, CellFacts, OverviewCell, cell_of, due_by, missing_from
+from sluice.page.odd import Odd, UsualRows, is_empty, is_odd, odd_in
 from sluice.slices import Slice
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, Units, UnitSummary
@@ -43,7 +29,8 @@ ExpiredUnits = Mapping[str, frozenset[str]]
 class OverviewContext:
     """What is known beside the units: the same for exact and for summarised hours. `first` is the first
     instant at which the pipeline has hours, or None when it has none yet; `begins` that of clusters which
-    were added later. `gone`: a target table is not there; `expired`: what the watch has seen to be."""
+    were added later. `gone`: target tables that are not there; `expired`: what the watch has seen to be;
+    `usual`: the rows that exact hours are expected to have."""
 
     pipeline: Pipeline
     work: Mapping[int, SliceActivity]
@@ -51,8 +38,9 @@ class OverviewContext:
     first: datetime | None
     now: datetime
     begins: Mapping[str, datetime] = field(default_factory=dict)
-    gone: bool = False
+    gone: frozenset[str] = frozenset()
     expired: ExpiredUnits = field(default_factory=dict)
+    usual: UsualRows = field(default_factory=dict)
 
 
 def first_instant(
@@ -80,6 +68,7 @@ def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewConte
     broken = broken_slices(around.verdict.anomalies)
     due, hours = due_by(around.pipeline.settle, around.pipeline.slice, around.now), []
     statuses = with_expired(snapshot.statuses, around.expired)
+    odd = odd_of(snapshot, around)
     pairs = zip(statuses, snapshot.summaries, strict=True)
     for slice_, group in groupby(pairs, key=lambda pair: pair[0].unit.slice):
         slice_pairs = list(group)
@@ -91,12 +80,18 @@ def hours_of(snapshot: OverviewSnapshot, noted: Summaries, around: OverviewConte
             work=work,
             overdue=slice_.end < due,
             expected=around.first is not None and slice_.end > around.first,
-            gone=around.gone,
+            gone=bool(around.gone),
+            odd=slice_.id in odd or any(is_odd(around.pipeline, unit) for _, unit in slice_pairs),
+            empty=is_empty(around.pipeline, [unit for _, unit in slice_pairs]),
         )
-        missing = missing_from((status.unit.cluster, status.state) for status, _ in slice_pairs)
+        states = [(status.unit.cluster, status.state) for status, _ in slice_pairs]
         units = [unit for _, unit in slice_pairs]
-        hours.append(hour_cell(slice_.id, cell_of(facts), work, anomalies, units, missing))
+        hours.append(hour_cell(slice_.id, cell_of(facts), work, anomalies, units, states))
     return hours
+
+
+def odd_of(snapshot: OverviewSnapshot, around: OverviewContext) -> dict[str, list[Odd]]:
+    return odd_in(around.pipeline, snapshot.statuses, snapshot.summaries, around.usual)
 
 
 def _verified(status: UnitStatus, now: UnitSummary, noted: Mapping[str, UnitSummary]) -> bool:
@@ -111,9 +106,10 @@ def hour_cell(
     work: SliceActivity | None,
     anomalies: int,
     units: Collection[UnitSummary],
-    missing: tuple[str, ...],
+    states: Collection[tuple[str, UnitState]],
 ) -> OverviewCell:
-    """Returns the cell of a slice as the overview shows it; `units` are its clusters'."""
+    """Returns the cell of a slice as the overview shows it; `units` are its clusters', `states` those of
+    all clusters that it waits for."""
     running = work if work is not None and work.running else None
     return OverviewCell(
         id=name,
@@ -122,7 +118,8 @@ def hour_cell(
         run=running.run_id if running else "",
         anomalies=anomalies,
         late=sum(unit.late for unit in units),
-        missing=() if cell is Cell.BEFORE else missing,
+        missing=() if cell is Cell.BEFORE else missing_from(states),
+        unlanded=any(state is UnitState.MISSING for _, state in states),
         **sums_of(units),
     )
 
@@ -180,170 +177,3 @@ def units_with_expired(units: Units, clusters: Iterable[str]) -> Units:
     has read has no summary before."""
     unlanded = [c for c in clusters if c not in units or units[c].state in _UNLANDED]
     return {**units, **{cluster: UnitSummary(UnitState.EXPIRED) for cluster in unlanded}}
-
-
-# Which pipeline needs somebody, and for what: from its cells, its problems and its schedule.
-#
-# The overview is sorted by it. A pipeline has every need that it has a reason for; the most urgent one
-# decides its place, then how often it has it, then its name.
-
-# What is wrong, by cause, as the page shows it.
-
-MOST_CAUSES, MOST_EXAMPLES, MOST_COMMANDS = 200, 20, 20
-
-
-class RepairRow(Model):
-    """A command that repairs. What a run of the backfill DAG has to be given for the same: a mode,
-    `[start, end)`, and tables, none for all; all are empty for a command that is no run."""
-
-    command: str
-    mode: str = ""
-    start: str = ""
-    end: str = ""
-    tables: list[str] = Field(default_factory=list)
-
-
-class CauseRow(Model):
-    """What is wrong, once for all `slices` hours, from `first` to `last`, that have it. `breaks`: a count is
-    wrong; `examples` are the first of `anomalies`. `held_at`: when all of these hours were last verified
-    without an anomaly, empty where no verification that is kept says so."""
-
-    name: str
-    place: str
-    message: str
-    breaks: bool
-    advice: str
-    repairs: list[RepairRow]
-    slices: int
-    first: str
-    last: str
-    found_at: str
-    held_at: str
-    anomalies: int
-    examples: list[OpenAnomaly]
-
-
-class Anomalies(Model):
-    """What is open, by cause, and the last verifications, the newest first."""
-
-    causes: list[CauseRow]
-    verifications: list[Verification]
-
-
-def cause_rows(
-    anomalies: Iterable[OpenAnomaly], verifications: Sequence[Verification] = ()
-) -> list[CauseRow]:
-    """Returns the causes, wrong counts before unfinished hours. `verifications` are in order, the newest
-    last."""
-    sound = [verification for verification in reversed(verifications) if not verification.found]
-    return [_row(cause, sound) for cause in causes_of(anomalies)[:MOST_CAUSES]]
-
-
-def _row(cause: Cause, sound: Sequence[Verification]) -> CauseRow:
-    slices = cause.slices
-    return CauseRow(
-        name=cause.name,
-        place=cause.place,
-        message=cause.message,
-        breaks=cause.breaks,
-        advice=cause.advice,
-        repairs=[repair_row(command) for command in cause.commands[:MOST_COMMANDS]],
-        slices=len(slices),
-        first=slices[0] if slices else "",
-        last=slices[-1] if slices else "",
-        found_at=max(anomaly.found_at for anomaly in cause.anomalies),
-        held_at=_held_at(slices, sound),
-        anomalies=len(cause.anomalies),
-        examples=list(cause.anomalies[:MOST_EXAMPLES]),
-    )
-
-
-def _held_at(slices: Sequence[str], sound: Sequence[Verification]) -> str:
-    """Returns when all of the slices were last verified without an anomaly. `sound` are the verifications
-    without any, the newest first."""
-    if not slices:
-        return ""
-    first, last = _minute(slices[0]), _minute(slices[-1])
-    covering = (
-        verification.at
-        for verification in sound
-        if verification.start[:16] <= first and last < verification.until[:16]
-    )
-    return next(covering, "")
-
-
-def _minute(slice_id: str) -> str:
-    """Returns 2026-11-20T10:00 for 2026-11-20T10Z, 2026-11-20T10:15 for 2026-11-20T1015Z: as text these are
-    in the order of time, like the edges of verifications, which are in UTC, too."""
-    return f"{slice_id[:13]}:{slice_id[13:-1] or '00'}"
-
-
-def repair_row(command: str) -> RepairRow:
-    run = ranged(command)
-    if run is None or not run.mode or run.yes:  # a yes is for a shell
-        return RepairRow(command=command)
-    return RepairRow(command=command, mode=run.mode, start=run.start, end=run.until, tables=run.tables)
-
-
-class Need(StrEnum):
-    """In the order of urgency, the most urgent first. A need of hours has the name of their cell. In `words`
-    {0} is "1 hour" or "3 hours", {1} problems and {2} causes."""
-
-    words: str
-
-    UNAVAILABLE = "unavailable", "its lake or ClickHouse does not answer"
-    BROKEN = "broken", "{0}: counts do not hold"
-    ANOMALY = "anomaly", "{2} of counts that do not hold"
-    EXPIRED = "expired", "{0}: Kafka no longer has the records"
-    FAILED = "failed", "{0}: the last run failed"
-    NO_TABLE = "no-table", "{0}: a table is not there"
-    LATE = "late", "{0} late"
-    PROBLEM = "problem", "{1} that the watch sees"
-    PAUSED = "paused", "paused: no hour is landed by itself"
-    STALE = "stale", "{0}: a table has the old rows"
-    LOSSY = "lossy", "{0} with a recorded loss"
-
-    def __new__(cls, name: str, words: str) -> Self:
-        need = str.__new__(cls, name)
-        need._value_, need.words = name, words
-        return need
-
-    def text(self, count: int, slice_seconds: int) -> str:
-        noun = "hour" if slice_seconds == 3600 else "slice"
-        return self.words.format(_number(count, noun), _number(count, "problem"), _number(count, "cause"))
-
-
-URGENCY: dict[str, int] = {need: number for number, need in enumerate(Need)}
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def attended(row: OverviewRow) -> OverviewRow:
-    """Returns the row with what the pipeline needs somebody for and how often, the most urgent first."""
-    counts: Counter[str] = Counter()
-    for cell in row.cells:
-        counts.update(cell.counts or {cell.cell: 1})
-    counts[Need.ANOMALY] = 0 if counts[Need.BROKEN] else row.anomalies
-    counts[Need.PROBLEM] = sum(row.problems.values())
-    counts[Need.PAUSED] = int(row.paused)
-    counts[Need.UNAVAILABLE] = int(row.error != "")
-    needs = [
-        NeedRow(need=need, count=counts[need], text=need.text(counts[need], row.slice_seconds))
-        for need in Need
-        if counts[need]
-    ]
-    return row.model_copy(update={"needs": needs})
-
-
-def by_need(rows: list[OverviewRow]) -> list[OverviewRow]:
-    """Sorts rows that have their needs: what needs somebody most comes first."""
-    return sorted(rows, key=_place)
-
-
-def _place(row: OverviewRow) -> tuple[int, int, str]:
-    if not row.needs:
-        return len(URGENCY), 0, row.pipeline
-    first = row.needs[0]
-    return URGENCY[first.need], -first.count, row.pipeline

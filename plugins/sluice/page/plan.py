@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sluice.clients.airflow_rest.backfill_run import run_name
 from sluice.config.pipeline import Pipeline, Tables, Target
 from sluice.errors import WrongUse
 from sluice.flow.verify.facts import is_current
@@ -58,7 +59,8 @@ class PlanView(Model):
     """`lines` are the first `len(lines)` of `units`; `start` and `end` are widened to whole slices.
 
     `rows` and `batches` are of all units with work, `time` says how long they take, as a phrase; `waiting`
-    has a line for each cluster that could not be asked. `bytes` are those of the lake's files of these units;
+    has a line for each cluster that could not be asked, `obstacles` for what would stop the run or hold it
+    up. The run's id begins with `run`. `bytes` are those of the lake's files of these units;
     of what has not landed they are estimated (`estimated`) from what has, None where nothing has landed."""
 
     start: str
@@ -78,6 +80,8 @@ class PlanView(Model):
     time: str
     replaces: list[Replaced]
     waiting: list[str]
+    obstacles: list[str] = Field(default_factory=list)
+    run: str = ""
     lines: list[PlanLine]
     dag_id: str = ""
 
@@ -115,6 +119,8 @@ def plan_view(pipeline: Pipeline, slices: SliceRange, dry: DryRun, tables: Table
         time=str(dry.time),
         replaces=replaced_by(pipeline, dry, tables),
         waiting=dry.waiting,
+        obstacles=list(dry.obstacles),
+        run=run_name(dry.mode, slices.start, slices.end),
         lines=[_line(status, dry.does(status)) for status in dry.statuses[:MOST_LINES]],
     )
 

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.lake.base import Lake
-from sluice.config.pipeline import Payloads, Pipeline
-from sluice.flow.rejected.rejections import FORGOTTEN_REJECTED_ROW_REMEDY, remedy_of
-from sluice.manifest import Manifest
+from sluice.config.pipeline import Cluster, Payloads, Pipeline
+from sluice.flow.land.expansion import mended
+from sluice.flow.land.reject_reasons import HALF_PAIR
+from sluice.flow.rejected.rejections import FORGOTTEN_REJECTED_ROW_REMEDY, remedy_of, row_place
+from sluice.manifest import TOMBSTONE, Manifest
 from sluice.page.models import Model
 from sluice.safe_text import visible
 from sluice.slices import Slice
@@ -76,14 +78,24 @@ class Rejects(Model):
 def shared_payloads(pipeline: Pipeline, others: Iterable[Pipeline]) -> Payloads:
     """Returns how payloads of the pipeline are shown: as the strictest says of those that read a topic of its
     name, or name one of its tables. Whether it is the same server's cannot be told by the files."""
-    own = _read_and_filled(pipeline)
-    sharing = [one for one in others if own & _read_and_filled(one)]
-    return min((one.page.payloads for one in (pipeline, *sharing)), key=_STRICTEST.index)
+    files = (pipeline, *sharing(pipeline, others))
+    return min((one.page.payloads for one in files), key=_STRICTEST.index)
 
 
-def _read_and_filled(pipeline: Pipeline) -> frozenset[tuple[str, str]]:
-    topics = {("topic", topic) for cluster in pipeline.kafka for topic in cluster.topics}
-    return frozenset(topics | {("table", target.table) for target in pipeline.targets})
+def sharing(pipeline: Pipeline, others: Iterable[Pipeline]) -> list[Pipeline]:
+    """Returns the pipelines whose records may be among this one's."""
+    return [one for one in others if _share(pipeline, one)]
+
+
+def _share(one: Pipeline, other: Pipeline) -> bool:
+    """Returns whether both name one table, or may read one topic."""
+    tables = {target.table for target in one.targets} & {target.table for target in other.targets}
+    return bool(tables) or any(_meet(mine, theirs) for mine in one.kafka for theirs in other.kafka)
+
+
+def _meet(one: Cluster, other: Cluster) -> bool:
+    named = any(map(other.reads, one.named)) or any(map(one.reads, other.named))
+    return named or bool(one.patterns and other.patterns and one.patterns.may_meet(other.patterns))
 
 
 def rejected_records(
@@ -103,7 +115,7 @@ def rejected_records(
         for file in manifest.held_rejected[:_FILES]:
             for row in _first_rows(lake, file.key, columns):
                 reason = str(row["_reason"])
-                included = reasons is None or reason in reasons
+                included = reason != TOMBSTONE and (reasons is None or reason in reasons)
                 if included and taken[reason] < each and len(samples) < most:
                     taken[reason] += 1
                     samples.append(_rejected(manifest.cluster, reason, row, payloads))
@@ -217,7 +229,7 @@ def _rejected_row(
     value: str,
     payload: str,
 ) -> RejectedSample:
-    place = f"{target}.{column}"
+    place = row_place(target, column)
     return RejectedSample(
         kind="row",
         place=place if payloads == "shown" else plain(place),  # a map's key is the event's own
@@ -249,7 +261,7 @@ _SIGNS = {"object": "{", "list": "[", "end_object": "}", "end_list": "]", "comma
 
 
 def masked(text: str) -> str:
-    """`{"id": 7, "who": "Ann"}`: `{"id": number, "who": text}`."""
+    """`{"id": 7, "who": "Ann"}`: `{"id": number, "who": text}`. It says which text has half a pair."""
     scan, at = _Scan(), 0
     while (token := _TOKEN.match(text, at)) is not None and scan.takes(token):
         at = token.end()
@@ -280,7 +292,9 @@ class _Scan:
 
     def _scalar(self, kind: str, text: str) -> None:
         if "null" in self._next:
-            self.shown.append(kind)
+            content = text.encode("utf-8", "surrogatepass")
+            broken = kind == "text" and mended(content) != content
+            self.shown.append(HALF_PAIR if broken else kind)
             self._next = self._follow()
         else:
             self.shown.append(text if _NAME.fullmatch(text[1:-1]) else '"…"')
@@ -352,7 +366,7 @@ def rejects_of(
     for table, column, reason, count in rejected_rows:
         records[table, column, reason] += count
     for (table, column, reason), count in records.items():
-        group_samples = by_key.get((REJECTED_ROW, f"{table}.{column}", reason), ())
+        group_samples = by_key.get((REJECTED_ROW, row_place(table, column), reason), ())
         group = _group(REJECTED_ROW, table, column, reason, count, group_samples)
         groups.append(
             group.model_copy(update={"advice": FORGOTTEN_REJECTED_ROW_REMEDY}) if without_files else group
@@ -375,7 +389,7 @@ def _group(
     samples: Sequence[RejectedSample],
     forgotten: int = 0,
 ) -> RejectGroup:
-    advice = [remedy_of(reason, unfit=kind == REJECTED_ROW)] if forgotten < records else []
+    advice = [remedy_of(reason, unfit=kind == REJECTED_ROW, column=column)] if forgotten < records else []
     if forgotten:
         advice.append(
             f"the lake has forgotten the bytes of {forgotten:,} of them: `reland` brings the hour, as long "

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sluice.clients.kafka.topic_facts import TopicFacts, open_inquiry
+from sluice.clients.kafka.topic_facts import TopicFacts, each_known, open_inquiry
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import SluiceError
@@ -25,6 +25,7 @@ from sluice.state.months import read_summaries
 from sluice.state.notes import read_versions
 from sluice.state.status import UnitStatus, statuses
 from sluice.state.unit_state import UnitState
+from sluice.state.units import known_topics
 from sluice.watch.observe import FactsByTopic, threats
 from sluice.watch.problems import AlarmStore, LogStart
 
@@ -172,7 +173,7 @@ def read_retention(pipeline: Pipeline, lake: Lake, boundaries: Boundaries, now: 
     backlog = backlog_before(pipeline, lake, until, boundaries)
     inquiry = ask_oldest(pipeline, lake, backlog, SliceRange(until, until, pipeline.slice), now)
     silent = dict(inquiry.mute)
-    topics = _topics(pipeline, silent)
+    topics = _topics(pipeline, boundaries, silent)
     unlanded = statuses(pipeline, inquiry.oldest, inquiry.boundaries, {}, {}, now, inquiry.lost)
     waiting = sum(state is UnitState.MISSING for state in backlog.states.values()) - len(inquiry.landed)
     oldest = _shown(unlanded, MOST_UNITS * len(pipeline.clusters))
@@ -188,21 +189,22 @@ def _shown(unlanded: Sequence[UnitStatus], most: int) -> list[UnitStatus]:
     return [*parts[False][:most], *parts[True][:most]]
 
 
-def _topics(pipeline: Pipeline, silent: dict[str, str]) -> FactsByTopic:
+def _topics(pipeline: Pipeline, boundaries: Boundaries, silent: dict[str, str]) -> FactsByTopic:
     """Reads the topics. Notes in `silent` the error of each cluster that does not answer now."""
     topics: FactsByTopic = {}
     for cluster in (one for one in pipeline.kafka if one.cluster not in silent):
         try:
-            topics = {**topics, **_topics_of(cluster, MOST_TOPICS - len(topics))}
+            known = known_topics(cluster, boundaries)[: MOST_TOPICS - len(topics)]
+            topics = {**topics, **_topics_of(cluster, known)}
         except SluiceError as error:
             silent[cluster.cluster] = str(error)
     return topics
 
 
-def _topics_of(cluster: Cluster, most: int) -> FactsByTopic:
-    topics = list(dict.fromkeys(cluster.topics))[:most]
+def _topics_of(cluster: Cluster, topics: Sequence[str]) -> FactsByTopic:
     with open_inquiry(cluster) as inquiry:
-        return {(cluster.cluster, topic): inquiry.facts(topic) for topic in topics}
+        facts = each_known(cluster, topics, inquiry.facts)
+        return {(cluster.cluster, topic): found for topic, found in facts.items()}
 
 
 # What the lake forgets next, for retention's card: by the months' summaries.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,20 +15,30 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable, WrongUse
-from sluice.flow.verify.causes import causes_of
-from sluice.flow.verify.verdict import read_verdict, within
+from sluice.flow.verify.anomaly import AnomalyKind
+from sluice.flow.verify.verdict import read_verdict
 from sluice.page.airflow_runs import DagRunView, work_of
+from sluice.page.findings import Known, findings_of, with_findings
 from sluice.page.history import days_of, hours_past, ids_of
-from sluice.page.models import Cell, Legend, OverviewCell, OverviewRow
-from sluice.page.overview import ExpiredUnits, OverviewContext, expired_units, first_instant, hours_of
-from sluice.page.status_cache import PendingLedgers, StatusCache, ask_together
+from sluice.page.models import Cell, Finding, Legend, OverviewCell, OverviewRow
+from sluice.page.odd import Odd, UsualRows
+from sluice.page.overview import (
+    OverviewContext,
+    OverviewSnapshot,
+    expired_units,
+    first_instant,
+    hours_of,
+    odd_of,
+)
+from sluice.page.status_cache import PendingLedgers, PipelineCache, StatusCache, ask_together
 from sluice.plan.lag import LONGEST
 from sluice.slices import FIRST, SliceRange, ceil, parse_instant
-from sluice.state.months import Summaries, read_summaries
-from sluice.state.status import complete_slices
-from sluice.state.unit_state import DONE
-from sluice.watch.expected import DAYS_NEEDED, expected
-from sluice.watch.problems import AlarmStore
+from sluice.state.boundaries.model import Boundaries
+from sluice.state.months import Summaries, read_summaries, summary_of
+from sluice.state.status import UnitStatus, complete_slices
+from sluice.state.unit_state import DONE, UnitState
+from sluice.watch.expected import HISTORY_DAYS, Expected, expected, habit_of
+from sluice.watch.problems import Alarm, AlarmStore, Problem, ProblemKind
 
 HOURLY = timedelta(days=8)
 EXACT = timedelta(days=2)
@@ -89,17 +98,30 @@ def legend() -> list[Legend]:
     return [Legend(cell=cell, sign=cell.sign, meaning=cell.meaning) for cell in Cell if cell.sign]
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """Whether the DAG of the hourly runs is paused (None: Airflow has none), when it makes the next run, and
+    whether it runs the watch."""
+
+    paused: bool | None = False
+    next_run: str = ""
+    watched: bool = True
+
+
 def rows_of(
     memory: StatusCache,
     pipelines: Sequence[Pipeline],
     requested: RequestedRange,
     runs: Mapping[str, Sequence[DagRunView]],
+    schedules: Mapping[str, Schedule] | None = None,
 ) -> list[OverviewRow]:
     """Returns a row for each of the pipelines, in their order; `runs` are Airflow's, by pipeline."""
 
     def row(pipeline: Pipeline, ledgers: PendingLedgers) -> OverviewRow:
+        schedule = (schedules or {}).get(pipeline.name, Schedule())
+        of_pipeline = runs.get(pipeline.name, ())
         return own_row(
-            pipeline, lambda: _row(memory, pipeline, requested, runs.get(pipeline.name, ()), ledgers)
+            pipeline, schedule, lambda: _row(memory, pipeline, requested, of_pipeline, ledgers, schedule)
         )
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
@@ -108,16 +130,23 @@ def rows_of(
         return list(pool.map(row, pipelines, answers))
 
 
-def own_row(pipeline: Pipeline, make: Callable[[], OverviewRow]) -> OverviewRow:
+def own_row(pipeline: Pipeline, schedule: Schedule, make: Callable[[], OverviewRow]) -> OverviewRow:
     """Returns what `make` makes. What stops it stops this row alone, which has no cells, and the error: that
     of a lake or a ClickHouse that does not answer, or the class of any other, which is a defect of Sluice."""
     try:
         return make()
     except SluiceError as error:
-        return _as_row(pipeline, [], None, anomalies=0, error=error.public)
+        return _failed_row(pipeline, schedule, error.public)
     except Exception as defect:
         log.exception("the overview's row of pipeline %s", pipeline.name)
-        return _as_row(pipeline, [], None, anomalies=0, error=DEFECT.format(type(defect).__name__))
+        return _failed_row(pipeline, schedule, DEFECT.format(type(defect).__name__))
+
+
+def _failed_row(pipeline: Pipeline, schedule: Schedule, error: str) -> OverviewRow:
+    known = Known(
+        pipeline, pendulum.now("UTC"), paused=schedule.paused, watched=schedule.watched, error=error
+    )
+    return with_findings(_as_row(pipeline, schedule, [], None, error=error), findings_of(known))
 
 
 def _row(
@@ -126,63 +155,92 @@ def _row(
     requested: RequestedRange,
     runs: Sequence[DagRunView],
     ledgers: PendingLedgers,
+    schedule: Schedule,
 ) -> OverviewRow:
     slices, cache = requested.slices(pipeline.slice), memory.of(pipeline)
     lake = brief_lake(pipeline)
-    verdict = within(read_verdict(lake), slices)
+    verdict, alarms = read_verdict(lake), open_alarms(lake)
     hourly = requested.zoom == "hours"
     noted = read_summaries(lake, with_history(slices) if hourly else slices, cache.months)
-    watched = open_problems(lake)
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), _seconds(pipeline))
     work = work_of(runs, starts, pipeline.slice)
+    table_seen = any(one.kind == AnomalyKind.TABLE_MISSING for one in verdict.anomalies) or any(
+        alarm.problem.kind is ProblemKind.TABLE for alarm in alarms
+    )
+    usual: UsualRows = {}
+    odd: list[Odd] = []
 
     def around(first: datetime | None) -> OverviewContext:
-        begins = cache.begins(lake)
-        return OverviewContext(pipeline, work, verdict, first, requested.now, begins, expired=watched.expired)
+        begins, expired = cache.begins(lake), expired_units(alarms)
+        return OverviewContext(
+            pipeline, work, verdict, first, requested.now, begins, expired=expired, usual=usual
+        )
 
     if hourly:
         past, newest = requested.halves(pipeline.slice)
+        usual = usual_rows(slices, noted, cache)
         snapshot = cache.snapshot(newest, ledgers)
-        cells = _with_missing_tables(
+        seen = around(first_instant(pipeline, snapshot.boundaries))
+        odd = [one for odds in odd_of(snapshot, seen).values() for one in odds]
+        cells, gone = _with_missing_tables(
             memory,
-            around(first_instant(pipeline, snapshot.boundaries)),
+            seen,
+            table_seen or any(status.state is UnitState.LANDED for status in snapshot.statuses),
             lambda facts: hours_past(past, noted, facts) + hours_of(snapshot, noted, facts),
         )
         done = complete_slices(snapshot.statuses)
         behind = _seconds_since(done[-1].end, requested) if done else _behind(past, noted, requested)
     else:
-        log = None if pipeline.start is not None else cache.boundaries(lake)
-        cells = _with_missing_tables(
+        boundaries = None if pipeline.start is not None else cache.boundaries(lake)
+        cells, gone = _with_missing_tables(
             memory,
-            around(first_instant(pipeline, log, noted)),
+            around(first_instant(pipeline, boundaries, noted)),
+            table_seen,
             lambda facts: days_of(slices, noted, facts, cache.days),
         )
         behind = _behind(slices, noted, requested)
-    return _as_row(
+    known = Known(
+        pipeline=pipeline,
+        now=requested.now,
+        cells=cells,
+        anomalies=verdict.anomalies,
+        verifications=verdict.verifications,
+        alarms=alarms,
+        gone=gone,
+        odd=odd,
+        paused=schedule.paused,
+        watched=schedule.watched,
+    )
+    row = _as_row(
         pipeline,
+        schedule,
         cells,
         behind,
-        anomalies=sum(cause.breaks for cause in causes_of(verdict.anomalies)),
         lost=sum(cell.lost for cell in cells),
-        problems=watched.counts,
-        expected=expected_rows(slices, noted) if hourly else [],
+        expected=[_rounded(usual.get(start)) for start in starts] if hourly else [],
     )
+    return with_findings(row, findings_of(known))
 
 
 def _with_missing_tables(
-    memory: StatusCache, around: OverviewContext, make: Callable[[OverviewContext], list[OverviewCell]]
-) -> list[OverviewCell]:
-    """Returns what `make` makes of the hours. Where some are late, asks whether a target table is missing,
-    and caches the answer, so that days need not be computed twice."""
+    memory: StatusCache,
+    around: OverviewContext,
+    suspected: bool,
+    make: Callable[[OverviewContext], list[OverviewCell]],
+) -> tuple[list[OverviewCell], frozenset[str] | None]:
+    """Returns what `make` makes of the hours, and the tables that are missing, None where nobody asked. Asks
+    where an hour is late or a table is `suspected`, and caches the answer, so that days need not be computed
+    twice."""
     cache = memory.of(around.pipeline)
     cells = make(replace(around, gone=cache.gone))
-    if not any({Cell.LATE, Cell.NO_TABLE} & (cell.counts.keys() or {cell.cell}) for cell in cells):
-        return cells
-    gone = bool(memory.clients.gone(around.pipeline))
+    late = {Cell.LATE, Cell.NO_TABLE}
+    if not (suspected or cache.gone or any(late & (cell.counts.keys() or {cell.cell}) for cell in cells)):
+        return cells, None
+    gone = memory.clients.gone(around.pipeline)
     if gone != cache.gone:
         cache.gone = gone
         cells = make(replace(around, gone=gone))
-    return cells
+    return cells, gone
 
 
 def _seconds(pipeline: Pipeline) -> int:
@@ -201,12 +259,15 @@ def _seconds_since(instant: pendulum.DateTime, requested: RequestedRange) -> int
     return int((requested.now - instant).total_seconds())
 
 
-def _as_row(pipeline: Pipeline, cells: list[OverviewCell], behind: int | None, **more: Any) -> OverviewRow:
+def _as_row(
+    pipeline: Pipeline, schedule: Schedule, cells: list[OverviewCell], behind: int | None, **more: Any
+) -> OverviewRow:
     return OverviewRow(
         pipeline=pipeline.name,
         slice_seconds=_seconds(pipeline),
         can_start=False,
-        paused=False,
+        paused=bool(schedule.paused),
+        next_run=schedule.next_run,
         arrays=pipeline.event.arrays,
         behind_seconds=behind,
         cells=cells,
@@ -215,17 +276,21 @@ def _as_row(pipeline: Pipeline, cells: list[OverviewCell], behind: int | None, *
 
 
 # How many rows each slice is expected to have, from the summaries of earlier weeks. Pure.
-BACK = timedelta(days=DAYS_NEEDED)
+BACK = timedelta(days=HISTORY_DAYS)
 
 
 def with_history(slices: SliceRange) -> SliceRange:
-    """Returns the range with the weeks before it that `expected_rows` reads."""
+    """Returns the range with the weeks before it that `usual_rows` reads."""
     return SliceRange.widen(max(slices.start - BACK, FIRST), slices.end, slices.length)
 
 
-def expected_rows(slices: SliceRange, noted: Summaries) -> list[int | None]:
-    """Returns the expected rows of each slice, in all tables; None without an earlier day. Slices that are
-    not complete do not count for later ones."""
+def usual_rows(slices: SliceRange, noted: Summaries, cache: PipelineCache | None = None) -> UsualRows:
+    """Returns the expected rows of slices, in all tables, by their start; those without enough earlier days
+    are left out. Slices that are not complete do not count for later ones. With `cache` nothing is computed
+    again until a summary changes."""
+    key = (slices, tuple(month.version for month in noted.months))
+    if cache is not None and cache.usual[0] == key:
+        return cache.usual[1]
     history = with_history(slices)
     step, first = int(history.length.total_seconds()), int(history.start.timestamp())
     rows_by_start: dict[int, int] = {}
@@ -234,30 +299,49 @@ def expected_rows(slices: SliceRange, noted: Summaries) -> list[int | None]:
         if units and all(unit.state in DONE for unit in units.values()):
             rows_by_start[first + number * step] = sum(unit.rows for unit in units.values())
     starts = range(int(slices.start.timestamp()), int(slices.end.timestamp()), step)
-    usual = (expected(at, rows_by_start) for at in starts)
-    return [None if expectation is None else round(expectation.count) for expectation in usual]
+    habit = habit_of(rows_by_start, starts[-1]) if starts else None
+    found = ((at, expected(at, rows_by_start, habit)) for at in starts)
+    usual = {at: one for at, one in found if one is not None and one.settled}
+    if cache is not None:
+        cache.usual = (key, usual)
+    return usual
 
 
-# What the watch sees of a pipeline now: problems by kind, and units that have expired.
-UNREADABLE = "the watch's state is not readable"
+def _rounded(usual: Expected | None) -> int | None:
+    return None if usual is None else round(usual.count)
 
 
-@dataclass(frozen=True)
-class OpenProblems:
-    """`counts` says how many are open of each kind."""
+def findings_of_units(
+    pipeline: Pipeline, lake: Lake, statuses: Sequence[UnitStatus], gone: Collection[str]
+) -> list[Finding]:
+    """Returns what the page says of these hours, without what Airflow does to them. Raises what the lake
+    raises."""
+    verdict, alarms, now = read_verdict(lake), open_alarms(lake), pendulum.now("UTC")
+    resolved = [one for one in statuses if one.ranges is not None] or statuses
+    first = pipeline.start or min((one.unit.slice.start for one in resolved), default=None)
+    snapshot = OverviewSnapshot(list(statuses), [summary_of(one) for one in statuses], Boundaries())
+    around = OverviewContext(
+        pipeline, {}, verdict, first, now, gone=frozenset(gone), expired=expired_units(alarms)
+    )
+    known = Known(
+        pipeline=pipeline,
+        now=now,
+        cells=hours_of(snapshot, Summaries(), around),
+        anomalies=verdict.anomalies,
+        alarms=alarms,
+        gone=gone,
+        odd=[one for odds in odd_of(snapshot, around).values() for one in odds],
+    )
+    return findings_of(known)
 
-    counts: Mapping[str, int]
-    expired: ExpiredUnits = field(default_factory=dict)
 
-
-def open_problems(lake: Lake) -> OpenProblems:
-    """Reads what is open. A damaged file of the watch is a problem itself: its line is on the pipeline's
-    page. Raises Unavailable where the lake does not answer."""
+# What the watch sees of a pipeline now.
+def open_alarms(lake: Lake) -> tuple[Alarm, ...]:
+    """Reads what is open. A damaged file of the watch is a problem itself. Raises Unavailable where the lake
+    does not answer."""
     try:
-        alarms = AlarmStore(lake).read().alarms.values()
+        return tuple(alarm for alarm in AlarmStore(lake).read().alarms.values() if not alarm.over)
     except Unavailable:
         raise
-    except SluiceError:
-        return OpenProblems({UNREADABLE: 1})
-    counts = Counter(str(alarm.problem.kind) for alarm in alarms if not alarm.over)
-    return OpenProblems(dict(counts), expired_units(alarms))
+    except SluiceError as error:
+        return (Alarm(Problem(ProblemKind.MORE, "the watch's state", error.public), ""),)

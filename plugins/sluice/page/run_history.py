@@ -10,19 +10,23 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 
 from pydantic import Field
 
-from sluice.page.airflow_runs import BUSY, WELL, WRONG, DagRunView
-from sluice.page.models import Model
+from sluice.page.airflow_runs import BUSY, WELL, DagRunView
+from sluice.page.models import FailedTry, Model
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, SliceRange, iso, utc
-from sluice.state.notes import Timing
+from sluice.state.notes import COMMAND, Timing
 
 MOST_RUNS = 100
 _COMMAND = re.compile(r"[0-9a-f]{32}")
 """The token of a `sluice run`."""
 _ALL = "repair", "reload", "reland"
+RUNNING = "running"
+LONGEST = timedelta(days=1)
+MOST_WHY = 600
 
 
 class StepAmount(Model):
@@ -47,10 +51,28 @@ class MovedByRun(Model):
     load_seconds: float
     steps: list[StepAmount]
 
+    @property
+    def steps_that_move(self) -> bool:
+        return any(step.step in ("land", "load") for step in self.steps)
+
+
+class EarlierLoad(Model):
+    """A run that had loaded hours of another one's range before that began, the last of them `at`; the rest
+    as of a RunRecord."""
+
+    dag_id: str
+    run_id: str
+    kind: str
+    user: str
+    at: str
+
 
 class RunRecord(Model):
     """One run of the hourly or the backfill DAG, or of `sluice run` (`dag_id` empty). `start` and `end` are
-    the edges of its range; `user` who triggered it, empty for the scheduler."""
+    the edges of its range; `user` who triggered it, empty for the scheduler.
+
+    `why` says what stopped it, or why it moved nothing; `failed` is the try whose log has the error, where it
+    is one of Airflow. `before`: who had done the hours of a run that had nothing to do."""
 
     dag_id: str
     run_id: str
@@ -65,6 +87,9 @@ class RunRecord(Model):
     mode: str
     tables: list[str]
     moved: MovedByRun
+    why: str = ""
+    failed: FailedTry | None = None
+    before: list[EarlierLoad] = Field(default_factory=list)
 
 
 class Throughput(Model):
@@ -85,7 +110,8 @@ class Runs(Model):
 
 @dataclass(frozen=True)
 class AirflowRun:
-    """`start` and `end` are the edges of its range, None where its parameters name none."""
+    """`start` and `end` are the edges of its range, None where its parameters name none; `batches` that it
+    has cut, None where it has not come so far; `failed` its first task that failed for good."""
 
     dag_id: str
     run_id: str
@@ -98,22 +124,79 @@ class AirflowRun:
     end: datetime | None
     mode: str
     tables: tuple[str, ...]
+    batches: int | None = None
+    failed: FailedTry | None = None
+    dry: bool = False
+
+    @property
+    def why(self) -> str:
+        """Returns what stopped it, or why it had nothing to do; empty where it is under way, or did it."""
+        if self.dry and self.state == "success":
+            return "A dry run: the log of its task plan has what it would do."
+        if self.state == "success" and self.batches == 0:
+            return "Nothing to do: every hour of it was complete."
+        if self.state != "failed":
+            return ""
+        if self.failed is None:
+            return "No task of it failed: it was ended, or took too long."
+        return f"Stopped in {step_name(self.failed.task_id)}"
+
+
+def step_name(task_id: str) -> str:
+    """Returns `load a.b` for the task `batch.load.a.b`."""
+    return task_id.removeprefix(_GROUP).replace("load.", "load ", 1)
 
 
 def records_of_runs(
-    runs: Sequence[AirflowRun], timings: Sequence[Timing], within: SliceRange | None = None
+    runs: Sequence[AirflowRun],
+    timings: Sequence[Timing],
+    within: SliceRange | None = None,
+    now: datetime | None = None,
 ) -> list[RunRecord]:
     """Returns the runs and the commands that have left timings, the newest first. With `within`, of the
-    commands those that were under way then: timings are kept by day."""
+    commands those that were under way then: timings are kept by day. A command without an end is lost after
+    `LONGEST`, as far as it is known what time it is."""
     timings_by_run = _by_run(runs, timings)
     records = [_record(run, timings_by_run.get(run.run_id, [])) for run in runs]
     run_ids = {run.run_id for run in runs}
     commands = [
-        _command(name, steps)
+        _command(name, steps, now)
         for name, steps in timings_by_run.items()
         if name not in run_ids and (within is None or _overlaps(steps, within))
     ]
-    return sorted([*records, *commands], key=lambda record: record.started or "~", reverse=True)[:MOST_RUNS]
+    every = sorted([*records, *commands], key=lambda record: record.started or "~", reverse=True)
+    return [with_earlier(record, every, timings) for record in every[:MOST_RUNS]]
+
+
+_MOST_EARLIER = 3
+
+
+def with_earlier(record: RunRecord, records: Sequence[RunRecord], timings: Iterable[Timing]) -> RunRecord:
+    """Returns the record; of a run that ended well and moved nothing with who had loaded its hours before, as
+    far as `timings` say it, the newest first."""
+    if record.state != "success" or record.moved.steps_that_move or not record.start:
+        return record
+    first, end = (utc(datetime.fromisoformat(text)) for text in (record.start, record.end))
+    known = {one.run_id: one for one in records}
+    last_loads: dict[str, str] = {}
+    for timing in timings:
+        start, until = _span(timing)
+        touches = timing.step == "load" and start < end and first < until
+        if touches and timing.run in known and timing.started < record.started:
+            last_loads[timing.run] = max(last_loads.get(timing.run, ""), timing.started)
+    newest = sorted(last_loads.items(), key=itemgetter(1), reverse=True)[:_MOST_EARLIER]
+    earlier = [
+        EarlierLoad(
+            dag_id=known[name].dag_id, run_id=name, kind=known[name].kind, user=known[name].user, at=at
+        )
+        for name, at in newest
+    ]
+    return record.model_copy(update={"before": earlier})
+
+
+def _span(timing: Timing) -> tuple[datetime, datetime]:
+    start, until = (utc(datetime.fromisoformat(text)) for text in (timing.start, timing.until))
+    return start, until
 
 
 def _by_run(runs: Sequence[AirflowRun], timings: Iterable[Timing]) -> dict[str, list[Timing]]:
@@ -156,14 +239,16 @@ def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
         mode=visible(run.mode),
         tables=[visible(table) for table in run.tables],
         moved=moved_by(steps),
+        why=run.why,
+        failed=run.failed,
     )
 
 
-def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
-    """Returns the record of a `sluice run`, which has left nothing but its steps."""
+def _command(token: str, steps: Sequence[Timing], now: datetime | None) -> RunRecord:
+    """Returns the record of a command: of `sluice run` as it has noted itself, of another by its steps."""
     started, ended = min(map(_start, steps)), _end(steps)
     loads = [step for step in steps if step.step == "load"]
-    return RunRecord(
+    by_steps = RunRecord(
         dag_id="",
         run_id=token,
         kind="command",
@@ -177,6 +262,29 @@ def _command(token: str, steps: Sequence[Timing]) -> RunRecord:
         mode=steps[0].mode,
         tables=sorted({step.table for step in loads}) if steps[0].mode in _ALL else [],
         moved=moved_by(steps),
+    )
+    notes = [step for step in steps if step.step == COMMAND]
+    return _as_noted(by_steps, notes[-1], now) if notes else by_steps
+
+
+def _as_noted(record: RunRecord, note: Timing, now: datetime | None) -> RunRecord:
+    """Returns the record with what the command has noted of itself: who, how it ended, and how long it
+    took."""
+    running = note.state == RUNNING
+    if running and now is not None and now - _start(note) > LONGEST:
+        note = replace(note, state="lost", error="It has noted no end: it was killed, or its machine ended.")
+    return record.model_copy(
+        update={
+            "state": visible(note.state),
+            "user": visible(note.user),
+            "started": iso(_start(note)),
+            "ended": "" if running else iso(_end([note])),
+            "seconds": None if running else round(note.seconds, 1),
+            "start": note.start,
+            "end": note.until,
+            "tables": [visible(note.table)] if note.table else record.tables,
+            "why": visible(note.error, MOST_WHY),
+        }
     )
 
 
@@ -208,7 +316,7 @@ def moved_by(steps: Sequence[Timing]) -> MovedByRun:
 def amounts_of(steps: Iterable[Timing]) -> list[StepAmount]:
     """Returns the amounts of each step and table, in the order in which they first ended."""
     timings_by_step: dict[tuple[str, str], list[Timing]] = {}
-    for step in steps:
+    for step in (one for one in steps if one.step != COMMAND):
         timings_by_step.setdefault((step.step, step.table), []).append(step)
     return [
         StepAmount(
@@ -239,18 +347,21 @@ def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> 
 
 
 class StepProgress(Model):
-    """Of `batches` batches, those in which a step is done, under way or failed."""
+    """Of `batches` batches, those in which a step is done, under way or failed, and those in which it did not
+    begin because a step before it failed (`held`)."""
 
     step: str
     done: int
     running: int
     failed: int
+    held: int
     batches: int
 
 
 class ProgressView(Model):
     """`share` is how much of the run is done, from 0 to 1: it moves with each step of each batch. `did` is
-    what the run did, once it has ended."""
+    what the run did, once it has ended, `slices_done` how many hours of its range are complete then; `why`,
+    `failed` and `before` are as of a RunRecord."""
 
     dag_id: str
     run_id: str
@@ -264,6 +375,9 @@ class ProgressView(Model):
     share: float
     steps: list[StepProgress]
     did: list[StepAmount] = Field(default_factory=list)
+    why: str = ""
+    failed: FailedTry | None = None
+    before: list[EarlierLoad] = Field(default_factory=list)
 
 
 # How far a run is: each batch is landed, loaded into each table, verified and published. Pure.
@@ -284,10 +398,11 @@ def step_counts(run: DagRunView, steps: Iterable[str]) -> list[StepProgress]:
         done = batches if run.state == "success" else sum(state in WELL for state in states)
         counts.append(
             StepProgress(
-                step=step.replace("load.", "load ", 1),
+                step=step_name(step),
                 done=done,
                 running=sum(state in BUSY for state in states),
-                failed=sum(state in WRONG for state in states),
+                failed=sum(state == "failed" for state in states),
+                held=sum(state == "upstream_failed" for state in states),
                 batches=batches,
             )
         )
@@ -336,7 +451,8 @@ _OFTEN = {"verify": 2}
 def step_runs(slice_: Slice, timings: Iterable[Timing]) -> list[StepRun]:
     """Returns the steps of batches that hold the slice: the newest run first, the steps of each in the order
     in which they began. A run that went on after GAP has an entry for each part."""
-    steps = sorted((t for t in timings if _holds(t, slice_)), key=lambda timing: timing.started)
+    held = (timing for timing in timings if timing.step != COMMAND and _holds(timing, slice_))
+    steps = sorted(held, key=lambda timing: timing.started)
     parts: list[list[Timing]] = []
     for number, timing in enumerate(steps):
         run = timing.run or _run_of(steps, number)
@@ -365,7 +481,7 @@ def _has_all(part: Sequence[Timing], timing: Timing) -> bool:
 
 
 def _holds(timing: Timing, slice_: Slice) -> bool:
-    start, until = (utc(datetime.fromisoformat(text)) for text in (timing.start, timing.until))
+    start, until = _span(timing)
     return start <= slice_.start and slice_.end <= until
 
 

@@ -12,13 +12,11 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.facts import lacking, targets_of
 from sluice.manifest import LandedFile, Loss
-from sluice.page.models import Cell, Model
-from sluice.page.overview import CauseRow
+from sluice.page.models import Cell, Finding, Model
 from sluice.page.run_history import StepRun
-from sluice.page.slice_findings import Finding, RunRow, SliceFacts, findings, missing_tables, said, tone_of
+from sluice.page.slice_findings import RunRow, SliceFacts, findings, said, tone_of
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, ceil
 from sluice.state.additions import Addition
@@ -27,7 +25,6 @@ from sluice.state.months import Summaries, seal_of
 from sluice.state.row_balance import RowBalance, balance_of
 from sluice.state.row_balance import said as defaults_said
 from sluice.state.status import UnitStatus
-from sluice.state.unit_state import UnitState
 
 # What an hour brought, beside the same hour of yesterday and of a week ago.
 
@@ -89,11 +86,13 @@ def totals_of(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> HourTotals 
         return None
     manifests = [status.manifest for status in landed if status.manifest]
     rows = balance_of(pipeline, landed)
+    tombstones = sum(m.tombstones for m in manifests)
     counts = {
         "Records read": sum(m.read for m in manifests),
         "Rows landed": sum(m.landed for m in manifests),
         "Rejected records": sum(m.refused for m in manifests),
         "Rejected rows": rows.rejected_rows,
+        **({"Tombstones": tombstones} if tombstones else {}),
         "Later than grace": sum(m.late for m in manifests),
         _BYTES: sum(file.bytes for m in manifests for file in m.held_files),
     }
@@ -130,8 +129,8 @@ def count_rows(now: HourTotals | None, day: HourTotals | None, week: HourTotals 
             name=name,
             unit="bytes" if name == _BYTES else "",
             now=count,
-            day=day.counts[name] if day else None,
-            week=week.counts[name] if week else None,
+            day=day.counts.get(name, 0) if day else None,
+            week=week.counts.get(name, 0) if week else None,
         )
         for name, count in (now.counts if now else {}).items()
     ]
@@ -180,8 +179,8 @@ class OffsetsRow(Model):
 
 
 class TableRow(Model):
-    """`state` is committed, frozen, stale, missing, before (an hour before the pipeline's first one), or no
-    such table; `run` the Airflow run (or command) that loaded it."""
+    """`state` is committed, frozen, stale, missing, before (an hour before the pipeline's first one), open
+    (one that is not over), or no such table; `run` the Airflow run (or command) that loaded it."""
 
     table: str
     state: str
@@ -217,6 +216,7 @@ class UnitView(Model):
     gaps: int
     erased: int  # rows, or records, that the erasure list left out
     late: int
+    tombstones: int
     rows_by_type: dict[str, int]
     rejected_by_reason: dict[str, int]
     rows_held: int | None  # by its records, where these are arrays
@@ -250,8 +250,7 @@ class ChangeRow(Model):
 
 
 class SliceView(Model):
-    """`said` is what holds of the hour, in one sentence; `findings` and `causes` say what is wrong, and its
-    remedy."""
+    """`said` is what holds of the hour, in one sentence; `findings` say what is wrong, and its remedy."""
 
     pipeline: str
     can_start: bool
@@ -270,7 +269,6 @@ class SliceView(Model):
     after: str
     units: list[UnitView]
     event_hours: list[EventHour] = Field(default_factory=list)
-    causes: list[CauseRow]
     changes: list[ChangeRow] = Field(default_factory=list)
     step_runs: list[StepRun] = Field(default_factory=list)
     runs: list[RunRow]
@@ -286,26 +284,26 @@ def slice_view(facts: SliceFacts, slice_: Slice, running: str, noted: Summaries,
         slice=slice_.id,
         start=str(slice_.start),
         end=str(slice_.end),
-        cell=facts.cell,
-        tone=tone_of(facts.cell),
-        said=said(facts),
+        cell=facts.state,
+        tone=tone_of(facts.state),
+        said=said(facts, hour_findings),
         findings=hour_findings,
         running=running,
         before=Slice(slice_.start - slice_.length, slice_.length).id,
         after=Slice(slice_.end, slice_.length).id if slice_.end <= now else "",
         units=[_unit_view(facts, status, noted) for status in facts.statuses],
-        causes=unrepeated(facts, hour_findings),
         runs=list(facts.runs),
     )
 
 
 def _unit_view(facts: SliceFacts, status: UnitStatus, noted: Summaries) -> UnitView:
-    """Returns a unit's view. Before the pipeline's first hour no table lacks it."""
-    view = unit_view(facts.pipeline, status, noted, facts.gone)
-    if facts.cell is not Cell.BEFORE or status.manifest is not None:
+    """Returns a unit's view. Before the pipeline's first hour, and before the hour is over, no table lacks
+    it."""
+    view = unit_view(facts.pipeline, status, noted, facts.gone or ())
+    if facts.state not in (Cell.BEFORE, Cell.OPEN) or status.manifest is not None:
         return view
-    tables = [table.model_copy(update={"state": str(Cell.BEFORE)}) for table in view.tables]
-    return view.model_copy(update={"state": str(Cell.BEFORE), "tables": tables})
+    tables = [table.model_copy(update={"state": str(facts.state)}) for table in view.tables]
+    return view.model_copy(update={"state": str(facts.state), "tables": tables})
 
 
 def unit_view(
@@ -334,6 +332,7 @@ def unit_view(
         gaps=manifest.gaps if manifest else 0,
         erased=manifest.erased_rows if manifest else 0,
         late=manifest.late if manifest else 0,
+        tombstones=manifest.tombstones if manifest else 0,
         rows_by_type=_most(manifest.rows_by_type()) if manifest else {},
         rejected_by_reason=manifest.refused_by_reason() if manifest else {},
         rows_held=manifest.rows if manifest else None,
@@ -431,25 +430,3 @@ def change_rows(changes: Sequence[UnitChange], added: Sequence[Addition] = ()) -
         )
         for one in changes[:MOST_CHANGES]
     ]
-
-
-# The open anomalies of an hour that none of its findings covers. Pure.
-#
-# A finding says what holds now, an anomaly what the last verification saw. Where both are about the same
-# thing, the finding has the repair.
-def unrepeated(facts: SliceFacts, findings: Sequence[Finding]) -> list[CauseRow]:
-    """Returns the causes that no finding covers.
-
-    Left out: that the hour is unfinished, where a `fill` finishes it, where it has expired and before the
-    pipeline's first hour; the loss of an expired hour; and a missing table that keeps it from being complete.
-    """
-    gone = {f"table {table}" for table in missing_tables(facts)}
-    expired = any(status.state is UnitState.EXPIRED for status in facts.statuses)
-    filled = any(finding.repair and finding.repair.mode == "fill" for finding in findings)
-    unfinished = filled or expired or facts.cell is Cell.BEFORE
-    repeated = {*([AnomalyKind.INCOMPLETE] if unfinished else []), *([AnomalyKind.LOSS] if expired else [])}
-    return [cause for cause in facts.causes if cause.name not in repeated and not _is_missing(cause, gone)]
-
-
-def _is_missing(cause: CauseRow, gone: set[str]) -> bool:
-    return cause.name == AnomalyKind.TABLE_MISSING and cause.place.partition(", shard ")[0] in gone

@@ -18,6 +18,7 @@ from datetime import datetime
 from itertools import count
 from operator import itemgetter
 from threading import Condition
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import cachetools
@@ -36,6 +37,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable
 from sluice.manifest import Manifest
 from sluice.page.history import CachedDays
+from sluice.page.odd import UsualRows
 from sluice.page.overview import OverviewSnapshot
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
@@ -260,7 +262,8 @@ class PipelineCache:
     months: CachedMonths = field(default_factory=dict)
     days: CachedDays = field(default_factory=dict)
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    gone: bool = False  # whether a target table was missing at the last check
+    gone: frozenset[str] = frozenset()  # target tables that were missing at the last check
+    usual: tuple[object, UsualRows] = (None, MappingProxyType({}))  # and what they depend on
 
     def snapshot(
         self, slices: SliceRange, ledgers: PendingLedgers, now: datetime | None = None

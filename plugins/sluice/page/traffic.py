@@ -188,8 +188,8 @@ def _bin(hours: int) -> int:
 # How large and how fast each of the last hours was, against those before and against what was expected.
 class HourSize(Model):
     """A slice against the same one a day and a week before. Records are those that landed, None where a
-    cluster has not; `expected`, `low` and `high` as the watch judges (sluice.watch.expected), the last two
-    None with little history. Rates are rows a second of the batch that held the slice: of this one, of the
+    cluster has not; `expected`, `low` and `high` as the watch judges (sluice.watch.expected), None with
+    little history. Rates are rows a second of the batch that held the slice: of this one, of the
     one a day and a week before."""
 
     slice: str
@@ -261,6 +261,7 @@ def sizes_of(slices: SliceRange, landed: Mapping[int, Amount], timings: Sequence
     for slice_ in reversed(list(slices)):
         at = int(slice_.start.timestamp())
         usual, amount = expected(at, records_by_start, habit), landed.get(at)
+        usual = usual if usual is not None and usual.settled else None
         sizes.append(
             HourSize(
                 slice=slice_.id,

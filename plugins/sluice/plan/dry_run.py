@@ -25,7 +25,8 @@ MOST_LINES = 500
 class DryRun:
     """`statuses` has every unit of the range; `work` and `time` are of all with work. `silent` has the error
     of each cluster that did not answer. `new_columns` has a line for each column that `evolve: add` would
-    add, `mask` what is masked, `differences` for each rule in which units differ from the pipeline file."""
+    add, `mask` what is masked, `differences` for each rule in which units differ from the pipeline file, and
+    `obstacles` for what would stop the run now, or hold it up."""
 
     statuses: Sequence[UnitStatus]
     silent: Mapping[str, SluiceError]
@@ -36,6 +37,7 @@ class DryRun:
     new_columns: Sequence[str] = ()
     mask: Sequence[str] = ()
     differences: Sequence[str] = ()
+    obstacles: Sequence[str] = ()
 
     def does(self, status: UnitStatus) -> str:
         return action(status, self.mode, self.on_expired)
@@ -79,7 +81,8 @@ class DryRun:
         """One for each unit and each cluster that waits, and the facts."""
         facts = (f"{k}: {v:,}" if isinstance(v, int) else f"{k}: {v}" for k, v in self.facts.items())
         units = (unit_line(s, self.does(s)) for s in self.statuses)
-        return [*units, *self.new_columns, *self.mask, *self.hints, *self.waiting, "; ".join(facts)]
+        told = (*self.new_columns, *self.mask, *self.hints, *self.waiting, *self.obstacles)
+        return [*units, *told, "; ".join(facts)]
 
 
 def shortened(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:

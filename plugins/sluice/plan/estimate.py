@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import combinations
 from statistics import median
 
 import numpy as np
 
 from sluice.plan.plan import PlannedWork
-from sluice.state.notes import Timing
+from sluice.state.notes import COMMAND, Timing
 
+STARTUP = "start-up"
+_MOST_RUNS = 20
 STEPS = ("land", "load", "verify", "publish")
 
 
@@ -80,6 +83,12 @@ class TimeEstimate:
     seconds: Mapping[str, float]
     unknown: tuple[str, ...]
 
+    def with_startup(self, seconds: float | None) -> TimeEstimate:
+        """Returns it with what a run takes beside its steps; nothing does where no step has work."""
+        if seconds is None or not self.seconds:
+            return self
+        return replace(self, seconds={**self.seconds, STARTUP: seconds})
+
     @property
     def total(self) -> float:
         return sum(self.seconds.values())
@@ -89,6 +98,46 @@ class TimeEstimate:
             return f"unknown: no earlier run of this pipeline has timed {', '.join(self.unknown)}"
         steps = ", ".join(f"{step} {duration_text(took)}" for step, took in self.seconds.items() if took >= 1)
         return f"about {duration_text(self.total)}" + (f" ({steps})" if steps else "")
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A run that ended well: its id, and when it began and ended. Of that it `waited` some seconds for
+    records on their way."""
+
+    run: str
+    began: datetime
+    ended: datetime
+    waited: float = 0.0
+
+
+def startup_of(runs: Iterable[WholeRun], timings: Sequence[Timing]) -> float | None:
+    """Returns the seconds that a run takes beside its steps, the median of the newest: processes that start,
+    and a scheduler that looks around. None where no run has moved anything. `runs`: the newest first."""
+    beside = []
+    for run in runs:
+        steps = [step for step in timings if step.step != COMMAND and _is_of(step, run)]
+        if any(step.run == run.run for step in steps):
+            took = (run.ended - run.began).total_seconds() - run.waited
+            beside.append(max(took - sum(step.before + step.seconds for step in steps), 0.0))
+        if len(beside) == _MOST_RUNS:
+            break
+    return median(beside) if beside else None
+
+
+def _is_of(step: Timing, run: WholeRun) -> bool:
+    began = datetime.fromisoformat(step.started)
+    return step.run == run.run or (not step.run and run.began <= began <= run.ended)
+
+
+def whole_commands(timings: Iterable[Timing]) -> list[WholeRun]:
+    """Returns each `sluice run` that ended well, the newest first."""
+    found = []
+    for note in timings:
+        if note.step == COMMAND and note.state == "success":
+            began = datetime.fromisoformat(note.started)
+            found.append(WholeRun(note.run, began, began + timedelta(seconds=note.seconds)))
+    return sorted(found, key=lambda run: run.began, reverse=True)
 
 
 def estimate_time(work: PlannedWork, rate_by_step: Mapping[str, Rate]) -> TimeEstimate:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
-from sluice.clients.kafka.topic_facts import TopicOffsets, TopicReader, TopicsOf
+from sluice.clients.kafka.topic_facts import TopicOffsets, TopicReader, TopicsOf, each_known
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Cluster, Pipeline
@@ -21,6 +22,7 @@ from sluice.state.boundaries.outside import accept_command
 from sluice.state.months import Summaries, read_summaries
 from sluice.state.notes import LagSample
 from sluice.state.status import UnitStatus
+from sluice.state.units import all_topics, known_topics, slice_topics
 
 # What no landed slice has of older hours, by the monthly summaries: years of hours cost a few objects.
 LONGEST = timedelta(days=5 * 366)
@@ -79,13 +81,15 @@ def _landed_without(
 ) -> SpansByPartition:
     """Returns the offsets of hours that have landed without a topic that the pipeline reads now."""
     spans: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    topics = {cluster.cluster: frozenset(cluster.topics) for cluster in pipeline.kafka}
+    clusters = {cluster.cluster: cluster for cluster in pipeline.kafka}
+    topics = {cluster: frozenset(all_topics(of, boundaries)) for cluster, of in clusters.items()}
     for slice_id, units in sorted(noted.all()):
         for cluster, unit in units.items():
             lacking = topics.get(cluster, frozenset()).difference(unit.topics) if unit.topics else ()
             slice_ = Slice.from_id(slice_id, pipeline.slice) if lacking else None
             if slice_ is None or not hours.start <= slice_.start < hours.end:
                 continue
+            lacking = frozenset(slice_topics(clusters[cluster], slice_, boundaries)).intersection(lacking)
             for topic in lacking:
                 for r in boundaries.ranges(slice_, cluster, [topic]) or ():
                     if r.uuid == boundaries.uuid(cluster, topic):
@@ -149,18 +153,21 @@ class TopicNow:
 TopicsNow = Mapping[tuple[str, str], TopicNow]
 
 
-def ask_topics(pipeline: Pipeline, topics_of: TopicsOf = open_topics) -> tuple[TopicsNow, list[str]]:
+def ask_topics(
+    pipeline: Pipeline, boundaries: Boundaries, topics_of: TopicsOf = open_topics
+) -> tuple[TopicsNow, list[str]]:
     """Returns every topic as Kafka describes it now, and a line for each cluster that did not answer."""
     with ThreadPoolExecutor(len(pipeline.kafka)) as pool:
-        answers = list(pool.map(lambda cluster: _ask(cluster, topics_of), pipeline.kafka))
+        answers = list(pool.map(lambda cluster: _ask(cluster, boundaries, topics_of), pipeline.kafka))
     topics = {name: state for answer, _ in answers for name, state in answer.items()}
     return topics, [error for _, error in answers if error]
 
 
-def _ask(cluster: Cluster, topics_of: TopicsOf) -> tuple[TopicsNow, str]:
+def _ask(cluster: Cluster, boundaries: Boundaries, topics_of: TopicsOf) -> tuple[TopicsNow, str]:
     try:
         with topics_of(cluster) as reader:
-            return {(cluster.cluster, topic): _now(reader, topic) for topic in cluster.topics}, ""
+            found = each_known(cluster, known_topics(cluster, boundaries), partial(_now, reader))
+            return {(cluster.cluster, topic): now for topic, now in found.items()}, ""
     except SluiceError as error:
         return {}, str(error)
 
@@ -185,7 +192,7 @@ def lag_of(
 
     What has landed of the newest hours is what the manifests of `statuses` have of the topic as it is now;
     before them everything has landed from the first boundary on, but what `older` says. The rate is that of
-    the landed slices, records a second.
+    the newest landed slice, records a second.
     """
     newest, rows = _Newest.of(statuses, now), []
     for (cluster, topic), topic_now in sorted(topics.items()):
@@ -309,10 +316,11 @@ def _between(landed: Iterable[_LandedPart], begin: int, end: int) -> list[tuple[
 
 
 def _rate(parts: Sequence[_LandedPart]) -> float:
+    """Returns records a second of the newest slice: the same, however many slices somebody looks at."""
     if not parts:
         return 0.0
-    seconds = (parts[-1].slice.end - parts[0].slice.start).total_seconds()
-    return round((parts[-1].until - parts[0].start) / seconds, 3)
+    newest = parts[-1]
+    return round((newest.until - newest.start) / newest.slice.length.total_seconds(), 3)
 
 
 # Topics that were deleted and made again: nothing is read of them before `sluice accept`. Pure.

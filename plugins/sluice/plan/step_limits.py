@@ -19,6 +19,7 @@ from sluice.slices import Slice, SliceRange
 if TYPE_CHECKING:  # a DAG file asks for BASE, and must not import numpy
     from sluice.plan.estimate import Rate
     from sluice.state.boundaries.model import Boundaries
+from sluice.state.units import all_topics
 
 BASE = timedelta(hours=1)
 """The least limit of a step, however little it has to do: a Spark cluster may be busy, a server may be
@@ -65,7 +66,7 @@ def rows_in(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries) -> i
     return sum(
         _offsets(boundaries, slices, cluster.cluster, topic)
         for cluster in pipeline.kafka
-        for topic in cluster.topics
+        for topic in all_topics(cluster, boundaries)
     )
 
 

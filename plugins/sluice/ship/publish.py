@@ -94,7 +94,7 @@ def publish(
         open_publisher(settings_of(cluster), topic, PARTITIONS, order.follow) as publisher,
     ):
         progress = ShipProgress(f"{cluster.cluster}/{topic}", on_progress)
-        keys = RecordKeys(order.key, pipeline.event.arrays)
+        keys = RecordKeys(order.key, pipeline.event.rows == "array")
         shipment = Shipment(publisher, RecordTimes(pipeline.event, order.lag), keys, progress)
         worker: Follower | Shipper
         if order.follow:
@@ -203,12 +203,13 @@ def choose(pipeline: Pipeline, topic: str | None) -> tuple[Cluster, str]:
     """Returns the pipeline's only topic, or the one that `topic` names: `bids`, or `dc1/bids`. Raises
     WrongUse."""
     every = [(cluster, name) for cluster in pipeline.kafka for name in cluster.topics]
-    matches = [
-        (cluster, name)
-        for cluster, name in every
-        if topic is None or topic in (name, f"{cluster.cluster}/{name}")
-    ]
-    if len(matches) == 1:
+    named = [(cluster, name) for cluster in pipeline.kafka for name in cluster.named]
+    if topic is None:
+        matches = named if len(named) == len(every) else every
+    else:
+        asked = [(cluster, topic.removeprefix(f"{cluster.cluster}/")) for cluster in pipeline.kafka]
+        matches = [(cluster, name) for cluster, name in asked if cluster.reads(name)]
+    if len(matches) == 1 and matches[0][0].reads(matches[0][1]):
         return matches[0]
     choices = ", ".join(f"{cluster.cluster}/{name}" for cluster, name in matches or every)
     reason = "has more than one such topic" if matches else "has no such topic"

@@ -22,8 +22,9 @@ from sluice.field_path import FieldPath, names_of, spellings
 from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task.decode import elements_of
 from sluice.flow.land.task.parse import fast_readers, fields_of, slow_read
-from sluice.flow.land.task.times import READERS
+from sluice.flow.land.task.times import read_times
 from sluice.infer.values import NumberSpan, far_times
+from sluice.time_grammar import EPOCHS
 
 _CLOCKS_MS = 10_000  # how far the broker's clock may be behind this machine's
 _UNREADABLE = np.iinfo(np.int64).min
@@ -49,8 +50,8 @@ class RecordTimes:
         time_only = Event(type=TypeSource(topic=True), time=event.time)
         self._fields = fields_of(time_only)
         self._readers = fast_readers(self._fields)
-        self._read = READERS[event.time.format]
-        self._arrays = event.arrays
+        self._spelled = event.time.spelled
+        self._arrays = event.rows == "array"
         self._lag = lag // timedelta(milliseconds=1)
         self._time = event.time
         self._numbers = NumberSpan()
@@ -93,10 +94,10 @@ class RecordTimes:
             values, rows = list(by_row.values()), np.array(list(by_row), np.int64)
         else:
             rows = np.arange(len(events))
-        if self._time.format != "iso8601":
+        if self._time.format in EPOCHS:
             self._numbers.take(values)
         times = np.full(len(events), _UNREADABLE, np.int64)
-        column, reasons = self._read(values)
+        column, reasons = read_times(values, self._spelled)
         times[rows] = column
         times[rows[list(reasons)]] = _UNREADABLE
         return times

@@ -201,7 +201,9 @@ def untimed(report: ShipReport, event: Event) -> str | None:
     time = event.time
     if time.record or not report.events == report.no_time == report.stamped_now > 0:
         return None
-    location = f"the field {time.field} ({time.format})" + (" of an array's elements" if event.arrays else "")
+    form = f" ({time.format})" if time.format else ""
+    elements = " of an array's elements" if event.rows == "array" else ""
+    location = f"the field {time.field}{form}{elements}"
     return (
         f"no line has a time in {location}: all {report.events:,} records have the current time, and are "
         "not in their events' hours; correct event.time or event.rows in the pipeline file, and publish "

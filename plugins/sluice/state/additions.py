@@ -17,7 +17,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake, update_object
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import TargetRefused
-from sluice.field_path import first_keys, path_of
+from sluice.field_path import first_keys, paths_of
 from sluice.manifest import Manifest
 from sluice.safe_text import visible
 from sluice.slices import Slice, SliceRange
@@ -211,7 +211,7 @@ def maybe_lost(
     type_fields = [by_type.get(name) for name in types]
     rows_by_column: dict[str, int | None] = {}
     for column in sorted(columns):
-        keys = first_keys(path_of(column, target.columns))
+        keys = frozenset[str]().union(*map(first_keys, paths_of(column, target.columns)))
         rows = [
             None
             if one is None or not one.exact or (one.others and not keys <= one.fields.keys())
@@ -279,8 +279,8 @@ class LaterValues:
     @property
     def _named(self) -> bool:
         """Whether the file fills the columns from the fields of those that are gone."""
-        fields = {path_of(name, self.rules.columns) for name in self.lacking}
-        return all(path_of(name, self.target.columns) in fields for name in self.rows)
+        fields = {paths_of(name, self.rules.columns) for name in self.lacking}
+        return all(paths_of(name, self.target.columns) in fields for name in self.rows)
 
     def _reload(self, slices: Collection[Slice]) -> str:
         first, last = min(slices), max(slices)

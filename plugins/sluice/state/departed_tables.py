@@ -8,22 +8,25 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.client import STEADY, Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import connect_shards
-from sluice.clients.clickhouse.sql import Sql, identifier, render, table
-from sluice.clients.clickhouse.tables import TargetTable
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
+from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.types import parse, takes
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import SOURCE, Rollup
+from sluice.config.target import SOURCE, Derived, Newest, Rollup
 from sluice.errors import TargetRefused
 from sluice.named_file import read_named_text
+from sluice.state.newest_version import OWN
 from sluice.state.rules import FOLDER, RulesReader, TableRules
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -42,9 +45,11 @@ _NO_LEDGER = (UNKNOWN_DATABASE, UNKNOWN_TABLE)
 
 def creations(client: Client, pipeline: Pipeline, tables: Sequence[str]) -> dict[str, str]:
     """Returns what creates each of the tables, which this server lacks: what it was made by, with those of
-    its views and their tables that are gone, too; else what the pipeline file says of it."""
+    its views and their tables that are gone, too; else what the pipeline file says of it. A derived table is
+    made as it was only where what it is made of now would be taken."""
     targets = {target.table: target for target in pipeline.targets if target.table in tables}
-    known = last_ddl(client, pipeline, open_lake(pipeline), list(targets))
+    rules = last_rules(client, pipeline, open_lake(pipeline), list(targets))
+    known = {name: one.ddl for name, one in rules.items() if fits(client, targets[name].rollup, one)}
     named = {name for ddl in known.values() for statement in ddl if (name := named_by(statement))}
     absent = set(gone(client, sorted(named | set(targets))))
     there = {name for (name,) in client.rows(render("state/databases"))}
@@ -60,8 +65,8 @@ def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable)
     for view in target_table.view_tables:
         if view.engine or view.columns:
             continue
-        known = last_ddl(client, pipeline, open_lake(pipeline), [target_table.table])
-        made = missing_of(known.get(target_table.table, ()), {view.table})
+        known = last_rules(client, pipeline, open_lake(pipeline), [target_table.table])
+        made = missing_of(known[target_table.table].ddl, {view.table}) if known else ()
         created = f"create it as it was: {'; '.join(made)}; or " if made else ""
         raise TargetRefused(
             view.called,
@@ -70,17 +75,17 @@ def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable)
         )
 
 
-def last_ddl(
+def last_rules(
     client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
-    """Returns the CREATE statements of each table, its views and their tables, where they are known. Raises
-    what the client and the lake raise."""
+) -> dict[str, TableRules]:
+    """Returns the rules of each table's last load, with the CREATE statements of it, its views and their
+    tables, where they are known. Raises what the client and the lake raise."""
     reader = RulesReader(lake)
     digests = _digests(client, pipeline, lake, tables)
     found = {name: rules for name, digest in digests.items() if (rules := reader.table(digest))}
     if len(found) < len(tables):
         found = {**_newest_kept(lake, tables), **found}
-    return {name: rules.ddl for name, rules in found.items() if rules.ddl}
+    return {name: rules for name, rules in found.items() if rules.ddl}
 
 
 def _digests(client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]) -> Mapping[str, str]:
@@ -97,11 +102,18 @@ def _digests(client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[st
 def _newest_kept(lake: Lake, tables: Sequence[str]) -> dict[str, TableRules]:
     """Returns the newest rules of each table that the lake keeps: the ledger is gone, or is a new one."""
     kept: dict[str, TableRules] = {}
-    for item in sorted(lake.list(FOLDER), key=lambda item: item.modified):
-        rules = _table_rules(lake, item.key)
-        if rules is not None and rules.table in tables:
-            kept[rules.table] = rules
+    for _, rules in kept_rules(lake):
+        if rules.table in tables:
+            kept.setdefault(rules.table, rules)
     return kept
+
+
+def kept_rules(lake: Lake) -> Iterator[tuple[datetime, TableRules]]:
+    """Yields the rules of tables that the lake keeps, and when a load kept each first; the newest first."""
+    for item in sorted(lake.list(FOLDER), key=lambda item: item.modified, reverse=True):
+        rules = _table_rules(lake, item.key)
+        if rules is not None:
+            yield item.modified, rules
 
 
 def _table_rules(lake: Lake, key: str) -> TableRules | None:
@@ -144,7 +156,7 @@ def gone(client: Client, tables: Sequence[str]) -> list[str]:
 
 
 # CREATE TABLE statements that a pipeline file asks for.
-COUNT_TYPES = {"hour": "DateTime('UTC')", "type": "LowCardinality(String)", "count": "UInt64"}
+COUNT_TYPES = {"hour": "DateTime64(0, 'UTC')", "type": "LowCardinality(String)", "count": "UInt64"}
 
 
 def counts_creation(pipeline: Pipeline, name: str) -> str:
@@ -182,7 +194,9 @@ def creation(pipeline: Pipeline, target: Target, ddl: Sequence[str] = ()) -> str
         return f"`{made_by_init}` creates it"
     if target.counted:
         return counts_creation(pipeline, target.table)
-    if target.rollup is not None:
+    if isinstance(target.rollup, Newest):
+        return f"create it: {newest_ddl(pipeline, target, target.rollup)}"
+    if isinstance(target.rollup, Rollup):
         return rollup_creation(target, target.rollup)
     if target.catch_all:
         return f"create it, {to_begin_with(pipeline, target)}"
@@ -228,6 +242,17 @@ def over(rollup: Rollup, source: Sql) -> Sql:
     return Sql(rollup.select.replace(SOURCE, source))
 
 
+NamedTypes = tuple[tuple[str, str], ...]
+"""(name, type) of what a SELECT gives."""
+
+
+def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
+    """Raises ServerError when the SELECT does not work."""
+    # With the settings that the rollup's statement carries, on which the types may depend.
+    rows = client.rows(render("rollups/describe", select=everything(rollup)), settings=STEADY)
+    return tuple((row[0], row[1]) for row in rows)
+
+
 def rollup_creation(target: Target, rollup: Rollup) -> str:
     """Returns a CREATE TABLE for what the SELECT gives."""
     keys = "toDateTime(0, 'UTC') AS _slice, CAST('', 'LowCardinality(String)') AS _cluster"
@@ -235,6 +260,57 @@ def rollup_creation(target: Target, rollup: Rollup) -> str:
         f"create it, for instance: CREATE TABLE {table(target.table)} ENGINE = MergeTree PARTITION BY "  # noqa: S608 - advice
         f"toYYYYMM(_slice) ORDER BY (_slice, _cluster) EMPTY AS SELECT *, {keys} FROM ({everything(rollup)})"
     )
+
+
+def newest_ddl(pipeline: Pipeline, target: Target, newest: Newest) -> str:
+    """Returns a CREATE TABLE for the newest rows of a log, with its columns."""
+    own = "toUInt256(0) AS _version, toUInt8(0) AS _deleted"
+    key = listed(map(identifier, newest.key))
+    replicated = "Replicated" if any(part.replicas for part in pipeline.clickhouse.parts) else ""
+    return (
+        f"CREATE TABLE {table(target.table)} ENGINE = {replicated}ReplacingMergeTree(_version, _deleted) "  # noqa: S608
+        f"ORDER BY ({key}) EMPTY AS SELECT *, {own} FROM {table(newest.source)}"
+    )
+
+
+def adding(name: str, columns: Iterable[Column]) -> str:
+    """Returns what gives the table of newest rows columns of its log."""
+    added = ", ".join(f"ADD COLUMN {identifier(column.name)} {column.type}" for column in columns)
+    return f"ALTER TABLE {table(name)} {added}"
+
+
+# Whether a derived table, made as it was at its last load, would take what it is made of now.
+def fits(client: Client, now: Derived | None, rules: TableRules) -> bool:
+    """Returns True of a table that is not derived: its columns are nobody else's. Raises what the client
+    raises."""
+    if now is None:
+        return True
+    same = (rules.source, rules.select) == (now.source, now.definition)
+    given = _given(client, now)
+    if given is None or (isinstance(now, Newest) and not same):
+        return same
+    columns = {name: parse(kind) for name, (kind, *_) in rules.definitions.items()}
+    if isinstance(now, Rollup):
+        return all(name in columns and takes(columns[name], parse(kind)) for name, kind in given.items())
+    return all(
+        takes(columns[name], parse(given[name])) if name in given else bool(default)
+        for name, (_, _, default, _) in rules.definitions.items()
+        if name not in OWN
+    )
+
+
+def _given(client: Client, derived: Derived) -> dict[str, str] | None:
+    """Returns the types of the columns that the table is made of; None where nobody knows."""
+    if isinstance(derived, Rollup):
+        try:
+            return dict(columns_of(client, derived))
+        except ServerError as error:
+            if error.retryable:
+                raise
+            return None
+    database, _, name = derived.source.partition(".")
+    log = read_table(client, database, name)
+    return None if log is None else {column.name: column.type for column in log.columns if column.stored}
 
 
 @dataclass(frozen=True)

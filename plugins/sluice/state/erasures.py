@@ -284,7 +284,7 @@ def unerased(lake: Lake, manifests: Mapping[Unit, Manifest]) -> dict[Unit, int]:
     progress_by_number: dict[int, ErasureProgress] = {}
     oldest_by_unit: dict[Unit, int] = {}
     for unit, manifest in manifests.items():
-        for number in _owed(manifest, len(entries)):
+        for number in () if manifest.held_nowhere else _owed(manifest, len(entries)):
             if not entries[number].covers(unit.slice):
                 continue
             if number not in progress_by_number:

@@ -10,7 +10,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.sql import render
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import Rollup
+from sluice.config.target import Derived, Newest
 from sluice.manifest import Manifest
 from sluice.slices import Slice, SliceRange, Unit, from_seconds
 from sluice.state.unit_state import Commit
@@ -25,7 +25,8 @@ class LedgerRow:
     unit (shard_ledgers.py), whose `generation` is the sum of theirs: another commit on any shard is another
     sum. `left`: shards that hold a part of the unit by the placement of its rows, and that the pipeline file
     does not list any more. `defaulted` and `nulls` are, by column, those of the rows whose event has no value
-    for it, and which got a default, or NULL; of rows that are not `counted` that is unknown."""
+    for it, and which got a default, or NULL; of rows that are not `counted` that is unknown. `added`: columns
+    of its log that a table of newest rows has got since."""
 
     unit: Unit
     manifest: str
@@ -37,6 +38,7 @@ class LedgerRow:
     generation: int
     sharding: str = ""
     rules: str = ""
+    added: tuple[str, ...] = ()
     shares: tuple[tuple[str, LedgerRow | None], ...] = ()
     left: tuple[str, ...] = ()
     counted: bool = False
@@ -97,13 +99,13 @@ def committed(
 
 
 def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict[str, Commits]]:
-    """Returns the ledgers of each question's tables, by one statement; the questions are of different
-    pipelines.
+    """Returns the ledgers of each question's tables; the questions are of different pipelines.
 
     A table without commits is there, and empty: all are where ClickHouse has no ledger yet. Raises what the
     client raises.
     """
     answers = [{target.table: Commits() for target in question.targets} for question in questions]
+    filled = _filled_by_logs(client, questions)
     asked: dict[str, list[tuple[LedgerQuestion, Commits]]] = {}
     for question, answer in zip(questions, answers, strict=True):
         for table, ledger in answer.items():
@@ -111,7 +113,7 @@ def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict
     for name, lake, table, *values, is_committed in _rows(client, _parameters(questions)):
         # The statement's tables and hours are those of all the questions.
         for question, ledger in asked.get(table, ()):
-            row = _row(question.pipeline, *values)
+            row = _row(question.pipeline, filled.get(table, frozenset()), *values)
             if not _within(row.unit.slice, question.slices):
                 continue
             own = (name, lake) == (question.pipeline.name, question.lake)
@@ -122,6 +124,25 @@ def ask_ledger(client: Client, questions: Sequence[LedgerQuestion]) -> list[dict
             elif is_committed:
                 ledger.others[row.unit] = row
     return answers
+
+
+def _filled_by_logs(client: Client, questions: Sequence[LedgerQuestion]) -> dict[str, frozenset[str]]:
+    """Returns by table of newest rows the columns that it takes of its log, as both are now."""
+    targets = [target for question in questions for target in question.targets]
+    logs = {target.table: t.source for target in targets if isinstance(t := target.rollup, Newest)}
+    if not logs:
+        return {}
+    names = sorted({*logs, *logs.values()})
+    databases = sorted({name.partition(".")[0] for name in names})
+    stored: dict[str, dict[str, bool]] = {name: {} for name in names}
+    for name, column, filled in client.rows(
+        render("state/columns"), {"tables": names, "databases": databases}
+    ):
+        stored[name][column] = bool(filled)
+    return {
+        name: frozenset(column for column, filled in stored[name].items() if filled and column in stored[log])
+        for name, log in logs.items()
+    }
 
 
 def _within(slice_: Slice, slices: SliceRange | None) -> bool:
@@ -159,6 +180,7 @@ def unit_of(pipeline: Pipeline, start: int, cluster: str) -> Unit:
 
 def _row(
     pipeline: Pipeline,
+    now: frozenset[str],
     start: int,
     cluster: str,
     manifest: str,
@@ -170,6 +192,7 @@ def _row(
     generation: int,
     sharding: str,
     rules: str,
+    columns: list[str],
     counted: bool,
     defaulted: Mapping[str, int],
     nulls: Mapping[str, int],
@@ -185,6 +208,7 @@ def _row(
         generation=generation,
         sharding=sharding,
         rules=rules,
+        added=tuple(sorted(now.difference(columns))),
         counted=bool(counted),
         defaulted=dict(defaulted),
         nulls=dict(nulls),
@@ -194,7 +218,7 @@ def _row(
 # What the ledger has to hold for the rollups of a unit. Pure.
 #
 # In place of a manifest the row of a rollup names what decides its rows: `<manifest>@<generation>` is the
-# commit of the source, `#<digest>` the rollup's source and SELECT. Where these rows cannot be made, because
+# commit of the source, `#<digest>` its source and definition. Where these rows cannot be made, because
 # their input is gone, the unit is frozen: `<what its rows are of> frozen for <what they should be of>`.
 _FROZEN = " frozen for "
 
@@ -203,7 +227,7 @@ def rollups_wanted(pipeline: Pipeline, rows: Mapping[str, LedgerRow]) -> dict[st
     """By table, out of the unit's ledger rows in all tables: a rollup follows its source's commit, shard by
     shard. As long as the source has none, the unit is not complete anyway."""
     commits = {}
-    for table, rollup in pipeline.rollups.items():
+    for table, rollup in pipeline.derived.items():
         source, row = rows.get(rollup.source), rows.get(table)
         sharding = pipeline.clickhouse.sharding(table)
         if row and source and source.sharding != pipeline.clickhouse.sharding(rollup.source):
@@ -211,14 +235,16 @@ def rollups_wanted(pipeline: Pipeline, rows: Mapping[str, LedgerRow]) -> dict[st
         if source is not None and row is not None and is_settled(rollup, row, source):
             commits[table] = Commit(row.manifest, row.types, sharding)
         elif source is not None:
-            commits[table] = Commit(commit_of(rollup, source), (), sharding)
+            more = f" with {', '.join(row.added)}" if row is not None and row.added else ""
+            commits[table] = Commit(f"{commit_of(rollup, source)}{more}", (), sharding)
     return commits
 
 
-def is_settled(rollup: Rollup, row: LedgerRow, source: LedgerRow) -> bool:
-    """Returns whether the rollup's commit is of the source's commit, or frozen for it, on every shard."""
+def is_settled(rollup: Derived, row: LedgerRow, source: LedgerRow) -> bool:
+    """Returns whether the rollup's commit is of the source's commit, or frozen for it, on every shard, and
+    has all the columns that the table has."""
     if not source.shares:
-        return settles(row.manifest, commit_of(rollup, source))
+        return not row.added and settles(row.manifest, commit_of(rollup, source))
     rollup_rows = dict(row.shares)
     return all(
         commit is not None
@@ -226,6 +252,16 @@ def is_settled(rollup: Rollup, row: LedgerRow, source: LedgerRow) -> bool:
         and is_settled(rollup, rollup_row, commit)
         for shard, commit in source.shares
     )
+
+
+def follows(row: LedgerRow, source: LedgerRow) -> bool:
+    """Returns whether the commit of a derived table is of its source's commit, or frozen for it, by whatever
+    definition, on every shard that has both."""
+    if not source.shares:
+        return _of_source(source) in {part.partition("#")[0] for part in row.manifest.split(_FROZEN)}
+    rows = dict(row.shares)
+    pairs = ((rows.get(shard), commit) for shard, commit in source.shares)
+    return all(follows(own, commit) for own, commit in pairs if own is not None and commit is not None)
 
 
 def settles(held: str, commit: str) -> bool:
@@ -263,6 +299,10 @@ def _commits(row: LedgerRow) -> list[LedgerRow]:
     return [share for _, share in row.shares if share is not None] or [row]
 
 
-def commit_of(rollup: Rollup, source: LedgerRow) -> str:
+def commit_of(rollup: Derived, source: LedgerRow) -> str:
     """Names all that decides the rows that a rollup has of a unit."""
-    return f"{source.manifest}@{source.generation}#{rollup.digest}"
+    return f"{_of_source(source)}#{rollup.digest}"
+
+
+def _of_source(source: LedgerRow) -> str:
+    return f"{source.manifest}@{source.generation}"

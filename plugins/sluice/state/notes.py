@@ -7,7 +7,7 @@ A write is a merge by compare-and-set, so steps that run side by side lose nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from hashlib import sha256
@@ -17,8 +17,11 @@ import msgspec
 import pendulum
 
 from sluice import __version__
+from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake, update_object
 from sluice.concurrency import each_if_slow
+from sluice.errors import SluiceError
+from sluice.safe_text import line, visible
 from sluice.slices import HOUR, Slice, SliceRange, from_seconds, utc
 from sluice.state.status import UnitStatus
 from sluice.stored_json import Second, Seconds, Whole, decode_stored, readable_lines
@@ -171,6 +174,9 @@ class Timing:
     `units` are the (slice, cluster) pairs that it handled, `rows` and `bytes` what it moved (records read,
     rows loaded, records verified), `table` is a load's target, `started` an ISO 8601 instant in UTC. A
     landing was submitted `before` seconds before it began, and of `seconds` Spark took `starting` to start.
+
+    The step COMMAND is a whole `sluice run`, noted at its begin and at its end: who started it, its `state`
+    (running, success, failed, interrupted) and what stopped it.
     """
 
     step: str
@@ -186,7 +192,13 @@ class Timing:
     run: str = ""
     before: Seconds = 0.0
     starting: Seconds = 0.0
+    user: str = ""
+    state: str = ""
+    error: str = ""
 
+
+COMMAND = "command"
+_MOST_ERROR = 600
 
 _DECODER = msgspec.json.Decoder(Timing)
 
@@ -218,6 +230,38 @@ def timed(
         record(lake, _timing(step, slices, started, pendulum.now("UTC"), **counts, **fields))
 
 
+@contextmanager
+def noted_command(lake: Lake, slices: SliceRange, user: str, **fields: Any) -> Iterator[None]:
+    """Notes what is inside as one command of `user`, and how it ended, in a lake that has boundaries: another
+    may be somebody else's. One that does not answer keeps no command from its work."""
+    started = pendulum.now("UTC")
+
+    def note(state: str, error: str = "") -> None:
+        more = {"units": len(slices), "rows": 0, "user": user, "state": state, "error": error}
+        with suppress(SluiceError):
+            if next(lake.list(layout.BOUNDARIES), None) is None:
+                return
+            record(lake, _timing(COMMAND, slices, started, pendulum.now("UTC"), **more, **fields))
+
+    note("running")
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            note("interrupted")
+        else:
+            note("failed", line(_said(error), _MOST_ERROR))
+        raise
+    note("success")
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SluiceError):
+        return error.public
+    code = getattr(error, "exit_code", None)
+    return type(error).__name__ if code is None else "a step has failed: the command's output says why"
+
+
 def _timing(step: str, slices: SliceRange, started: datetime, ended: datetime, **fields: Any) -> Timing:
     return Timing(
         step=step,
@@ -247,6 +291,21 @@ def newest(lake: Lake, now: datetime, count: int = 300, days: int = 30) -> list[
         if len(timings) >= count:
             break
     return timings
+
+
+def last_load(timings: Sequence[Timing], slices: SliceRange) -> str:
+    """Returns what loaded hours of the range last, when, and who had started it, as far as the timings say
+    it; empty where they name none."""
+    first, end = slices.start.isoformat(), slices.end.isoformat()
+    loads = [
+        one for one in timings if one.step == "load" and one.run and one.start < end and first < one.until
+    ]
+    if not loads:
+        return ""
+    last = max(loads, key=lambda one: one.started)
+    user = next((one.user for one in timings if one.step == COMMAND and one.run == last.run), None)
+    by = f"run {visible(last.run)}" if user is None else f"a command of {visible(user) or 'somebody'}"
+    return f"the last load was by {by}, {last.started[:16]}Z"
 
 
 # How old records were when their table's hour was first committed and verified.
@@ -374,9 +433,10 @@ def note_fresh(lake: Lake, new: FreshMonth) -> FreshMonth:
 # Keeps in the lake what the pipeline file said, and which Sluice ran it: for who asks what has changed.
 #
 # `_history/file.json` has the last `MOST` versions, the oldest first. Every run notes the file that it has
-# read; while nothing changes, nothing is written. It is no evidence of anything.
+# read; while nothing changes, nothing is written. It is no evidence of anything. `_history/topics.json` has
+# the same of how long Kafka keeps each topic: a line for each.
 
-KEY = "_history/file.json"
+FILE, TOPICS = "_history/file.json", "_history/topics.json"
 MOST, MOST_BYTES = 50, 1 << 20
 """Versions that are kept, and bytes of their texts together; the newest is kept in any case."""
 MOST_TEXT = 256 << 10
@@ -386,7 +446,7 @@ MOST_TEXT = 256 << 10
 @dataclass(frozen=True)
 class FileVersion:
     """`at` is when a run saw it first (ISO 8601, UTC), `hash` that of the whole text, `text` what the file
-    says without comments and secrets (sluice.config.files)."""
+    says without comments and secrets (sluice.config.files), or what Kafka says of topics."""
 
     at: str
     hash: str
@@ -403,16 +463,16 @@ def version_of(text: str, now: datetime) -> FileVersion:
     return FileVersion(at, digest, __version__, text[:MOST_TEXT])
 
 
-def read_versions(lake: Lake) -> tuple[FileVersion, ...]:
+def read_versions(lake: Lake, key: str = FILE) -> tuple[FileVersion, ...]:
     """Returns what is known, the oldest first. Raises SluiceError for bytes that are none."""
-    stored = lake.read(KEY)
-    return _decoded(lake, None if stored is None else stored.data)
+    stored = lake.read(key)
+    return _decoded(lake, key, None if stored is None else stored.data)
 
 
-def note_version(lake: Lake, text: str, now: datetime) -> None:
-    """Keeps what the file says now, by compare-and-set, where it or Sluice has changed."""
+def note_version(lake: Lake, text: str, now: datetime, key: str = FILE) -> None:
+    """Keeps what the text is now, by compare-and-set, where it or Sluice has changed."""
     new = version_of(text, now)
-    update_object(lake, KEY, lambda data: _encoded(with_version(_decoded(lake, data), new)))
+    update_object(lake, key, lambda data: _encoded(with_version(_decoded(lake, key, data), new)))
 
 
 def with_version(versions: Sequence[FileVersion], new: FileVersion) -> tuple[FileVersion, ...]:
@@ -429,10 +489,10 @@ def _encoded(versions: Sequence[FileVersion]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(versions), indent=1)
 
 
-def _decoded(lake: Lake, data: bytes | None) -> tuple[FileVersion, ...]:
+def _decoded(lake: Lake, key: str, data: bytes | None) -> tuple[FileVersion, ...]:
     if data is None:
         return ()
-    place = f"{lake.url}/{KEY}"
+    place = f"{lake.url}/{key}"
     return decode_stored(
         _VERSIONS,
         data,

@@ -91,7 +91,7 @@ def rejected_words(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> str:
     if not reasons:
         return ""
     landed = [status.manifest for status in statuses if status.manifest is not None]
-    records = sum(sum(manifest.rejected_records.values()) for manifest in landed)
+    records = sum(manifest.refused_records for manifest in landed)
     rows = sum(sum(manifest.rejected_elements.values()) for manifest in landed)
     totals = [f"{records:,} of {sum(manifest.read for manifest in landed):,} records"] if records else []
     if rows:
@@ -99,6 +99,17 @@ def rejected_words(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> str:
     said = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
     every = "" if any(manifest.landed for manifest in landed) else ": none became a row"
     return f"rejected: {' and '.join(totals)} ({said}){every}; `{pipeline.command('rejected')}` shows them"
+
+
+def tombstone_words(statuses: Iterable[UnitStatus]) -> str:
+    """Returns a line on records without a value; empty where there are none."""
+    count = sum(status.manifest.tombstones for status in statuses if status.manifest)
+    return said_of_tombstones(count) if count else ""
+
+
+def said_of_tombstones(count: int) -> str:
+    have = "1 record has no value, and gives" if count == 1 else f"{count:,} records have no value, and give"
+    return f"tombstones: {have} no row"
 
 
 def unlanded(statuses: Iterable[UnitStatus]) -> list[Unit]:

@@ -9,25 +9,37 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import timedelta
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from sluice.clients.clickhouse.tables import Column, TargetTable
 from sluice.clients.lake.base import Lake
-from sluice.config.event import BatchSource, Event, MessageFormat, TimeSource, TypeSource
+from sluice.config.event import (
+    BatchSource,
+    ChangeForm,
+    Event,
+    MessageFormat,
+    RowsSource,
+    TimeSource,
+    TypeSource,
+)
 from sluice.config.mask import MaskRule, with_defaults
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import Rollup
+from sluice.config.target import OTHERS, Derived, Missing
+from sluice.config.times import TimeSpelling
 from sluice.errors import SluiceError, WrongUse
+from sluice.field_path import Field
 from sluice.manifest import Manifest
 from sluice.slices import Unit
 from sluice.state.ledger import LedgerRow
 from sluice.stored_json import Seconds, decode_stored
+from sluice.time_grammar import Spelled
 
 FOLDER = "_rules/"
 _DIGITS = 16
@@ -44,16 +56,19 @@ class LandingRules:
 
     type: Mapping[str, Any]
     time: Mapping[str, Any]
-    rows: Literal["one", "array"]
+    rows: str | Mapping[str, str]
     format: str
     message: str | None
     schema: str
     registry: bool
+    change: Mapping[str, Any] | None
     batch: str | None
     mask: Mapping[str, tuple[str, tuple[str, ...]]]
     max_types: int
     max_early: Seconds | None
     max_late: Seconds | None
+    unpack: str | None = None
+    surrogates: Literal["reject", "replace"] = "reject"
 
     @classmethod
     def of(cls, pipeline: Pipeline, schema: bytes | None) -> LandingRules:
@@ -62,11 +77,12 @@ class LandingRules:
         return cls(
             type=event.type.model_dump(),
             time=event.time.model_dump(),
-            rows=event.rows,
+            rows=event.rows.model_dump() if isinstance(event.rows, RowsSource) else event.rows,
             format=event.format.kind,
             message=event.format.message,
             schema=base64.b64encode(schema).decode() if schema is not None else "",
             registry=event.registry is not None,
+            change=event.change.model_dump() if event.change else None,
             batch=event.batch.header if event.batch else None,
             mask={
                 name: (rule.action, rule.types) for name, rule in sorted(with_defaults(pipeline.mask).items())
@@ -74,7 +90,21 @@ class LandingRules:
             max_types=pipeline.max_types,
             max_early=_seconds(pipeline.max_early),
             max_late=_seconds(pipeline.max_late),
+            unpack=event.unpack,
+            surrogates=event.surrogates,
         )
+
+    def only_outcome(self, now: LandingRules) -> str:
+        """Returns the rule by which the lake has what messages became, and not the messages, if it is another
+        one `now`; empty if there is none."""
+        several = self.rows != "one" and (self.rows, now.rows) != ("array", "one")
+        in_json = not MessageFormat.model_construct(kind=self.format).decoded
+        kept = {
+            "rows": several and self.rows != now.rows,
+            "unpack": self.unpack not in (None, now.unpack),
+            "change": in_json and self.change not in (None, now.change),
+        }
+        return next((name for name, is_another in kept.items() if is_another), "")
 
     def apply(self, pipeline: Pipeline) -> Pipeline:
         """Returns the pipeline as its file was when these were its rules. Keys of a mask, the registry's
@@ -123,7 +153,10 @@ class LandingRules:
         return {
             "type": TypeSource.model_construct(**self.type),
             "time": TimeSource.model_construct(**self.time),
-            "rows": self.rows,
+            "rows": self.rows if isinstance(self.rows, str) else RowsSource.model_validate(dict(self.rows)),
+            "unpack": self.unpack,
+            "surrogates": self.surrogates,
+            "change": ChangeForm.model_construct(**self.change) if self.change else None,
             "batch": BatchSource.model_construct(header=self.batch) if self.batch else None,
         }
 
@@ -132,8 +165,10 @@ class LandingRules:
 class TableRules:
     """How rows of the lake came into one table.
 
-    `filled`: the columns that the load filled. `columns`: the field of each that isn't named like its field.
-    `required`: the columns without whose value a row was rejected.
+    `filled`: the columns that the load filled. `columns`: the field, or fields, of each that isn't
+    named like its field. `times`: how times were written, as the file said. `required`: the columns without
+    whose value a row was rejected, and whether it was only where null stood in place of an object (`missing`
+    in config/target.py).
     `types` and `catch_all`: what was routed to the table. `select` and `source`: of a derived table. `ddl`:
     the CREATE statements of the table, of its views and of their tables, as they were when a load began.
     `definitions`: of each column type, kind and expression, and the type whose default a missing value got.
@@ -142,8 +177,9 @@ class TableRules:
 
     table: str
     filled: tuple[str, ...] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
+    columns: Mapping[str, Field] = field(default_factory=dict)
+    times: Mapping[str, Spelled] = field(default_factory=dict)
+    required: Mapping[str, Missing] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     catch_all: bool = False
     select: str = ""
@@ -158,7 +194,7 @@ class TableRules:
         target: Target,
         target_table: TargetTable,
         later: Collection[str] = frozenset(),
-        required: Collection[str] = frozenset(),
+        required: Mapping[str, Missing] = MappingProxyType({}),
     ) -> TableRules:
         """Returns the rules of a load that begins now, and fills all columns but `later` ones."""
         filled = [column.name for column in target_table.columns if column.taken]
@@ -166,10 +202,11 @@ class TableRules:
             table=target.table,
             filled=tuple(sorted(name for name in filled if name not in later)),
             columns=dict(target.columns),
-            required=tuple(sorted(required)),
+            times=target.spelled,
+            required=dict(required),
             types=tuple(sorted(target.types)),
             catch_all=target.catch_all,
-            select=target.rollup.select if target.rollup else "",
+            select=target.rollup.definition if target.rollup else "",
             source=target.rollup.source if target.rollup else "",
             ddl=target_table.ddl,
             definitions={
@@ -195,17 +232,25 @@ class TableRules:
 
         Without `types`, rows that were rejected are tried again: what the file no longer requires isn't."""
         columns = {name: path for name, path in self.columns.items() if name in present}
-        needed = (name for name in self.required if types or target.may_reject(name))
-        missing = {name: "reject" for name in needed if name in present}
+        missing: dict[str, Missing] = {OTHERS: "default"}
+        for name, demand in self.required.items():
+            if name in present:
+                missing[name] = demand if types else min(demand, target.demand(name), key=_STRICTER.index)
+        times = {
+            name: TimeSpelling.model_construct(format=of.format, zone=of.zone)
+            for name, of in self.times.items()
+            if name in present
+        }
+        rollup = self.rollup(target.rollup)
         return target.model_copy(
-            update={"columns": columns, "missing": missing, "rollup": self.rollup(target.rollup)}
+            update={"columns": columns, "times": times, "missing": missing, "rollup": rollup}
         )
 
-    def rollup(self, now: Rollup | None) -> Rollup | None:
+    def rollup(self, now: Derived | None) -> Derived | None:
         """Returns the rollup as it was."""
         if now is None or not self.select:
             return now
-        return now.model_copy(update={"select": self.select, "source": self.source})
+        return now.as_it_was(self.select, self.source)
 
 
 def _seconds(duration: timedelta | None) -> float | None:
@@ -217,7 +262,8 @@ def _duration(seconds: float | None) -> timedelta | None:
 
 
 Rules = TypeVar("Rules", LandingRules, TableRules)
-Required = Callable[[Iterable[Column], Target], frozenset[str]]
+_STRICTER: tuple[Missing, ...] = ("default", "object", "reject")
+Required = Callable[[Sequence[Column], Target], Mapping[str, Missing]]
 _LANDING = msgspec.json.Decoder(LandingRules)
 _TABLE = msgspec.json.Decoder(TableRules)
 
@@ -290,10 +336,13 @@ _KEYS = {
     "type": "event.type",
     "time": "event.time",
     "rows": "event.rows",
+    "unpack": "event.unpack",
+    "surrogates": "event.surrogates",
     "format": "event.format",
     "message": "event.format",
     "schema": "the schema file",
     "registry": "event.registry",
+    "change": "event.change",
     "batch": "event.batch",
 }
 """Where the pipeline file has a rule of a landing, if the rule isn't a key of its own."""
@@ -327,16 +376,22 @@ def differs(
     table's SELECT) makes the unit stale, and is not listed; what it changes with a route is. Nor is a topic
     that the unit lacks: its offsets are counted (state/status.py). Raises what the lake raises.
     """
-    return tuple(
-        dict.fromkeys(
-            (
-                *_landing(manifest, now, rules),
-                *_isolation(pipeline, manifest),
-                *_counts(pipeline, manifest),
-                *_columns(pipeline, manifest, rows, rules, required),
-            )
-        )
+    found = (
+        *_landing(manifest, now, rules),
+        *_isolation(pipeline, manifest),
+        *_counts(pipeline, manifest),
+        *_columns(pipeline, manifest, rows, rules, required),
     )
+    if rule_of_outcome(manifest, now, rules):
+        found = tuple(replace(one, mode="") if one.mode == "remake" else one for one in found)
+    return tuple(dict.fromkeys(found))
+
+
+def rule_of_outcome(manifest: Manifest, now: LandingRules, rules: RulesReader) -> str:
+    """Returns the rule by which a unit's rows are all that the lake has of its messages, if it is another one
+    now: no remake can apply that. Empty if there is none. Rules that are lost say nothing."""
+    landed = (rules.landing(digest) for digest in (manifest.rules, *manifest.retried))
+    return next((rule for one in landed if one is not None and (rule := one.only_outcome(now))), "")
 
 
 def _landing(manifest: Manifest, now: LandingRules, rules: RulesReader) -> Iterator[Difference]:
@@ -382,10 +437,13 @@ def _columns(
         mode = "fill" if brings else "reload"
         if dict(loaded.columns) != dict(target.columns):
             yield Difference(f"columns of {target.table}", mode)
+        if dict(loaded.times) != target.spelled:
+            yield Difference(f"times of {target.table}", mode)
         then = [
             Column(name, kind, how, default) for name, (kind, how, default, _) in loaded.definitions.items()
         ]
-        if required(then, target) & loaded.definitions.keys() != set(loaded.required):
+        needed = required(then, target)
+        if {name: needed[name] for name in needed if name in loaded.definitions} != dict(loaded.required):
             yield Difference(f"missing of {target.table}", mode)
 
 

@@ -14,7 +14,7 @@ from sluice.state.additions import Addition, Since, later_by_table, since
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.ledger import LedgerRow, is_frozen, rollups_wanted
 from sluice.state.unit_state import Commit, UnitFacts, UnitState, state_of
-from sluice.state.units import awaits, topics_of
+from sluice.state.units import awaits, topics_of, unit_ranges
 
 Ledgers = Mapping[str, Mapping[Unit, LedgerRow]]
 _DAY = 10  # letters of a stamp
@@ -48,7 +48,8 @@ class UnitStatus:
     with the number of rows where the manifest has counted them. Of a unit whose files the lake has forgotten
     `uncounted` and `later` are empty: nothing brings that.
     `derived`: tables of counts and rollups, whose rows are no events. `lost_in`: tables that had it when the
-    lake forgot its files, and have it no more.
+    lake forgot its files, and have it no more. `mostly_rejected`, and what is `broken`, by the title of its
+    cause: verify has found that, where it was asked.
     """
 
     unit: Unit
@@ -64,6 +65,8 @@ class UnitStatus:
     derived: frozenset[str] = frozenset()
     later: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     lost_in: tuple[str, ...] = ()
+    mostly_rejected: bool = False
+    broken: tuple[str, ...] = ()
 
     @property
     def frozen(self) -> tuple[str, ...]:
@@ -94,7 +97,8 @@ class UnitStatus:
         shards, left = self.lacking_shards, self.left_shards
         lacking = f", not on shard {', '.join(shards)}" if shards else ""
         elsewhere = f", in part on shard {', '.join(left)}, which left" if left else ""
-        return f"{self._said}{lacking}{elsewhere}{self._frozen_too}"
+        rejected = ", mostly rejected" if self.mostly_rejected else ""
+        return f"{self._said}{rejected}{lacking}{elsewhere}{self._frozen_too}"
 
     @property
     def planned(self) -> str:
@@ -107,10 +111,15 @@ class UnitStatus:
 
     @property
     def _said(self) -> str:
+        """The state. What is known to be broken is not called complete."""
+        broken = f"broken: {'; '.join(self.broken)}" if self.broken else ""
         if self.state is not UnitState.FORGOTTEN or self.manifest is None:
-            return str(self.state)
+            if broken and self.state.done:
+                return broken + ("; with loss" if self.state is UnitState.COMPLETE_WITH_LOSS else "")
+            return ", ".join(filter(None, (str(self.state), broken)))
         on = f"files forgotten on {self.forgotten_on[:_DAY]}"
-        return f"{on}; not in {', '.join(self.lost_in)} any more" if self.lost_in else f"complete; {on}"
+        said = f"{on}; not in {', '.join(self.lost_in)} any more" if self.lost_in else on
+        return "; ".join(filter(None, (broken or ("" if self.lost_in else "complete"), said)))
 
     @property
     def forgotten_on(self) -> str:
@@ -125,8 +134,9 @@ class UnitStatus:
 
     @property
     def offsets(self) -> int:
-        """Offsets between the two boundaries; compacted or transactional topics have fewer records."""
-        return sum(r.offsets for r in self.ranges or ())
+        """Offsets between the two boundaries; compacted or transactional topics have fewer records. None are
+        between two that go back, which verify names."""
+        return sum(max(r.offsets, 0) for r in self.ranges or ())
 
 
 def statuses(
@@ -180,8 +190,8 @@ class _Seen:
 
 def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[Loss, ...]) -> UnitStatus:
     pipeline, boundaries = seen.pipeline, seen.boundaries
-    gone, topics = not awaits(pipeline, unit), topics_of(pipeline, unit, manifest)
-    ranges = boundaries.ranges(unit.slice, unit.cluster, topics)
+    gone, topics = not awaits(pipeline, unit), topics_of(pipeline, unit, manifest, boundaries)
+    ranges = unit_ranges(pipeline, unit, topics, boundaries)
     expired_before = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
     held = manifest is not None and not manifest.forgotten_on

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.hidden_rows import check_visible
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline, Target
@@ -36,7 +37,8 @@ def create_system_tables(client: Client, verify: str, replicated: bool = False) 
     """Creates the missing tables; repeatable. `verify`: the command that names what a new ledger lacks.
     `replicated`: each replica of the shard has the same ledger.
 
-    Raises SluiceError for a newer Sluice's ledger, and TargetRefused for one that is not replicated.
+    Raises SluiceError for a newer Sluice's ledger, and TargetRefused for one that is not replicated, or
+    hidden in part.
     """
     tables = _own_tables(client)
     _check_format(client, tables.get("ledger"))
@@ -48,6 +50,16 @@ def create_system_tables(client: Client, verify: str, replicated: bool = False) 
         tables = _own_tables(client)
     if replicated:
         _check_replicated(client, verify, tables)
+    _check_visible(client, tables)
+
+
+def check_system_tables_visible(client: Client) -> None:
+    """Raises TargetRefused where the user sees a part of the tables alone. Some may not be there yet."""
+    _check_visible(client, _own_tables(client))
+
+
+def _check_visible(client: Client, tables: Iterable[str]) -> None:
+    check_visible(client, [f"{SYSTEM}.{name}" for name in tables if name in _TABLES])
 
 
 def _own_tables(client: Client) -> dict[str, _OwnTable]:
@@ -187,9 +199,11 @@ def _view(client: Client, target_table: TargetTable) -> list[tuple[int, str]]:
 
 
 def _committed_slices(target_table: TargetTable) -> Sql:
-    return render(
-        "state/committed_slices",
-        target=table(target_table.table),
-        target_name=literal(target_table.table),
-        table_uuid=literal(target_table.uuid),
-    )
+    target, units = target_table.as_merged(table(target_table.table)), committed_units(target_table)
+    return render("state/committed_slices", target=target, units=units)
+
+
+def committed_units(target_table: TargetTable) -> Sql:
+    """Returns the SELECT of the slices and clusters that are committed in the table, for it to be read by."""
+    name, uuid = literal(target_table.table), literal(target_table.uuid)
+    return render("state/committed_units", target_name=name, table_uuid=uuid)

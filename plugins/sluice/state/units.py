@@ -16,7 +16,7 @@ import pendulum
 
 from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import WrongUse
-from sluice.manifest import Manifest
+from sluice.manifest import Manifest, OffsetRange
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 
@@ -92,11 +92,53 @@ def units_of(pipeline: Pipeline, slices: SliceRange, boundaries: Boundaries | No
     ]
 
 
-def topics_of(pipeline: Pipeline, unit: Unit, manifest: Manifest | None) -> tuple[str, ...]:
-    """Returns the topics of a unit: those that the pipeline file names, and those that it has landed,
-    whatever the file says now. Of what its cluster is no longer asked for nothing is named."""
-    named = pipeline.cluster(unit.cluster).topics if awaits(pipeline, unit) else ()
+def topics_of(
+    pipeline: Pipeline, unit: Unit, manifest: Manifest | None, boundaries: Boundaries
+) -> tuple[str, ...]:
+    """Returns the topics of a unit: those that the pipeline file names, those that matched its patterns when
+    the slice was resolved, and those that it has landed, whatever the file says now. Of what its cluster is
+    no longer asked for nothing is named."""
+    named = (
+        slice_topics(pipeline.cluster(unit.cluster), unit.slice, boundaries) if awaits(pipeline, unit) else ()
+    )
     return tuple(dict.fromkeys((*named, *(sorted(manifest.topics) if manifest else ()))))
+
+
+def slice_topics(cluster: Cluster, slice_: Slice, boundaries: Boundaries) -> tuple[str, ...]:
+    """Returns the topics that the file has the cluster's slice read: those that match a pattern are the ones
+    that have the slice's boundaries."""
+    if (patterns := cluster.patterns) is None:
+        return cluster.named
+    start, name = int(slice_.start.timestamp()), cluster.cluster
+    matching = patterns.matching(boundaries.topics(name))
+    return tuple(dict.fromkeys((*cluster.named, *(t for t in matching if boundaries.has(name, t, start)))))
+
+
+def known_topics(cluster: Cluster, boundaries: Boundaries) -> tuple[str, ...]:
+    """Returns the topics that the newest resolved slice of the cluster has: what is asked about a cluster
+    now, is asked about these."""
+    newest = boundaries.newest_listed(cluster.cluster)
+    if newest is None or boundaries.length is None:
+        return cluster.named
+    return slice_topics(cluster, Slice(pendulum.from_timestamp(newest), boundaries.length), boundaries)
+
+
+def all_topics(cluster: Cluster, boundaries: Boundaries) -> tuple[str, ...]:
+    """Returns every topic that the file names or that some slice has by its patterns."""
+    patterns = cluster.patterns
+    matching = patterns.matching(boundaries.topics(cluster.cluster)) if patterns else ()
+    return tuple(dict.fromkeys((*cluster.named, *matching)))
+
+
+def unit_ranges(
+    pipeline: Pipeline, unit: Unit, topics: Iterable[str], boundaries: Boundaries
+) -> tuple[OffsetRange, ...] | None:
+    """Returns what the unit reads of `topics`; None while the slice is not resolved. One of a cluster with
+    patterns is resolved once it has been asked which topics match."""
+    by_pattern = awaits(pipeline, unit) and pipeline.cluster(unit.cluster).patterns is not None
+    if by_pattern and not boundaries.lists(unit.cluster, int(unit.slice.start.timestamp())):
+        return None
+    return boundaries.ranges(unit.slice, unit.cluster, topics)
 
 
 def awaits(pipeline: Pipeline, unit: Unit) -> bool:

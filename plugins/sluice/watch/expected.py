@@ -30,7 +30,7 @@ from sluice.stored_json import Whole
 
 DAY = 86_400
 _DAYS, _WEEKS = (1, 2, 3, 4, 5, 6, 7), (7, 14, 21, 28)
-_FEWEST_WEEKS = 3
+_FEWEST_WEEKS = _FEWEST_DAYS = 3
 LEARNED = 14
 HISTORY_DAYS = LEARNED + _WEEKS[-1]
 """Days of history that are of use."""
@@ -78,6 +78,11 @@ class Expected:
     days: tuple[int, ...]
     low: float | None = None
     high: float | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Returns whether enough days are known to compare with: one or two may be empty, or a start."""
+        return len(self.days) >= _FEWEST_DAYS
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import TOO_MANY_PARTS, rule_of
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import render
-from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts, open_inquiry
+from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts, each_known, open_inquiry
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Cluster, Pipeline
 from sluice.errors import KafkaUnavailable, Unavailable
 from sluice.flow.choose_backlog import ask_oldest, backlog_before, seen_backlog
 from sluice.flow.forget import forgotten_first
+from sluice.flow.verify.read_lake import read_all
 from sluice.flow.verify.verdict import Verdict, read_verdict
 from sluice.manifest import Manifest, OffsetRange
 from sluice.plan.backlog import Backlog
@@ -29,7 +30,6 @@ from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.departed_tables import creations, gone
 from sluice.state.field_changes import UnitChange, changes_of
-from sluice.state.manifests import read_manifests
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import Ledgers, UnitStatus, statuses
 from sluice.state.system_tables import read_claims
@@ -193,6 +193,7 @@ Silent = dict[ProblemSource, list[str]]
 class Observation:
     """What one run of the watch has read. `silent`: why a source did not answer, by source.
 
+    Of a unit whose manifest cannot be read, which is an anomaly, nothing is known.
     Without ClickHouse `statuses` holds only units that have not landed: the state of the others is unknown.
     `older` is what is not complete of the hours before `slices`, by the summaries alone without ClickHouse.
     `oldest` holds the first units of it that are left in Kafka, which deletes these first, those that it lost
@@ -249,13 +250,14 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
     units = units_of(pipeline, slices, boundaries)
     answering = pipeline.model_copy(update={"kafka": [c for c in pipeline.kafka if c.cluster not in mute]})
     ledgers, server = _clickhouse(pipeline, lake, slices, silent)
-    manifests = read_manifests(lake, units)
-    all_statuses = statuses(pipeline, units, boundaries, manifests, ledgers or {}, now, lost)
+    manifests, unreadable = read_all(lake, units)
+    readable = [unit for unit in units if unit not in unreadable]
+    all_statuses = statuses(pipeline, readable, boundaries, manifests, ledgers or {}, now, lost)
     known_statuses = all_statuses if ledgers is not None else [s for s in all_statuses if s.manifest is None]
     oldest = statuses(pipeline, (*inquiry.oldest, *inquiry.landed), boundaries, inquiry.landed, {}, now, lost)
     updated_backlog = older.seen(status for status in oldest if status.manifest is not None)
     unread = older_unread(pipeline, lake, slices.start, boundaries, updated_backlog)
-    topics_now, errors = ask_topics(answering) if answering.kafka else ({}, [])
+    topics_now, errors = ask_topics(answering, boundaries) if answering.kafka else ({}, [])
     errors = [*mute.values(), *errors]
     silent[ProblemSource.KAFKA] += errors
     return Observation(
@@ -325,14 +327,15 @@ def _topics(pipeline: Pipeline, unit_statuses: Sequence[UnitStatus], silent: Sil
     }
     topics: FactsByTopic = {}
     for cluster in pipeline.kafka:
-        waiting_topics = [topic for topic in cluster.topics if (cluster.cluster, topic) in waiting]
+        waiting_topics = sorted(t for of, t in waiting if of == cluster.cluster and cluster.reads(t))
         if waiting_topics:
 
             def ask(
                 cluster: Cluster = cluster, waiting_topics: Sequence[str] = waiting_topics
             ) -> FactsByTopic:
                 with open_inquiry(cluster) as inquiry:
-                    return {(cluster.cluster, topic): inquiry.facts(topic) for topic in waiting_topics}
+                    facts = each_known(cluster, waiting_topics, inquiry.facts)
+                    return {(cluster.cluster, topic): found for topic, found in facts.items()}
 
             topics = {**topics, **(_unless_silent(ProblemSource.KAFKA, silent, ask) or {})}
     return topics

@@ -150,14 +150,27 @@ class Open:
 
 
 @dataclass(frozen=True)
+class Looked:
+    """What a look for damage leaves to the next one (look.py). `next`: the id of the older slice that it goes
+    on with; empty for the first. `beyond`: rows and rejected rows beyond the ledger's by table, of a shard by
+    `table@shard`. `known`: a checksum of what was wrong with a slice when it was verified last, by its id; of
+    what belongs to no slice under an empty one."""
+
+    next: str = ""
+    beyond: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    known: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class WatchState:
     """`_alarms/state.json`: alarms by key; log starts and open transactions by `cluster/topic/partition`;
-    which slices were judged (judged.py)."""
+    which slices were judged; what the last look has left."""
 
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     log_starts: Mapping[str, LogStart] = field(default_factory=dict)
     open: Mapping[str, Open] = field(default_factory=dict)
     judged: FirstJudged = field(default_factory=dict)
+    looked: Looked = field(default_factory=Looked)
 
 
 def watch_remedy(dag: str, paused: bool, watched: bool) -> str:

@@ -144,10 +144,8 @@ def anomalies(open_anomalies: Iterable[OpenAnomaly], tables: bool = False) -> It
     )
     for cause in causes_of(open_anomalies):
         if cause.name not in skipped_kinds:
-            place = f"{cause.name}, {cause.place}"
-            yield Problem(
-                ProblemKind.ANOMALY, place, f"{cause.message}; {cause.remedy}", (ProblemSource.LAKE,)
-            )
+            message = f"{cause.message}; {cause.remedy}"
+            yield Problem(ProblemKind.ANOMALY, cause.title, message, (ProblemSource.LAKE,))
 
 
 def changed(pipeline: Pipeline, changes: Iterable[UnitChange]) -> Iterator[Problem]:
@@ -399,14 +397,15 @@ def missing(
     bound = pipeline.alarms.missing
     if bound is None:
         return
-    for table, hours in _hours(statuses).items():
+    for table, hours in missing_by_table(statuses).items():
         newest = {*sorted(hours)[-JUDGED:], *judged}
         found = list(jumps(hours, newest, bound))
         if found:
             yield _problem(pipeline, table, found)
 
 
-def _hours(statuses: Iterable[UnitStatus]) -> dict[str, dict[Slice, MissingValues]]:
+def missing_by_table(statuses: Iterable[UnitStatus]) -> dict[str, dict[Slice, MissingValues]]:
+    """Returns by table, then by slice, how many values its rows lack, where that was counted."""
     rows: dict[str, dict[Slice, list[UnitStatus]]] = {}
     for status in statuses:
         for table in status.tables.keys() - status.derived:
@@ -430,8 +429,9 @@ def _problem(pipeline: Pipeline, table: str, found: Sequence[Jump]) -> Problem:
     reload = pipeline.command("run", "--from", since, "--to", "now", "--mode", "reload")
     message = (
         f"the share of rows without a value went up: {shown}{more}; "
-        f"`{pipeline.command('status', '--changes')}` shows new fields: name one under `columns` in the "
-        f"pipeline file, then `{reload}`; `missing: reject` rejects such rows"
+        f"`{pipeline.command('status', '--changes')}` shows new fields: name old and new under `columns` in "
+        f"the pipeline file, such as {{{visible(worst[0].column)}: [OLD, NEW]}}, then `{reload}`; "
+        "`missing: reject` rejects such rows"
     )
     sources = (ProblemSource.LAKE, ProblemSource.CLICKHOUSE)
     return Problem(ProblemKind.FIELD, f"table {table}", message, sources)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,20 +18,23 @@ import pendulum
 from sluice.clients.lake.base import Lake
 from sluice.config.airflow import Channel
 from sluice.config.pipeline import Pipeline
-from sluice.errors import NotSent
+from sluice.errors import LakeUnavailable, NotSent, SluiceError
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.causes import causes_of
 from sluice.flow.verify.facts import lacking, targets_of
 from sluice.metrics.meter import MetricSample, sample
 from sluice.plan.backlog import Backlog
 from sluice.plan.due import FirstForgotten
+from sluice.safe_text import line
 from sluice.slices import utc
 from sluice.state.lease import Lease
 from sluice.state.notes import note_lag
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from sluice.state.units import known_topics
 from sluice.watch import problems, rules
 from sluice.watch.expected import RowHistory, expected, habit_of, keep
+from sluice.watch.look import look
 from sluice.watch.observe import (
     FOR_EVER_SECONDS,
     WATCHED,
@@ -40,10 +44,12 @@ from sluice.watch.observe import (
     retention,
     server_problems,
     threats,
+    watched_range,
 )
 from sluice.watch.problems import (
     AlarmStore,
     LogStart,
+    Looked,
     Notice,
     Problem,
     ProblemKind,
@@ -247,6 +253,7 @@ _TERM = timedelta(seconds=20)
 _PATIENCE = timedelta(seconds=60)
 _LEASE = "alarms"
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Send = Callable[[Channel, str, str], None]
 """Sends (subject, text) to a channel, or raises NotSent."""
@@ -266,21 +273,38 @@ class Watched:
 
 
 def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
-    """Observes the pipeline, stores its lag and its alarms, and notifies the channels.
+    """Looks for damage, observes the pipeline, stores its lag and its alarms, and notifies the channels.
 
     Raises: NotSent after all channels were tried, Busy when another watch is at work, LakeUnavailable.
     """
     store = AlarmStore(lake)
     with Lease.acquire(lake, _LEASE, uuid.uuid4().hex, _TERM, _PATIENCE) as lease, lease.keep():
+        state = store.read()
+        looked = _look(pipeline, lake, state.looked, now)
         observation = observe(pipeline, lake, now)
         if (lag := observation.lag.sample(now)) is not None:
             note_lag(lake, lag)
-        state = store.read()
         problems = bounded(problems_of(pipeline, observation, state, now), state.alarms)
         keep(lake, observation.rows)
-        store.change(lambda state: after(pipeline, state, observation, problems, now))
+        store.change(lambda state: replace(after(pipeline, state, observation, problems, now), looked=looked))
         sent = _tell(pipeline, store, send)
     return Watched(observation, problems, state.log_starts, sent)
+
+
+def _look(pipeline: Pipeline, lake: Lake, before: Looked, now: datetime) -> Looked:
+    """Returns what a look leaves. Without it the watch goes on: what does not answer is a problem of its own,
+    and what a table refuses, the next run's verify says.
+
+    Raises: LakeUnavailable.
+    """
+    recent = watched_range(pipeline, now)
+    try:
+        return look(pipeline, lake, recent, before, now) if len(recent) else before
+    except LakeUnavailable:
+        raise
+    except SluiceError as error:
+        log.warning("%s was not looked at: %s", pipeline.name, line(str(error)))
+        return before
 
 
 def problems_of(
@@ -327,12 +351,12 @@ def after(
     open_now = rules.open_transactions(observation.lag, state.open, now)
     begins = log_starts(starts, state.log_starts, now)
     judged = first_judged(observation.rows.slices, state.judged)
-    return WatchState(alarms, _own(pipeline, begins), _own(pipeline, open_now), judged)
+    known = {(c.cluster, topic) for c in pipeline.kafka for topic in known_topics(c, observation.boundaries)}
+    return WatchState(alarms, _own(known, begins), _own(known, open_now), judged, state.looked)
 
 
-def _own(pipeline: Pipeline, by_partition: Mapping[str, T]) -> dict[str, T]:
-    """Leaves out partitions of topics that the pipeline file no longer has."""
-    topics = {(c.cluster, topic) for c in pipeline.kafka for topic in c.topics}
+def _own(topics: Container[tuple[str, str]], by_partition: Mapping[str, T]) -> dict[str, T]:
+    """Leaves out partitions of topics that the pipeline no longer has."""
     return {name: value for name, value in by_partition.items() if tuple(name.split("/")[:2]) in topics}
 
 

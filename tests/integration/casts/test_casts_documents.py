@@ -10,11 +10,11 @@ import pytest
 from sluice.clients.clickhouse.client import WRITE, Client
 from sluice.clients.clickhouse.sql import listed, literal
 from sluice.clients.clickhouse.types import parse
-from sluice.flow.load.casts.casts import cast, unfit_of
-from sluice.flow.load.casts.column_sql import TypedPath, typed_paths
-from sluice.flow.load.casts.containers import document
+from sluice.flow.load.casts.casts import cast, document_cast, unfit_of
+from sluice.flow.load.casts.documents import Document
 from sluice.flow.load.casts.event_paths import QUOTED
-from sluice.flow.load.casts.exact_numbers import LONG, ODD
+from sluice.flow.load.casts.exact_numbers import LARGE, LONG, ODD
+from sluice.time_grammar import AS_WRITTEN
 from tests.integration.casts import test_casts_evaluated
 from tests.integration.casts.test_casts_evaluated import event
 
@@ -98,7 +98,7 @@ TOLD: dict[str, dict[str, list[tuple[str, str, str]]]] = {
 def asked(client: Client, stages: list[str], values: str, unfit: str, texts: list[str]) -> list[tuple]:
     payloads = ", ".join(literal(event(text)) for text in texts)
     rows = f"SELECT arrayJoin([{payloads}]) AS _payload"
-    rows = f"SELECT _payload, {listed([LONG, *ODD, QUOTED])} FROM ({rows})"
+    rows = f"SELECT _payload, {listed([LONG, LARGE, *ODD, QUOTED])} FROM ({rows})"
     field = literal("Tuple(k Nullable(String))")
     rows = f"SELECT *, tupleElement(JSONExtract(_payload, {field}), 1) AS x FROM ({rows})"
     for stage in stages:
@@ -124,24 +124,26 @@ def test_in_one_expression(client: Client, kind: str):
 @pytest.mark.parametrize("kind", [kind for kind in CASES if kind.startswith("JSON")])
 def test_with_names_for_the_parts(client: Client, kind: str):
     texts = [text for part in CASES[kind] for text in part]
-    paths = typed_paths(parse(kind), "x", "7", "k")
-    rejected_rows = [path.unfit for path in paths]
-    value = document(parse(kind), "x", rejected_rows, "JSONType(_payload, 'k') = 'String'")
-    assert rejected_rows == [f"b7_{number}" for number in range(len(paths))]
-    check(kind, asked(client, [*named(paths), f"{value} AS v"], "v", unfit_of("x", "v"), texts), texts)
+    made = document_of(kind)
+    assert [path.unfit for path in made.paths] == [f"b7_{number}" for number in range(len(made.paths))]
+    check(kind, asked(client, [*named(made), f"{made.value} AS v"], "v", unfit_of("x", "v"), texts), texts)
 
 
-def named(paths: list[TypedPath]) -> list[str]:
-    return [f"{expression} AS {name}" for path in paths for expression, name in path.named]
+def document_of(kind: str) -> Document:
+    return document_cast(parse(kind), "x", "k", "JSONType(_payload, 'k') = 'String'", "7", AS_WRITTEN)
+
+
+def named(made: Document) -> list[str]:
+    return [f"{expression} AS {name}" for name, expression in made.named]
 
 
 @pytest.mark.parametrize("kind", TOLD)
 def test_a_path_that_does_not_fit_is_told_with_what_is_there(client: Client, kind: str):
-    texts, paths = list(TOLD[kind]), typed_paths(parse(kind), "x", "7", "k")
+    texts, made = list(TOLD[kind]), document_of(kind)
     told = {text: [] for text in texts}
-    for path in paths:
+    for path in made.paths:
         for text, (bad, there) in zip(
-            texts, asked(client, named(paths), path.text, path.unfit, texts), strict=True
+            texts, asked(client, named(made), path.text, path.unfit, texts), strict=True
         ):
-            told[text] += [(path.name, path.type, there)] if bad else []
+            told[text] += [(path.name, path.kind.text, there)] if bad else []
     assert told == TOLD[kind]

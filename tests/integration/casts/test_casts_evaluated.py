@@ -21,7 +21,7 @@ from sluice.clients.clickhouse.types import parse
 from sluice.clients.connections import Connection
 from sluice.flow.load.casts.casts import UnsupportedType, cast
 from sluice.flow.load.casts.event_paths import QUOTED
-from sluice.flow.load.casts.exact_numbers import LONG, ODD
+from sluice.flow.load.casts.exact_numbers import EVENT, LARGE, LONG, ODD
 from tests.integration.fuzz_values import KINDS, Kind, expected
 from tests.integration.landed import client_of
 from tests.integration.load.test_fuzz_columns import same
@@ -76,13 +76,13 @@ def evaluate(
     client: Client, kind: str, read: str, payloads: Sequence[str], long: Sql = LONG, key: str = "k"
 ) -> list[tuple[bool, Any]]:
     """Of each payload whether its field `key` is a rejected row, and the value, as `read` selects it."""
-    made = cast(parse(kind), "x", key=key, quoted=f"JSONType(_payload, {literal(key)}) = 'String'")
+    made = cast(parse(kind), "x", key=key, quoted=f"JSONType(event_text, {literal(key)}) = 'String'")
     field = literal(f"Tuple({identifier(key)} Nullable(String))")
     texts = ", ".join(map(literal, payloads))
-    shared = listed([long, *ODD, QUOTED])
+    shared = listed([long, LARGE, EVENT, *ODD, QUOTED])
     rows = client.rows(
         f"SELECT n, {made.unfit}, {read.format('v')} FROM (SELECT n, _payload, {shared}, "
-        f"tupleElement(JSONExtract(_payload, {field}), 1) AS x, {made.value} AS v FROM (SELECT "
+        f"tupleElement(JSONExtract(event_text, {field}), 1) AS x, {made.value} AS v FROM (SELECT "
         f"tupleElement(row, 1) AS n, tupleElement(row, 2) AS _payload FROM (SELECT "
         f"arrayJoin(arrayZip(arrayEnumerate([{texts}]), [{texts}])) AS row))) ORDER BY n",
         settings=WRITE,

@@ -20,7 +20,7 @@ from sluice.flow.load.casts.casts import cast
 from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.casts.containers import texts_of
 from sluice.flow.load.casts.event_paths import QUOTED
-from sluice.flow.load.casts.exact_numbers import LONG, ODD
+from sluice.flow.load.casts.exact_numbers import EVENT, LARGE, LONG, ODD
 from tests.integration import nested_types
 from tests.integration.casts import test_casts_evaluated
 from tests.integration.casts.test_casts_evaluated import SIXTEEN, event
@@ -37,14 +37,14 @@ _TYPES, _VALUES = 40, 60
 def evaluate(client: Client, name: str, shown: str, payloads: Sequence[str]) -> list[tuple[bool, Any, str]]:
     """Of each payload whether its field `k` is a rejected row, the value, and the path of the rejected
     row."""
-    made = cast(parse(name), "x", key="k", quoted="JSONType(_payload, 'k') = 'String'")
+    made = cast(parse(name), "x", key="k", quoted="JSONType(event_text, 'k') = 'String'")
     texts = ", ".join(map(literal, payloads))
-    shared = listed([LONG, *ODD, QUOTED])
+    shared = listed([LONG, LARGE, EVENT, *ODD, QUOTED])
     rows = client.rows(
         f"SELECT n, tupleElement(c, 2), CAST(tupleElement(c, 1), {literal(shown)}), "
         f"if(tupleElement(c, 2), tupleElement({made.where}, 1), '') FROM (SELECT *, {made.pair} AS c FROM "
         f"(SELECT n, _payload, {shared}, "
-        "tupleElement(JSONExtract(_payload, 'Tuple(k Nullable(String))'), 1) AS x FROM (SELECT "
+        "tupleElement(JSONExtract(event_text, 'Tuple(k Nullable(String))'), 1) AS x FROM (SELECT "
         "tupleElement(row, 1) AS n, tupleElement(row, 2) AS _payload FROM (SELECT "
         f"arrayJoin(arrayZip(arrayEnumerate([{texts}]), [{texts}])) AS row)))) ORDER BY n",
         settings=WRITE,
@@ -132,6 +132,7 @@ def tried(client: Client, kind: Any, count: int, seed: int | None) -> tuple[list
     return [f"{kind.name} of {text}: {said}" for text, said in told if said], len(texts) - bad, bad
 
 
+@pytest.mark.long
 def test_any_value_of_any_type_fits_exactly_or_is_a_rejected_row_with_its_place(client: Client):
     lines, fitting, rejected_rows = [], 0, 0
     for kind in generate(nested_types.TYPES, _TYPES, None):

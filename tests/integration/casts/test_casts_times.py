@@ -53,12 +53,16 @@ def drawn() -> list[str]:
 NUMBERS = [*NINES, *HOURS, *MILLIS, *WHOLE, *EXPONENTS, *NEGATIVE, *ODD, *drawn()]
 
 
+POWER_BY_DIGITS = {9: 0, 10: 0, 12: 3, 13: 3, 15: 6, 16: 6, 18: 9, 19: 9}
+
+
 def seconds_of(token: str) -> Decimal | None:
-    """Ten digits are seconds, thirteen milliseconds; anything else is no time."""
+    """The digits before the point say the unit, from seconds to nanoseconds; 0 is 1970."""
     value = Decimal(token)
-    if 10**9 <= value < 10**10:
-        return value
-    return value / 1000 if 10**12 <= value < 10**13 and value == int(value) else None
+    if not value:
+        return Decimal(0)
+    power = POWER_BY_DIGITS.get(len(str(int(abs(value)))))
+    return None if power is None else value.scaleb(-power)
 
 
 def wanted(kind: str, digits: int, token: str) -> str | None:
@@ -67,7 +71,8 @@ def wanted(kind: str, digits: int, token: str) -> str | None:
         context.prec = 60
         seconds = seconds_of(token)
         limit = Decimal(2**32 if kind == "DateTime" else 2**63).scaleb(-digits)
-        if seconds is None or seconds >= limit:
+        first = 0 if kind == "DateTime" else -2_208_988_800  # 1900
+        if seconds is None or not first <= seconds < limit:
             return None
         ticks = seconds.scaleb(digits)
         if ticks != int(ticks):
@@ -105,3 +110,31 @@ def test_a_number_is_the_instant_that_was_written(client: Client, kind: str, dig
                 wrong.append((token, unfit, value, right))
     assert wrong == []
     assert len(tokens) > 50  # also the short way was tried
+
+
+ZEROS = [*range(13), 17, 18, 19, 20, 21, 30, 64, 195, 300, 5_000]
+IN = {
+    "DateTime64({}, 'UTC')": ("{}", "toString({})"),
+    "Array(DateTime64({}, 'UTC'))": ("[{}]", "toString({}[1])"),
+    "Map(String, DateTime64({}, 'UTC'))": ('{{"a": {}}}', "toString({}['a'])"),
+    "Tuple(a DateTime64({}, 'UTC'))": ('{{"a": {}}}', "toString({}.a)"),
+}
+
+
+@pytest.mark.parametrize("kind", IN)
+@pytest.mark.parametrize("digits", [3, 9])
+@pytest.mark.parametrize(
+    "written",
+    ["2026-11-20T10:00:00.{}Z", "2026-11-20 10:00:00,{}", "20261120T120000.{}+0200", "1795168800.{}"],
+)
+def test_zeros_behind_a_fraction_say_nothing(client: Client, kind: str, digits: int, written: str):
+    """However many there are. A digit behind them does."""
+    around, read = IN[kind]
+    said = {f"{tenth}{'0' * zeros}": str(tenth) for tenth in (0, 1, 9) for zeros in ZEROS}
+    said |= {f"1{'0' * zeros}1": "" for zeros in ZEROS if zeros > 7}
+    payloads = [event(around.format(f'"{written.format(fraction)}"')) for fraction in said]
+    found = evaluate(client, kind.format(digits), read, payloads)
+    wanted = [value and f"2026-11-20 10:00:00.{value:0<{digits}}" for value in said.values()]
+    given = ["" if unfit else value for unfit, value in found]
+    wrong = [(f, v) for f, v, want in zip(said, given, wanted, strict=True) if v != want]
+    assert wrong == []

@@ -72,6 +72,7 @@ def rows(found: list[tuple]) -> dict[int, tuple]:
     return {one[0]: tuple(one[1:]) for one in found}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_a_missing_field_takes_what_the_server_computes(world: World, read: str):
     world.sql(f"CREATE TABLE {{db}}.t ({COLUMNS}, {KEYS}) ENGINE = MergeTree ORDER BY _offset")

@@ -165,6 +165,7 @@ LAZY: dict[str, tuple[str, str, Any, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", per_commit(["push", "pull"]))
 def test_whatever_it_reads_and_whatever_it_gives(world: World, read: str):
     read_columns = ", ".join(f"{identifier(name)} {kind}" for name, (kind, _, _) in READ.items())

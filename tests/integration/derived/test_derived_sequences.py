@@ -14,6 +14,7 @@ from sluice.slices import Unit
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import World, client_of, unit
 from tests.integration.summed import Summed, key
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -138,13 +139,14 @@ def summed(clickhouse_server, tmp_path, name) -> Summed:
     return Summed(World(tmp_path, client_of(clickhouse_server), name))
 
 
-def test_rows_are_of_all_input_or_what_they_were(summed: Summed, pytestconfig):
-    runs, long_form = count(), pytestconfig.getoption("--long")
+@pytest.mark.parametrize("examples", per_commit([6, 300]))
+def test_rows_are_of_all_input_or_what_they_were(summed: Summed, examples: int):
+    runs = count()
 
     @settings(
-        max_examples=300 if long_form else 12,
+        max_examples=examples,
         deadline=None,
-        derandomize=not long_form,
+        derandomize=examples < 10,
         database=None,
         print_blob=True,
         phases=(Phase.explicit, Phase.generate),

@@ -133,6 +133,7 @@ def damage(place: Place, table: str) -> None:
     place.world.sql(f"ALTER TABLE {{db}}.{name} {DAMAGE[table]} AND {HERE} SETTINGS mutations_sync = 2")
 
 
+@pytest.mark.long
 def test_replicated_tables_of_views_are_compared(place: Place, pipeline: Pipeline):
     assert told(place, pipeline) == []
     for name in (*VIEWS, "clicks"):

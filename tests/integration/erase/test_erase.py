@@ -101,6 +101,7 @@ def test_the_person_is_gone_and_all_else_stays(
     checked(world, PERSON)
 
 
+@pytest.mark.long
 def test_rejected_records_that_are_forgotten_hinder_no_erasure(server, name: str, tmp_path) -> None:
     world = EraseWorld.made(tmp_path, client_of(server), name, keep={"lake": "900d", "rejected": "30d"})
     world.variable = server.at.variable

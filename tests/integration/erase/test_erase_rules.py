@@ -81,6 +81,7 @@ def killed_and_again(world: EraseWorld, killed: Any, monkeypatch: pytest.MonkeyP
 KILLS = pytest.mark.parametrize("killed", per_commit([TableLoad.DELETED, None, TableLoad.REVOKED]), ids=str)
 
 
+@pytest.mark.long
 @KILLS
 def test_columns_have_other_defaults_and_types_since(killed: Any, world: EraseWorld, monkeypatch) -> None:
     """What a DEFAULT or a MATERIALIZED column gave stays, and what did not fit then stays rejected."""
@@ -241,6 +242,7 @@ def test_one_table_that_is_refused_holds_up_no_other(world: EraseWorld) -> None:
     assert PERSON not in str(rows(world))
 
 
+@pytest.mark.long
 @KILLS
 def test_a_derived_table_has_another_select_since(killed: Any, world: EraseWorld, monkeypatch) -> None:
     db = world.database
@@ -376,6 +378,7 @@ def test_the_table_of_a_view_that_refreshes_by_itself_is_named_until_it_does(wor
     assert any("(APPEND): delete the person's rows there" in line for line in left())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", per_commit(["upper(uid)", ""]), ids=["another SELECT", "the same"])
 def test_the_table_of_a_view_that_was_dropped_is_named(again: str, world: EraseWorld) -> None:
     """Every place that a load wrote to is in the receipt, also after the view is made again: no later load

@@ -227,6 +227,7 @@ def files_are_not_read(place: Place, pipeline: Pipeline) -> None:
     steps.load_table(pipeline, users, HOURS, "reload", "u", lambda _: None)
 
 
+@pytest.mark.long
 def test_the_bytes_of_rejected_records_are_forgotten_first(place: Place):
     pipeline = place.pipeline(keep={"lake": "3000d", "rejected": "30d"})
     place.land(pipeline)

@@ -97,6 +97,31 @@ def test_a_pipeline_that_is_fit(examined: Examined):
     assert not list((examined.folder / "lake").rglob("*.json")), "the probe is gone"
 
 
+def test_what_no_column_takes_has_the_remedy_of_its_rejected_rows(examined: Examined):
+    columns = f"id UInt8, j JSON, n Nullable(UInt8), m Map(String, String), {SYSTEM}"
+    examined.client.run(f"CREATE TABLE {examined.name}.clicks ({columns}) {ORDER}")
+    target = {"table": f"{examined.name}.clicks", "columns": {"n": "o.p.n"}, "missing": {"id": "reject"}}
+    examined.write({"click": target})
+    twice, stray = b'"id":1,"j":{"a":1,"a":2}', b'"id":2,"o":{"p":[3]}'
+    null = b'"id":3,"m":{"k":null}'
+    examined.publish([b'{"type":"click",%b}' % text for text in (twice, stray, b'"j":{}', null)])
+    said = [line for line in lines(examined.said()[1], "warn") if "would be rejected" in line]
+    cure = "correct the producer, for no column's type takes it; or let `columns` name another field"
+    default = "let `missing` of the table take a default; or correct the producer"
+    nullable = "make the type Nullable at that place (arrays and maps can't be); or correct the producer"
+    events, place = "1 of 4 events would be rejected", f"table {examined.name}.clicks"
+    assert sorted(said) == sorted(
+        [
+            f'{place}: {events}: j.a = \'{{"a":1,"a":2}}\', there twice; {cure}',
+            f"{place}: {events}: n = '[3]', does not fit an object at o.p (its path is o.p.n); {cure}",
+            f"{place}: {events}: id = '', missing; {default}",
+            f"{place}: {events}: m[\"k\"] = '', missing; {nullable}",
+        ]
+    )
+    examined.client.run(f"ALTER TABLE {examined.name}.clicks MODIFY COLUMN m Map(String, Nullable(String))")
+    assert not any("m[" in line for line in lines(examined.said()[1], "warn"))
+
+
 def test_each_remedy_for_the_columns_works(examined: Examined):
     """What it prints is done, statement by statement; left is the value that does not fit."""
     columns = f"id UInt8, price Float64, forgotten String, {SYSTEM}"

@@ -13,7 +13,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from sluice.cli.commands import commands
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.files import read
-from sluice.doctor.events import columns_of, create_table
+from sluice.doctor.proposed_tables import columns_of, create_table
 from sluice.errors import WrongUse
 from sluice.flow.load.load import load
 from sluice.infer.types import Rules

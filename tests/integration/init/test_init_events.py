@@ -68,6 +68,7 @@ def world_of(events: list[tuple], topic: str) -> World:
     return World({("local", topic): logs})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", per_commit(SHAPES))
 def test_the_other_half_loads_without_a_rejected_row(
     shape: str, made, name: str, tmp_path: Path, clickhouse_server

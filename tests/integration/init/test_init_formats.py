@@ -21,7 +21,8 @@ from sluice.clients.lake.folder import FolderLake
 from sluice.config.files import read
 from sluice.doctor.events import parse
 from sluice.errors import WrongUse
-from sluice.flow.land.formats.protobuf import compiled, message_type
+from sluice.flow.land.formats.proto_source import compiled
+from sluice.flow.land.formats.protobuf import message_type
 from sluice.flow.land.task.decode import decoding_of
 from sluice.flow.load.load import load
 from sluice.slices import to_ms

@@ -162,6 +162,27 @@ def test_late_events_reruns_and_relands_leave_the_counts_right(place: Place):
     assert place.anomalies(spec, hours(3)) == []
 
 
+def test_the_printed_table_holds_hours_of_other_centuries(place: Place):
+    """In 32 bits of seconds 2162-02-07 07:00 is 2026-01-01 00:31, in the newest hour that the view shows."""
+    days = ("1900-01-01 07", "1969-12-31 23", "2026-01-01 00", "2162-02-07 07", "2299-12-31 23")
+    counts = {f"{hour}:00:00": rows for rows, hour in enumerate(days, 1)}
+    at, event = int(START.timestamp() * 1000), '{"type":"bid","at":"%s"}'
+    records = [((event % hour).encode(), at) for hour, rows in counts.items() for _ in range(rows)]
+    spec = place.pipeline(max_early="none", tables={})
+    place.land(spec, World({BIDS: [records]}), hours(1))
+    place.sql("DROP TABLE {db}.traffic SYNC")
+    with pytest.raises(TargetRefused) as refusal:
+        place.load(spec, hours(1))
+    place.sql("CREATE TABLE" + str(refusal.value).split("CREATE TABLE")[1])
+    assert place.load(spec, hours(1)) == {"traffic": 1}
+    found = place.sql("SELECT toString(hour), sum(count) FROM {db}.traffic GROUP BY hour ORDER BY hour")
+    assert found == list(counts.items())
+    assert place.sql("SELECT count() FROM sluice.rejected WHERE target = '{db}.traffic'") == [(0,)]
+    assert place.anomalies(spec, hours(1)) == []
+    view = "SELECT toString(hour), seen FROM sluice.`{db}.traffic expected` WHERE seen > 0"
+    assert place.sql(view) == [("2026-01-01 00:00:00", 3)]
+
+
 def test_verify_adds_up_the_table_and_its_rejected_rows(place: Place):
     """A country of three letters fits no FixedString(2): its row of counts is a rejected row, and still
     counted."""

@@ -43,6 +43,7 @@ class User:
             "event": {"type": {"field": "type"}, "time": {"field": "created_at"}},
             "lake": f"file://{self.folder}/lake",
             "rows_per_read": 500,
+            "rejected": {"fail_above": 1},  # the hours have few records
             "tables": {"*": f"{self.name}.other"},
         }
         self.path.write_text(yaml.safe_dump({**pipeline, **changes}))

@@ -92,6 +92,7 @@ def commands_refused(user: User, *words: str) -> str:
     return done.stderr
 
 
+@pytest.mark.long
 def test_one_table_is_loaded_and_whole_hours_are_verified_and_published(user: User):
     events = foreign_events.make(START, HOURS, 600, seed=11)
     prepare(user, events)

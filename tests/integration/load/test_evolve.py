@@ -177,6 +177,7 @@ HOSTILE = {
     "n.size0": "a part of column n",
     "user_id": "that of a column that another field fills",
     "long" * 50: "at most 100 bytes",
+    "header:x": "takes the record's header",
 }
 
 

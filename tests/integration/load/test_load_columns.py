@@ -25,7 +25,10 @@ CASES: list[tuple[str, str, object]] = [
     ("UInt8", "255", "255"),
     ("UInt8", "256", REJECTED),
     ("UInt8", "-1", REJECTED),
-    ("UInt8", "true", REJECTED),
+    ("UInt8", "true", "1"),
+    ("Int8", '"false"', "0"),
+    ("UInt256", "true", "1"),
+    ("UInt8", '"True"', REJECTED),
     ("UInt16", "70000", REJECTED),
     ("UInt16", "12.5", REJECTED),
     ("UInt16", "12.0", "12"),
@@ -49,7 +52,7 @@ CASES: list[tuple[str, str, object]] = [
     ("Int128", "1.5e20", "150000000000000000000"),
     ("Int32", "7.0000000000000000001", REJECTED),
     ("Bool", "1.0000000000000000001", REJECTED),
-    ("Decimal(76, 30)", "-71.999999999999999999999999999999", REJECTED),
+    ("Decimal(76, 30)", "-71.999999999999999999999999999999", "-71.999999999999999999999999999999"),
     ("Decimal(76, 30)", '"-71.999999999999999999999999999999"', "-71.999999999999999999999999999999"),
     ("Decimal(38, 10)", "29981818593602932736.328734416519", REJECTED),
     ("Decimal(18, 4)", '"12500e-4"', "1.25"),
@@ -90,7 +93,7 @@ CASES: list[tuple[str, str, object]] = [
     ("Decimal(18, 4)", "1e20", REJECTED),
     ("Decimal(18, 4)", "99999999999999", "99999999999999"),
     ("Decimal(18, 4)", "100000000000000", REJECTED),
-    ("Decimal(18, 4)", "12345678901234.5678", REJECTED),
+    ("Decimal(18, 4)", "12345678901234.5678", "12345678901234.5678"),
     ("Decimal(18, 4)", '"12345678901234.5678"', "12345678901234.5678"),
     ("Decimal(18, 4)", '"1.2.3.4"', REJECTED),
     ("Decimal(18, 4)", '".10000000000000001"', REJECTED),
@@ -272,7 +275,7 @@ CASES: list[tuple[str, str, object]] = [
     ("Decimal(18, 4)", "-1e-400", REJECTED),
     ("Bool", "1e-400", REJECTED),
     ("Float64", "1e-400", "0"),
-    ("String", "1e-400", "0"),
+    ("String", "1e-400", "1e-400"),
     ("Array(UInt8)", "[1, 1e-400]", REJECTED),
     ("Map(String, UInt8)", '{"a": 1e-400}', REJECTED),
     ("Map(UInt8, Float64)", '{"0": 1e-400, "72": 71.99999999999999999}', "{0:0,72:72}"),
@@ -392,14 +395,13 @@ def test_sixty_columns_and_nested_paths(world: World):
     assert world.sql("SELECT login, tz FROM {db}.wide ORDER BY _offset") == [
         ("ann", "UTC"),
         ("nobody", ""),
-        ("nobody", ""),
     ]
     assert world.sql("SELECT whole FROM {db}.wide ORDER BY _offset LIMIT 1") == [
         ('{"login":"ann","place":{"tz":"UTC"}}',)
     ]
-    assert world.sql("SELECT sum(f59), sum(f0) FROM {db}.wide") == [(59 * 3, 0)]
+    assert world.sql("SELECT sum(f59), sum(f0) FROM {db}.wide") == [(59 * 2, 0)]
     rejected_rows = "SELECT offset, column FROM sluice.rejected WHERE target = '{db}.wide' ORDER BY offset"
-    assert world.sql(rejected_rows) == [(3, "login"), (4, "login"), (5, "tz")]
+    assert world.sql(rejected_rows) == [(2, "tz"), (3, "login"), (4, "login"), (5, "tz")]
 
 
 def test_an_event_that_is_no_object_is_rejected_as_a_whole(world: World):

@@ -6,6 +6,7 @@ compared with that of a pipeline that has read Kafka with the right file in the 
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 import shlex
@@ -22,8 +23,10 @@ from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.slices import SliceRange, Unit, to_ms, utc
 from sluice.state.manifests import read_manifests
+from sluice.state.notes import COMMAND, TOPICS, newest, read_versions
 from tests.integration.land.test_main_job import User
 from tests.support.landed_contents import contents
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -92,7 +95,7 @@ def lake_contents(user: User, slices: SliceRange) -> dict:
     }
 
 
-@pytest.mark.parametrize("hours", [48, pytest.param(24 * 15, marks=pytest.mark.long)])
+@pytest.mark.parametrize("hours", per_commit([12, 24 * 15]))
 def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: int):
     sent = events(hours)
     send(user, kafka_broker, sent)
@@ -101,6 +104,11 @@ def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: in
     slices = SliceRange(utc(START), utc(START + timedelta(hours=hours)))
     span = ("--from", str(slices.start), "--to", str(slices.end))
     user.do("run", *span)
+    # The lake was nobody's when the command began: its end alone is noted.
+    (done,) = [one for one in newest(open_lake(read(user.path)), datetime.now(UTC)) if one.step == COMMAND]
+    assert (done.state, done.user, done.units) == ("success", getpass.getuser(), hours)
+    (noted,) = read_versions(open_lake(read(user.path)), TOPICS)
+    assert noted.text == f"feed/{user.name} cleanup.policy=delete retention.bytes=-1 retention.ms=-1"
     wrong = {n for n, (_, event) in enumerate(sent) if isinstance(event["ts"], str)}
     large = {n for n, (_, event) in enumerate(sent) if event["small"] == 300}
     assert holds(user) == {(n, e["small"]) for n, (_, e) in enumerate(sent) if n not in wrong | large}
@@ -122,7 +130,9 @@ def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: in
     assert (ids(user, slices), user.tables()) == before
 
     write(user, RIGHT, kafka=False)
-    user.client.command(f"ALTER TABLE {user.name}.clicks MODIFY COLUMN small UInt16")
+    (ready,) = [group["alter"] for group in seen if group["alter"]]
+    assert ready.replace("`", "") == f"ALTER TABLE {user.name}.clicks MODIFY COLUMN small Int64"
+    user.client.command(ready)
     told = json.loads(user.do("rejected", *span, "--retry", "--yes", "--json"))
     assert (told["came_in"], told["left"]) == (len(wrong) + len(large), 0)
     assert len(told["brought_in"]) == hours - LARGE_FROM
@@ -138,6 +148,7 @@ def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: in
     assert lake_contents(user, slices) == mended
 
 
+@pytest.mark.long
 def test_a_retry_leaves_to_a_fill_what_the_file_has_changed(user, kafka_broker):
     """An erasure has made the hours anew, and then the file routes a type elsewhere, too."""
     sent = [
@@ -171,6 +182,7 @@ def test_a_retry_leaves_to_a_fill_what_the_file_has_changed(user, kafka_broker):
     assert set(user.rows("SELECT n, small FROM DB.oracle")) == of_clicks
 
 
+@pytest.mark.long
 def test_a_row_that_lacked_a_value_comes_in_when_the_file_no_longer_requires_it(user, kafka_broker):
     """By their own rules in all else: what the file requires by now takes no row away."""
     sent = [

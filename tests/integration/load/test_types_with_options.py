@@ -108,6 +108,7 @@ def held(two: Shards, select: str) -> dict[int, tuple[int, list[Any]]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", per_commit(CASES))
 def test_nested_types_beside_other_options(
     clickhouse_servers, tmp_path, name: str, monkeypatch, options: Options

@@ -54,6 +54,7 @@ def ends(server: LineageServer, job: str) -> tuple[Event, Event]:
     return start, end
 
 
+@pytest.mark.long
 def test_every_step_of_a_run_is_reported(user, server, kafka_broker, clickhouse_server):
     events = published(user)
     reports(user, server, OPENLINEAGE_NAMESPACE="ads", OPENLINEAGE_PARENT_ID=f"cron/nightly/{'0' * 31}1")

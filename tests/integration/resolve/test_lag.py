@@ -51,7 +51,7 @@ def test_an_open_transaction_is_no_empty_log(kafka_broker: str, name: str):
     hour = SliceRange(floor(now, spec.slice), floor(now, spec.slice).add(hours=1))
 
     def seen(of: Pipeline = spec) -> dict[int, tuple[int, int, int]]:
-        lag = lag_of([], *ask_topics(of), now, Boundaries())
+        lag = lag_of([], *ask_topics(of, Boundaries()), now, Boundaries())
         assert lag.errors == []
         return {p.partition: (p.log_end, p.records, p.held) for p in lag.partitions}
 

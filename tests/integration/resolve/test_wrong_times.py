@@ -51,6 +51,7 @@ def test_seconds_read_as_milliseconds_and_the_other_way_round(user: User):
     )
 
 
+@pytest.mark.long
 def test_what_is_rejected_has_a_total_and_a_plan_knows_what_starting_takes(user: User):
     """Records stamped in their hours, with milliseconds that are read as seconds; then a second topic."""
     user.write(event={"type": {"field": "type"}, "time": {"field": "at", "format": "epoch_s"}})

@@ -59,6 +59,7 @@ def shown(settings: Settings) -> list[str]:
     return [str(path) for path, text in texts.items() if settings.clickhouse_password.encode() in text]
 
 
+@pytest.mark.long
 def test_up_twice_then_a_killed_runner_then_down(settings: Settings):
     first = stack(settings, "up")
     assert first.returncode == 0, first.stderr

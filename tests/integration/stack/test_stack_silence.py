@@ -60,6 +60,7 @@ def session(log: Path) -> int:
     return found
 
 
+@pytest.mark.long
 def test_a_server_that_stands_still(runner):
     port, log = runner
     before = session(log)

@@ -101,6 +101,7 @@ def change(world: World, what: str) -> None:
     world.sql(f"ALTER TABLE {{db}}.{what} SETTINGS mutations_sync = 2")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", per_commit(["auto", "push"]))
 def test_a_value_of_every_type(world: World, read: str):
     columns = ", ".join(f"{name} {kind}" for name, (kind, _, _) in TYPES.items())

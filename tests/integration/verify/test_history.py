@@ -78,7 +78,10 @@ class History(RuleBasedStateMachine):
 
     @rule()
     def add_shard(self) -> None:
+        """What is loaded is stale until it is loaded again."""
         self.says(shards=2)
+        for hour in sorted(self.model.units):
+            self.run((hour, hour + 1), "fill")
 
     @rule(evolve=st.booleans())
     def add_columns(self, evolve: bool) -> None:

@@ -33,6 +33,7 @@ from sluice.errors import CannotRemake, NotAllLanded, RuleGone, WouldReject
 from tests.support.history_model import HOURS, PEOPLE, TOPICS, FileNow, Model, Record, UnitModel
 from tests.support.history_world import HistoryWorld, logs
 from tests.support.landing_world import hours
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -205,14 +206,15 @@ def _without_ids(text: str) -> str:
     return re.sub(r"hmac256:[0-9a-f]{8}:", "hmac256:", text)
 
 
-def test_histories(clickhouse_server, tmp_path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("examples", per_commit([50, 200]))
+def test_histories(clickhouse_server, tmp_path, monkeypatch: pytest.MonkeyPatch, examples: int):
     """A pipeline without tables asks the ledger, too: it may have had some."""
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     LakeHistory.folder = tmp_path
     run_state_machine_as_test(
         LakeHistory,
         settings=settings(
-            max_examples=int(os.environ.get("SLUICE_LAKE_HISTORIES", "200")),
+            max_examples=int(os.environ.get("SLUICE_LAKE_HISTORIES", examples)),
             stateful_step_count=6,
             deadline=None,
             print_blob=True,

@@ -11,7 +11,7 @@ from sluice.errors import TableMissing, TargetRefused
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.init.init import statements_in
-from sluice.state.departed_tables import creations, last_ddl
+from sluice.state.departed_tables import creations, last_rules
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.support.long_form import per_commit
 
@@ -147,7 +147,7 @@ def test_an_hour_whose_rows_went_with_a_table_is_not_complete(
 def test_a_table_that_was_never_loaded_has_no_guessed_columns(world: World):
     pipeline = world.pipeline({"never": {"table": "never", "columns": {"a": "b.c"}}})
     table = pipeline.targets[0].table
-    assert last_ddl(world.client, pipeline, world.lake, [table]) == {}
+    assert last_rules(world.client, pipeline, world.lake, [table]) == {}
     assert creations(world.client, pipeline, [table]) == {
         table: f"create it: `sluice doctor {pipeline.name} --ddl never` prints a CREATE TABLE for its events"
     }

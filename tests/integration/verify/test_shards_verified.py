@@ -12,9 +12,12 @@ from sluice.doctor.examine import Examination
 from sluice.errors import ShardUnavailable
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import audit
+from sluice.flow.verify.verdict import read_verdict
 from sluice.slices import SliceRange
 from sluice.state.survey import survey
 from sluice.state.unit_state import UnitState
+from sluice.watch.look import look
+from sluice.watch.problems import Looked
 from tests.integration.landed import START, event, land, unit
 from tests.support.long_form import per_commit
 from tests.support.shards_world import Shards, made, point_at, shards
@@ -53,6 +56,27 @@ def seen(pipeline: Pipeline) -> list[tuple[str, str, str]]:
     """(kind, shard, seen) of what is wrong with the tables. The lake here has no boundaries."""
     anomalies = audit(pipeline, HOUR).anomalies
     return sorted((a.kind, a.shard, a.seen) for a in anomalies if a.kind in OF_TABLES)
+
+
+def test_a_look_counts_each_shard(two: Shards):
+    """A row too many here and one too few there are seen, though the sum is right."""
+    pipeline = pipeline_of(two, "s1", "s2", shard_by="intDiv(n, 4)")
+    two.load(pipeline, unit())
+    looked = look(pipeline, two.world.lake, HOUR, Looked(), HOUR.end)
+    two.on(1, "DELETE FROM {db}.clicks WHERE n = 5 SETTINGS lightweight_deletes_sync = 2")
+    two.on(0, f"INSERT INTO {{db}}.clicks SELECT 5, 1, 1, 'events', {KEY}")
+    looked = look(pipeline, two.world.lake, HOUR, looked, HOUR.end)
+    assert looked.beyond == {
+        f"{two.world.database}.clicks@s1": (1, 0),
+        f"{two.world.database}.clicks@s2": (-1, 0),
+    }
+    found = read_verdict(two.world.lake).anomalies
+    kinds = {(one.kind, one.shard) for one in found if one.kind in OF_TABLES}
+    assert {
+        (AnomalyKind.ROWS_EXTRA, "s1"),
+        (AnomalyKind.ROWS_MISSING, "s2"),
+        (AnomalyKind.MISPLACED, "s1"),
+    } <= kinds
 
 
 @pytest.mark.parametrize("by", per_commit(["partition", "intDiv(n, 4)"]))

@@ -20,8 +20,8 @@ from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.connections import Connection
 from sluice.doctor.clickhouse import ttl_age
-from sluice.flow.verify.ttl import forgets, lasting
 from sluice.slices import Slice, Unit
+from sluice.state.ttl import forgets, lasting
 from tests.integration.landed import client_of
 from tests.mutants.server import ADDRESS
 from tests.support.clickhouse_at import at

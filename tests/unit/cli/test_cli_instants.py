@@ -119,10 +119,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("command", ["plan", "run", "backfill", "status", "verify"])
 def test_a_day_is_a_range(command: str, asked: list[str]):
-    for day in ("last", "2026-02-20"):
+    for day in ("last", "2026-02-20", "today"):
         with pytest.raises(Busy):
             commands([command, "adx", "--day", day], standalone_mode=False)
-    assert asked == ["[2026-02-28T00:00Z, 2026-03-01T00:00Z)", "[2026-02-20T00:00Z, 2026-02-21T00:00Z)"]
+    assert asked == [
+        "[2026-02-28T00:00Z, 2026-03-01T00:00Z)",
+        "[2026-02-20T00:00Z, 2026-02-21T00:00Z)",
+        "[2026-03-01T00:00Z, 2026-03-01T18:00Z)",
+    ]
 
 
 def test_a_backfill_of_hours_to_come_is_refused_before_airflow_is_asked(asked: list[str]):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
+import pendulum
 import pytest
 
 from sluice.cli.commands import commands
+from sluice.cli.rejected import RejectedReport, refuse_stranger, show_report
 from sluice.clients.lake import layout
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.errors import Unavailable, WrongUse
+from sluice.flow.rejected.rejections import RejectedGroup, RejectionCause
 from sluice.manifest import Forgotten, decode, encode
+from sluice.slices import Slice, SliceRange
 from tests.support.landing_world import World, event, hours
 
 CONFIG = """
@@ -27,7 +32,8 @@ RANGE = ["--from", "2026-01-01T00:00Z", "--to", "2026-01-01T04:00Z"]
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """Four hours: no JSON in the second and fourth, with an escape in it, and no time in the fourth."""
+    """Four hours: a tombstone in the first, no JSON in the second and fourth, with an escape in it, and no
+    time in the fourth."""
     config = tmp_path / "p.yaml"
     config.write_text(CONFIG.replace("LAKE", f"{tmp_path}/lake"))
     spec = read(config)
@@ -35,6 +41,7 @@ def words(tmp_path: Path) -> list[str]:
     log[70] = (b"no \x1b[1m JSON \xe2\x80\xae", log[70][1])
     log[200] = (b"not this either", log[200][1])
     log[201] = (b'{"type": "click"}', log[201][1])
+    log[5] = (None, log[5][1])
     world = World({("dc1", "bids"): [log]})
     world.resolve(spec, open_lake(spec), hours(4))
     world.land(spec, open_lake(spec), hours(4))
@@ -50,6 +57,8 @@ def run(words: list[str], capsys: pytest.CaptureFixture[str], code: int = 0) -> 
 
 def test_reasons_with_their_remedy_and_command(words, capsys):
     shown = run([*words, *RANGE], capsys)
+    assert "tombstones: 1 record has no value, and gives no row" in shown.splitlines()
+    assert "no value:" not in shown
     rows = [line.replace("│", " ").split() for line in shown.splitlines()]
     assert ["parse", "not", "JSON", "2", "2", "2026-01-01T01Z", "2026-01-01T03Z"] in rows
     assert ["parse", "no", "time", "1", "1", "2026-01-01T03Z", "2026-01-01T03Z"] in rows
@@ -172,3 +181,43 @@ def test_of_tables_that_cannot_be_asked_it_is_unknown(words, capsys, monkeypatch
     with pytest.raises(Unavailable):
         commands([*words, *RANGE, "--table", "e.clicks"])
     assert "nothing was rejected" not in capsys.readouterr().out
+
+
+def test_the_owner_of_the_file_may_see_values_that_the_page_hides(words, capsys, monkeypatch):
+    path = Path(words[-1])
+    path.write_text(path.read_text().replace("payloads: shown", "payloads: hidden"))
+    assert "not this either" not in run([*words, *RANGE, "--sample", "3"], capsys)
+    shown = run([*words, *RANGE, "--show-values"], capsys)
+    assert "not this either" in shown
+    assert shown.splitlines()[-1] == "3 rejected records and rows of 2 kinds"
+    monkeypatch.setattr("os.geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(WrongUse, match="is for the owner of the pipeline file of p"):
+        commands([*words, *RANGE, "--show-values"], standalone_mode=False)
+
+
+def test_values_that_another_file_is_about_are_its_owners_too(tmp_path: Path):
+    """The other file names the same topic, and nobody knows where it is."""
+    (tmp_path / "p.yaml").write_text(CONFIG)
+    mine = read(tmp_path / "p.yaml")
+    other = mine.model_copy(update={"name": "other"})
+    other._file = None
+    refuse_stranger(mine, [mine])
+    with pytest.raises(WrongUse, match="of other"):
+        refuse_stranger(mine, [mine, other])
+
+
+def test_the_ready_statement_is_beside_the_remedy(capsys):
+    cause = RejectionCause("row", "e.t", "price", "does not fit Decimal(9, 2)")
+    hour = Slice(pendulum.datetime(2026, 1, 1), timedelta(hours=1))
+    groups = [RejectedGroup(cause, first=hour, last=hour, records=302, slices=1)]
+    alters = {cause: "ALTER TABLE `e`.`t` MODIFY COLUMN `price` String"}
+    slices = SliceRange(hour.start, hour.end, hour.length)
+    report = RejectedReport("p", slices, groups, (), alters=alters)
+    show_report(report, "sluice rejected p", wide=True, json=False)
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index(f"ready: {alters[cause]}")
+    assert lines[at - 1].startswith("e.t.price")
+    assert lines[at + 1].startswith("then: sluice rejected p --table")
+    assert lines[-1] == "302 rejected records and rows of 1 kind; an ALTER TABLE above cures 1 of them"
+    show_report(report, "sluice rejected p", wide=True, json=True)
+    assert json.loads(capsys.readouterr().out)[0]["alter"] == alters[cause]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pendulum
 import pytest
+import typer
 from rich.console import Console, Group
 
 from sluice.cli import status as command
@@ -20,7 +21,7 @@ from sluice.errors import WrongUse
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import SliceRange
-from sluice.state.departed_tables import DepartedTable
+from sluice.state.departed_tables import DepartedTable, GoneTable
 from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.unit.doctor.test_doctor_kafka import pipeline
@@ -167,10 +168,26 @@ def test_many_days_are_told_by_month():
     many = [counted(24 * number + more, UnitState.COMPLETE) for number in range(501) for more in (0, 1)]
     lines = status_lines.grouped(many)
     assert status_lines.title("p", many, lines) == "p, by month (--json has the 1,002 hours)"
-    cells = [status_lines.line(units) for units in lines]
+    cells = [status_lines.line(units, pipeline(tables={"click": "e.clicks"})) for units in lines]
     assert [cell[0] for cell in (cells[0], cells[1], cells[-1])] == ["2026-11", "2026-12", "2028-04"]
     assert len(cells) == 18 and cells[0][2] == "22 complete"
     assert sum(cell[3] for cell in cells) == sum(status.manifest.read for status in many)
+
+
+def test_an_hour_names_the_tables_that_lack_it():
+    """Of two landed ones the first is in one table, and the other in none."""
+    spec = pipeline(tables={"click": "e.clicks", "view": "e.views"})
+    half, none, whole = (
+        status(0, UnitState.LANDED, tables=["e.clicks"]),
+        status(1, UnitState.LANDED),
+        status(2, UnitState.COMPLETE, tables=["e.clicks", "e.views"]),
+    )
+    waits = status(3, UnitState.MISSING)
+    lacked = [status_lines.lacked_by([one], spec) for one in (half, none, whole, waits)]
+    assert lacked == ["e.views", "e.clicks, e.views", "", ""]
+    assert status_lines.lacked_by([half, none, whole, waits], spec) == "e.views (2), e.clicks (1)"
+    assert command.as_json(spec, half)["lacked_by"] == ["e.views"]
+    assert "lacked by" in text_of(*command.shown(spec, [half], "p", NOTHING))
 
 
 def test_older_hours_that_are_not_complete_are_told(config, monkeypatch, capsys):
@@ -245,6 +262,9 @@ def test_an_end_before_the_first_known_slice_is_told(monkeypatch):
         known_range(pipeline(lake="file:///lake"), None, "2026-11-20T10:00Z")
 
 
+GROUP = typer.main.get_command(commands)
+
+
 class Known:
     def span(self):
         return TEN, TEN.add(hours=100)
@@ -260,6 +280,20 @@ def test_help_says_what_is_shown_without_a_range(capsys, monkeypatch):
         assert f"Default: {default}" in line
 
 
+def test_help_fits_a_terminal_of_80_columns_with_each_command_in_one_line(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (["--help"], *([name, "--help"] for name in GROUP.commands)):
+        with pytest.raises(SystemExit):
+            commands(words)
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        assert not set(text) & set("│╭╰"), "boxes"
+        if words == ["--help"]:
+            listed = [line.split()[0] for line in text.partition("Commands:")[2].splitlines() if line]
+            assert listed == list(GROUP.commands), "each has a line of its own"
+            assert "..." not in text.partition("Commands:")[2]
+
+
 def test_what_an_hour_rejects_that_has_not_landed_is_unknown():
     spec = pipeline(tables={"click": "e.clicks"})
     landed, absent = status(0, UnitState.COMPLETE, tables=["e.clicks"]), status(1, UnitState.MISSING)
@@ -270,3 +304,29 @@ def test_what_an_hour_rejects_that_has_not_landed_is_unknown():
     assert [told[key] for key in ("records", "rejected_records", "rejected_forgotten", "late")] == [None] * 4
     told = command.as_json(spec, landed)
     assert [told[key] for key in ("rejected_records", "rejected_forgotten", "late")] == [{}, {}, 0]
+
+
+def test_the_last_line_says_what_needs_attention_in_the_words_of_the_page():
+    spec = pipeline(tables={"click": "e.clicks"})
+    whole, absent = status(0, UnitState.COMPLETE, tables=["e.clicks"]), status(1, UnitState.MISSING)
+
+    def last(*found: UnitStatus, gone: tuple[GoneTable, ...] = ()) -> str:
+        behind = replace(NOTHING, gone=gone)
+        return text_of(*command.shown(spec, list(found), "p", behind)).splitlines()[-1]
+
+    assert last(whole) == "nothing needs attention"
+    assert last(whole, absent) == "needs attention: Not landed: 1 hour"
+    missing = GoneTable("e.clicks", "e.clicks", "there is no such table", "create it")
+    assert last(whole, gone=(missing,)) == "needs attention: e.clicks is missing in ClickHouse: 1 hour"
+
+
+def test_an_hour_that_is_known_to_be_broken_is_not_complete(config, monkeypatch, capsys):
+    found = [status(n, UnitState.COMPLETE, tables=["e.clicks"]) for n in (0, 1)]
+    wrong = replace(found[0], broken=("wrong rows, table e.clicks",))
+    spec = pipeline(tables={"click": "e.clicks"})
+    lines = text_of(*command.shown(spec, [wrong, found[1]], "p", NOTHING)).splitlines()
+    assert [line.count("broken: wrong rows, table e.clicks") for line in lines if "2026-11-20T1" in line][
+        :2
+    ] == [1, 0]
+    told = [command.as_json(spec, one) for one in (wrong, found[1])]
+    assert [(one["state"], one["broken"]) for one in told] == [("broken", [*wrong.broken]), ("complete", [])]

@@ -78,6 +78,9 @@ def _landed(manifest):
     return replace(manifest, files=files, read=6_172_835)
 
 
+OBSTACLES = ["table e.gone is being loaded: this run waits"]
+
+
 def dry_run(*_: object) -> DryRun:
     found = hours()
     return DryRun(found, {}, "reland", "fail", work_of(found, "reland"), TimeEstimate({}, ()))
@@ -104,6 +107,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     gone = GoneTable("e.gone", "e.gone", "there is no such table", "CREATE TABLE … creates it")
     lag = Behind(hours()[:1], Backlog(), Lag("", [partition], []), (gone,))
     monkeypatch.setattr("sluice.flow.steps.dry_run", dry_run)
+    monkeypatch.setattr("sluice.watch.obstacles.read_obstacles", lambda *_: OBSTACLES)
     monkeypatch.setattr(status_command, "_survey", lambda *_: (hours(), f"{PIPELINE} [a, b)"))
     monkeypatch.setattr(status_command, "read_behind", lambda *_: lag)
     monkeypatch.setattr(status_command, "_departed", lambda _: (DepartedTable("e.old", 2, 1_200, 3),))
@@ -115,6 +119,18 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     )
     monkeypatch.setattr(pendulum, "now", lambda tz=None: TEN.add(hours=20))
     return [PIPELINE, "--config", str(path)]
+
+
+def test_a_plan_names_its_tables_what_is_in_its_way_and_ends_with_what_it_comes_to(
+    world: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Of the three units the landed one and the missing one are read again."""
+    lines = printed(["plan", *world, *EDGES, "--mode", "reland"], capsys, monkeypatch, None)
+    assert f"loads: {TABLE}, {TABLE}_traffic" in lines
+    assert lines[-2:] == [f"in its way: {OBSTACLES[0]}", "3 units to do, about 0 s; 1 thing is in its way"]
+    monkeypatch.setattr("sluice.watch.obstacles.read_obstacles", lambda *_: [])
+    lines = printed(["plan", *world, *EDGES, "--mode", "reland"], capsys, monkeypatch, None)
+    assert lines[-1] == "3 units to do, about 0 s; nothing is in its way"
 
 
 COMMANDS = {

@@ -43,7 +43,7 @@ def test_what_is_broken_is_a_line_for_each_cause_and_the_reason_comes_last(
     capsys: pytest.CaptureFixture[str],
 ):
     span = f"in 20 hours, from {HOURS[0]} to {HOURS[-1]}"
-    cause = f"wrong rows: table e.clicks: 20 × rows missing {span}; of the first: expected 9 rows, seen 8"
+    cause = f"wrong rows, table e.clicks: 20 × rows missing {span}; of the first: expected 9 rows, seen 8"
     repair, counts = "repair: sluice run p --mode repair", "slices: 20, records: 180, broken: 20"
     more = "and 2 more: --verbose shows all"
     assert printed(capsys, HOURS, NOTES, False) == [cause, *NOTES[:5], more, repair, counts]

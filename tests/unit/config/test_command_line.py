@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from local.versions import ROOT
+from sluice.cli.options import load_pipeline
 from sluice.config.files import read
 from sluice.flow.verify.repairs import Repairs
 from tests.support.verified import TEN
@@ -50,6 +51,15 @@ def test_a_command_names_the_file_where_its_name_does_not_find_it(
         *words,
         "--clean",
     ]
+
+
+def test_a_file_that_the_user_named_is_named_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The next shell may have another SLUICE_PIPELINES, or none."""
+    monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
+    path = tmp_path / "ads.yaml"
+    path.write_text(yaml.safe_dump(SPEC))
+    assert load_pipeline("ads", None).command("verify") == "sluice verify ads"
+    assert load_pipeline("ads", path).command("verify") == f"sluice verify ads --config {path}"
 
 
 def test_a_relative_path_is_printed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

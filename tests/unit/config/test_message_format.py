@@ -57,10 +57,13 @@ def test_a_schema_file_lies_beside_the_pipeline_file(folder):
     )
 
 
-@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+@pytest.mark.parametrize("kind", ["json", "avro", "protobuf"])
 def test_a_registry_needs_no_file(folder, kind):
     found = event(folder, format=kind, **REGISTRY)
     assert (found.format.kind, found.format.schema_file, found.registry.connection) == (kind, None, "schemas")
+
+
+DELIMITED = "`rows: delimited` is for `format: {protobuf: {file: FILE, message: NAME}}` without a registry"
 
 
 @pytest.mark.parametrize(
@@ -74,9 +77,12 @@ def test_a_registry_needs_no_file(folder, kind):
         ({"format": {"avro": "gone.avsc"}}, "event.format", "there is no schema file /.*/gone.avsc"),
         ({"format": {"avro": "x" * 300}}, "event.format", "there is no schema file /.*/xxx"),
         ({"format": "avro"}, "event", "`format: avro` needs a schema file or a `registry`"),
-        (REGISTRY, "event", "`registry` is for `format: avro` and `format: protobuf`"),
-        ({"format": "avro", "rows": "array", **REGISTRY}, "event", "`rows: array` is for messages in JSON"),
-        ({"rows": "many"}, "event.rows", "expected 'one' or 'array'"),
+        ({"type": {"schema": True}}, "event", "`type: {schema: true}` is for Avro and Protobuf"),
+        ({"format": "avro", "rows": "array", **REGISTRY}, "event", "`rows` is for messages in JSON"),
+        ({"rows": "delimited"}, "event", DELIMITED),
+        ({"rows": "delimited", "format": "protobuf", **REGISTRY}, "event", DELIMITED),
+        ({"rows": "delimited", "format": "avro", **REGISTRY}, "event", DELIMITED),
+        ({"rows": "many"}, "event.rows", "expected one, array, lines, delimited or"),
     ],
 )
 def test_a_mistake_is_told_with_its_key(folder, more, key, expected):

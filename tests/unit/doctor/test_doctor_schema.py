@@ -11,20 +11,20 @@ from sluice.clients.clickhouse.tables import Column
 from sluice.clients.kafka.topics import SampledRecord
 from sluice.doctor.check import Level
 from sluice.doctor.events import (
-    MOST_COLUMNS,
     MOST_FIELDS,
     MOST_LEVELS,
     EventSample,
+    Fit,
     Sampled,
     fields,
     fit,
     fit_checks,
     joined,
     parse,
-    propose,
     sample_checks,
 )
 from sluice.doctor.examine import lake_checks
+from sluice.doctor.proposed_tables import MOST_COLUMNS, propose
 from sluice.flow.load.casts.columns import RULES, fillable
 from tests.support.fakes import MemoryLake
 from tests.unit.doctor.test_doctor_kafka import NOW, pipeline
@@ -111,6 +111,19 @@ def test_fields_are_named_by_their_path():
         ("empty",): [{}],
         ("tags",): [["x"]],
     }
+
+
+def test_a_name_with_a_dot_is_the_field_that_fills_its_column():
+    """Of a Nested, which an array of objects fills; and of a column that is named like a path."""
+    nested = (Column("n.a", "Array(String)"), Column("n.b", "Array(UInt8)"))
+    for event in ({"n": [{"a": "x", "b": 1}]}, {"n.a": ["x"], "n.b": [1]}):
+        assert fit(nested, {}, [event]) == Fit(("n.a", "n.b"), (), {})
+    plain = (Column("log.level", "String"), Column("a..b", "String"), Column("`q`", "String"))
+    for event in (
+        {"log.level": "I", "a..b": "x", "`q`": "y"},
+        {"log": {"level": "I"}, "a..b": "", "`q`": ""},
+    ):
+        assert fit(plain, {}, [event]) == Fit(("log.level", "a..b", "`q`"), (), {})
 
 
 def test_fit_tells_filled_empty_and_unfilled():

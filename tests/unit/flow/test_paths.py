@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.config.event import Event
-from sluice.doctor.events import _at
+from sluice.doctor.proposed_tables import _at
 from sluice.field_path import (
     all_fields,
     field,
@@ -23,12 +23,12 @@ from sluice.field_path import (
     holds,
     last_keys,
     names_of,
-    path_of,
+    paths_of,
     read_event,
     spellings,
 )
 from sluice.flow.find.search_files import read_match
-from sluice.flow.land.reject_reasons import NO_TIME, NO_TYPE, TYPE_NOT_STRING
+from sluice.flow.land.reject_reasons import NO_TIME, NO_TYPE, TYPE_NOT_TEXT
 from sluice.flow.land.task.count_fields import FieldTexts
 from sluice.flow.land.task.erasing import ErasedValues
 from sluice.flow.land.task.parse import Parser
@@ -61,7 +61,7 @@ def parsed(event: dict[str, Any], texts: Sequence[bytes], reasons: set[str]) -> 
 
 def types(path: str, texts: Sequence[bytes]) -> list[str | None]:
     event = {"type": {"field": path}, "time": {"record": True}}
-    parser, rows = parsed(event, texts, {NO_TYPE, TYPE_NOT_STRING})
+    parser, rows = parsed(event, texts, {NO_TYPE, TYPE_NOT_TEXT})
     found: list[str | None] = [None] * len(texts)
     for row, code in zip(rows["_offset"].to_pylist(), rows[TYPE].to_pylist(), strict=True):
         found[row] = parser.types.names[code]
@@ -109,7 +109,7 @@ def test_whatever_reads(case: PathCase):
     assert counted(case.path, [text]) == [case.value]
     assert field(read_event(text), path) == case.value  # as `verify --contents` judges a row's type and time
     assert first_field(read_event(text), path) == case.value
-    assert _at([json.loads(text)], path) == [case.value] * (case.value is not None)
+    assert _at([json.loads(text)], (path,)) == [case.value] * (case.value is not None)
     assert json.loads(_value_of(_values(text), case.path)) == case.value
     assert RecordKeys(case.path).of([text]) == [None if case.value is None else case.value.encode()]
 
@@ -170,19 +170,20 @@ def test_random_events(seed: int, path: str):
 @pytest.mark.parametrize(
     ("column", "paths", "expected"),
     [
-        ("a", {}, ("a",)),
-        ("a.b", {}, ("a", "b")),
-        ("x", {"x": "a.b"}, ("a", "b")),
-        ("../../etc", {}, ("../../etc",)),
-        (".a", {}, (".a",)),
-        ("a.", {}, ("a.",)),
-        ("x", {"x": "a..b"}, ("a..b",)),
-        ("a" + ".b" * 8, {}, ("a" + ".b" * 8,)),
+        ("a", {}, [("a",)]),
+        ("a.b", {}, [("a", "b")]),
+        ("x", {"x": "a.b"}, [("a", "b")]),
+        ("x", {"x": ("a.b", "x")}, [("a", "b"), ("x",)]),
+        ("../../etc", {}, [("../../etc",)]),
+        (".a", {}, [(".a",)]),
+        ("a.", {}, [("a.",)]),
+        ("x", {"x": "a..b"}, [("a..b",)]),
+        ("a" + ".b" * 8, {}, [("a" + ".b" * 8,)]),
     ],
 )
-def test_the_path_of_a_column(column: str, paths: dict[str, str], expected: tuple[str, ...]):
+def test_the_paths_of_a_column(column: str, paths: dict[str, Any], expected: list[tuple[str, ...]]):
     """ClickHouse reads no field without a name, so that none of a column's is empty."""
-    assert path_of(column, paths) == expected
+    assert list(paths_of(column, paths)) == expected
 
 
 def test_spellings():

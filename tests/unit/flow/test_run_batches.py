@@ -10,8 +10,17 @@ from pathlib import Path
 import pytest
 
 from sluice.cli import run as chosen_run
+from sluice.clients.clickhouse.errors import ServerError
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClickHouseUnavailable, Refused, SluiceError
+from sluice.errors import (
+    ClickHouseUnavailable,
+    Conservation,
+    Fenced,
+    Refused,
+    ShardsRefused,
+    SluiceError,
+    TargetRefused,
+)
 from sluice.flow import steps
 from sluice.flow.batch_loop import Landings, one_ahead, one_by_one, run_batches
 from sluice.flow.land import submit
@@ -116,11 +125,40 @@ def test_what_nobody_can_look_up_is_not_told_as_done(monkeypatch, capsys):
     assert "batch 1 of 3: not all of it landed; 0 of 3 units and 0 of 3 rows" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        TargetRefused("db.click", "no", "mend it"),
+        ShardsRefused("db.click", "shard s1: no", ""),
+        ServerError("h:1", 395, "FUNCTION_THROW_IF_VALUE_IS_NON_ZERO", "staging", "no"),
+        Conservation("no"),
+    ],
+)
+def test_what_a_person_has_to_mend_of_a_table_holds_up_no_other(monkeypatch, error: SluiceError):
+    """Each of its batches is tried, and the run ends with its first error."""
+    loaded: list[tuple[str, SliceRange]] = []
+
+    def load(spec: Pipeline, table: str, batch: SliceRange, *_: object) -> None:
+        if table == "db.click":
+            raise error
+        loaded.append((table, batch))
+
+    spec = pipeline(tables={"click": "db.click", "view": "db.view"})
+    monkeypatch.setattr(steps, "load_table", load)
+    monkeypatch.setattr(steps, "estimated_time", lambda spec, work: TimeEstimate({}, ()))
+    monkeypatch.setattr(steps, "work_in", lambda *_: None)
+    work = PlannedWork((FIRST, SECOND), (ONE, ONE), (ONE, ONE), ONE)
+    with pytest.raises(type(error)) as raised:
+        run_batches(spec, work, "fill", "t", partial(one_by_one, lambda _: 0), print)
+    assert raised.value is error
+    assert loaded == [("db.view", FIRST), ("db.view", SECOND)]
+
+
 def test_nothing_to_do(monkeypatch: pytest.MonkeyPatch):
     assert batches(monkeypatch, lambda _: 1, lambda _: None, ()) == 0
 
 
-@pytest.mark.parametrize("error", [Refused("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [Fenced("no"), KeyboardInterrupt()])
 def test_what_ends_the_run_stops_the_landing_under_way(
     monkeypatch: pytest.MonkeyPatch, error: SluiceError | KeyboardInterrupt
 ):

@@ -153,7 +153,9 @@ def test_what_another_table_lacks_fails_no_run_into_one_and_is_kept(lake: Folder
 def test_of_a_run_into_one_table_only_whole_hours_are_published(monkeypatch):
     facts = one_table(monkeypatch)
     told: list[SliceRange] = []
-    monkeypatch.setattr(steps, "publish", lambda _, slices, within: told.append(slices) or [len(within)])
+    monkeypatch.setattr(
+        steps, "publish", lambda _, slices, within, held: told.append(slices) or [len(within)]
+    )
     found = [FOUND[0], facts.statuses[1]]
     only = frozenset({"e.clicks"})
     assert steps.publish_range(facts.pipeline, facts.slices, found, only) == [1]

@@ -22,7 +22,7 @@ from sluice.infer.values import NumberSpan, far_instants, far_times
 from sluice.plan.lag import far_rows
 from sluice.ship.record_times import RecordTimes, SourceTimes
 from sluice.slices import Slice
-from sluice.state.row_balance import rejected_by_reason, rejected_words
+from sluice.state.row_balance import rejected_by_reason, rejected_words, tombstone_words
 from tests.support.fakes import FakeKafka, FakeTopic
 from tests.support.landing_world import pipeline
 from tests.support.page_world import complete, file, missing, unit
@@ -47,8 +47,8 @@ def spec(format: str, lake: str = "file:///lake") -> Pipeline:
     [
         ("epoch_ms", 1, "1970-01-21", "they are probably seconds: set `format: epoch_s` under `event.time`"),
         ("epoch_s", 1e3, "after the year 9999", "probably milliseconds: set `format: epoch_ms` under"),
-        ("epoch_s", 1e6, "after the year 9999", "probably microseconds: no format reads those: convert them"),
-        ("epoch_ms", 1e9, "after the year 9999", "probably nanoseconds: no format reads those"),
+        ("epoch_s", 1e6, "after the year 9999", "probably microseconds: set `format: epoch_us` under"),
+        ("epoch_ms", 1e9, "after the year 9999", "probably nanoseconds: set `format: epoch_ns` under"),
     ],
 )
 def test_numbers_of_another_unit(format, unit, found, said):
@@ -142,6 +142,15 @@ def test_the_total_of_what_was_rejected():
     )
     assert "(4 time out of range): none became a row" in rejected_words(pipeline(name="p"), [second])
     assert rejected_words(pipeline(name="p"), [missing(unit(0))]) == ""
+
+
+def test_tombstones_are_counted_apart():
+    only = complete(unit(0), rows=5, rejected_records={"no value": 12})
+    both = complete(unit(1), rows=1, rejected_records={"no value": 1, "no type": 2})
+    assert rejected_words(pipeline(name="p"), [only]) == ""
+    assert rejected_words(pipeline(name="p"), [both]).startswith("rejected: 2 of 4 records (2 no type); ")
+    assert tombstone_words([only, both]) == "tombstones: 13 records have no value, and give no row"
+    assert tombstone_words([missing(unit(2))]) == ""
 
 
 def test_rows_of_arrays_are_counted_among_rows():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sluice.clients.clickhouse.types import parse
-from sluice.doctor.events import columns_of
+from sluice.doctor.proposed_tables import columns_of
 from sluice.infer.types import Rules
 from sluice.infer.values import loads
 from tests.support import oracle

@@ -14,14 +14,15 @@ import yaml
 from sluice.clients.kafka.topics import SampledRecord
 from sluice.config.event import Event
 from sluice.config.files import read
-from sluice.doctor.events import EventSample, columns_of, parse
+from sluice.doctor.events import EventSample, parse
+from sluice.doctor.proposed_tables import columns_of
 from sluice.errors import ClickHouseUnavailable, WrongPipeline, WrongUse
 from sluice.infer.types import Rules
 from sluice.init import init as room
 from sluice.init.init import Made, Report, commands, init, span, statements_in, waiting_line
 from sluice.init.propose import MOST_TABLES, named_tables, paths_into, plan_tables
-from sluice.init.questions import LAKE, InitRequest, MessageForm
-from sluice.init.sample import Sample, chosen_lines
+from sluice.init.questions import LAKE, SCHEMA, InitRequest, MessageForm, guess
+from sluice.init.sample import Sample, chosen_lines, expected_messages
 from sluice.ship.lines import Chunk
 from tests.support.hostile_texts import TEXTS
 
@@ -225,7 +226,8 @@ def test_no_fields_of_type_and_time(tmp_path: Path):
             WrongPipeline,
             "the environment has no SLUICE_VAR_NO_SUCH",
         ),
-        ([ORDER], {"database": "a.b"}, WrongPipeline, "expected database.table"),
+        ([ORDER], {"database": "a.b"}, WrongUse, "database 'a.b': expected a name without a dot"),
+        ([ORDER], {"database": "sluice"}, WrongPipeline, "no table can be in the database sluice"),
         ([ORDER], {"name": "a/b"}, WrongUse, "name 'a/b': expected letters"),
         ([ORDER], {"topic": "a b"}, WrongPipeline, "Kafka has no topic"),
         ([ORDER], {"not_null": "id,idd"}, WrongUse, "`--not-null idd`: no sampled event has such a field"),
@@ -359,6 +361,48 @@ def test_a_key_with_a_dot_beside_an_object_has_a_column_of_another_name():
     ]
 
 
+def test_headers_have_columns_but_for_those_of_machinery():
+    headers = {"source": "app", "id": "7", "bad": "\ufffd", "traceparent": "00-1", "__TypeId__": "a.B"}
+    event = {"id": 1, **{f"header:{name}": value for name, value in headers.items()}}
+    found = columns_of([event] * 3, Rules())
+    assert dict(found.paths) == {"source": "header:source", "id_2": "header:id"}
+    assert found.unusable == ("header:bad",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "columns", "paths"),
+    [
+        ({"customer": 1}, {"rider": 2}, ["rider"], {"rider": ("rider", "customer")}),
+        ({"customer": 1}, {"rider": "x"}, ["customer", "rider"], {}),
+        ({"a": 1, "b": 2}, {"c": 3, "d": 4}, ["a", "b", "c", "d"], {}),
+        ({"a": 1}, {"a": 1, "b": 2}, ["a", "b"], {}),
+        ({"a": 1, "b": None}, {"a": None, "b": 2}, ["b"], {"b": ("b", "a")}),
+    ],
+)
+def test_a_field_that_got_another_name_has_one_column(before: dict, after: dict, columns: list, paths: dict):
+    found = columns_of([before] * 10 + [after] * 10, Rules())
+    assert (sorted(found.columns), dict(found.paths)) == (columns, paths)
+
+
+def test_fields_of_which_each_event_has_one_are_two_columns_where_they_take_turns():
+    assert columns_of([{"a": 1}, {"b": 2}] * 10, Rules()).paths == {}
+    assert columns_of([{"a": 1}] * 3 + [{"b": 2}] * 3, Rules()).paths == {}
+
+
+def test_what_the_file_has_to_say_of_times(tmp_path: Path):
+    """A column of times near 1970 has no size that says the unit; one without an offset is UTC, until
+    somebody says another zone."""
+    order = {"type": "a", "seen": "2026-11-20T10:00:00", "day": "2026-11-20", "sent": 1_795_168_800_000}
+    events = [{**order, "created_at": at} for at in (1_795_168_800, 0, -86_400, 1_795_168_801, 1_795_168_802)]
+    made(tmp_path, events, time="-", name="shop")
+    spec = read(tmp_path / "p" / "shop.yaml")
+    assert {name: (one.format, one.zone) for name, one in spec.tables["a"].times.items()} == {
+        "seen": (None, "UTC"),
+        "created_at": ("epoch_s", None),
+    }
+    assert "`created_at` Nullable(DateTime64(3, 'UTC'))" in (tmp_path / "p" / "shop.sql").read_text()
+
+
 @pytest.mark.parametrize(("lines", "count"), [(0, 3), (1, 3), (3, 3), (4, 3), (1_000, 3), (6_000, 5_000)])
 def test_any_lines_of_a_file(lines: int, count: int):
     chunk = Chunk.of([b"%d" % number for number in range(1, lines + 1)], 0)
@@ -392,7 +436,7 @@ def test_a_long_file_is_read_up_to_a_bound():
     [
         (MessageForm(schema=Path("a.avsc")), None, "`--schema` is for messages in Avro or Protobuf"),
         (MessageForm(message="M"), None, "`--message` is for"),
-        (MessageForm(registry="r"), "f", "`--registry` is for"),
+        (MessageForm(registry="r"), "f", "sample messages behind schema ids from `--topic`"),
         (MessageForm("avro"), None, "`--format avro` needs `--schema FILE` or `--registry CONNECTION`"),
         (MessageForm("avro", registry="r"), "f", "a file is read line by line, as JSON"),
         (MessageForm("protobuf", Path("a.proto")), None, "`--message` names the message of a .proto file"),
@@ -413,3 +457,22 @@ def test_types_and_names_with_line_breaks_are_one_line_of_the_file(tmp_path: Pat
     made(tmp_path, events, name="shop")
     spec = read(tmp_path / "p" / "shop.yaml")
     assert set(spec.tables) == {"a", "nor\nmal: x", "\u2028", "\x07", "*"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        SampledRecord("t", 0, 0, 0, b"\0\0\0\0\x14\x02", ()),
+        SampledRecord("t", 0, 0, 0, b"\x02", (("__value_schema_id", b"\1" + b"g" * 16),)),
+    ],
+)
+def test_messages_that_name_a_schema_and_are_no_json_need_their_registry(record):
+    told = expected_messages(Sample((record,), "a record"))
+    assert "name `--format avro` or `--format protobuf` and `--registry CONNECTION`" in told
+
+
+def test_several_schemas_can_be_the_types():
+    events = [{"id": 1}, {"why": "bad"}]
+    assert guess(events, schemas=2).types == (SCHEMA,)
+    assert guess(events, schemas=1).types == ()
+    assert guess([{"type": "a"}, {"type": "b"}], schemas=2).types == ("type", SCHEMA)

@@ -14,7 +14,6 @@ from sluice.init.questions import (
     InitRequest,
     TimeField,
     ask,
-    events_of,
     guess,
     questions,
 )
@@ -47,7 +46,7 @@ def request(**given) -> InitRequest:
     ],
 )
 def test_the_likeliest_first(event: dict, types: list, times: list):
-    found = guess([event] * 3, arrays=False)
+    found = guess([event] * 3)
     assert list(found.types) == types
     assert [(one.field, one.format) for one in found.times] == times
 
@@ -55,20 +54,24 @@ def test_the_likeliest_first(event: dict, types: list, times: list):
 def test_a_field_that_some_events_lack_is_neither():
     """Their records would be rejected."""
     whole, bare = {"type": "a", "at": AT}, {"type": None}
-    assert guess([whole] * 1_000 + [bare], False) == EventGuess(("type",), (TimeField("at", "iso8601"),))
-    assert guess([whole] * 100 + [bare], False) == NOTHING
-    assert guess([whole] * 100 + [{"type": "a", "at": "now"}], False).times == ()
+    assert guess([whole] * 1_000 + [bare]) == EventGuess(("type",), (TimeField("at", "iso8601"),))
+    assert guess([whole] * 100 + [bare]) == NOTHING
+    assert guess([whole] * 100 + [{"type": "a", "at": "now"}]).times == ()
 
 
 def test_a_field_with_as_many_values_as_events_is_no_type():
-    assert guess([{"name": f"n{n}"} for n in range(101)], False).types == ()
-    assert guess([{"name": f"n{n}"} for n in range(100)], False).types == ("name",)
+    assert guess([{"name": f"n{n}"} for n in range(101)]).types == ()
+    assert guess([{"name": f"n{n}"} for n in range(100)]).types == ("name",)
 
 
-def test_messages_that_are_arrays_of_events():
-    assert events_of([[{"a": 1}, {"b": 2}], [3]]) == ([{"a": 1}, {"b": 2}], True)
-    assert events_of([{"a": 1}, [{"b": 2}], 3]) == ([{"a": 1}], False)
-    assert events_of([{"a": 1}, [], [[1]]]) == ([{"a": 1}], False)
+def test_headers_are_behind_fields_and_a_cloud_events_attributes_before_them():
+    plain = {"kind": "a", "at": AT, "header:type": "x", "header:my.type": "y", "header:time": AT}
+    assert guess([plain]).types == ("kind", "header:type")
+    assert [one.field for one in guess([plain]).times] == ["at", "header:time"]
+    cloud = {"type": "data", "time": AT, "header:ce_type": "shop.order", "header:ce_time": AT}
+    assert guess([cloud]) == EventGuess(
+        ("header:ce_type", "type"), (TimeField("header:ce_time", "iso8601"), TimeField("time", "iso8601"))
+    )
 
 
 def test_six_questions_and_none_of_what_was_said():

@@ -13,6 +13,7 @@ from sluice.state.unit_state import UnitState
 
 RUNNING = SliceActivity(Phase.LANDING, "p", "r")
 LOADING = SliceActivity(Phase.LOADING, "p", "r")
+SETTLING = SliceActivity(Phase.SETTLING, "p", "r")
 FAILED = SliceActivity(Phase.FAILED, "p", "r")
 S = UnitState
 
@@ -42,6 +43,9 @@ def known(*states: UnitState, **more: object) -> CellFacts:
         (known(S.MISSING, overdue=True), "late"),
         (known(S.MISSING, work=RUNNING), "landing"),
         (known(S.MISSING, work=RUNNING, overdue=True), "landing"),
+        (known(S.MISSING, work=SETTLING), "waiting"),
+        (known(S.MISSING, work=SETTLING, overdue=True), "waiting"),
+        (known(S.EXPIRED, work=SETTLING), "expired"),
         (known(S.MISSING, work=FAILED, overdue=True), "failed"),
         (known(S.EXPIRED), "expired"),
         (known(S.EXPIRED, work=FAILED), "expired"),
@@ -54,7 +58,13 @@ def known(*states: UnitState, **more: object) -> CellFacts:
         (known(S.LANDED, S.COMPLETE, overdue=True, gone=True), "no-table"),
         (known(S.LANDED, S.MISSING, overdue=True, gone=True), "late"),
         (known(S.STALE, overdue=True, gone=True), "late"),
-        (known(S.LANDED, gone=True), "landed"),
+        (known(S.LANDED, gone=True), "no-table"),
+        (known(S.LANDED, gone=True, work=RUNNING), "landed"),
+        (known(S.COMPLETE, odd=True, empty=True), "odd"),
+        (known(S.COMPLETE, verified=True, odd=True), "odd"),
+        (known(S.COMPLETE, verified=True, empty=True), "empty"),
+        (known(S.COMPLETE, odd=True, anomalies=1), "broken"),
+        (known(S.MISSING, empty=True), "waiting"),
         (known(S.LANDED, work=LOADING, overdue=True, gone=True), "landed"),
         (known(S.LANDED, work=FAILED, overdue=True, gone=True), "failed"),
         (known(S.COMPLETE, overdue=True, gone=True), "loaded"),

@@ -35,7 +35,7 @@ from sluice.state.notes import months_of
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from tests.support.fakes import MemoryLake
-from tests.support.page_world import START, complete, missing, pipeline, unit
+from tests.support.page_world import START, TABLE, complete, missing, pipeline, unit
 
 NOW = START.add(hours=9, minutes=30)
 
@@ -104,6 +104,34 @@ def test_summarised_hours_say_what_exact_ones_say(lake):
     noted, now = months.read_summaries(lake, TEN), around(read_verdict(lake))
     del noted.months[0].units[unit(0).slice.id]
     assert hours_past(TEN, noted, now) == hours_of(snapshot([missing(unit(0)), *FOUND[1:]]), noted, now)
+
+
+def test_empty_and_unusual_hours_look_unlike_others_exact_or_summarised():
+    """Hours of 0, of 5, and of 50 rows with 20 rejected records, which is more than one in a hundred."""
+    lake = MemoryLake()
+    found = [
+        complete(unit(0), rows=0),
+        complete(unit(1)),
+        complete(unit(2), rows=50, rejected_records={"x": 20}),
+    ]
+    note_verified(lake, TEN, found, [], NOW)
+    three = SliceRange(START, START.add(hours=3))
+    noted, now = months.read_summaries(lake, TEN), replace(around(Verdict()), first=START)
+    past = hours_past(three, noted, now)
+    assert [hour.cell for hour in past] == ["empty", "verified", "odd"]
+    assert past == hours_of(snapshot(found), noted, now)
+    (day,) = days_of(three, noted, now)
+    assert day.counts == {"odd": 1, "verified": 1, "empty": 1}
+
+
+@pytest.mark.parametrize("summarised", [True, False])
+def test_hours_of_a_table_that_is_gone_lack_it_whatever_a_step_noted(lake, summarised: bool):
+    noted = months.read_summaries(lake, TEN)
+    now = replace(around(Verdict()), work={}, gone=frozenset({TABLE}))
+    lacking = [replace(s, state=UnitState.LANDED, tables={}) if s.manifest else s for s in FOUND]
+    hours = hours_past(TEN, noted, now) if summarised else hours_of(snapshot(lacking), noted, now)
+    landed = [hour.cell for hour, status in zip(hours, FOUND, strict=True) if status.manifest]
+    assert landed == ["before", *["no-table"] * 4]
 
 
 @pytest.mark.parametrize("summarised", [True, False])
@@ -179,7 +207,7 @@ HOURS = st.lists(UNITS, min_size=1, max_size=3).flatmap(
 )
 
 
-DONE = {"dc1": UnitSummary("complete", "a", "a")}
+DONE = {"dc1": UnitSummary("complete", "a", "a", read=1, rows=1)}
 
 
 @example([DONE] * 10, 0, 5, set(), 12)

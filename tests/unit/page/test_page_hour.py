@@ -14,10 +14,11 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.verdict import Verification, opened_by
+from sluice.flow.verify.verdict import Verdict, Verification, opened_by
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
-from sluice.page.models import Cell
-from sluice.page.overview import cause_rows, expired_units, with_expired
+from sluice.page.models import Cell, Finding, OverviewCell
+from sluice.page.odd import Odd, OddKind
+from sluice.page.overview import expired_units, with_expired
 from sluice.page.rejected_samples import (
     MOST_GROUPS,
     RejectedSample,
@@ -25,7 +26,8 @@ from sluice.page.rejected_samples import (
     rejected_records_counts,
     rejects_of,
 )
-from sluice.page.slice_findings import RunRow, SliceFacts, TaskRow, findings, said, tone_of
+from sluice.page.slice_findings import RunRow, SliceFacts, TaskRow, findings, tone_of
+from sluice.page.slice_findings import said as said_of
 from sluice.page.slice_view import (
     SliceView,
     balance,
@@ -33,7 +35,6 @@ from sluice.page.slice_view import (
     slice_view,
     table_counts,
     totals_of,
-    unrepeated,
 )
 from sluice.state.months import Summaries
 from sluice.state.status import LackingTopic, UnitStatus
@@ -53,38 +54,59 @@ def landed(*tables: str) -> UnitStatus:
 
 
 def facts(cell: Cell, *statuses: UnitStatus, **more: Any) -> SliceFacts:
-    spec = more.pop("spec", pipeline())
-    return SliceFacts(spec, cell, statuses or (WHOLE,), more.pop("causes", ()), **more)
+    spec, found = more.pop("spec", pipeline()), more.pop("found", ())
+    shown = OverviewCell(id=TEN.slice.id, cell=cell)
+    verdict = Verdict(anomalies=tuple(opened_by(one, AT) for one in found))
+    return SliceFacts(spec, shown, statuses or (WHOLE,), TEN.slice.end, verdict, **more)
 
 
-def broken() -> list[Any]:
-    found = Anomaly(
-        AnomalyKind.ROWS_MISSING,
-        "5 rows",
-        "4",
-        Repairs("ads").repair(TEN.slice, "e.clicks"),
-        slice=TEN.slice.id,
-        cluster="dc1",
-        table="e.clicks",
-    )
-    return cause_rows([opened_by(found, AT)])
+def said(shown: SliceFacts) -> str:
+    return said_of(shown, findings(shown))
+
+
+def titles(found: list[Finding]) -> list[str]:
+    return [one.line for one in found]
+
+
+BROKEN = Anomaly(
+    AnomalyKind.ROWS_MISSING,
+    "5 rows",
+    "4",
+    Repairs("ads").repair(TEN.slice, "e.clicks"),
+    slice=TEN.slice.id,
+    cluster="dc1",
+    table="e.clicks",
+)
+UNFINISHED = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, slice=TEN.slice.id, cluster="dc1")
 
 
 def test_complete_and_broken_say_what_each_is_about():
     """Every table has a commit of the hour, and one of them has lost a row since."""
-    assert said(facts(Cell.VERIFIED)) == "Every table has it, and verify found every count to hold."
+    assert said(facts(Cell.VERIFIED)) == "Every table has it, and all counts match."
     assert (
         said(facts(Cell.LOADED)) == "Every table has it, and verify has not counted it since it was loaded."
     )
-    assert said(facts(Cell.BROKEN, causes=broken())) == (
-        "Every table has it, but verify found what does not hold: wrong rows (table e.clicks)."
+    assert said(facts(Cell.EMPTY)) == "Every table has it, and it has no row."
+    assert (
+        said(facts(Cell.BROKEN, found=[BROKEN]))
+        == "Every table has it, but wrong rows, table e.clicks (rows are missing)."
     )
-    assert [tone_of(cell) for cell in (Cell.BROKEN, Cell.LATE, Cell.VERIFIED, Cell.OPEN)] == [
+    assert [tone_of(cell) for cell in (Cell.BROKEN, Cell.LATE, Cell.ODD, Cell.VERIFIED, Cell.OPEN)] == [
         "bad",
+        "warn",
         "warn",
         "good",
         "",
     ]
+
+
+def test_an_unusual_hour_says_the_share_of_the_table():
+    what, numbers = "43.8 % of rows of e.clicks rejected", "300 of 685 in 2026-11-20T10Z"
+    odd = Odd(OddKind.REJECTED, TEN.slice.id, "table e.clicks", what, numbers)
+    shown = facts(Cell.ODD, odd=(odd,))
+    assert said(shown) == f"Every table has it, but {what}."
+    (found,) = findings(shown)
+    assert (found.line, found.tone, found.message) == (f"{what}: this hour", "warn", numbers)
 
 
 @pytest.mark.parametrize(
@@ -106,25 +128,27 @@ def test_what_an_unfinished_hour_lacks(statuses, cell, expected):
 
 
 def test_an_hour_that_nothing_takes_says_so_and_how_it_is_filled():
-    late, paused = findings(facts(Cell.LATE, MISSING, paused=True))
-    assert (late.title, late.message, late.repair.command) == (
-        "Not landed",
+    (paused,) = findings(facts(Cell.LATE, MISSING, paused=True))
+    assert (paused.line, paused.message, paused.advice) == (
+        "DAG ads is paused: not landed",
         "The lake has nothing of it from cluster dc1.",
-        FILL,
+        "`airflow dags unpause ads`",
     )
-    assert (late.repair.mode, late.repair.start, late.repair.end) == (
+    (repair,) = paused.repairs
+    assert (repair.command, repair.mode, repair.start, repair.end) == (
+        FILL,
         "fill",
         "2026-11-20T10:00Z",
         "2026-11-20T11:00Z",
     )
-    assert (paused.title, paused.advice) == ("DAG ads is paused", "`airflow dags unpause ads`")
-    assert [one.title for one in findings(facts(Cell.LATE, MISSING, paused=None))][1:] == [
-        "DAG ads is not in Airflow"
+    assert titles(findings(facts(Cell.LATE, MISSING, paused=None))) == [
+        "DAG ads is not in Airflow: not landed"
     ]
-    assert [one.title for one in findings(facts(Cell.WAITING, MISSING))][1:] == ["No run yet"]
+    (waits,) = findings(facts(Cell.WAITING, MISSING))
+    assert (waits.line, waits.tone, waits.advice[:18]) == ("Not landed", "", "No run of Airflow ")
 
 
-def test_a_failed_run_names_its_step_and_where_its_log_is():
+def test_a_failed_run_names_its_step_what_it_left_and_where_its_log_is():
     def task(name: str, state: str) -> TaskRow:
         return TaskRow(task_id=name, map_index=2, state=state, tries=3, started="s", seconds=1.0)
 
@@ -135,21 +159,23 @@ def test_a_failed_run_names_its_step_and_where_its_log_is():
         run("new", task("batch.land", "success"), task("batch.load.e.clicks", "failed")),
         run("old", task("batch.land", "failed")),
     )
-    _, failed = findings(facts(Cell.FAILED, landed("e.other"), runs=runs))
-    assert (failed.title, failed.tone) == ("batch.load.e.clicks failed", "bad")
-    assert failed.message.startswith("Attempt 3 in run new of ads")
+    (failed,) = findings(facts(Cell.FAILED, landed("e.other"), runs=runs))
+    assert (failed.what, failed.tone) == ("batch.load.e.clicks failed", "bad")
+    assert failed.message.startswith("e.clicks lacks it, or has the rows of an earlier landing. Attempt 3 in")
+    assert [one.command for one in failed.repairs] == [FILL]
     where = {"dag_id": "ads", "run_id": "new", "task_id": "batch.load.e.clicks", "map_index": 2}
     assert failed.run.model_dump() == {**where, "tries": 3}
     again = (run("new", task("batch.land", "up_for_retry")),)
-    assert findings(facts(Cell.LATE, MISSING, runs=again))[1].title == (
+    assert titles(findings(facts(Cell.LATE, MISSING, runs=again))) == [
         "batch.land failed, and is tried again"
-    )
+    ]
+
+
+def alarm(kind: ProblemKind, place: str, message: str = "its message", over: bool = False) -> Alarm:
+    return Alarm(Problem(kind, place, message), AT_NOON, over=over)
 
 
 def test_what_the_watch_has_seen_of_the_hour_or_of_the_servers():
-    def alarm(kind: ProblemKind, place: str, over: bool = False) -> Alarm:
-        return Alarm(Problem(kind, place, "its message"), AT_NOON, over=over)
-
     alarms = (
         alarm(ProblemKind.UNAVAILABLE, "kafka"),
         alarm(ProblemKind.OVERDUE, "slice 2026-11-20T10Z/dc1"),
@@ -157,84 +183,60 @@ def test_what_the_watch_has_seen_of_the_hour_or_of_the_servers():
         alarm(ProblemKind.LAG, "seconds"),
         alarm(ProblemKind.TABLE, "table e.clicks", over=True),
     )
-    shown = findings(facts(Cell.LATE, MISSING, alarms=alarms, runs=[]))
-    assert [one.title for one in shown] == [
-        "Not landed",
-        "unavailable: kafka",
-        "hour overdue: slice 2026-11-20T10Z/dc1",
-        "No run yet",
+    shown = findings(facts(Cell.LATE, MISSING, alarms=alarms))
+    assert [(one.line, one.since) for one in shown] == [
+        ("No answer from kafka", AT_NOON),
+        ("Not landed", AT_NOON),
     ]
-    assert [one.since for one in shown] == ["", AT_NOON, AT_NOON, ""]
     assert findings(facts(Cell.VERIFIED, alarms=alarms)) == []
 
 
 def test_an_hour_that_no_run_has_resolved_expires_as_the_watch_has_seen():
     """The badge, the finding and the alarm are one: no second entry says to fill it."""
-
-    def alarm(place: str, message: str, over: bool = False) -> Alarm:
-        return Alarm(Problem(ProblemKind.EXPIRED, place, message), AT_NOON, over=over)
-
     alarms = [
-        alarm("slice 2026-11-20T10Z/dc1", "up to 60 of its offsets expired"),
-        alarm("slice 2026-11-20T10Z/dc2", "another cluster's", over=True),
-        alarm("slice 2026-11-20T11Z/dc1", "another hour's"),
+        alarm(ProblemKind.EXPIRED, "slice 2026-11-20T10Z/dc1", "up to 60 of its offsets expired"),
+        alarm(ProblemKind.EXPIRED, "slice 2026-11-20T10Z/dc2", "another cluster's", over=True),
+        alarm(ProblemKind.EXPIRED, "slice 2026-11-20T11Z/dc1", "another hour's"),
     ]
     seen = expired_units(alarms)
     assert seen == {"2026-11-20T10Z": {"dc1"}, "2026-11-20T11Z": {"dc1"}}
     second = replace(MISSING, unit=replace(TEN, cluster="dc2"))
     gone, other, done = with_expired([MISSING, second, WHOLE], seen)
     assert [gone.state, other.state, done.state] == ["expired", "missing", "complete"]
-    where = {"slice": TEN.slice.id, "cluster": "dc1"}
-    unfinished = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, **where)
-    causes = cause_rows([opened_by(unfinished, AT)])
-    shown = facts(Cell.EXPIRED, gone, alarms=alarms, causes=causes, runs=[])
+    shown = facts(Cell.EXPIRED, gone, alarms=alarms, found=[UNFINISHED])
     assert said(shown) == "Nothing of it has landed, and Kafka no longer has all of it."
-    (expired, none) = findings(shown)
-    assert (expired.title, expired.tone, expired.since) == ("Cluster dc1: expired in Kafka", "bad", AT_NOON)
-    assert (expired.message, expired.repair, none.title) == (alarms[0].problem.message, None, "No run yet")
-    assert unrepeated(shown, [expired, none]) == []
+    (expired,) = findings(shown)
+    assert (expired.line, expired.tone) == ("Kafka no longer has the records: cluster dc1", "bad")
+    assert (expired.since, expired.repairs) == (AT_NOON, [])
+    assert expired.message == alarms[0].problem.message
     counted = replace(gone, losses=(Loss("bids", 0, 100, 160, exact=True),))
-    (expired, _) = findings(facts(Cell.EXPIRED, counted, alarms=alarms, runs=[]))
+    (expired,) = findings(facts(Cell.EXPIRED, counted, alarms=alarms))
     assert expired.message == "Up to 60 of its offsets are gone, and the hour has not landed."
     assert (expired.since, "land_rest" in expired.advice) == (AT_NOON, True)
 
 
 def test_a_missing_table_and_one_that_only_lacks_the_hour():
-    gone, lacks = findings(facts(Cell.NO_TABLE, landed(), gone={"e.clicks"}, runs=[]))[:2]
-    assert (gone.title, gone.message) == (
-        "Table missing",
-        "e.clicks is not in ClickHouse, so no run can load it.",
-    )
-    assert (lacks.title, lacks.message) == (
+    gone, lacks = findings(facts(Cell.NO_TABLE, landed(), gone={"e.clicks"}))
+    assert gone.line == "e.clicks is missing in ClickHouse: this hour"
+    assert (lacks.what, lacks.message) == (
         "Not loaded",
         "e.other lacks it, or has the rows of an earlier landing.",
     )
 
 
-def test_what_a_finding_says_is_not_said_again_as_an_anomaly():
-    unfinished = Anomaly(
-        AnomalyKind.INCOMPLETE,
-        "complete",
-        "missing",
-        Repairs("ads").fill(TEN.slice),
-        slice=TEN.slice.id,
-        cluster="dc1",
-    )
-    causes = cause_rows([opened_by(unfinished, AT)])
-    assert causes[0].repairs[0].command == FILL
-    late = facts(Cell.LATE, MISSING, causes=[*causes, *broken()])
-    assert unrepeated(late, findings(late)) == broken()
-    assert unrepeated(late, []) == [*causes, *broken()]
+def test_what_the_hours_state_says_is_not_said_again_as_an_anomaly():
+    late = facts(Cell.LATE, MISSING, found=[UNFINISHED, BROKEN])
+    assert titles(findings(late)) == [
+        "wrong rows, table e.clicks (rows are missing): this hour",
+        "Not landed",
+    ]
 
 
 def test_an_hour_before_the_beginning_lacks_nothing_wherever_it_is_said():
     """Somebody has verified it, too: what is not there is no anomaly of it."""
-    where = {"slice": TEN.slice.id, "cluster": "dc1"}
-    unfinished = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, **where)
-    causes = cause_rows([opened_by(unfinished, AT)])
 
     def view(cell: Cell, status: UnitStatus) -> SliceView:
-        shown = facts(cell, status, causes=causes, runs=[])
+        shown = facts(cell, status, found=[UNFINISHED])
         return slice_view(shown, TEN.slice, "", Summaries([]), TEN.slice.end)
 
     before, late = view(Cell.BEFORE, MISSING), view(Cell.LATE, MISSING)
@@ -242,7 +244,7 @@ def test_an_hour_before_the_beginning_lacks_nothing_wherever_it_is_said():
         [(one.state, {table.state for table in one.tables}) for one in it.units] for it in (before, late)
     ]
     assert states == [[("before", {"before"})], [("missing", {"missing"})]]
-    assert (before.said, before.causes, before.findings) == ("The pipeline begins later.", [], [])
+    assert (before.said, before.findings) == ("The pipeline begins later.", [])
     # What has landed of it all the same is shown.
     (unit,) = view(Cell.BEFORE, landed("e.clicks")).units
     assert (unit.state, [table.state for table in unit.tables]) == ("landed", ["committed", "missing"])
@@ -253,25 +255,17 @@ def test_a_dropped_table_is_said_once_with_one_repair():
     gone = TableFacts("e.clicks", missing="create it")
     found = check(replace(FACTS, statuses=(landed(),), tables=(gone, OTHER)), Repairs("ads"))
     assert [one.kind for one in found] == ["incomplete", "table missing"]
-    causes = cause_rows(opened_by(one, AT) for one in found)
-    message = "h:8123 has no such table; create it"
     alarms = [
-        Alarm(Problem(ProblemKind.TABLE, place, message), AT_NOON)
+        alarm(ProblemKind.TABLE, place, "h:8123 has no such table; create it")
         for place in ("table e.clicks", "table e.x")
     ]
-    shown = facts(Cell.NO_TABLE, landed(), causes=causes, alarms=alarms, gone={"e.clicks"}, runs=[])
-    said_of = findings(shown)
-    assert [one.title for one in said_of] == [
-        "Table missing",
-        "Not loaded",
-        "table missing: table e.x",
-        "No run yet",
-    ]
-    assert (said_of[0].since, said_of[0].repair.command) == (AT_NOON, FILL)
-    assert unrepeated(shown, said_of) == []
-    other = replace(shown, gone={"e.other"})
-    assert [one.name for one in unrepeated(other, findings(other))] == ["table missing"]
-    assert "table missing: table e.clicks" in [one.title for one in findings(other)]
+    shown = facts(Cell.NO_TABLE, landed(), found=found, alarms=alarms, gone={"e.clicks"})
+    table, lacks = findings(shown)
+    assert (table.line, lacks.line) == ("e.clicks is missing in ClickHouse: this hour", "Not loaded")
+    assert (table.since, [one.command for one in table.repairs]) == (AT_NOON, [FILL])
+    # The table is there again: what verify and the watch have seen is over.
+    there = replace(shown, gone=frozenset())
+    assert titles(findings(there)) == ["Not loaded"]
 
 
 def test_what_a_complete_hour_is_without():
@@ -279,7 +273,7 @@ def test_what_a_complete_hour_is_without():
     spec = pipeline(tables={"click": "e.clicks"})
     one = replace(WHOLE, manifest=lost, lacking=(LackingTopic("views", 25),))
     found = findings(facts(Cell.LOSSY, one, spec=spec))
-    assert [(each.title, each.message) for each in found] == [
+    assert [(each.what, each.message) for each in found] == [
         ("Cluster dc1: topics", "It lacks topic views (25 offsets): the pipeline file names it since then."),
         ("Cluster dc1: loss", "7 offsets had expired in Kafka when it landed: nothing brings them back."),
         (
@@ -287,7 +281,7 @@ def test_what_a_complete_hour_is_without():
             "3 rows of type view are in the lake, and no table takes them.",
         ),
     ]
-    assert found[0].repair.mode == "reland"
+    assert found[0].repairs[0].mode == "reland"
 
 
 def test_rows_without_a_table_of_a_forgotten_hour_are_not_said_to_be_in_the_lake():

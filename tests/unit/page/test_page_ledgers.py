@@ -51,6 +51,7 @@ class Ledger:
                 1,
                 self.stamp(name),
                 "",
+                [],
                 True,
                 {},
                 {},

@@ -42,6 +42,10 @@ CASES = [
         '{"geo.country": number, "user-id": number, "größe": number}',
     ),
     ('{"\\u0061nn": 1}', '{"…": number}'),
+    (
+        r'{"id": 1, "s": {"note": "a \ud83d", "ok": "\ud83d\ude00", "not": "\\ud83d"}}',
+        '{"id": number, "s": {"note": half a surrogate pair, "ok": text, "not": text}}',
+    ),
     # Cut anywhere, and what is no JSON: nothing of it is shown from there on.
     ('{"who": "An', '{"who": … (3 characters are hidden)'),
     ('{"who": 12', '{"who": number'),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from sluice.page.run_history import MOST_RUNS, AirflowRun, records_of_runs, throughput_of
+from sluice.page.slice_findings import FailedTry
 from sluice.slices import SliceRange
-from sluice.state.notes import Timing
+from sluice.state.notes import COMMAND, Timing
 from tests.support.page_world import START
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -96,6 +98,75 @@ def test_a_command_is_listed_in_the_range_in_which_it_was_under_way(first: int, 
     within = SliceRange(START.add(minutes=first), START.add(minutes=end), timedelta(minutes=1))
     records = records_of_runs([], timings, within)
     assert [record.run_id for record in records] == ([TOKEN] if listed else [])
+
+
+def noted(minute: float, seconds: float, state: str, **more: object) -> Timing:
+    return step(COMMAND, minute, 0, seconds, run=TOKEN, mode="reland", user="eve", state=state, **more)
+
+
+def test_a_command_has_its_user_its_state_and_the_time_that_it_really_took():
+    """Its landing took 60 seconds of 95."""
+    timings = [
+        noted(10, 0.0, "running"),
+        step("land", 10.25, 5, 60.0, run=TOKEN, mode="reland"),
+        noted(10, 95.4, "failed", error="adx.clicks does not exist\x1b", table="adx.clicks"),
+    ]
+    (found,) = records_of_runs([], timings)
+    assert (found.state, found.user, found.seconds, found.mode) == ("failed", "eve", 95.4, "reland")
+    assert (found.why, found.tables) == ("adx.clicks does not exist\\x1b", ["adx.clicks"])
+    assert [one.step for one in found.moved.steps] == ["land"]
+
+
+@pytest.mark.parametrize(("hours", "state"), [(1, "running"), (25, "lost")])
+def test_a_command_without_an_end_is_running_for_a_day_at_most(hours: int, state: str):
+    (found,) = records_of_runs([], [noted(10, 0.0, "running")], now=START.add(hours=hours, minutes=10))
+    assert (found.state, found.ended, found.seconds) == (state, "", None)
+
+
+FAILED = FailedTry(dag_id="p", run_id="two", task_id="batch.load.a.b", map_index=0, tries=3)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"state": "failed", "failed": FAILED}, "Stopped in load a.b"),
+        ({"state": "failed"}, "No task of it failed: it was ended, or took too long."),
+        ({"batches": 0}, "Nothing to do: every hour of it was complete."),
+        ({"batches": 2}, ""),
+        ({"dry": True}, "A dry run: the log of its task plan has what it would do."),
+        ({"state": "running", "batches": 0}, ""),
+    ],
+)
+def test_a_run_says_what_stopped_it_or_why_it_had_nothing_to_do(more: dict, why: str):
+    (found,) = records_of_runs([run("two", 0, 5, **more)], [])
+    assert found.why == why
+
+
+def test_a_run_over_hours_that_are_done_names_who_did_them():
+    """Of three earlier runs one loaded other hours, and one loaded after it."""
+    elsewhere = step("load", 1, 5, 1.0, run="other", table="a.b")
+    elsewhere = replace(elsewhere, start=START.add(hours=5).isoformat(), until=START.add(hours=6).isoformat())
+    timings = [
+        step("load", 2, 5, 1.0, run="first", table="a.b"),
+        step("load", 4, 5, 1.0, run="first", table="a.c"),
+        step("load", 5, 5, 1.0, run=TOKEN, table="a.c"),
+        noted(4.5, 60, "success"),
+        elsewhere,
+        step("load", 30, 5, 1.0, run="later", table="a.b"),
+    ]
+    runs = [
+        run("first", 0, 4),
+        run("other", 0, 3),
+        run("later", 29, 31),
+        run("again", 10, 11, batches=0, user="ann"),
+    ]
+    again = next(one for one in records_of_runs(runs, timings) if one.run_id == "again")
+    assert [(one.run_id, one.kind, one.user, one.at[11:16]) for one in again.before] == [
+        (TOKEN, "command", "eve", "10:05"),
+        ("first", "hourly", "", "10:04"),
+    ]
+    busy = next(one for one in records_of_runs(runs, timings) if one.run_id == "later")
+    assert busy.before == []
 
 
 def test_commands_of_other_hours_crowd_out_none_of_the_range():

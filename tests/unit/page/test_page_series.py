@@ -173,6 +173,17 @@ def test_lag_by_partition():
     assert unknown.rate == 0
 
 
+def test_the_rate_is_that_of_the_newest_landed_hour_whatever_the_range():
+    """An operator saw 0.25/s in one range and 1.2/s in another."""
+    topics = {("dc1", "t"): TopicNow(TopicState("u", {0: 0}, {0: 5_000}))}
+    hours = [complete(unit(0), rows=3_600), missing(unit(1)), missing(unit(2)), complete(unit(3), rows=72)]
+    rates = [
+        lag_of(found, topics, [], NOW.add(hours=5), bounded(100, 107)).partitions[0].rate
+        for found in (hours, hours[1:], hours[3:])
+    ]
+    assert rates == [0.02, 0.02, 0.02]
+
+
 def ranged(hour: int, start: int, until: int) -> UnitStatus:
     whole = complete(unit(hour))
     ranges = (OffsetRange("t", "u", 0, start, until),)
@@ -229,7 +240,7 @@ def test_what_has_landed_is_known_by_its_manifest():
 def test_what_waits_behind_an_open_transaction_is_not_landed():
     """The log ends at 7; a transaction is open from offset 5 on. Another partition has none."""
     kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: [1] * 7, 1: [1] * 3}, stable={0: 5})})
-    topics, _ = ask_topics(pipeline(), kafka.topics_of)
+    topics, _ = ask_topics(pipeline(), Boundaries(), kafka.topics_of)
     first, second = lag_of([ranged(0, 0, 5)], topics, [], NOW, Boundaries()).partitions
     assert (first.log_end, first.records, first.held) == (5, 2, 2)
     assert (second.log_end, second.records, second.held) == (3, 3, 0)
@@ -256,7 +267,7 @@ def ms(hour: int) -> int:
 def test_a_silent_cluster_is_a_line_beside_the_others():
     kafka = FakeKafka({("dc1", "t"): FakeTopic("u", {0: [1, 2]})}, silent={"dc2"})
     two = [{"cluster": c, "bootstrap": "x:1", "topics": ["t"]} for c in ("dc1", "dc2")]
-    topics, errors = ask_topics(pipeline(kafka=two), kafka.topics_of)
+    topics, errors = ask_topics(pipeline(kafka=two), Boundaries(), kafka.topics_of)
     assert {name: now.state.ends for name, now in topics.items()} == {("dc1", "t"): {0: 2}}
     assert len(errors) == 1 and "dc2" in errors[0]
 

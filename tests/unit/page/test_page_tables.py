@@ -35,7 +35,9 @@ def whole(hour: int, clicks: int, others: int) -> UnitStatus:
 def facts(found: list[UnitStatus], **more: object):
     spec = pipeline(**TWO)
     return table_facts(
-        progress_of_tables(spec, found, more.get("first", START)), more.get("now", {}), more.get("gone", ())
+        progress_of_tables(spec, found, more.get("first", START), more.get("at", START.add(days=1))),
+        more.get("now", {}),
+        more.get("gone", ()),
     )
 
 
@@ -61,6 +63,21 @@ def test_an_hour_counts_when_every_cluster_is_there_and_an_open_one_does_not():
     away = missing(unit(1, "dc2"))
     (clicks, _) = facts([whole(0, 1, 1), whole(1, 1, 1), away, missing(unit(2), UnitState.NOT_OVER)])
     assert (clicks.behind, clicks.first_behind) == (1, "2026-11-20T11Z")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "state", "behind"),
+    [(0, "complete", 0), (59, "complete", 0), (61, "complete", 0), (63, "behind", 1)],
+)
+def test_a_table_is_behind_once_the_next_hour_is_due(minutes: int, state: str, behind: int):
+    """The second hour ends at 12:00, and settles for two minutes: the next one is due at 13:02."""
+    found = [whole(0, 1, 1), missing(unit(1)), missing(unit(2), UnitState.NOT_OVER)]
+    clicks, _ = facts(found, at=START.add(hours=2, minutes=minutes))
+    assert (clicks.state, clicks.behind, clicks.complete_until) == (
+        state,
+        behind,
+        "2026-11-20T11:00:00+00:00",
+    )
 
 
 @pytest.mark.parametrize(

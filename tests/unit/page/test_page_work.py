@@ -33,6 +33,16 @@ def test_a_run_that_has_cut_nothing_yet_is_about_its_own_hours():
     assert phases(run("failed", asked=(2, 3))) == {2: "failed"}
 
 
+def test_a_run_that_waits_for_late_records_reads_nothing_yet():
+    waiting = [
+        run("running", ("settle", -1, state), asked=(2, 3)) for state in ("up_for_reschedule", "running")
+    ]
+    over = run("running", ("settle", -1, "success"), asked=(2, 3))
+    planning = run("running", ("settle", -1, None), asked=(2, 3))
+    found = [phases(each)[2] for each in (*waiting, over, planning)]
+    assert found == ["settling", "settling", "resolving", "resolving"]
+
+
 def test_each_batch_is_where_its_first_unfinished_task_is():
     tasks = [
         ("batch.land", 0, "success"),
@@ -155,12 +165,12 @@ def test_what_each_step_of_a_run_has_done():
         ("verify_all", -1, "success"),
     ]
     found = step_counts(run("running", *tasks, batches=[(0, 4), (4, 8)]), STEPS)
-    assert [(one.step, one.done, one.running, one.failed) for one in found] == [
-        ("land", 1, 1, 0),
-        ("load a.b", 0, 0, 1),
-        ("load a.c", 0, 1, 0),
-        ("verify", 0, 0, 1),
-        ("publish", 0, 0, 0),
+    assert [(one.step, one.done, one.running, one.failed, one.held) for one in found] == [
+        ("land", 1, 1, 0, 0),
+        ("load a.b", 0, 0, 1, 0),
+        ("load a.c", 0, 1, 0, 0),
+        ("verify", 0, 0, 0, 1),
+        ("publish", 0, 0, 0, 0),
     ]
     assert {one.batches for one in found} == {2}
     ended = step_counts(run("success", batches=[(0, 4), (4, 8)]), STEPS)

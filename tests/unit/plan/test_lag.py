@@ -83,7 +83,9 @@ class World:
         boundaries = BoundaryLog(self.lake).read()
         found = self.statuses(max(self.hour - newest, 0))
         older = older_unread(self.spec, self.lake, found[0].unit.slice.start, boundaries)
-        lag = lag_of(found, *ask_topics(self.spec, self.kafka.topics_of), self.now, boundaries, older)
+        lag = lag_of(
+            found, *ask_topics(self.spec, boundaries, self.kafka.topics_of), self.now, boundaries, older
+        )
         return {p.topic: p for p in lag.partitions}
 
     def unread(self, topic: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pendulum
 import pytest
 
+from sluice.config.event import Event
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.errors import FilesForgotten, WrongUse
@@ -29,6 +30,7 @@ RANGES = (OffsetRange("bids", "id", 0, 1_000, 6_500), OffsetRange("bids", "id", 
 LOSSES = (Loss("bids", 0, 5, 9, exact=True), Loss("wins", 3, 0, 4, exact=False))
 PIPELINE = Pipeline.model_construct(
     name="ads",
+    event=Event.model_construct(),
     tables={"click": Target(table="e.clicks")},
     counts=(),
     rollups={"e.users": Rollup.model_construct(source="e.clicks", select="")},

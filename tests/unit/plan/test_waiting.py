@@ -61,7 +61,7 @@ def test_what_is_not_landed_waits_for_its_cluster():
 def test_status_shows_it_and_the_lag_is_that_of_whole_hours():
     behind = Behind(FOUND, Backlog())
     texts = [part.text for part in shown(BOTH, FOUND, "demo", behind) if not hasattr(part, "columns")]
-    assert texts[-3:-1] == missing_lines(BOTH, FOUND)
+    assert texts[-4:-2] == missing_lines(BOTH, FOUND)
     since = (pendulum.now("UTC") - DAY.add(hours=1)).total_seconds()
     assert behind.seconds is not None and abs(behind.seconds - since) < 60
 

@@ -27,7 +27,7 @@ def event(rows: str = "one", **time: object) -> Event:
     [
         (
             event(field="meta.at"),
-            "no line has a time in the field meta.at (iso8601): all 1,200 records have the current time, "
+            "no line has a time in the field meta.at: all 1,200 records have the current time, "
             f"and are not in their events' hours; {REMEDY}",
         ),
         (

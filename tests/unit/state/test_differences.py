@@ -49,8 +49,9 @@ def found(
     manifest = made_manifest("p", UNITS[0].slice.id, "dc1", 1, "a", (), (), (), 10, {}, 0, rules=digest)
     rows: dict[str, LedgerRow] = {}
     if columns is not None:
+        demands = dict.fromkeys(needed, "reject")
         table = write_rules(
-            lake, TableRules("db.clicks", columns=columns, required=needed, definitions=COLUMNS)
+            lake, TableRules("db.clicks", columns=columns, required=demands, definitions=COLUMNS)
         )
         rows["db.clicks"] = LedgerRow(UNITS[0], manifest.id, ("click",), 1, 1, 0, "", 1, rules=table)
     files = tuple(LandedFile("k", "k", kind, "h", 1, 1, "") for kind in kinds)
@@ -141,17 +142,19 @@ def test_what_a_missing_value_does_is_that_of_the_last_load(then: tuple[str, ...
 @pytest.mark.parametrize(
     ("now", "left"),
     [
-        ("default", {}),
+        ("default", {"n": "default"}),
+        ("object", {"n": "object"}),
         ("reject", {"n": "reject"}),
-        ({"n": "default"}, {}),
+        ({"n": "default"}, {"n": "default"}),
         ({"n": "reject", "b": "reject"}, {"n": "reject"}),
     ],
 )
 def test_a_retry_requires_no_column_that_the_file_no_longer_does_and_no_other(now: object, left: dict):
     [target] = pipeline(tables={"click": {"table": "db.clicks", "missing": now}}).targets
-    rules = TableRules("db.clicks", required=("gone", "n"))
-    assert rules.apply(target, {"n", "b"}, types=False).missing == left
-    assert rules.apply(target, {"n", "b"}).missing == {"n": "reject"}
+    rules = TableRules("db.clicks", required={"gone": "reject", "n": "reject"})
+    others = {"*": "default"}
+    assert rules.apply(target, {"n", "b"}, types=False).missing == others | left
+    assert rules.apply(target, {"n", "b"}).missing == others | {"n": "reject"}
 
 
 def test_a_unit_that_names_no_rules_has_no_difference():

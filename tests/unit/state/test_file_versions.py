@@ -8,7 +8,7 @@ import pytest
 
 from sluice.errors import SluiceError
 from sluice.state.notes import (
-    KEY,
+    FILE,
     MOST,
     MOST_BYTES,
     MOST_TEXT,
@@ -35,9 +35,9 @@ def test_a_version_is_kept_when_the_text_changes_and_again_when_it_changes_back(
 def test_while_nothing_changes_nothing_is_written():
     lake = MemoryLake()
     note_version(lake, "a: 1\n", START)
-    before = lake.objects[KEY]
+    before = lake.objects[FILE]
     note_version(lake, "a: 1\n", START.add(hours=1))
-    assert lake.objects[KEY] == before
+    assert lake.objects[FILE] == before
 
 
 def test_another_sluice_is_a_version():
@@ -66,6 +66,6 @@ def test_a_longer_text_differs_by_its_end_alone():
 
 def test_bytes_that_are_none_name_their_place():
     lake = MemoryLake()
-    lake.put(KEY, b"{}")
+    lake.put(FILE, b"{}")
     with pytest.raises(SluiceError, match=r"memory://demo/_history/file.json holds no versions"):
         note_version(lake, "a", START)

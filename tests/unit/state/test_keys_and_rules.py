@@ -21,15 +21,33 @@ LANDING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "event.type.field": ("event.type", {}, {"event": {**EVENT, "type": {"field": "kind"}}}),
     "event.type.header": ("event.type", {}, {"event": {**EVENT, "type": {"header": "kind"}}}),
     "event.type.topic": ("event.type", {}, {"event": {**EVENT, "type": {"topic": True}}}),
+    "event.type.schema": (
+        "event.type",
+        {"event": AVRO},
+        {"event": {**AVRO, "type": {"schema": True}}},
+    ),
     "event.time.field": ("event.time", {}, {"event": {**EVENT, "time": {"field": "when"}}}),
     "event.time.format": (
         "event.time",
         {},
         {"event": {**EVENT, "time": {"field": "at", "format": "epoch_s"}}},
     ),
+    "event.time.zone": (
+        "event.time",
+        {},
+        {"event": {**EVENT, "time": {"field": "at", "zone": "Europe/Berlin"}}},
+    ),
     "event.time.record": ("event.time", {}, {"event": {**EVENT, "time": {"record": True}}}),
-    "event.rows": ("event.rows", {}, {"event": {**EVENT, "rows": "array"}}),
+    "event.rows.field": ("event.rows", {}, {"event": {**EVENT, "rows": {"field": "r"}}}),
+    "event.rows.envelope": (
+        "event.rows",
+        {"event": {**EVENT, "rows": {"field": "r"}}},
+        {"event": {**EVENT, "rows": {"field": "r", "envelope": "e"}}},
+    ),
+    "event.unpack": ("event.unpack", {}, {"event": {**EVENT, "unpack": "gzip"}}),
+    "event.surrogates": ("event.surrogates", {}, {"event": {**EVENT, "surrogates": "replace"}}),
     "event.format": ("event.format", {"event": AVRO}, {"event": {**AVRO, "format": "protobuf"}}),
+    "event.change": ("event.change", {}, {"event": {**EVENT, "change": "debezium"}}),
     "event.batch.header": ("event.batch", {}, {"event": {**EVENT, "batch": {"header": "b"}}}),
     "mask.<name>.drop": ("mask", {}, {"mask": {"ip": {"drop": True}}}),
     "mask.<name>.hash": ("mask", {}, {"mask": {"ip": {"hash": "0123456789abcdef"}}}),
@@ -53,6 +71,8 @@ LANDING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 LOADS = {
     "tables.<name>.columns": "columns of db.clicks",
+    "tables.<name>.times.<name>.format": "times of db.clicks",
+    "tables.<name>.times.<name>.zone": "times of db.clicks",
     "tables.<name>.missing": "missing of db.clicks",
 }
 
@@ -60,7 +80,12 @@ STALE = {
     "tables.<name>.table": "a fill loads the types into the table that they are routed to now",
     "rollups.<name>.from": "a fill derives the unit's rows again",
     "rollups.<name>.sql": "a fill derives the unit's rows again",
+    **{
+        f"tables.<name>.latest{key}": "a fill takes the newest rows of the log again"
+        for key in (".table", ".key", ".version", ".deleted")
+    },
     "kafka[].topics": "a unit lacks a topic that was named since, and a reland brings it",
+    "kafka[].exclude": "a unit lacks a topic that is excluded no more, and a reland brings it",
     "tables.<name>.evolve": "a unit lacks a column that was added since, and a refill fills it",
     "tables.<name>.evolve_rows": "it decides when a column is added, not what is in it",
     "clickhouse.shards[].name": "a fill loads again what another shard has to hold",
@@ -93,7 +118,7 @@ NO_ROW = {
         "clickhouse.shards[].replicas",
     ),
     "when runs start, and what else they do": ("grace", "lookback", "spark", "spark_connection", "airflow."),
-    "what is noticed and shown": ("stalled_after", "alarms.", "page.payloads"),
+    "what is noticed and shown": ("stalled_after", "alarms.", "rejected.fail_above", "page.payloads"),
 }
 
 
@@ -123,5 +148,8 @@ def test_another_value_of_a_rule_is_named(key: str):
 
 def test_rules_of_a_load_are_named():
     then = pipeline(**TABLES)
-    now = pipeline(tables={"click": {"table": "db.clicks", "missing": "reject"}})
-    assert [one.rule for one in found(then, now, columns={"rider": "passenger"})] == list(LOADS.values())
+    rules = list(dict.fromkeys(LOADS.values()))
+    for times in ({"format": "epoch_s"}, {"zone": "Europe/Berlin"}):
+        click = {"table": "db.clicks", "missing": "reject", "times": {"at": times}}
+        now = pipeline(tables={"click": click})
+        assert [one.rule for one in found(then, now, columns={"rider": "passenger"})] == rules

@@ -43,6 +43,10 @@ def spec(**changes: Any) -> Pipeline:
             {"db.click": row(unit(0)), "db.sums": row(unit(0), types=("x",), manifest=f"1-a@2#{DIGEST}")},
             {"db.sums": Commit(f"1-a@3#{DIGEST}", (), "")},
         ),
+        (
+            {"db.click": row(unit(0)), "db.sums": row(unit(0), manifest=f"1-a@3#{DIGEST}", added=("x",))},
+            {"db.sums": Commit(f"1-a@3#{DIGEST} with x", (), "")},
+        ),
     ],
 )
 def test_what_the_ledger_has_to_hold_for_a_rollup(rows, wanted):

@@ -252,3 +252,19 @@ def test_an_hour_is_complete_when_all_its_units_are():
     found = [replace(status_of(), unit=Unit(PIECES[n], f"dc{i}"), state=s) for i, (n, s) in enumerate(states)]
     assert complete_slices(found) == [PIECES[0], PIECES[2]]
     assert complete_slices([]) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "seen"),
+    [
+        (UnitState.COMPLETE, "broken: wrong rows, table e.clicks; wrong files, cluster dc1"),
+        (
+            UnitState.COMPLETE_WITH_LOSS,
+            "broken: wrong rows, table e.clicks; wrong files, cluster dc1; with loss",
+        ),
+        (UnitState.STALE, "stale, broken: wrong rows, table e.clicks; wrong files, cluster dc1"),
+    ],
+)
+def test_what_is_known_to_be_broken_is_not_called_complete(state: UnitState, seen: str):
+    broken = ("wrong rows, table e.clicks", "wrong files, cluster dc1")
+    assert replace(status_of(landed=manifest(TEN)), state=state, broken=broken).seen == seen

@@ -11,7 +11,7 @@ from sluice.errors import SluiceError
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.verdict import note_verified, read_verdict
-from sluice.manifest import Forgotten, ForgottenRecords, LandedFile
+from sluice.manifest import Forgotten, ForgottenRecords, LandedFile, OffsetRange
 from sluice.slices import HOUR, Slice, SliceRange, Unit
 from sluice.state import months
 from sluice.state.notes import months_of
@@ -42,6 +42,14 @@ def test_a_unit_stays_verified_until_it_is_loaded_anew():
     note_verified(lake, DAY, [complete(unit(0)), complete(unit(1))], [], NOW)
     months.note(lake, [complete(unit(0), generation=2), complete(unit(1)), missing(unit(2))])
     assert verified(lake) == {"10": False, "11": True, "12": False}
+
+
+def test_a_summary_of_boundaries_that_go_back_is_read_again():
+    lake, broken = MemoryLake(), OffsetRange("bids", "u1", 0, 9, 4)
+    whole = OffsetRange("bids", "u1", 1, 0, 3)
+    months.note(lake, [replace(complete(unit(0)), ranges=(broken, whole))])
+    (month,) = read(lake, DAY)
+    assert [units["dc1"].offsets for units in month.values()] == [3]
 
 
 def test_which_files_of_a_unit_are_forgotten():

@@ -63,7 +63,7 @@ def test_a_watch_reads_the_ledger_of_what_it_watches(client: Asked, monkeypatch:
     monkeypatch.setattr(oldest_unlanded, "resolve", lambda *known: resolve(*known, kafka.topics_of))
     losses = lambda *known: retained_losses(*known, kafka.topics_of)  # noqa: E731
     monkeypatch.setattr(oldest_unlanded, "retained_losses", losses)
-    monkeypatch.setattr(observing, "ask_topics", lambda _: ({}, []))
+    monkeypatch.setattr(observing, "ask_topics", lambda *_: ({}, []))
     spec = pipeline(lookback="3h")
     observing.observe(spec, MemoryLake(), pendulum.datetime(2026, 11, 20, 13, 10))
     ranges = [(asked["start"], asked["end"]) for asked in client.parameters if "start" in asked]

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 
 import pendulum
 import pytest
+from typer import Exit
 
+from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
+from sluice.errors import TargetRefused
 from sluice.flow.land.submit import SUBMITTED, seconds_since_submit
-from sluice.plan.estimate import duration_text, estimate_time, rates
+from sluice.plan.estimate import (
+    Rate,
+    WholeRun,
+    duration_text,
+    estimate_time,
+    rates,
+    startup_of,
+    whole_commands,
+)
 from sluice.plan.plan import PlannedWork
 from sluice.plan.progress import Pace
 from sluice.slices import SliceRange
-from sluice.state.notes import Timing, key_of, newest, of_day, record, timed
+from sluice.state.notes import (
+    COMMAND,
+    Timing,
+    key_of,
+    last_load,
+    newest,
+    noted_command,
+    of_day,
+    record,
+    timed,
+)
 
 DAY = pendulum.datetime(2026, 11, 20)
 HOURS = SliceRange(DAY, DAY.add(hours=3))
@@ -145,3 +168,81 @@ def test_a_small_batch_takes_what_starting_takes():
 def test_how_long_an_application_took_to_begin(text: str, seconds: float):
     assert seconds_since_submit({SUBMITTED: text}, 1010.0) == seconds
     assert seconds_since_submit({}, 1010.0) == 0.0
+
+
+def commands(lake: FolderLake) -> list[tuple[str, str, str]]:
+    return [(one.user, one.state, one.error) for one in newest(lake, pendulum.now("UTC"))]
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "said"),
+    [
+        (None, "success", ""),
+        (TargetRefused("adx.clicks", "does not exist", "create it"), "failed", "adx.clicks"),
+        (KeyboardInterrupt(), "interrupted", ""),
+        (Exit(3), "failed", "a step has failed: the command's output says why"),
+        (ZeroDivisionError("what a row says"), "failed", "ZeroDivisionError"),
+    ],
+)
+def test_a_command_is_noted_at_its_begin_and_at_its_end(lake, error, state: str, said: str):
+    lake.put(f"{layout.BOUNDARIES}any", b"")
+    with suppress(type(error) if error else ValueError), noted_command(lake, HOURS, "ann", run="r"):
+        assert commands(lake) == [("ann", "running", "")]
+        if error:
+            raise error
+    (user, ended, why) = commands(lake)[-1]
+    assert (user, ended) == ("ann", state)
+    assert said in why and bool(said) == bool(why)
+
+
+def test_a_command_leaves_nothing_in_a_lake_that_is_not_its_own(lake):
+    with noted_command(lake, HOURS, "ann"):
+        pass
+    assert list(lake.list("")) == []
+
+
+def test_who_loaded_the_hours_of_a_range_last():
+    at = "2026-11-20T1{}:00:00.000+00:00"
+    edges = {"start": DAY.isoformat(), "until": DAY.add(hours=1).isoformat()}
+    later = {"start": DAY.add(hours=3).isoformat(), "until": DAY.add(hours=4).isoformat()}
+
+    def one(step: str, hour: int, **more: str) -> Timing:
+        return replace(timing(step, 1, 1, 1.0, started=at.format(hour)), **{**edges, **more})
+
+    hourly, command = one("load", 1, run="scheduled__1"), one("load", 2, run="t")
+    noted, outside = one(COMMAND, 2, run="t", user="ann"), one("load", 5, run="x", **later)
+    assert last_load([hourly, outside], HOURS) == "the last load was by run scheduled__1, 2026-11-20T11:00Z"
+    assert last_load([command, hourly, noted], HOURS) == (
+        "the last load was by a command of ann, 2026-11-20T12:00Z"
+    )
+    assert last_load([outside, one("land", 3, run="y")], HOURS) == ""
+
+
+def whole(name: str, minute: int, seconds: float, **more: float) -> WholeRun:
+    began = pendulum.datetime(2026, 11, 20, 10, minute)
+    return WholeRun(name, began, began.add(seconds=seconds), **more)
+
+
+def test_a_run_takes_what_it_took_before_beside_its_steps():
+    """Of 30, 25 and 300 seconds, of which 200 were a wait, steps took 12, 9 and 92: beside them 18, 16, 8."""
+    at = "2026-11-20T10:{}.000+00:00"
+    timings = [
+        timing("land", 1, 1, 8.0, started=at.format("00:10"), run="a", before=2.0),
+        timing("load", 1, 1, 2.0, started=at.format("00:20"), run="a"),
+        timing("load", 1, 1, 8.0, started=at.format("10:05"), run="b"),
+        timing("verify", 1, 1, 1.0, started=at.format("10:15")),
+        timing("load", 1, 1, 92.0, started=at.format("20:10"), run="c"),
+    ]
+    runs = [whole("c", 20, 300, waited=200.0), whole("b", 10, 25), whole("a", 0, 30), whole("idle", 40, 9)]
+    assert startup_of(runs, timings) == 16.0
+    assert startup_of(runs[3:], timings) is None
+    slow = estimate_time(WORK, {"land": Rate(2.0, 0, 0)}).with_startup(16.0)
+    assert slow.seconds.get("start-up") == 16.0
+
+
+def test_only_commands_that_ended_well_say_what_starting_takes():
+    note = {"step": COMMAND, "units": 1, "rows": 0, "seconds": 30.0}
+    notes = [
+        timing(**note, run=str(n), state=state) for n, state in enumerate(("running", "failed", "success"))
+    ]
+    assert [run.run for run in whole_commands(notes)] == ["2"]

@@ -98,7 +98,7 @@ def test_each_cluster_that_is_silent_is_told(world: World, monkeypatch: pytest.M
         world.kafka.topics[name, "t"] = FakeTopic("u", {0: records({0: 5})})
     world.kafka.silent = {"dc1"}
     errors = {name: str(KafkaUnavailable(name, "x:1", "no answer")) for name in ("dc2", "dc3")}
-    monkeypatch.setattr(observing, "ask_topics", lambda _: ({}, list(errors.values())))
+    monkeypatch.setattr(observing, "ask_topics", lambda *_: ({}, list(errors.values())))
 
     def inquiry(cluster: Cluster) -> NoReturn:
         raise KafkaUnavailable(cluster.cluster, "x:1", "no answer")

@@ -232,6 +232,24 @@ def test_rejected_records_above_the_share_are_a_problem(records: int, rejected_r
     assert places(list(rejects(pipeline(), found, []))) == (["rejects above share: records"] if there else [])
 
 
+@pytest.mark.parametrize("rejected", [0, 20])
+def test_tombstones_are_no_rejects(rejected: int):
+    """A compacted topic may have more deletions than rows, for ever."""
+    (piece,) = pieces(1)
+    reasons = {"no value": 5_000, "not JSON": rejected}
+    problems = list(
+        rejects(pipeline(), {Unit(piece, "dc1"): manifest(piece, rejected_records=reasons, click=20)}, [])
+    )
+    assert [problem.message for problem in problems] == (
+        []
+        if not rejected
+        else [
+            "20 of 40 of slice 2026-11-19T23Z, 50.0%, are in `_rejected/` with their reasons (20 not JSON); "
+            "the bound is 1.0%"
+        ]
+    )
+
+
 def test_it_names_the_worst_of_the_newest_hours_and_the_reasons():
     hours = pieces(5)
     shares = [900, 20, 80, 30, 0]

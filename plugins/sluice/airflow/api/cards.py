@@ -17,14 +17,14 @@ from sqlalchemy import func, select
 
 from sluice.airflow.api.access import Readable
 from sluice.airflow.api.pipelines import EndQuery, Start, memory
-from sluice.airflow.api.runs import kept_timings, past_backfills, runs_in
+from sluice.airflow.api.runs import kept_timings, past_backfills, runs_in, started_by_people
 from sluice.airflow.pipelines import watch_dag_id
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
-from sluice.flow.verify.verdict import read_verdict
+from sluice.flow.verify.verdict import Verification, read_verdict
 from sluice.page.changes import Changes, ComparedFields, changes_of_pipeline, compare_fields, read_changes
 from sluice.page.models import Model
-from sluice.page.overview import Anomalies, cause_rows, first_instant
+from sluice.page.overview import first_instant
 from sluice.page.retention import Retention, read_keeping, read_retention, retention_of
 from sluice.page.rows import HOURLY, RequestedRange, bounded
 from sluice.page.run_history import Runs
@@ -55,7 +55,7 @@ from sluice.state.months import read_summaries
 from sluice.state.notes import FRESH, read_lag, tables_of
 from sluice.state.system_tables import read_claims
 from sluice.watch.expected import HISTORY_DAYS
-from sluice.watch.problems import AlarmStore, watch_remedy
+from sluice.watch.problems import watch_remedy
 
 cards = APIRouter()
 _WEEK = timedelta(days=7)
@@ -70,10 +70,10 @@ _retention: TimedCache[Retention] = TimedCache(60)
 @cards.get("/pipelines/{pipeline}/lag")
 def lag(pipeline: Readable) -> Lag:
     now = pendulum.now("UTC")
-    topics, errors = ask_topics(pipeline)
     slices = SliceRange.widen(now - timedelta(days=2), now, pipeline.slice)
     lake, statuses = brief_lake(pipeline), [offsets_only(status) for status in memory.walk(pipeline, slices)]
     boundaries = memory.of(pipeline).boundaries(lake)
+    topics, errors = ask_topics(pipeline, boundaries)
     older = older_unread(pipeline, lake, slices.start, boundaries)
     return lag_of(statuses, topics, errors, now, boundaries, older)
 
@@ -94,15 +94,6 @@ def late(pipeline: Readable, start: Start, end: EndQuery = "now") -> LateTable:
     return late_table(memory.walk(pipeline, SliceRange.widen(first, slices.end, pipeline.slice)))
 
 
-@cards.get("/pipelines/{pipeline}/anomalies")
-def anomalies(pipeline: Readable) -> Anomalies:
-    verdict = read_verdict(brief_lake(pipeline))
-    return Anomalies(
-        causes=cause_rows(verdict.anomalies, verdict.verifications),
-        verifications=list(reversed(verdict.verifications)),
-    )
-
-
 @cards.get("/pipelines/{pipeline}/freshness")
 def freshness(pipeline: Readable) -> Freshness:
     now = pendulum.now("UTC")
@@ -111,40 +102,27 @@ def freshness(pipeline: Readable) -> Freshness:
     return freshness_of([target.table for target in pipeline.targets], fresh_tables, now)
 
 
-class ProblemRow(Model):
-    """What the watch has seen and not yet seen to be over; `since` is when it saw it first."""
+class Checks(Model):
+    """When verify and the watch last looked: `verified` is None where nothing was; `watched` when the watch
+    DAG last began, empty when it never did; `paused`: it does not run. `remedy`: what a person does where
+    nobody watches."""
 
-    kind: str
-    place: str
-    message: str
-    since: str
-
-
-class Problems(Model):
-    """`watched` is when the watch DAG last began, empty when it never did; `paused`: it does not run.
-    `remedy`: what a person does where nobody watches."""
-
-    problems: list[ProblemRow]
+    verified: Verification | None
     watched: str
     paused: bool
     watch_dag: str
     remedy: str = ""
 
 
-@cards.get("/pipelines/{pipeline}/problems")
-def problems(pipeline: Readable, session: SessionDep) -> Problems:
-    """Answers the open problems, the oldest first."""
+@cards.get("/pipelines/{pipeline}/checks")
+def checks(pipeline: Readable, session: SessionDep) -> Checks:
+    """Answers who has looked for what the overview's findings say."""
     dag_id = watch_dag_id(pipeline.name)
-    alarms = AlarmStore(brief_lake(pipeline)).read().alarms.values()
-    rows = [
-        ProblemRow(kind=str(a.problem.kind), place=a.problem.place, message=a.problem.message, since=a.since)
-        for a in alarms
-        if not a.over
-    ]
+    verifications = read_verdict(brief_lake(pipeline)).verifications
     last = session.scalar(select(func.max(DagRun.start_date)).where(DagRun.dag_id == dag_id))
     paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
-    return Problems(
-        problems=sorted(rows, key=lambda row: (row.since, row.kind, row.place)),
+    return Checks(
+        verified=verifications[-1] if verifications else None,
         watched=iso(last),
         paused=paused is not False,
         watch_dag=dag_id,
@@ -162,7 +140,7 @@ def tables(pipeline: Readable, start: Start, end: EndQuery = "now") -> Tables:
 def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
     servers, lake = memory.clients.servers(pipeline), brief_lake(pipeline)
     first = first_instant(pipeline, memory.of(pipeline).boundaries(lake))
-    progress = progress_of_tables(pipeline, memory.walk(pipeline, slices), first)
+    progress = progress_of_tables(pipeline, memory.walk(pipeline, slices), first, pendulum.now("UTC"))
     clients, names = (
         [server.client for server in servers if server.client],
         [t.table for t in pipeline.targets],
@@ -187,7 +165,7 @@ def lag_trend(pipeline: Readable, start: Start, end: EndQuery = "now") -> LagTre
 
 
 @cards.get("/pipelines/{pipeline}/changes")
-def changes(pipeline: Readable) -> Changes:
+def changes(pipeline: Readable, session: SessionDep) -> Changes:
     """Answers the changes of the last seven days. Fields were compared at most five minutes ago; the answer
     says when."""
     end = floor(pendulum.now("UTC"), pipeline.slice) + pipeline.slice
@@ -197,7 +175,8 @@ def changes(pipeline: Readable) -> Changes:
 
     def ask() -> Changes:
         compared = _fields.get(key, lambda: compare_fields(pipeline, lake, memory, slices))
-        return changes_of_pipeline(read_changes(pipeline, lake, memory, slices, compared))
+        runs = started_by_people(session, pipeline, slices)
+        return changes_of_pipeline(read_changes(pipeline, lake, memory, slices, compared, runs))
 
     return _changes.get(key, ask)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated
 
 import pendulum
@@ -24,16 +25,17 @@ from sluice.airflow.api.access import (
     may_start,
     one_line,
 )
-from sluice.airflow.api.runs import progress_of, runs_of
+from sluice.airflow.api.runs import progress_of, runs_of, startup_of_backfills, works_of
 from sluice.airflow.pipelines import backfill_dag_id, find_pipelines, watch_dag_id
 from sluice.airflow.run_params import refuse_future, requested_slices
+from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline, tables_for
 from sluice.errors import WrongPipeline
 from sluice.page import models
 from sluice.page import plan as planning
-from sluice.page.overview import attended, by_need
+from sluice.page.findings import by_need
 from sluice.page.plan import PlanAsked, PlanView
-from sluice.page.rows import RequestedRange, legend, rows_of
+from sluice.page.rows import RequestedRange, Schedule, legend, rows_of
 from sluice.page.run_history import ProgressView
 from sluice.page.status_cache import StatusCache
 from sluice.slices import iso
@@ -61,10 +63,11 @@ def overview(user: GetUserDep, session: SessionDep, start: Start, _: Turn, end: 
     requested = RequestedRange.of(start, end, pendulum.now("UTC"))
     mine = [pipeline for _, pipeline in files.sound if may_read(user, pipeline.name)]
     runs = {p.name: runs_of(session, p, requested.start) for p in mine}
-    scheduled = _schedules(session, mine)
     rows = [
-        attended(row.model_copy(update={**_start_of(user, pipeline), **scheduled.get(row.pipeline, {})}))
-        for row, pipeline in zip(rows_of(memory, mine, requested, runs), mine, strict=True)
+        row.model_copy(update=_start_of(user, pipeline))
+        for row, pipeline in zip(
+            rows_of(memory, mine, requested, runs, schedules_of(session, mine)), mine, strict=True
+        )
     ]
     view = models.Overview(
         now=iso(requested.now),
@@ -93,16 +96,8 @@ def _start_of(user: BaseUser, pipeline: Pipeline) -> dict[str, object]:
     return {"can_start": True, "tables": [target.table for target in pipeline.targets]}
 
 
-def paused_dags(session: Session, mine: list[Pipeline]) -> dict[str, bool]:
-    """Returns by pipeline whether its hourly DAG is paused; without pipelines that Airflow does not have."""
-    names = [pipeline.name for pipeline in mine]
-    statement = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names))
-    return {dag_id: bool(paused) for dag_id, paused in session.execute(statement)}
-
-
-def _schedules(session: Session, mine: list[Pipeline]) -> dict[str, dict[str, object]]:
-    """Returns, by pipeline, whether Airflow makes the hourly runs, when the next one, and whether it runs the
-    watch."""
+def schedules_of(session: Session, mine: list[Pipeline]) -> dict[str, Schedule]:
+    """Returns by pipeline what Airflow runs by itself."""
     names = {dag_id for pipeline in mine for dag_id in (pipeline.name, watch_dag_id(pipeline.name))}
     columns = DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after
     statement = select(*columns).where(DagModel.dag_id.in_(names))
@@ -110,26 +105,42 @@ def _schedules(session: Session, mine: list[Pipeline]) -> dict[str, dict[str, ob
     return {pipeline.name: _schedule(dags, pipeline.name) for pipeline in mine}
 
 
-def _schedule(dags: dict[str, tuple[bool, str]], name: str) -> dict[str, object]:
+def _schedule(dags: dict[str, tuple[bool, str]], name: str) -> Schedule:
     watch_paused, _ = dags.get(watch_dag_id(name), (True, ""))
-    if name not in dags:
-        return {"watched": not watch_paused}
-    paused, after = dags[name]
-    return {"paused": paused, "next_run": "" if paused else after, "watched": not watch_paused}
+    paused, after = dags.get(name, (None, ""))
+    return Schedule(paused, "" if paused else after, watched=not watch_paused)
 
 
 @pipelines.post("/pipelines/{pipeline}/plan")
-def plan(pipeline: Startable, asked: PlanAsked) -> PlanView:
-    """Answers what a backfill would do, and how long it would take. Asks Kafka and changes nothing."""
+def plan(pipeline: Startable, asked: PlanAsked, session: SessionDep) -> PlanView:
+    """Answers what a backfill would do, how long it would take, and what is in its way. Asks Kafka and
+    changes nothing."""
     from sluice.flow.steps import dry_run
+    from sluice.watch.obstacles import at_work_lines, read_obstacles
 
     now = pendulum.now("UTC")
     slices = refuse_future(requested_slices(asked.start, asked.end, now, pipeline.slice), now)
     mode = planning.check(asked, slices)
     tables = tables_for(pipeline, asked.tables, mode)
-    plan = planning.plan_view(pipeline, slices, dry_run(pipeline, slices, mode, tables), tables)
+    dry = dry_run(pipeline, slices, mode, tables)
+    obstacles = [
+        *_unscheduled(session, pipeline),
+        *at_work_lines(works_of(session, pipeline), slices, now),
+        *read_obstacles(pipeline, slices, tables, now, brief_lake(pipeline)),
+    ]
+    time = dry.time.with_startup(startup_of_backfills(session, pipeline))
+    plan = planning.plan_view(pipeline, slices, replace(dry, obstacles=obstacles, time=time), tables)
     more = asked.model_dump(include={"mode", "missing_columns", "tables"})
     return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), **more})
+
+
+def _unscheduled(session: Session, pipeline: Pipeline) -> list[str]:
+    """Returns why Airflow would start no task of a backfill; nothing where it would."""
+    dag_id = backfill_dag_id(pipeline.name)
+    paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
+    if paused is None:
+        return [f"DAG {dag_id} is not in Airflow: `airflow dags list-import-errors` says why"]
+    return [f"DAG {dag_id} is paused: a start on this page unpauses it"] if paused else []
 
 
 @pipelines.get("/pipelines/{pipeline}/progress")

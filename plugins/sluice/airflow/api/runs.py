@@ -26,24 +26,30 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.page.airflow_runs import DagRunView, RunSpan, TaskRun, progress
+from sluice.page.airflow_runs import SETTLE, DagRunView, RunSpan, TaskRun, progress
+from sluice.page.models import FailedTry
 from sluice.page.run_history import (
     MOST_RUNS,
     AirflowRun,
     ProgressView,
+    RunRecord,
     Runs,
-    StepAmount,
     Throughput,
     records_of_runs,
     share_done,
     step_counts,
     throughput_of,
+    with_earlier,
 )
 from sluice.page.slice_findings import RunRow, TaskRow
 from sluice.page.status_cache import TimedCache
+from sluice.plan.estimate import WholeRun, startup_of
 from sluice.plan.modes import MISSING_COLUMNS
 from sluice.slices import SliceRange, from_seconds, iso, utc
+from sluice.state.months import Units, read_summaries
 from sluice.state.notes import Timing, of_day
+from sluice.state.unit_state import DONE
+from sluice.watch.obstacles import AtWork
 
 ACTIVE = ("queued", "running")
 MOST = 300
@@ -54,6 +60,12 @@ def runs_of(session: Session, pipeline: Pipeline, since: datetime) -> list[DagRu
     """Returns the pipeline's runs that began after `since` or are under way: at most `MOST`, the newest
     first."""
     return as_runs(session, pipeline, _dag_runs(session, pipeline, since))
+
+
+def active_runs(session: Session, pipeline: Pipeline) -> list[DagRunView]:
+    """Returns the pipeline's runs that are queued or under way, the newest first."""
+    runs = runs_of(session, pipeline, datetime.now(UTC))
+    return [run for run in runs if run.state in ACTIVE]
 
 
 def as_runs(session: Session, pipeline: Pipeline, dag_runs: Sequence[DagRun]) -> list[DagRunView]:
@@ -119,9 +131,9 @@ def cancelled(session: Session, runs: Sequence[DagRun]) -> frozenset[tuple[str, 
     """Returns (DAG, run) of the runs that Airflow calls a success though a person has ended them.
 
     Airflow 3.3.2 skips the tasks of a run that is marked as failed before they are scheduled, and then the
-    run succeeds. Of no other run is `verify_all` skipped.
+    run succeeds. Of no other run but a dry one is `verify_all` skipped.
     """
-    over = [run for run in runs if run.state == "success"]
+    over = [run for run in runs if run.state == "success" and not _is_dry(run)]
     statement = select(TaskInstance.dag_id, TaskInstance.run_id).where(
         TaskInstance.dag_id.in_({run.dag_id for run in over}),
         TaskInstance.run_id.in_([run.run_id for run in over]),
@@ -129,6 +141,36 @@ def cancelled(session: Session, runs: Sequence[DagRun]) -> frozenset[tuple[str, 
         TaskInstance.state == "skipped",
     )
     return frozenset((dag_id, run_id) for dag_id, run_id in session.execute(statement))
+
+
+def _is_dry(run: DagRun) -> bool:
+    return bool((run.conf or {}).get("dry_run"))
+
+
+def failed_tries(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], FailedTry]:
+    """Returns by (DAG, run) the first task that failed for good: those after it did not begin."""
+    failed = [run for run in runs if run.state == "failed"]
+    columns = (
+        TaskInstance.dag_id,
+        TaskInstance.run_id,
+        TaskInstance.task_id,
+        TaskInstance.map_index,
+        TaskInstance.try_number,
+    )
+    statement = (
+        select(*columns)
+        .where(
+            TaskInstance.dag_id.in_({run.dag_id for run in failed}),
+            TaskInstance.run_id.in_([run.run_id for run in failed]),
+            TaskInstance.state == "failed",
+        )
+        .order_by(TaskInstance.end_date, TaskInstance.map_index)
+    )
+    found: dict[tuple[str, str], FailedTry] = {}
+    for dag_id, run_id, task_id, index, tries in session.execute(statement) if failed else ():
+        failed_try = FailedTry(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index, tries=tries)
+        found.setdefault((dag_id, run_id), failed_try)
+    return found
 
 
 def tasks_of(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], tuple[TaskRun, ...]]:
@@ -141,7 +183,7 @@ def tasks_of(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], 
     ).where(
         TaskInstance.dag_id.in_({run.dag_id for run in runs}),
         TaskInstance.run_id.in_([run.run_id for run in runs]),
-        TaskInstance.map_index >= 0,
+        or_(TaskInstance.map_index >= 0, TaskInstance.task_id == SETTLE),
     )
     tasks_by_run: dict[tuple[str, str], list[TaskRun]] = {}
     for dag_id, run_id, task_id, index, state in session.execute(statement):
@@ -180,7 +222,7 @@ def runs_in(session: Session, pipeline: Pipeline, slices: SliceRange) -> Runs:
     dag_runs = session.scalars(select(DagRun).where(*where).order_by(DagRun.id.desc()).limit(MOST_RUNS)).all()
     count = session.scalar(select(func.count()).select_from(DagRun).where(*where)) or 0
     timings = kept_timings(brief_lake(pipeline), _days([(slices.start, slices.end)]))
-    records = records_of_runs(_airflow_runs(session, dag_runs, pipeline), timings, slices)
+    records = records_of_runs(_airflow_runs(session, dag_runs, pipeline), timings, slices, datetime.now(UTC))
     commands = sum(not record.dag_id for record in records)
     throughput = throughput_of(timings, slices.start, slices.end)
     return Runs(runs=records, count=count + commands, throughput=throughput)
@@ -200,10 +242,64 @@ def past_backfills(session: Session, pipeline: Pipeline) -> Runs:
     return Runs(runs=records_of_runs(runs, timings), count=count, throughput=nothing)
 
 
+def started_by_people(session: Session, pipeline: Pipeline, slices: SliceRange) -> list[RunRecord]:
+    """Returns the backfills and commands that began in the range, the newest first."""
+    where = (
+        DagRun.dag_id == backfill_dag_id(pipeline.name),
+        DagRun.start_date >= slices.start,
+        DagRun.start_date < slices.end,
+    )
+    statement = select(DagRun).where(*where).order_by(DagRun.id.desc()).limit(MOST_RUNS)
+    runs = _airflow_runs(session, session.scalars(statement).all(), pipeline)
+    timings = kept_timings(brief_lake(pipeline), _days([(slices.start, slices.end)]))
+    return records_of_runs(runs, timings, slices, datetime.now(UTC))
+
+
+def works_of(session: Session, pipeline: Pipeline) -> list[AtWork]:
+    """Returns the runs that are queued or under way, each over the hours that it is for."""
+    dags = (pipeline.name, backfill_dag_id(pipeline.name))
+    statement = select(DagRun).where(DagRun.dag_id.in_(dags), DagRun.state.in_(ACTIVE)).limit(MOST_RUNS)
+    runs = [airflow_run(run, pipeline) for run in session.scalars(statement)]
+    return [
+        AtWork(f"{run.kind} run", run.mode, run.start, run.end, run.user, run.started)
+        for run in runs
+        if run.start is not None and run.end is not None
+    ]
+
+
+_TIMED_RUNS, _TIMED_DAYS = 20, 7
+
+
+def startup_of_backfills(session: Session, pipeline: Pipeline) -> float | None:
+    """Returns the seconds that a backfill takes beside its steps, by the last days; where there was none, by
+    hourly runs without what they wait for late records."""
+    now = datetime.now(UTC)
+    since = now - timedelta(days=_TIMED_DAYS)
+    timings = kept_timings(brief_lake(pipeline), _days([(since, now)]))
+    settled = pipeline.settle.total_seconds()
+    for dag_id, waited in ((backfill_dag_id(pipeline.name), 0.0), (pipeline.name, settled)):
+        where = (DagRun.dag_id == dag_id, DagRun.state == "success", DagRun.start_date >= since)
+        statement = select(DagRun).where(*where).order_by(DagRun.id.desc()).limit(_TIMED_RUNS)
+        wholes = [
+            WholeRun(run.run_id, run.start_date, run.end_date, waited)
+            for run in session.scalars(statement)
+            if run.start_date is not None and run.end_date is not None
+        ]
+        if (startup := startup_of(wholes, timings)) is not None:
+            return startup
+    return None
+
+
 def _airflow_runs(session: Session, runs: Sequence[DagRun], pipeline: Pipeline) -> list[AirflowRun]:
-    ended = cancelled(session, runs)
-    runs_and_keys = [(airflow_run(run, pipeline), (run.dag_id, run.run_id)) for run in runs]
-    return [replace(view, state=CANCELLED) if key in ended else view for view, key in runs_and_keys]
+    ended, failed = cancelled(session, runs), failed_tries(session, runs)
+    batches = _batches(session, [run.id for run in runs], pipeline)
+    views = []
+    for run in runs:
+        key, view = (run.dag_id, run.run_id), airflow_run(run, pipeline)
+        cut = batches.get(run.id)
+        view = replace(view, batches=None if cut is None else len(cut), failed=failed.get(key))
+        views.append(replace(view, state=CANCELLED) if key in ended else view)
+    return views
 
 
 def airflow_run(run: DagRun, pipeline: Pipeline) -> AirflowRun:
@@ -222,6 +318,7 @@ def airflow_run(run: DagRun, pipeline: Pipeline) -> AirflowRun:
         end=from_seconds(span[1]) if span else None,
         mode=_mode(conf) if backfill else DEFAULT_MODE,
         tables=tuple(map(str, tables[:MOST_TABLES])) if backfill and isinstance(tables, list) else (),
+        dry=backfill and _is_dry(run),
     )
 
 
@@ -245,6 +342,10 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressVi
     total, done, phase = progress(run, pipeline.slice)
     loads = [load_task_id(target.table) for target in pipeline.targets]
     counts = step_counts(run, ["land", *loads, "verify", "publish"])
+    over = run.state not in ACTIVE
+    record = _ended(session, pipeline, dag_run) if over else None
+    if over and run.asked is not None:
+        total, done = complete_of(pipeline, run.asked)
     return ProgressView(
         dag_id=dag_id,
         run_id=run_id,
@@ -257,18 +358,42 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressVi
         phase=phase,
         share=share_done(run, counts),
         steps=counts,
-        did=[] if run.state in ACTIVE else _did(pipeline, dag_run),
+        did=record.moved.steps if record else [],
+        why=record.why if record else "",
+        failed=record.failed if record else None,
+        before=record.before if record else [],
     )
 
 
-def _did(pipeline: Pipeline, dag_run: DagRun) -> list[StepAmount]:
-    """Returns the amounts that the run's steps have noted in the lake."""
-    run = airflow_run(dag_run, pipeline)
-    if run.started is None:
-        return []
-    timings = timings_of(brief_lake(pipeline), _days([(run.started, run.ended or datetime.now(UTC))]))
+def _ended(session: Session, pipeline: Pipeline, dag_run: DagRun) -> RunRecord:
+    """Returns the record of a run that is over. One that had nothing to do has who had done its hours, as far
+    back as timings are read."""
+    (run,) = _airflow_runs(session, [dag_run], pipeline)
+    now = datetime.now(UTC)
+    began = run.started or now
+    spans = [(began, run.ended or now)]
+    if run.batches == 0 and run.start is not None:
+        spans.append((max(run.start, began - timedelta(days=MOST_DAYS)), began))
+    timings = timings_of(brief_lake(pipeline), _days(spans))
     own = [timing for timing in timings if not timing.run or timing.run == run.run_id]
-    return records_of_runs([run], own)[0].moved.steps
+    (record,) = records_of_runs([run], own)
+    loaders = {timing.run for timing in timings} - {run.run_id, ""}
+    dags = (pipeline.name, backfill_dag_id(pipeline.name))
+    statement = select(DagRun).where(DagRun.dag_id.in_(dags), DagRun.run_id.in_(loaders))
+    others = [airflow_run(one, pipeline) for one in session.scalars(statement)] if run.batches == 0 else []
+    return with_earlier(record, records_of_runs(others, timings), timings)
+
+
+def complete_of(pipeline: Pipeline, asked: RunSpan) -> tuple[int, int]:
+    """Returns how many slices a run was asked for, and how many of them are complete in all tables, by what
+    the steps have noted."""
+    slices = SliceRange(from_seconds(asked[0]), from_seconds(asked[1]), pipeline.slice)
+    noted, clusters = read_summaries(brief_lake(pipeline), slices), frozenset(pipeline.clusters)
+    return len(slices), sum(_is_complete(noted.of(slice_.id), clusters) for slice_ in slices)
+
+
+def _is_complete(units: Units, clusters: frozenset[str]) -> bool:
+    return clusters <= units.keys() and all(unit.state in DONE for unit in units.values())
 
 
 def _days(spans: Sequence[tuple[datetime, datetime]]) -> list[date]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException, Path, Response
 
 from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, may_start, one_line
-from sluice.airflow.api.pipelines import memory, paused_dags
+from sluice.airflow.api.pipelines import memory, schedules_of
 from sluice.airflow.api.runs import run_rows, runs_of, timings_of
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake import layout
@@ -23,16 +23,19 @@ from sluice.flow.steps import rule_differences
 from sluice.flow.verify.verdict import read_verdict, within
 from sluice.page import rejected_samples
 from sluice.page.airflow_runs import work_of
+from sluice.page.models import Model
+from sluice.page.odd import Odd, OddKind, UsualRows, with_reasons
 from sluice.page.overview import (
     OverviewContext,
     OverviewSnapshot,
-    cause_rows,
     expired_units,
     first_instant,
     hours_of,
+    odd_of,
     with_expired,
 )
 from sluice.page.rejected_samples import Rejects, forgotten_counts, rejected_records_counts, rejects_of
+from sluice.page.rows import open_alarms, usual_rows, with_history
 from sluice.page.run_history import step_runs
 from sluice.page.slice_findings import RunRow, SliceFacts
 from sluice.page.slice_view import (
@@ -46,6 +49,8 @@ from sluice.page.slice_view import (
     table_counts,
     totals_of,
 )
+from sluice.page.status_cache import TimedCache
+from sluice.page.tables import rows_of_slice
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.field_changes import changes_of
@@ -53,12 +58,12 @@ from sluice.state.months import read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims
 from sluice.state.unit_state import UnitState
-from sluice.watch.problems import AlarmStore
 
 log = logging.getLogger(__name__)
 slices = APIRouter()
 MOST_BYTES = 4 << 20  # of a manifest; a browser shows no more at once
 SliceIdPath = Annotated[str, Path(max_length=40)]
+_rows_now: TimedCache[RowsNow] = TimedCache(10)
 NameQuery = Annotated[str, Path(max_length=MOST_NAME)]
 
 
@@ -73,25 +78,37 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     runs = runs_of(session, pipeline, slice_.start)
     work = work_of(runs, (int(slice_.start.timestamp()),), pipeline.slice)
     states = {status.state for status in snapshot.statuses}
-    gone = memory.clients.gone(pipeline) if UnitState.LANDED in states else frozenset()
-    # What the watch has seen is nothing to an hour that is done.
     whole = all(state.done for state in states)
-    alarms = () if whole else tuple(AlarmStore(lake).read().alarms.values())
+    asked = memory.clients.gone(pipeline) if UnitState.LANDED in states else None
+    gone: frozenset[str] | None = frozenset() if whole else asked
+    # What the watch has seen is nothing to an hour that is done.
+    alarms = () if whole else open_alarms(lake)
     expired, first = expired_units(alarms), first_instant(pipeline, snapshot.boundaries)
-    around = OverviewContext(pipeline, work, verdict, first, now, gone=bool(gone), expired=expired)
+    around = OverviewContext(
+        pipeline,
+        work,
+        verdict,
+        first,
+        now,
+        gone=gone or frozenset(),
+        expired=expired,
+        usual=_usual(pipeline, only) if whole else {},
+    )
     hour = next(iter(hours_of(snapshot, noted, around)), None)
     if hour is None:
         raise HTTPException(404, f"slice {slice_id} is before the first hour of every cluster")
     rows = run_rows(session, runs, int(slice_.start.timestamp()))
     facts = SliceFacts(
         pipeline=pipeline,
-        cell=hour.cell,
+        cell=hour,
         statuses=with_expired(snapshot.statuses, expired),
-        causes=cause_rows(verdict.anomalies, verdict.verifications),
+        now=now,
+        verdict=verdict,
         runs=rows,
         alarms=alarms,
         gone=gone,
-        paused=paused_dags(session, [pipeline]).get(pipeline.name),
+        paused=schedules_of(session, [pipeline])[pipeline.name].paused,
+        odd=_odd(pipeline, slice_, snapshot, around),
         differences=rule_differences(pipeline, lake, snapshot.statuses),
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
@@ -106,6 +123,29 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
             "changes": change_rows(changes_of(lake, landed, landed, log.info), additions_in(lake, only)),
             "step_runs": step_runs(slice_, timings_of(lake, _days(snapshot.statuses, rows))),
         }
+    )
+
+
+def _odd(
+    pipeline: Pipeline, slice_: Slice, snapshot: OverviewSnapshot, around: OverviewContext
+) -> Sequence[Odd]:
+    """Returns what is unusual; where that are rejected rows, asks for their columns and reasons."""
+    odds = odd_of(snapshot, around).get(slice_.id, [])
+    if not any(odd.kind is OddKind.REJECTED for odd in odds):
+        return odds
+    lake, tables = brief_lake(pipeline), [target.table for target in pipeline.targets]
+    counts = []
+    for client in [server.client for server in memory.clients.servers(pipeline) if server.client]:
+        own = read_claims(client, pipeline, lake.url, tables).own
+        counts += rejected_samples.rejected_row_counts(client, pipeline, own, slice_)
+    return with_reasons(
+        odds, counts, rejected_records_counts([s.manifest for s in snapshot.statuses if s.manifest])
+    )
+
+
+def _usual(pipeline: Pipeline, only: SliceRange) -> UsualRows:
+    return usual_rows(
+        only, read_summaries(brief_lake(pipeline), with_history(only), memory.of(pipeline).months)
     )
 
 
@@ -149,6 +189,30 @@ def rejected(pipeline: Readable, slice_id: SliceIdPath, payloads: ShownPayloads)
     without_files = bool(manifests) and all(manifest.forgotten_on for manifest in manifests)
     samples = [*rejected_records, *rejected_rows]
     return rejects_of(rejected_records_counts(manifests), counts, samples, payloads, gone, without_files)
+
+
+class RowsNow(Model):
+    """Rows of the slice that each table of events has now; a line for each server that does not answer."""
+
+    rows: dict[str, int]
+    errors: list[str]
+
+
+@slices.get("/pipelines/{pipeline}/slices/{slice_id}/rows")
+def rows_now(pipeline: Readable, slice_id: SliceIdPath) -> RowsNow:
+    """Answers what the tables hold, whatever the ledger says. A table that a server lacks is left out."""
+    slice_ = _slice_of(pipeline, slice_id)
+    return _rows_now.get((pipeline.name, slice_), lambda: _read_rows(pipeline, slice_))
+
+
+def _read_rows(pipeline: Pipeline, slice_: Slice) -> RowsNow:
+    lake, servers = brief_lake(pipeline), memory.clients.servers(pipeline)
+    gone = memory.clients.gone(pipeline)
+    names = [target.table for target in pipeline.targets if target.table not in gone]
+    clients = [server.client for server in servers if server.client]
+    own = [(client, read_claims(client, pipeline, lake.url, names).own) for client in clients]
+    errors = [str(server.error) for server in servers if server.error]
+    return RowsNow(rows={} if errors else rows_of_slice(own, pipeline, slice_), errors=errors)
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/manifests/{cluster}")

@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from sluice.clients.airflow_rest.session import Session
+import pendulum
+
+from sluice.clients.airflow_rest.session import PAGE_API, Session
 from sluice.errors import Unavailable, WrongUse
 from sluice.safe_text import line
 from sluice.slices import utc
@@ -34,6 +36,11 @@ class BackfillAsked:
     tables: tuple[str, ...] = ()
     accept_loss: bool = False
 
+    def run_id(self, now: datetime) -> str:
+        """Returns the id of a run that is asked for now."""
+        dry = "dry-" if self.dry_run else ""
+        return f"{dry}{run_name(self.mode, self.start, self.end)}__{utc(now):%Y%m%dT%H%M%S.%fZ}"
+
     @property
     def conf(self) -> dict[str, Any]:
         edges = {"from": _iso(self.start), "to": _iso(self.end)}
@@ -44,6 +51,11 @@ class BackfillAsked:
         if missing_columns:
             more["missing_columns"] = True
         return {**edges, "mode": mode, "dry_run": self.dry_run, **more}
+
+
+def run_name(mode: str, start: datetime, end: datetime) -> str:
+    """Returns how the ids of a backfill's runs begin: `reland__2026-11-20T10:00Z__2026-11-20T12:00Z`."""
+    return f"{mode.replace(' --', '-')}__{utc(start):%Y-%m-%dT%H:%MZ}__{utc(end):%Y-%m-%dT%H:%MZ}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,8 @@ def _queue(session: Session, path: str, asked: BackfillAsked) -> str:
     """Queues the run and returns its id. Raises Unavailable where it is unknown whether there is a run
     now."""
     try:
-        run = session.call("POST", f"{path}/dagRuns", {"logical_date": None, "conf": asked.conf})
+        body = {"dag_run_id": asked.run_id(pendulum.now("UTC")), "logical_date": None, "conf": asked.conf}
+        run = session.call("POST", f"{path}/dagRuns", body)
     except Unavailable as error:
         raise Unavailable(
             f"{error}; the run may have been queued all the same: asking again makes another one, "
@@ -140,6 +153,7 @@ class Wait:
     sleep: Callable[[float], None] = time.sleep
     _state: str = field(default="", init=False)
     _tasks: dict[str, TaskSnapshot] = field(default_factory=dict, init=False)
+    _steps: str = field(default="", init=False)
     _silent_since: float | None = field(default=None, init=False)
 
     def until_end(self) -> str:
@@ -180,10 +194,12 @@ class Wait:
             self.say("Airflow answers again")
         if state != self._state:
             self.say(state)
-        explained = 0
-        for task in changed(self._tasks, tasks):
+        explained, tasks_changed = 0, list(changed(self._tasks, tasks))
+        for task in tasks_changed:
             explained += task.has_failed
             self.say(task.text + (self._why(task) if explained <= _NAMED else ""))
+        if tasks_changed or (state in ENDED and self._tasks):
+            self._say_steps()
         self._state, self._tasks = state, tasks
 
     def _read(self) -> tuple[str, dict[str, TaskSnapshot]]:
@@ -204,6 +220,19 @@ class Wait:
         except (Unavailable, WrongUse):
             return ""
         return f": {cause}" if cause else ""
+
+    def _say_steps(self) -> None:
+        """Says how far each step is, as the page does, where that has changed; nothing where this Airflow has
+        no page, or the login may not see it."""
+        name = quote(self.run.dag_id.removesuffix("_backfill"), safe="")
+        path = f"/pipelines/{name}/progress?run={quote(self.run.run_id, safe='')}"
+        try:
+            said = step_line((self.session.read(path, PAGE_API) or {}).get("steps") or [])
+        except (Unavailable, WrongUse):
+            return
+        if said and said != self._steps:
+            self._steps = said
+            self.say(said)
 
     def _wait_for_server(self, error: Unavailable) -> None:
         now = self.clock()
@@ -275,6 +304,22 @@ class TaskSnapshot:
             return f"{self.name} is skipped"
         again = f", try {self.tries} of {self.most}" if self.tries > 1 else ""
         return f"{self.name} {_WAITING.get(self.state, 'runs')}{again}"
+
+
+def step_line(steps: Iterable[Mapping[str, Any]]) -> str:
+    """Formats `land 2 of 3 batches, load a.b 1 of 3 (1 failed)`; empty where no batch is known."""
+    parts: list[str] = []
+    for step in steps:
+        if not (batches := int(step["batches"])):
+            return ""
+        noun = "" if parts else " batch" if batches == 1 else " batches"
+        more = ", ".join(f"{int(step[key]):,} {word}" for key, word in _COUNTED.items() if step.get(key))
+        counts = f"{int(step['done']):,} of {batches:,}{noun}" + (f" ({more})" if more else "")
+        parts.append(f"{line(str(step['step']))} {counts}")
+    return ", ".join(parts)
+
+
+_COUNTED = {"running": "at work", "failed": "failed", "held": "not begun"}
 
 
 def snapshots(entries: Iterable[Mapping[str, Any]]) -> dict[str, TaskSnapshot]:

@@ -344,7 +344,7 @@ def _root(error: BaseException) -> BaseException:
 
 SECONDS = 30
 """For an answer, from the connection to its last byte."""
-_API = "/api/v2"
+_API, PAGE_API = "/api/v2", "/sluice/api"
 
 Judge = Callable[[Access, Answer], SluiceError | None]
 
@@ -364,9 +364,9 @@ class Session:
         """Sends a request; `path` is below /api/v2."""
         return self._content(self._authorized(method, f"{_API}{path}", body))
 
-    def read(self, path: str) -> dict[str, Any] | None:
-        """Sends a GET; returns None for what is not there."""
-        answer = self._authorized("GET", f"{_API}{path}", None)
+    def read(self, path: str, api: str = _API) -> dict[str, Any] | None:
+        """Sends a GET; returns None for what is not there. `api` is Airflow's, or the page's, PAGE_API."""
+        answer = self._authorized("GET", f"{api}{path}", None)
         return None if answer.not_there else self._content(answer)
 
     def _content(self, answer: Answer) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from sluice.clients.clickhouse.sql import render
 from sluice.clients.connections import YES_OR_NO, Connection, find
 from sluice.concurrency import bound_answers
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClickHouseUnavailable
+from sluice.errors import ClickHouseUnavailable, WrongUse
+from sluice.proxies import by_proxy
 
 # The driver tries a connect twice: an unavailable server is noticed within ten seconds.
 _CONNECT_SECONDS = 4
@@ -55,21 +56,22 @@ def open_client(
     silence: Silence | None = None,
     whole_seconds: float | None = None,
 ) -> Client:
-    """Returns a client of `connection`; `secure` in its extra makes it HTTPS. A server that is silent for
-    `answer_seconds`, else an hour, counts as unavailable; so does one whose answer is not whole after
-    `whole_seconds`.
+    """Returns a client of `connection`. A server that is silent for `answer_seconds`, else an hour, counts as
+    unavailable; so does one whose answer is not whole after `whole_seconds`.
 
-    Beside it the extra may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
+    The host may be `https://host/path`; `secure` and `proxy_path` in the extra say the same. Beside them it
+    may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
     `server_host_name` where the certificate names another host than the address does, and `tls_mode` (strict:
     the client's certificate is not its login). Raises WrongUse for a value that is not understood.
     """
-    extra, secure, port = connection.extra, _secure(connection), port_of(connection)
-    address = f"{connection.host}:{port}"
+    extra, place = connection.extra, place_of(connection)
+    address, url = f"{place.host}:{place.port}{place.path}", place.url
     try:
         driver = open_driver(
-            interface="https" if secure else "http",
-            host=connection.host,
-            port=port,
+            interface=place.scheme,
+            host=place.host,
+            port=place.port,
+            proxy_path=place.path,
             username=connection.login or "default",
             password=connection.password or "",
             verify=connection.chosen("verify", YES_OR_NO, True),
@@ -81,9 +83,12 @@ def open_client(
         )
         fixed = set_back(driver)
     except ClickHouseError as error:
-        raise explain(error, address, CONNECTING) from error
+        told = explain(error, address, CONNECTING)
+        if isinstance(told, ClickHouseUnavailable):
+            told = ClickHouseUnavailable(address, by_proxy(url, told.reason))
+        raise told from error
     except (HTTPError, OSError) as error:
-        raise ClickHouseUnavailable(address, shorten(str(error), 120)) from error
+        raise ClickHouseUnavailable(address, by_proxy(url, shorten(str(error), 120))) from error
     if fixed:
         driver.close()
         names = ", ".join(f"`{name}`" for name in fixed)
@@ -92,13 +97,50 @@ def open_client(
     return Client(driver, address, silence=silence)
 
 
-def port_of(connection: Connection) -> int:
-    """That of the HTTP interface: without one the server's default."""
-    return connection.port or (_HTTPS_PORT if _secure(connection) else _HTTP_PORT)
+@dataclass(frozen=True)
+class Place:
+    """Where a server's HTTP interface is; `path` is empty or begins with a slash."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.host}:{self.port}{self.path}"
 
 
-def _secure(connection: Connection) -> bool:
-    return connection.chosen("secure", YES_OR_NO, False)
+def place_of(connection: Connection) -> Place:
+    """Reads host, port, `secure` and `proxy_path`; without a port it is the server's default. Raises
+    WrongUse."""
+    where = f"connection {connection.conn_id!r}"
+    text = connection.host or ""
+    scheme, _, rest = text.rpartition("://")
+    if "@" in text:
+        raise WrongUse(f"{where}: its host holds a login: write it as its login and password")
+    if scheme not in ("", "http", "https") or re.search(r"[\s?#]", text):
+        raise WrongUse(f"{where}: expected a host, or http(s)://host/path, as its host")
+    said = connection.chosen("secure", YES_OR_NO, None)
+    if scheme and said is not None and said != (scheme == "https"):
+        raise WrongUse(f"{where}: its host says {scheme}, and `secure` in its extra the contrary")
+    secure = scheme == "https" if scheme else bool(said)
+    host, _, path = rest.partition("/")
+    port = connection.port
+    if own := re.fullmatch(r"([^:]+|\[.*\]):(\d{1,5})", host):
+        if port not in (None, int(own[2])):
+            raise WrongUse(f"{where}: its host says port {own[2]}, and its port {port}")
+        host, port = own[1], int(own[2])
+    path = "/".join(part.strip("/") for part in (path, _proxy_path(connection)) if part.strip("/"))
+    default = _HTTPS_PORT if secure else _HTTP_PORT
+    return Place("https" if secure else "http", host, port or default, f"/{path}" if path else "")
+
+
+def _proxy_path(connection: Connection) -> str:
+    path = connection.extra.get("proxy_path") or ""
+    if not isinstance(path, str):
+        raise WrongUse(f"connection {connection.conn_id!r}: proxy_path in its extra is no text")
+    return path
 
 
 # Opens clickhouse-connect's client so that all of its statements, its own first ones too, are pinned.

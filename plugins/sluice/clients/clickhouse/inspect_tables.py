@@ -36,7 +36,8 @@ def read_table(client: Client, database: str, name: str) -> TargetTable | None:
         projections=inspected.projections,
         view_tables=tuple(view_tables),
         unseen=tuple(unseen),
-        keys=f"{inspected.partition_key} {inspected.sorting_key}",
+        partition_key=inspected.partition_key,
+        sorting_key=inspected.sorting_key,
         ddl=tuple(dict.fromkeys((inspected.definition, *definitions))),
     )
 

@@ -76,7 +76,11 @@ class ViewTable:
 
     def as_merged(self, name: Sql) -> Sql:
         """Returns the rows of a table of this engine as merges put them together."""
-        return Sql(f"{name} FINAL") if self.merges else name
+        return _as_merged(self.engine, name)
+
+
+def _as_merged(engine: str, name: Sql) -> Sql:
+    return Sql(f"{name} FINAL") if engine.removeprefix("Replicated") in _MERGING else name
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ class TargetTable:
     projections: bool
     view_tables: tuple[ViewTable, ...]
     unseen: tuple[OtherReader, ...] = ()
-    keys: str = ""  # what it is partitioned and sorted by
+    partition_key: str = ""
+    sorting_key: str = ""
     expiring: tuple[str, ...] = ()  # columns whose TTL a temporary copy does not get
     ddl: tuple[str, ...] = ()  # the CREATE statements of it, its views and their tables
 
@@ -109,6 +114,15 @@ class TargetTable:
     def ttl(self) -> bool:
         """Whether rows may vanish by themselves."""
         return " TTL " in self.engine_full
+
+    @property
+    def counted(self) -> bool:
+        """Whether the table keeps every row that is inserted."""
+        return not self.ttl and self.as_merged(Sql("")) == ""
+
+    def as_merged(self, name: Sql) -> Sql:
+        """Returns the rows of a table of this engine as merges put them together."""
+        return _as_merged(self.engine, name)
 
     @property
     def replicated(self) -> bool:
@@ -120,6 +134,11 @@ class TargetTable:
         return tuple(
             {view_table.table: view_table for view_table in self.view_tables if view_table.stores}.values()
         )
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of all tables in which a load's rows stay."""
+        return (self.table, *(view_table.table for view_table in self.stored))
 
     @property
     def attachable(self) -> bool:

@@ -101,3 +101,30 @@ def _arguments(text: str) -> list[str]:
         else:
             parts[-1] += token
     return [part.strip() for part in parts]
+
+
+def takes(column: Type, given: Type) -> bool:
+    """Returns whether every value of the type `given` is the same in the column: the types are the same apart
+    from LowCardinality and time zones, and the column may be Nullable."""
+    column, given = _bare(column), _bare(given)
+    if column.name == "Nullable":
+        return takes(column.argument(0), given.argument(0) if given.name == "Nullable" else given)
+    if column.name != given.name:
+        return False
+    if column.name == "DateTime":
+        return True
+    if column.name == "DateTime64":
+        return column.arguments[0] == given.arguments[0]
+    if column.name in ("Array", "Map", "Tuple"):
+        pairs = list(zip(column.named_arguments(), given.named_arguments(), strict=False))
+        same_names = all(mine == theirs for (mine, _), (theirs, _) in pairs)
+        same_count = len(column.arguments) == len(given.arguments)
+        return same_count and same_names and all(takes(mine, theirs) for (_, mine), (_, theirs) in pairs)
+    return column.text == given.text
+
+
+def _bare(kind: Type) -> Type:
+    """Returns the type of the values: how they are stored, and that merges add them up, changes none."""
+    if kind.name == "LowCardinality":
+        return _bare(kind.argument(0))
+    return _bare(kind.stored) if kind.name == "SimpleAggregateFunction" else kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -19,6 +19,10 @@ from sluice.clients.kafka.settings import KafkaSettings, admin, error_of, reache
 from sluice.config.pipeline import Cluster
 from sluice.errors import PartitionMissing, TopicRecreated, UnknownTopic
 from sluice.manifest import OffsetRange
+
+T = TypeVar("T")
+
+RETENTION = ("cleanup.policy", "retention.bytes", "retention.ms")
 
 # What a topic is asked for.
 
@@ -38,6 +42,8 @@ class TopicOffsets(Protocol):
 
 class TopicReader(Protocol):
     """What `sluice.clients.kafka.topics.Topics` offers."""
+
+    def names(self) -> Collection[str]: ...
 
     def describe(self, topic: str) -> TopicOffsets: ...
 
@@ -110,6 +116,12 @@ class TopicInquiry:
         with reached(self._settings):
             return len(self._client.describe_cluster()["brokers"])
 
+    def names(self) -> list[str]:
+        """Lists all topics that the user may describe."""
+        with reached(self._settings):
+            names: list[str] = self._client.list_topics()
+            return names
+
     def facts(self, topic: str) -> TopicFacts:
         """Reads one record of each partition, which also proves the right to read. Raises UnknownTopic."""
         with reached(self._settings):
@@ -131,6 +143,19 @@ class TopicInquiry:
                 partitions=self._partitions(topic, [p["partition_index"] for p in partitions]),
                 uuid=str(description["topic_id"]),
             )
+
+    def retention(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Returns by topic the settings by which Kafka deletes records, with one request; none of a topic
+        that is gone, or that the user may not describe."""
+        names = dict.fromkeys(RETENTION, "")
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic, names) for topic in topics]
+        with reached(self._settings):
+            answer = self._client.describe_configs(resources, config_filter="all") if topics else {}
+        found = answer.get("topic", {})
+        return {
+            topic: {name: one["value"] for name, one in settings.items() if one["value"] is not None}
+            for topic, settings in sorted(found.items())
+        }
 
     def _configuration(self, topic: str) -> Mapping[str, str]:
         """Kafka answers a topic that one may not describe with no settings at all."""
@@ -171,6 +196,18 @@ class TopicInquiry:
         return sizes
 
 
+def each_known(cluster: Cluster, topics: Iterable[str], ask: Callable[[str], T]) -> dict[str, T]:
+    """Returns the answer for each topic. One that a pattern named may be gone by now, and is left out."""
+    answers: dict[str, T] = {}
+    for topic in topics:
+        try:
+            answers[topic] = ask(topic)
+        except UnknownTopic:
+            if topic in cluster.named:
+                raise
+    return answers
+
+
 @contextmanager
 def open_inquiry(cluster: Cluster) -> Iterator[TopicInquiry]:
     """Raises KafkaUnavailable, or WrongUse for the cluster's connection."""
@@ -196,7 +233,7 @@ def kept_ms(settings: Mapping[str, str]) -> int | None:
     is known where segments go by size, where a topic is compacted, and where nothing goes by age: then
     something else has moved the log start.
     """
-    cleanup = {name: settings.get(name) for name in ("cleanup.policy", "retention.bytes", "retention.ms")}
+    cleanup = {name: settings.get(name) for name in RETENTION}
     if (
         cleanup["cleanup.policy"] != "delete"
         or cleanup["retention.bytes"] != "-1"

@@ -36,7 +36,7 @@ from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRec
 from sluice.clients.kafka.settings import DamagedBatch, KafkaSettings, admin, error_of, reached, settings_of
 from sluice.clients.kafka.topic_facts import TopicsOf, kept_ms
 from sluice.config.pipeline import Cluster, Pipeline
-from sluice.errors import SluiceError, UnknownTopic
+from sluice.errors import NoTopicMatches, SluiceError, UnknownTopic
 
 # A look-up waits for its metadata and then for its answer; kafka-python keeps at most five requests on a
 # connection.
@@ -67,6 +67,12 @@ class Topics:
     def __init__(self, settings: KafkaSettings, client: _Admin) -> None:
         self._settings = settings
         self._client = client
+
+    def names(self) -> list[str]:
+        """Lists all topics that the user may describe; of others the broker says nothing."""
+        with reached(self._settings):
+            names: list[str] = self._client.list_topics()
+            return names
 
     def describe(self, topic: str) -> TopicState:
         """Raises UnknownTopic."""
@@ -306,11 +312,14 @@ def _start(
 
 # Probes whether Kafka clusters can be read now; a run reports the errors of those that it skipped.
 def probe_cluster(cluster: Cluster, topics_of: TopicsOf = open_topics) -> SluiceError | None:
-    """Returns the error of the first topic that cannot be described; None when all of them answer."""
+    """Returns the error of the first topic that cannot be described, or of patterns that name none; None when
+    all of them answer."""
     try:
         with topics_of(cluster) as reader:
-            for topic in cluster.topics:
+            for topic in cluster.named:
                 reader.describe(topic)
+            if not cluster.named and cluster.patterns and not cluster.patterns.matching(reader.names()):
+                raise NoTopicMatches(cluster.cluster, str(cluster.patterns))
     except SluiceError as error:
         return error
     return None
@@ -347,6 +356,7 @@ class SampledRecord:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     too_large: int | None = None
+    key: bytes | None = None
 
 
 def newest(cluster: Cluster, topic: str, count: int, max_record: int) -> list[SampledRecord]:
@@ -416,8 +426,8 @@ def _windows(start: int, end: int, count: int, parts: int) -> list[tuple[int, in
 
 
 def _each(records: PartitionRecords) -> Iterator[SampledRecord]:
-    columns = (records.offsets, records.timestamps, records.values, records.headers)
-    for number, (offset, timestamp, value, headers) in enumerate(zip(*columns, strict=True)):
+    columns = (records.offsets, records.timestamps, records.values, records.headers, records.keys)
+    for number, (offset, timestamp, value, headers, key) in enumerate(zip(*columns, strict=True)):
         yield SampledRecord(
             records.topic,
             records.partition,
@@ -426,4 +436,5 @@ def _each(records: PartitionRecords) -> Iterator[SampledRecord]:
             value,
             tuple(headers or ()),
             records.too_large.get(number),
+            key,
         )

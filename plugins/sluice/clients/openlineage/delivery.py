@@ -66,11 +66,11 @@ class DatasetName(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnSource:
-    """The field of another dataset that fills a column; `cast` is the type it becomes, empty where it stays
-    as it is."""
+    """The fields of another dataset of which one fills a column; `cast` is the type it becomes, empty where
+    it stays as it is."""
 
     dataset: DatasetName
-    field: str
+    fields: tuple[str, ...]
     cast: str = ""
 
 

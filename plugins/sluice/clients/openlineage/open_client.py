@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -138,16 +138,17 @@ def _dataset_facets(dataset: Dataset) -> dict[str, facets.DatasetFacet]:
         ]
         facets_by_name["schema"] = SchemaDatasetFacet(columns, producer=PRODUCER)
     if dataset.sources:
-        fields = {name: lineage.Fields([_source(source)]) for name, source in dataset.sources.items()}
+        fields = {name: lineage.Fields([*_sources(source)]) for name, source in dataset.sources.items()}
         facets_by_name["columnLineage"] = lineage.ColumnLineageDatasetFacet(fields, producer=PRODUCER)
     return facets_by_name
 
 
-def _source(source: ColumnSource) -> lineage.InputField:
+def _sources(source: ColumnSource) -> Iterator[lineage.InputField]:
     changed = lineage.Transformation(
         "DIRECT",
         "TRANSFORMATION" if source.cast else "IDENTITY",
         f"as {source.cast}, or the row is a rejected row" if source.cast else None,
         masking=False,
     )
-    return lineage.InputField(*source.dataset, source.field, [changed])
+    for field in source.fields:
+        yield lineage.InputField(*source.dataset, field, [changed])

@@ -72,7 +72,11 @@ def _file(
 ) -> list[Anomaly]:
     with lake.local(file.key) as path, pq.ParquetFile(path) as parquet:
         parts = _noted(
-            read(parquet, headers=any(e.type.header is not None for e in events)), identities, contents
+            read(
+                parquet, headers=any(e.type.header is not None or e.time.header is not None for e in events)
+            ),
+            identities,
+            contents,
         )
         if not file.hour:
             wrong = list(_rejected(manifest, parts))

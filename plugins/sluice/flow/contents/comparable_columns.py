@@ -15,9 +15,9 @@ from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable
 from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Pipeline
 from sluice.flow.contents.staged_load import Staged
-from sluice.flow.verify.ttl import deleting, instants
 from sluice.slices import Unit
 from sluice.state.ledger import unit_of
+from sluice.state.ttl import deleting, instants
 
 # Their bytes depend on how parts were merged; as text the same value reads the same.
 _AS_TEXT = re.compile(r"\b(JSON|Object|Dynamic|Variant)\b")

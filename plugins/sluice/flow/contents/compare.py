@@ -13,7 +13,7 @@ from sluice.clients.clickhouse.shards import Server, connect_shards
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import Rollup
+from sluice.config.target import Derived, Newest
 from sluice.errors import Busy, TargetRefused
 from sluice.flow.contents.check_lake_rows import check_unit, events_of, of_file, unreadable
 from sluice.flow.contents.compare_tables import Comparing, TableContents
@@ -119,7 +119,7 @@ class Auditor:
         reason = ""
         for _ in range(_AGAIN):
             try:
-                works = self._works(stage, current, contents)
+                works = self.works(stage, current, contents)
                 self.say(f"comparing {sum(work.landed for work in works):,} rows of {target.table}")
                 table_contents = Comparing(stage, self.repairs).check(works) if works else TableContents()
             except Busy as error:
@@ -133,9 +133,8 @@ class Auditor:
             return
         contents.busy.append(reason)
 
-    def _works(
-        self, stage: Stage, statuses: Sequence[UnitStatus], contents: ContentsReport
-    ) -> list[LoadWork]:
+    def works(self, stage: Stage, statuses: Sequence[UnitStatus], contents: ContentsReport) -> list[LoadWork]:
+        """Returns what a load would make again, to be compared with what the table has."""
         target, ledger = stage.target, stage.ledger()
         if target.rollup is not None:
             return self._rollup_works(stage, target.rollup, statuses, contents)
@@ -146,7 +145,7 @@ class Auditor:
         ]
 
     def _rollup_works(
-        self, stage: Stage, rollup: Rollup, statuses: Sequence[UnitStatus], contents: ContentsReport
+        self, stage: Stage, rollup: Derived, statuses: Sequence[UnitStatus], contents: ContentsReport
     ) -> list[LoadWork]:
         """Returns what the units would be made from now. Of those whose input is gone it adds a note."""
         ledger, source = stage.ledger(), stage.source(rollup)
@@ -170,7 +169,17 @@ class Auditor:
             )
             contents.notes += [note] if note not in contents.notes else []
             contents.uncompared |= {(unit.slice.id, unit.cluster, table) for unit in frozen}
-        return [work for work in choice.todo if ledger[work.unit].manifest == work.manifest]
+        todo = choice.todo
+        if isinstance(rollup, Newest) and any(work.source for work in todo):
+            lacking = [work.unit for work in todo if work.source]
+            contents.notes.append(
+                f"table {table}: {len(lacking):,} slices are not compared ({lacking[0]} to {lacking[-1]}): "
+                f"{rollup.source} has more or fewer rows of them than were committed"
+            )
+            contents.uncompared |= {(unit.slice.id, unit.cluster, table) for unit in lacking}
+            todo = [work for work in todo if not work.source]
+        rows = {work.unit: ledger[work.unit] for work in todo}
+        return [w for w in todo if rows[w.unit].manifest == w.manifest and not rows[w.unit].added]
 
     def _new(self, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
         """Removes what a count has reported already of the same unit and table."""

@@ -18,7 +18,15 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, rend
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.config.pipeline import Target
-from sluice.field_path import Number, UnreadablePayload, first_field, first_members, path_of, read_event
+from sluice.field_path import (
+    FieldPaths,
+    Number,
+    UnreadablePayload,
+    first_members,
+    first_there,
+    paths_of,
+    read_event,
+)
 from sluice.flow.contents.comparable_columns import Comparison
 from sluice.flow.contents.read_rows import rows_of
 from sluice.flow.contents.sampling import first_rows
@@ -90,7 +98,7 @@ class FloatColumn:
     """A column of floating numbers, or a JSON, which holds them at every path but the `typed` ones."""
 
     name: str
-    path: tuple[str, ...]
+    paths: FieldPaths
     kind: str
     typed: frozenset[str] = frozenset()
 
@@ -116,7 +124,7 @@ def float_columns(target: Target, columns: Sequence[Column]) -> list[FloatColumn
         kind = parse(column.type).stored.plain
         if column.filled and kind.name in ("Float32", "Float64", "JSON"):
             arguments = kind.named_arguments() if kind.name == "JSON" else []
-            names = path_of(column.name, target.columns)
+            names = paths_of(column.name, target.columns)
             typed = frozenset(name for name, _ in arguments)
             found.append(FloatColumn(column.name, names, kind.name, typed))
     return found
@@ -156,7 +164,7 @@ def differing(
     for number, column in enumerate(columns, start=keys):
         for row in sorted(found, key=lambda row: tuple(row[:keys])):
             record = tuple(row[:keys])
-            wrong = _wrong(column, first_field(events[record], column.path), row[number])
+            wrong = _wrong(column, first_there(events[record], column.paths), row[number])
             if wrong is not None:
                 yield Misread(column.name, record, *wrong)
                 break

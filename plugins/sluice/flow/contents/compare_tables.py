@@ -10,6 +10,7 @@ from itertools import product
 
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import Sql, identifier, own_prefix, render, table
+from sluice.config.target import Rollup
 from sluice.errors import Conservation, TargetRefused
 from sluice.flow.contents.comparable_columns import (
     ALL_ROWS,
@@ -174,15 +175,15 @@ class Comparing:
         reading, where, rows = sample or (None, ALL_ROWS, None)
         before = self.stage.ledger()
         with self.stage.staged(works, reading) as staged:
-            comparison = compare(client, staged.target_table, self.stage.target.rollup is not None)
+            rollup = self.stage.target.rollup
+            comparison = compare(client, staged.target_table, isinstance(rollup, Rollup))
             if staged.renamed is not None:
                 comparison = comparison.without(staged.later)
             staged_where = replace(where, condition=Sql(where.condition.replace("{staged}", staged.rows)))
             target_sums, lake_sums = self._sums(staged, comparison, staged_where)
             wrong = units_that_differ(target_sums, lake_sums)
-            rollup = self.stage.target.rollup
             derived = DerivedTables(self.stage, works, staged, comparison.row, self.repairs, self._anomaly)
-            if rollup is not None and wrong:
+            if isinstance(rollup, Rollup) and wrong:
                 comparison, wrong = derived.rollup(rollup, comparison)
                 derived.leave_out_views(self.stage.target.table)
             elif reading is None and self.views:
@@ -219,7 +220,7 @@ class Comparing:
         self, staged: Staged, comparison: Comparison, where: RowFilter = ALL_ROWS, by_column: bool = False
     ) -> tuple[Mapping[Unit, RowSums], Mapping[Unit, RowSums]]:
         """Returns what the target holds, and what the lake gives."""
-        stage, name = self.stage, table(staged.target_table.table)
+        stage, name = self.stage, staged.target_table.as_merged(table(staged.target_table.table))
         shared = (stage.client, stage.pipeline, staged)
         target_sums = sums_of(*shared, name, comparison, where, by_column)
         return target_sums, sums_of(*shared, staged.rows, comparison, ALL_ROWS, by_column)
@@ -246,7 +247,7 @@ class Comparing:
             "verify/differing",
             own=Sql(own_prefix([column.name for column in staged.target_table.columns])),
             row=comparison.row,
-            table=table(staged.target_table.table),
+            table=staged.target_table.as_merged(table(staged.target_table.table)),
             staged=staged.rows,
             kept=comparison.kept,
         )

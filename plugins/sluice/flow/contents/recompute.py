@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import unquote
+from zoneinfo import ZoneInfo
 
 from sluice.config.event import Event
 from sluice.field_path import Number, UnreadablePayload, names_of, read_event
@@ -121,15 +122,23 @@ class FileJudge:
 def _type(rules: Event, event: dict[str, Any], rows: FileColumns, number: int) -> str | None:
     if rules.type.field is not None:
         value = field_of(event, names_of(rules.type.field))
+        if isinstance(value, Number) and _WHOLE.fullmatch(value):
+            return str(int(value))
         return value if is_text(value) else None
     if rules.type.header is not None:
         return _last(rows, number, rules.type.header)
+    if rules.type.schema_name:  # no part of the payload
+        return rows.types[number] if rows.types else None
     return rows.topics[number]
 
 
 def _moments(rules: Event, event: dict[str, Any], rows: FileColumns, number: int) -> tuple[int, ...]:
-    if rules.time.field is not None:
-        return moments(field_of(event, names_of(rules.time.field)), rules.time.format)
+    time = rules.time
+    if time.header is not None:
+        text = _last(rows, number, time.header)
+        return () if text is None else moments(text, time.format, time.zone)
+    if time.field is not None:
+        return moments(field_of(event, names_of(time.field)), time.format, time.zone)
     stamp = rows.stamps[number]
     return () if stamp is None else (stamp,)
 
@@ -169,10 +178,29 @@ def misplaced(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
 _HOUR_MS = 3_600_000
-_MS = {"epoch_s": Decimal(1000), "epoch_ms": Decimal(1)}
+_MS = {
+    "epoch_s": Decimal(1000),
+    "epoch_ms": Decimal(1),
+    "epoch_us": Decimal("0.001"),
+    "epoch_ns": Decimal("0.000001"),
+}
 # The landing counts in doubles: beside an hour's edge both hours are right.
-_MICROSECOND = {"epoch_s": Decimal("0.000001"), "epoch_ms": Decimal("0.001")}
+_MICROSECOND = {
+    "epoch_s": Decimal("0.000001"),
+    "epoch_ms": Decimal("0.001"),
+    "epoch_us": Decimal(1),
+    "epoch_ns": Decimal(1000),
+}
+# Without a format: the digits before the point of numbers from 1973 to 2286.
+_FORM_BY_DIGITS = {
+    **dict.fromkeys((9, 10), "epoch_s"),
+    **dict.fromkeys((12, 13), "epoch_ms"),
+    **dict.fromkeys((15, 16), "epoch_us"),
+    **dict.fromkeys((18, 19), "epoch_ns"),
+}
+_UTC_AT_END, _SPACED_OFFSET = re.compile(r" ?(UTC|Z)$"), re.compile(r" ([+-][0-9:]+)$")
 _MOST_DIGITS = 40
+_WHOLE = re.compile(r"-?\d{1,200}", re.ASCII)  # a type has at most so many bytes
 _FOLDER_HOUR = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII)
 
 
@@ -180,12 +208,29 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-def moments(value: Any, form: str) -> tuple[int, ...]:
+def moments(value: Any, form: str | None, zone: str | None = None) -> tuple[int, ...]:
     """Returns the first and the last of the milliseconds since the epoch that a field of the format may mean;
     none where it is no time."""
-    if form == "iso8601":
-        return _written(value) if is_text(value) else ()
-    return _counted(value, form) if isinstance(value, Number) else ()
+    if not isinstance(value, str):
+        return ()
+    if form == "iso8601" or (form is None and not _is_number(value)):
+        return _written(value, zone) if is_text(value) else ()
+    if not _is_number(value):
+        return ()
+    form = form or _sized(value)
+    return _counted(value, form) if form else ()
+
+
+def _is_number(text: str) -> bool:
+    return isinstance(text, Number) or re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text) is not None
+
+
+def _sized(text: str) -> str | None:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return None
+    return _FORM_BY_DIGITS.get(value.adjusted() + 1) if value else "epoch_s"
 
 
 def hours_of(moments: Sequence[int]) -> tuple[int, ...]:
@@ -193,17 +238,18 @@ def hours_of(moments: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(ms // _HOUR_MS for ms in moments))
 
 
-def _written(text: str) -> tuple[int, ...]:
+def _written(text: str, zone: str | None) -> tuple[int, ...]:
+    plain = _SPACED_OFFSET.sub(r"\1", _UTC_AT_END.sub("+00:00", text.upper()))
     try:
-        instant = datetime.fromisoformat(text.upper())
+        instant = datetime.fromisoformat(plain)
     except ValueError:
         return ()
     if instant.tzinfo is None:
-        instant = instant.replace(tzinfo=UTC)
+        instant = instant.replace(tzinfo=ZoneInfo(zone) if zone else UTC)
     return ((instant - _EPOCH) // timedelta(milliseconds=1),)
 
 
-def _counted(text: Number, form: str) -> tuple[int, ...]:
+def _counted(text: str, form: str) -> tuple[int, ...]:
     try:
         value = Decimal(text)
     except InvalidOperation:

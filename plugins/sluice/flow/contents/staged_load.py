@@ -108,7 +108,7 @@ class Stage(LoadPlace):
             renamed = None if again is not None else self._renamed(place, target_table, works)
             yield Staged(
                 target_table,
-                attempt.staging,
+                target_table.as_merged(attempt.staging),
                 attempt.rejected_rows,
                 attempt.fence,
                 views,

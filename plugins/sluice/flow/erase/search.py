@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from sluice.clients.lake.base import Lake, OfPipeline
 from sluice.config.pipeline import Pipeline
 from sluice.errors import CannotErase, WrongUse
-from sluice.field_path import checked_path, names_of
-from sluice.flow.land.reject_reasons import NO_VALUE
+from sluice.field_path import checked_path, header_of, names_of
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.erasing import COLUMNS, LONGEST, RowErasing
-from sluice.manifest import STAMP, Manifest
+from sluice.flow.land.task.records import MARKS
+from sluice.manifest import STAMP, TOMBSTONE, Manifest
 from sluice.mask.mask_rules import MaskRules, hashes_of, hidden_by, unsearchable
 from sluice.runtime import deeper
 from sluice.safe_text import Say
@@ -33,7 +33,7 @@ from sluice.state.manifests import landed_units
 
 _MOST_VALUES = 100
 _MOST_REASON = 500
-_NOT_SEARCHED = {*columns.ROWS.names, *columns.REJECTED.names, "_row", "_raw", "_slice"} - set(KEY)
+_NOT_SEARCHED = {*columns.ROWS.names, *columns.REJECTED.names, "_row", "_raw", "_change", "_slice"} - set(KEY)
 """What the lake and the tables have beside an event's fields."""
 
 
@@ -104,7 +104,7 @@ class ErasureRequest:
 def _has_hashed_keys_alone(manifest: Manifest) -> bool:
     """Returns whether records without a value are there, of which the lake has a hash of the key."""
     hashed = manifest.masked is not None and ".".join(KEY) in manifest.masked.hashed
-    return hashed and bool(manifest.held_by_reason().get(NO_VALUE))
+    return hashed and bool(manifest.held_by_reason().get(TOMBSTONE))
 
 
 def read_wheres(texts: Sequence[str], file: bytes | None = None) -> tuple[Where, ...]:
@@ -201,7 +201,7 @@ def unsearched_line(lake: OfPipeline, unit: Unit, manifest: Manifest) -> str:
             f"{unit}: the lake began to forget {files} on {day}, and some of them may be there: "
             f"`{lake.command('forget', '--yes')}` ends it; then the same words again"
         )
-    if manifest.forgotten_on:
+    if manifest.forgotten_on and not manifest.held_nowhere:
         return (
             f"{unit}: the lake forgot its files on {manifest.forgotten_on}; tables that still hold the slice "
             "have to be searched there"
@@ -340,7 +340,7 @@ class UnitSearch:
 
     def _rows(self, parquet: pq.ParquetFile) -> Iterator[Mapping[str, Any]]:
         names = parquet.schema_arrow.names
-        columns = [name for name in (*COLUMNS, "_type", *_PLACE) if name in names]
+        columns = [name for name in (*COLUMNS, "_type", *MARKS, *_PLACE) if name in names]
         for batch in parquet.iter_batches(_ROWS, columns=columns):
             likely = batch.filter(self._likely(batch))
             stamps = likely["_timestamp"].cast(pa.int64())
@@ -356,12 +356,23 @@ class UnitSearch:
         if "_type" not in batch.schema.names:  # what was rejected may be an address
             likely = pc.or_kleene(likely, pc.match_substring(payloads, "%"))
         for where in self.wheres:
+            if (header := header_of(where.path)) is not None:
+                likely = pc.or_kleene(likely, _with_header(batch, header, where.value.encode()))
+                continue
             by_key = pc.equal(batch["_key"], pa.scalar(where.value.encode(), pa.binary()))
             if where.path != KEY:
                 by_key = pc.and_kleene(by_key, pc.is_null(payloads))
                 likely = pc.or_kleene(likely, pc.match_substring(payloads, where.value))
             likely = pc.or_kleene(likely, by_key)
         return pc.fill_null(likely, False)
+
+
+def _with_header(batch: pa.RecordBatch, name: str, value: bytes) -> Any:
+    """Returns which rows have the header with the value."""
+    pairs: list[Any] = batch["_headers"].to_pylist()
+    return pa.array(
+        [any(pair["key"] == name and pair["value"] == value for pair in of or ()) for of in pairs], pa.bool_()
+    )
 
 
 def marks_of(manifest: Manifest) -> tuple[FileMark, ...]:

@@ -77,7 +77,7 @@ class RecordFinder:
                     return
 
     def _clusters(self, topic: str, cluster: str | None, in_boundaries: set[str]) -> list[str]:
-        having = {c.cluster for c in self.pipeline.kafka if topic in c.topics} | in_boundaries
+        having = {c.cluster for c in self.pipeline.kafka if c.reads(topic)} | in_boundaries
         if cluster is not None:
             having &= {cluster}
         if not having:

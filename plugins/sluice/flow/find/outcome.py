@@ -13,7 +13,7 @@ import pendulum
 
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.manifest import Manifest, PartitionCount
+from sluice.manifest import TOMBSTONE, Manifest, PartitionCount
 from sluice.slices import Slice, SliceRange
 from sluice.state.boundaries.boundary import TopicBoundaries
 from sluice.state.boundaries.model import Boundaries
@@ -112,6 +112,7 @@ class Outcome(StrEnum):
     TWICE = "landed, too often in its table"
     UNKNOWN = "landed, tables unknown"
     REJECTED = "rejected"
+    TOMBSTONE = "a tombstone"
     GAP = "a gap"
     EMPTY = "an empty array"
     EMPTY_OR_GAP = "an empty array or a gap"
@@ -141,6 +142,7 @@ _SAID = {
     Outcome.TWICE: "the table has more rows of it than landed: `{verify}` names the repair",
     Outcome.UNKNOWN: "it is in the lake, and ClickHouse does not answer",
     Outcome.REJECTED: "it could not become a row: its bytes are in _rejected/ with the reason",
+    Outcome.TOMBSTONE: "the record has no value, which gives no row; what else it has is in _rejected/",
     Outcome.GAP: "Kafka shows no record there: a transaction's marker, an aborted record, or one that was "
     "compacted away",
     Outcome.EMPTY: "the message is an array without elements, which is no row",
@@ -185,7 +187,8 @@ def outcome_of(facts: RecordFacts) -> Outcome:
     """Decides where the record is. A landed row counts before a rejected one: an array may have both."""
     if facts.rows:
         landed = [row for row in facts.rows if row.type is not None]
-        return _of_tables(facts) if landed else Outcome.REJECTED
+        tombstone = all(row.reason == TOMBSTONE for row in facts.rows)
+        return _of_tables(facts) if landed else Outcome.TOMBSTONE if tombstone else Outcome.REJECTED
     if facts.location is None or facts.location.slice is None:
         return _outside(facts)
     if facts.location.left:

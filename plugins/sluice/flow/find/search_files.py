@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -17,7 +17,15 @@ from sluice.clients.lake.base import Lake, Parts
 from sluice.concurrency import each_if_slow
 from sluice.config.mask import KEY
 from sluice.errors import WrongUse
-from sluice.field_path import UnreadablePayload, all_fields, checked_path, names_of, read_event, text_of
+from sluice.field_path import (
+    UnreadablePayload,
+    all_fields,
+    checked_path,
+    header_of,
+    names_of,
+    read_event,
+    text_of,
+)
 from sluice.flow.find.outcome import LakeRow, RecordPlace
 from sluice.manifest import LandedFile, Manifest
 from sluice.mask.mask_rules import MaskRules, hashes_of
@@ -40,20 +48,27 @@ class RowMatch:
     @property
     def column(self) -> str:
         """Which of a file's columns has to be read."""
-        return "_key" if self.key is not None else "_payload"
+        if self.key is not None:
+            return "_key"
+        return "_payload" if header_of(self.path) is None else "_headers"
 
     def positions(self, rows: pa.Table) -> np.ndarray:
         """Returns the rows that match, ascending. To be called where the stack is deep enough:
         sluice.runtime.deeper."""
         if self.key is not None:
             return _true(pc.is_in(rows["_key"], value_set=pa.array([self.key, *self.hashes], pa.binary())))
+        if (header := header_of(self.path)) is not None:
+            values = {self.value.encode(), *self.hashes}
+            return np.flatnonzero(
+                [_has_header(pairs, header, values) for pairs in rows["_headers"].to_pylist()]
+            )
         payloads = rows["_payload"].cast(pa.binary())
         # Where the value does not stand as it is, it may stand there with escapes.
         likely = pc.or_(_has(payloads, self.value), _has(payloads, _ESCAPE))
-        values = {self.value, *(text.decode() for text in self.hashes)}
-        for text in values - {self.value}:
+        texts = {self.value, *(text.decode() for text in self.hashes)}
+        for text in texts - {self.value}:
             likely = pc.or_(likely, _has(payloads, text))
-        matching = [n for n in _true(likely).tolist() if self._matches(payloads[n].as_py(), values)]
+        matching = [n for n in _true(likely).tolist() if self._matches(payloads[n].as_py(), texts)]
         return np.array(matching, np.int64)
 
     def _matches(self, payload: bytes, values: Collection[str]) -> bool:
@@ -61,6 +76,10 @@ class RowMatch:
             return any(text_of(value) in values for value in all_fields(read_event(payload), self.path))
         except UnreadablePayload:
             return False
+
+
+def _has_header(pairs: Sequence[Any] | None, name: str, values: Collection[bytes]) -> bool:
+    return any(pair["key"] == name and pair["value"] in values for pair in pairs or ())
 
 
 def read_match(key: str | None, field: str | None) -> RowMatch:

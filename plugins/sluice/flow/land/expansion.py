@@ -6,10 +6,12 @@ as it is. Of a larger one it counts what comes out, before anything is made of i
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -125,6 +127,52 @@ _NO_SIGNS = bytes(set(range(256)) - set(b'[{]},"'))
 _QUOTE = ord('"')
 
 
+_ESCAPED = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+
+
+class Pairs(list[Any]):
+    """An object's (name, value) pairs, all of them."""
+
+
+PAIRS = json.JSONDecoder(object_pairs_hook=Pairs, parse_int=str, parse_float=str)
+
+
+def names_twice(text: bytes) -> bool:
+    """Returns whether a name is there twice in an object itself, not in its values. Raises ValueError for
+    what is not JSON."""
+    names = [name for name, _ in PAIRS.decode(text.decode())]
+    return len(names) != len(set(names))
+
+
+def mended(text: bytes) -> bytes:
+    """Returns a JSON text with U+FFFD for each half of a surrogate pair, which is no character."""
+    return _ESCAPED.sub(lambda found: b"\\ufffd" if found[1] else found[0], text)
+
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def not_json(text: bytes) -> str:
+    """Returns why a text is not JSON."""
+    try:
+        msgspec.json.decode(mended(text), type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return reject_reasons.LINES if are_lines(text) else reject_reasons.NOT_JSON
+    return reject_reasons.HALF_PAIR
+
+
+def are_lines(text: bytes) -> bool:
+    """Returns whether a text is several JSON objects, one a line: its first two lines are."""
+    first, _, rest = text.strip().partition(b"\n")
+    second, _, _ = rest.lstrip().partition(b"\n")
+    try:
+        return all(_MEMBERS.decode(mended(line)) is not None for line in (first, second))
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
 def too_deep(text: bytes, most: int = MOST_LEVELS) -> bool:
     """Returns whether more than `most` arrays and objects lie in one another. Brackets in strings are text.
 
@@ -178,6 +226,8 @@ def _structure(text: bytes) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 # instants are ISO 8601 in UTC, local ones without a zone; numbers that JSON lacks are the texts `NaN`,
 # `Infinity` and `-Infinity`, which no number column takes.
 
+_EPOCH = datetime(1970, 1, 1)
+_UNIX_DAY, _DAYS_OF_400_YEARS = date(1970, 1, 1).toordinal(), 146_097
 _ENCODER = msgspec.json.Encoder(decimal_format="string", uuid_format="canonical")
 
 
@@ -187,6 +237,34 @@ def json_text(event: Any, floats: bool = True) -> bytes:
     text = _ENCODER.encode(event)
     # The encoder writes NaN as null. To look at each value takes as long as to decode it.
     return _ENCODER.encode(_finite(event)) if floats and b"null" in text else text
+
+
+def instant_text(seconds: int, nanos: int) -> str:
+    """Returns the instant so long after the epoch, without its zone; `nanos` are less than a second. Raises
+    OverflowError for one that four digits of a year cannot show."""
+    return f"{(_EPOCH + timedelta(seconds=seconds)).isoformat()}{fraction_text(nanos)}"
+
+
+def far_day(days: int) -> str:
+    """Returns a day outside the years 1 to 9999, `days` after 1970, as Java's LocalDate prints it:
+    `+10183-09-21`. A number would not do: a time column would read many of them as seconds."""
+    cycles, rest = divmod(days + _UNIX_DAY - 1, _DAYS_OF_400_YEARS)
+    shown = date.fromordinal(rest + 1)
+    return f"{shown.year + 400 * cycles:+05}{shown.isoformat()[4:]}"
+
+
+def far_instant(seconds: int, nanos: int) -> str:
+    """Returns an instant that `instant_text` cannot show, without its zone."""
+    days, rest = divmod(seconds, 86_400)
+    return f"{far_day(days)}T{(_EPOCH + timedelta(seconds=rest)):%H:%M:%S}{fraction_text(nanos)}"
+
+
+def fraction_text(nanos: int) -> str:
+    """Returns a fraction of a second with 3, 6 or 9 digits; nothing where there is none."""
+    digits = f"{nanos:09}"
+    for zeros in ("000000", "000"):
+        digits = digits.removesuffix(zeros) if digits.endswith(zeros) else digits
+    return f".{digits}" if nanos else ""
 
 
 def _finite(value: Any) -> Any:

@@ -30,6 +30,7 @@ from sluice.state.boundaries.model import Boundaries
 from sluice.state.boundaries.outside import accept_command
 from sluice.state.boundaries.retention import rest
 from sluice.state.units import topics_of as topics_of_unit
+from sluice.state.units import unit_ranges
 
 
 @dataclass(frozen=True)
@@ -137,10 +138,12 @@ def unit_reads(
     failed: dict[str, SluiceError] = {}
     for cluster in pipeline.clusters:
         topics = {
-            u: lost.topics(u, topics_of_unit(pipeline, u, old.get(u))) for u in units if u.cluster == cluster
+            u: lost.topics(u, topics_of_unit(pipeline, u, old.get(u), boundaries))
+            for u in units
+            if u.cluster == cluster
         }
-        ranges = {u: boundaries.ranges(u.slice, cluster, topics[u]) for u in topics}
-        for unit in (unit for unit, unit_ranges in ranges.items() if unit_ranges is None):
+        ranges = {u: unit_ranges(pipeline, u, topics[u], boundaries) for u in topics}
+        for unit in (unit for unit, found in ranges.items() if found is None):
             hour = unit.slice.id
             failed.setdefault(
                 cluster,
@@ -148,7 +151,7 @@ def unit_reads(
                     f"slice {hour} of cluster {cluster!r} is not resolved: run the resolve step over it first"
                 ),
             )
-        resolved = {unit: unit_ranges for unit, unit_ranges in ranges.items() if unit_ranges is not None}
+        resolved = {unit: found for unit, found in ranges.items() if found is not None}
         try:
             by_cluster[cluster], refused = _cluster_reads(
                 pipeline, boundaries, cluster, resolved, old, topics_of, lost
@@ -195,11 +198,11 @@ def starts_now(
     pipeline: Pipeline, cluster: str, ranges: set[OffsetRange], topics_of: TopicsOf
 ) -> Mapping[tuple[str, int], int]:
     """Returns the log start of each range's (topic, partition); Kafka is not asked when there are none. A
-    topic that left the pipeline file, and Kafka, has none."""
+    topic that the file does not name by itself, and that Kafka no longer has, has none."""
     if not ranges:
         return {}
     partitions = {replace(r, start=0, until=0) for r in ranges}
-    departed = {r.topic for r in ranges} - set(pipeline.cluster(cluster).topics)
+    departed = {r.topic for r in ranges} - set(pipeline.cluster(cluster).named)
     with topics_of(pipeline.cluster(cluster)) as reader:
         return log_starts(reader, cluster, partitions, departed)
 

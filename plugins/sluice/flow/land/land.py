@@ -144,7 +144,7 @@ class Landing:
             "units": self.units,
             "landed": len(self.landed),
             "records": sum(m.read for m in self.landed),
-            "rejected_records": sum(sum(m.rejected_records.values()) for m in self.landed),
+            "rejected_records": sum(m.refused_records for m in self.landed),
             "files": sum(len(m.files) + len(m.rejected) for m in self.landed),
             "bytes": sum(f.bytes for m in self.landed for f in (*m.files, *m.rejected)),
             "lost": sum(loss.until - loss.start for m in self.landed for loss in m.lost),
@@ -206,7 +206,7 @@ def _land(
     lost = lost_manifests(lake, [unit for unit in todo if unit not in old], accept_loss)
     from_topics = [unit for unit in todo if unit not in again]
     reads = unit_reads(pipeline, boundaries, from_topics, old, topics_of, lost)
-    remade, refused = remade_reads(pipeline, again)
+    remade, refused = remade_reads(pipeline, lake, again)
     groups, gone = by_own_rules(pipeline, lake, reads.by_cluster, old if mode == "reland" else {})
     _refuse(pipeline, reads, mode, bool(again))
     crash_points.reached(Land.PLANNED)

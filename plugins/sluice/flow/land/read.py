@@ -54,6 +54,7 @@ BY_ORDER = frozenset(
 )
 """Reasons that depend on what a task has read before."""
 
+_MOST_TOLD = 5
 UnitName = tuple[str, str]
 """A slice's id and a cluster."""
 
@@ -107,6 +108,14 @@ def _schemas(report: TaskReport) -> dict[UnitName, SchemasAsked]:
     return schemas
 
 
+def bad_schemas(report: TaskReport) -> list[str]:
+    """Returns of the first schemas that cannot be used why."""
+    told = {str(number): why for part in report.schemas for number, why in part.without.items() if why}
+    lines = [f"schema {number} cannot be used: {why}" for number, why in sorted(told.items())]
+    more = len(lines) - _MOST_TOLD
+    return [*lines[:_MOST_TOLD], *([f"{more:,} more schemas cannot be used"] if more > 0 else [])]
+
+
 def _are_many(asked: SchemasAsked) -> bool:
     if not asked.sizes and not asked.without:
         return False
@@ -146,6 +155,8 @@ class LandingAttempt:
         """
         decoding = decoding_of(self.pipeline.event, self.schema)
         report = self._land(reads, decoding)
+        for told in bad_schemas(report):
+            self.say(told)
         crash_points.reached(Land.READ)
         rules = write_rules(self.lake, LandingRules.of(self.pipeline, decoding.schema if decoding else None))
         crash_points.reached(Land.RULES_KEPT)

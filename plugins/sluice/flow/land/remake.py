@@ -18,7 +18,7 @@ from sluice.clients.lake.base import Begun, Lake
 from sluice.clients.lake.temporary import DiscardingLake
 from sluice.concurrency import each_if_slow
 from sluice.config.pipeline import Pipeline
-from sluice.errors import CannotRemake, Conservation, Relanded, SluiceError
+from sluice.errors import CannotRemake, Conservation, MessagesGone, Refused, Relanded, SluiceError
 from sluice.flow.land.commit import Landed, Refusal, commit_remade, draft_manifest
 from sluice.flow.land.newly_rejected import (
     NewlyRejected,
@@ -41,6 +41,7 @@ from sluice.safe_text import line
 from sluice.slices import Unit
 from sluice.state.erasures import ErasureList, read_erasures
 from sluice.state.manifests import read_manifests
+from sluice.state.rules import LandingRules, RulesReader, rule_of_outcome
 
 
 def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
@@ -57,26 +58,31 @@ def refusal(pipeline: Pipeline, manifest: Manifest) -> str | None:
     if manifest.empty and not pipeline.event.arrays:
         return (
             f"{manifest.empty:,} of its messages were empty arrays, of which the lake has no row, and "
-            "`rows: array` is no longer there"
+            "`event.rows` is no longer there"
         )
     if manifest.rows is not None and manifest.rows_erased and not pipeline.event.arrays:
         return (
             f"{manifest.rows_erased:,} elements of its arrays were erased, of which the lake has no bytes, "
-            f"and `rows: array` is no longer there"
+            f"and `event.rows` is no longer there"
         )
     return None
 
 
 def remade_reads(
-    pipeline: Pipeline, old: Mapping[Unit, Manifest]
-) -> tuple[dict[str, list[UnitRead]], list[CannotRemake]]:
+    pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]
+) -> tuple[dict[str, list[UnitRead]], list[Refused]]:
     """Returns what is read of each unit, by cluster, and an error for each that the lake cannot give again.
 
     The ranges are those that its manifest has landed, whatever topics the pipeline file names now.
     """
     by_cluster: dict[str, list[UnitRead]] = {}
-    refused: list[CannotRemake] = []
+    refused: list[Refused] = []
+    now, rules = LandingRules.of(pipeline, None), RulesReader(lake)
     for unit, manifest in old.items():
+        if rule := rule_of_outcome(manifest, now, rules):
+            gone = f"it landed by another `event.{rule}`, and the lake has what its messages became, not them"
+            refused.append(MessagesGone(str(unit), gone))
+            continue
         why = refusal(pipeline, manifest)
         if why is not None:
             reland = pipeline.command("run", *unit.slice.words, "--mode", "reland")
@@ -174,7 +180,7 @@ def _uneven(unit: Unit, which: str, held: int, counted: int) -> Conservation:
 
 
 def remade_of(old: Manifest) -> Remade:
-    return Remade(old.id, old.landed, old.refused_by_reason())
+    return Remade(old.id, old.landed, old.unlanded_by_reason())
 
 
 def landed_meanwhile(units: Sequence[str]) -> Relanded | None:
@@ -322,8 +328,8 @@ def forecast(pipeline: Pipeline, lake: Lake, old: Mapping[Unit, Manifest]) -> It
             )
             continue
         try:
-            seen = _SeesRejected(lake)  # it has what tasks use of a lake
-            after = _after(pipeline, cast(Lake, seen), unit, manifest, erasures.over([unit.slice]))
+            seen = _SeesRejected(lake)
+            after = _after(pipeline, lake, seen, unit, manifest, erasures.over([unit.slice]))
             gone = sum(manifest.forgotten_by_reason().values())
             yield UnitChange(
                 unit,
@@ -363,22 +369,28 @@ def outcomes(manifest: Manifest) -> dict[Outcome, int]:
     rows: Counter[Outcome] = Counter()
     for file in manifest.files:
         rows.update({(kind, file.hour): count for kind, count in file.types().items()})
-    rows.update({(reason, ""): count for reason, count in manifest.refused_by_reason().items()})
+    rows.update({(reason, ""): count for reason, count in manifest.unlanded_by_reason().items()})
     rows[_ERASED, ""] += manifest.erased_rows
     return dict(+rows)
 
 
 def _after(
-    pipeline: Pipeline, lake: Lake, unit: Unit, manifest: Manifest, erasures: ErasureList
+    pipeline: Pipeline,
+    lake: Lake,
+    seen: DiscardingLake,
+    unit: Unit,
+    manifest: Manifest,
+    erasures: ErasureList,
 ) -> dict[Outcome, int]:
-    reads, refused = remade_reads(pipeline, {unit: manifest})
+    reads, refused = remade_reads(pipeline, lake, {unit: manifest})
     if refused:
         raise refused[0]
     run = ReadGroup(unit.cluster, tuple(reads[unit.cluster]))
     decoding = decoding_of(pipeline.event)
+    has_all = cast(Lake, seen)  # that tasks use of a lake
     fileless = Task(
         pipeline=keyless(pipeline),
-        lake=lake,
+        lake=has_all,
         cluster=unit.cluster,
         attempt="plan",
         slices=(unit.slice,),
@@ -387,7 +399,7 @@ def _after(
         erasures=erasures,
         mask=mask_rules(pipeline),
     )
-    task = LakeSource(pipeline, lake, {unit: manifest}, "").reading(fileless, run)
+    task = LakeSource(pipeline, has_all, {unit: manifest}, "").reading(fileless, run)
     report = task.land(lake_read.batches(task), "plan") if manifest.read else TaskReport()
     account(unit, manifest, report.seen)
     stay = Counter({(reason, ""): count for reason, count in manifest.forgotten_by_reason().items()})

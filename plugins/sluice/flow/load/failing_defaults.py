@@ -19,7 +19,7 @@ from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, own_
 from sluice.clients.clickhouse.tables import Column, TargetTable, blank
 from sluice.clients.clickhouse.types import parse
 from sluice.errors import DefaultFails, TargetRefused
-from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.source.pull_or_push import definitions, filled
 from sluice.flow.load.writer import Writer
 from sluice.slices import Unit
@@ -29,7 +29,6 @@ MOST = 100
 
 RecordId = tuple[str, str, int, int, int]
 _IDENTITY = ("_cluster", "_topic", "_partition", "_offset", "_row")
-_EVERY = (*LAKE, "_slice")
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,10 @@ class DefaultSuspects:
     def _table(self) -> Sql:
         return self.writer.attempt.temporary("suspects")
 
+    @property
+    def _columns(self) -> Sql:
+        return listed(map(identifier, (*self.filling.lake_columns, "_slice")))
+
     @cached_property
     def _computed(self) -> list[Column]:
         """Columns that the server behind an INSERT computes, each behind those that its expression reads."""
@@ -91,11 +94,11 @@ class DefaultSuspects:
         return columns_read(self.writer.rows, self.target_table, column)
 
     def add(self, sources: Iterable[Sql], condition: Sql) -> None:
-        kinds = Sql(definitions(tuple(LAKE), with_slice=True))
+        columns = self._columns
+        kinds = Sql(definitions(self.filling.lake_columns, with_slice=True))
         self.writer.run("search", render("load/create_suspects", suspects=self._table, definitions=kinds))
         for source in sources:
             parts = {"source": source, "wanted": condition, "first": Sql(str(self.rows))}
-            columns = listed(map(identifier, _EVERY))
             self.writer.run(
                 "search", render("load/fill_suspects", suspects=self._table, columns=columns, **parts)
             )
@@ -137,7 +140,7 @@ class DefaultSuspects:
             self.writer.run("search", render("clickhouse/drop_table", table=temporary))
 
     def _range(self, first: int, end: int) -> Sql:
-        columns = listed(map(identifier, _EVERY))
+        columns = self._columns
         parts = {"first": Sql(str(first)), "end": Sql(str(end))}
         return render("load/source_suspects", columns=columns, suspects=self._table, **parts)
 
@@ -148,7 +151,7 @@ class DefaultSuspects:
             staging=self._probe(computed),
             columns=listed(map(identifier, self.filling.into)),
             values=listed(self.filling.values),
-            rows=filled(self.filling, tuple(LAKE), self._range(first, end), Sql("1")),
+            rows=filled(self.filling, self.filling.lake_columns, self._range(first, end), Sql("1")),
             unfit=self.filling.unfit,
             block=self.filling.block,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from sluice.clients.clickhouse.tables import TargetTable
 from sluice.clients.lake.base import Lake
 from sluice.config.mask import hides
 from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
-from sluice.config.target import Rollup
+from sluice.config.target import Derived, Newest
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
 from sluice.flow.load.casts.column_sql import Lack
@@ -31,9 +31,11 @@ from sluice.flow.load.own_placement import NO_OTHERS, OtherShards
 from sluice.flow.load.protocol import LoadRun
 from sluice.flow.load.replicas import Replicas, own_tables, write_settings
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line
+from sluice.flow.load.rollups.newest import MOST_KEYS, check_placed, check_whole
+from sluice.flow.load.rollups.staging import RollupSource
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.load.work import LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
+from sluice.flow.load.work import MAX_ROWS, LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
 from sluice.flow.load.writer import Writer
 from sluice.metrics import meter
 from sluice.plan.modes import ADDS_COLUMNS, KEEPS_RULES, MISSING_COLUMNS, Mode
@@ -184,7 +186,13 @@ class _Loading:
             for (rules, rollup), some in self._rollups(self.target.rollup, units, ledger).items():
                 source = self._place.source(rollup)
                 facts = RollupFacts(rollup, source.ledger(), *how, rules=rules, source_sharding=source.stamp)
-                chosen = facts.choose(some, source.units(facts.due(some), facts.source))
+                due = facts.due(some)
+                source_units = source.units(due, facts.source)
+                if isinstance(rollup, Newest) and due:
+                    check_placed(self.target, rollup, facts.source, source.stamp)
+                    check_whole(self.target, rollup, source_units, self._repair_log(rollup))
+                    facts = replace(facts, present=RollupSource(self._place).counted(due))
+                chosen = facts.choose(some, source_units)
                 choice[0].extend([*chosen.todo, *chosen.frozen])
                 choice[1].extend(chosen.skipped)
             return choice
@@ -195,16 +203,21 @@ class _Loading:
             self.pipeline, self.target, landed, *how, *arguments, shards=self.shards, others=ledger.others
         )
 
+    def _repair_log(self, newest: Newest) -> Callable[[Unit], str]:
+        words = ("--table", newest.source, "--mode", "repair")
+        return lambda unit: self.pipeline.command("run", *unit.slice.words, *words)
+
     def _rollups(
-        self, now: Rollup, units: list[Unit], ledger: Commits
-    ) -> dict[tuple[str, Rollup], list[Unit]]:
+        self, now: Derived, units: list[Unit], ledger: Commits
+    ) -> dict[tuple[str, Derived], list[Unit]]:
         """Groups units by the rollup that makes their rows, with the digest of its rules: it is as it was for
         those that keep theirs, while its source is there."""
-        groups: dict[tuple[str, Rollup], list[Unit]] = defaultdict(list)
+        groups: dict[tuple[str, Derived], list[Unit]] = defaultdict(list)
+        keeps = self.mode in KEEPS_RULES and not isinstance(now, Newest)
         reader, tables = RulesReader(self.lake), {target.table for target in self.pipeline.targets}
         for unit in units:
             row = ledger.get(unit) or ledger.revoked.get(unit)
-            rules = reader.table(row.rules) if row is not None and self.mode in KEEPS_RULES else None
+            rules = reader.table(row.rules) if row is not None and keeps else None
             earlier = rules.rollup(now) if rules is not None else None
             if row is None or earlier is None or earlier.source not in tables:
                 groups["", now].append(unit)
@@ -245,7 +258,7 @@ class _Loading:
             run
             for frozen in (False, True)
             for group in by_rules(work for work in todo if work.frozen is frozen)
-            for run in cut(group)
+            for run in cut(group, self._most_rows)
         )
         number = 0
         while runs:
@@ -286,7 +299,7 @@ class _Loading:
                 runs.extend(alone)  # the others' rows load
             except TakesRowsOut as error:
                 refused.append(error)
-                runs.extend(cut(error.others(works)))
+                runs.extend(cut(error.others(works), self._most_rows))
             self.statements += writer.statements
             self.blocks += writer.blocks
             shown = f"{self.target.table}{f' on {self.placement.shard}' if self.placement.shard else ''}"
@@ -296,6 +309,10 @@ class _Loading:
         if refused:
             raise refused[0]
         return loaded
+
+    @property
+    def _most_rows(self) -> int:
+        return MOST_KEYS if isinstance(self.target.rollup, Newest) else MAX_ROWS
 
     def _lacks(self, work: LoadWork) -> TargetRefused:
         slice_, rows = work.unit.slice, work.landed + work.lacking
@@ -329,7 +346,9 @@ class _Loading:
         """Leaves out fields that the mask drops: their columns have no values on purpose."""
         mask, kinds = self.pipeline.mask, (*self.target.types, CATCH_ALL)
         return tuple(
-            lack for lack in filling.lacks if not any(hides(mask, kind, lack.path) for kind in kinds)
+            lack
+            for lack in filling.lacks
+            if not any(hides(mask, kind, path) for kind in kinds for path in lack.paths)
         )
 
     def _add_columns(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> None:

@@ -14,10 +14,11 @@ from sluice.clients.clickhouse.tables import Column, TargetTable, blank
 from sluice.clients.clickhouse.types import parse
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import Rollup
+from sluice.config.target import Derived, Newest, Rollup
 from sluice.errors import TargetRefused
 from sluice.flow.load.casts.columns import HOLDERS, Filling, fill
 from sluice.flow.load.failing_defaults import with_computed
+from sluice.flow.load.rollups.newest import NewestStaging
 from sluice.flow.load.rollups.staging import RollupSource, RollupStaging
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading, choose_reading
@@ -49,7 +50,7 @@ class LoadPlace:
         """Reads what is committed now, by unit."""
         return committed(self.client, self.pipeline, self.lake.url, self.target)
 
-    def source(self, rollup: Rollup) -> RollupSource:
+    def source(self, rollup: Derived) -> RollupSource:
         """Returns the table that a rollup is made from, on this server."""
         target = next(t for t in self.pipeline.targets if t.table == rollup.source)
         clickhouse = self.pipeline.clickhouse
@@ -96,7 +97,7 @@ class LoadPlace:
         # The DEFAULT of a later column is the server's own, as in the rows that were there before it.
         plain = [replace(c, computed=False, reads=()) if c.name in later else c for c in loaded.columns]
         return replace(loaded, columns=tuple(plain)), fill(
-            columns, self.target.columns, required(columns, self.target)
+            columns, self.target.columns, required(columns, self.target), self.target.spelled
         )
 
     @property
@@ -137,11 +138,15 @@ class LoadPlace:
             filling = filling.of_short_numbers()
         arguments = (self.pipeline, self.target, target_table, filling, works)
         rollup = self.target.rollup
-        if rollup is not None:
+        own = (*arguments, Reading(self.lake, None), writer, shard_filter)
+        if isinstance(rollup, Newest):
+            revoked = self.ledger().revoked
+            everything = any(work.unit in revoked for work in works)
+            return NewestStaging(*own, rollup, self.source(rollup), everything)
+        if isinstance(rollup, Rollup):
             source = self.source(rollup)
             out_of_lake = tuple(source.stagings([work.source for work in works if work.source], writer))
-            rows = (rollup, source, out_of_lake, shuffled, self._then)
-            return RollupStaging(*arguments, Reading(self.lake, None), writer, shard_filter, *rows)
+            return RollupStaging(*own, rollup, source, out_of_lake, shuffled, self._then)
         reading = reading or choose_reading(self.client, self.pipeline, self.lake, works[0].unit)
         return Staging(*arguments, reading, writer, shard_filter)
 
@@ -201,7 +206,7 @@ def _filled(column: Column, now: Column, rules: TableRules, types: bool) -> Colu
     type_, null, of_null = then if types else column.type, "", ""
     if not parse(absent).stored.nullable and absent != column.type:
         null, of_null = _default_of(absent, default), type_
-    elif parse(then).stored.nullable and not column.may_be_null:
+    elif parse(absent).stored.nullable and not column.may_be_null:
         # ALTER TABLE put today's DEFAULT in place of NULLs.
         null, of_null = _default_of(now.type, now.default), now.type
     return replace(column, type=type_, kind=kind, default=default, null=null, of_null=of_null)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sluice import crash_points
+from sluice.clients.clickhouse.hidden_rows import check_visible
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable, view_stamps
 from sluice.config.pipeline import Pipeline, Target
+from sluice.config.target import Newest
 from sluice.crash_points import TableLoad
 from sluice.errors import Changed, Conservation, SluiceError
 from sluice.flow.load.changes import Changes, Rehearsal
@@ -212,6 +214,7 @@ class LoadRun:
             expected, counted = moved.get(work.unit, 0), present.get(work.unit, 0)
             # Rows that are older than the table's TTL may be gone by now.
             if counted != expected and not (expiring and counted < expected):
+                check_visible(self.writer.client, [name])
                 raise _uneven(name, work, expected, counted)
 
     def _drop(self) -> None:
@@ -236,7 +239,14 @@ class LoadRun:
             "token": self.token,
             "sharding": self.staging.shard_filter.placement.stamp,
             "rules": self.rules,
+            "columns": self._columns,
         }
+
+    @property
+    def _columns(self) -> list[str]:
+        """Those that decide what rows a unit has: of other tables than a log's newest rows, the rules do."""
+        newest = isinstance(self.target.rollup, Newest)
+        return sorted(self.staging.filling.columns) if newest else []
 
 
 def create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:

@@ -14,7 +14,7 @@ from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, rende
 from sluice.clients.clickhouse.tables import TargetTable, ViewTable, staged_engine
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import Conservation, TargetRefused
-from sluice.flow.load.casts.columns import LAKE, Filling
+from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.failing_defaults import DefaultSuspects, Failing, other_records
 from sluice.flow.load.kept_rows import KeptRows
 from sluice.flow.load.shard_filter import ShardFilter
@@ -133,7 +133,7 @@ class Staging:
             return False
         suspects = DefaultSuspects(self.target_table, self.filling, self.writer)
         try:
-            suspects.add(self._sources(tuple(LAKE)), self._wanted(self._routed))
+            suspects.add(self._sources(self.filling.lake_columns), self._wanted(self._routed))
             failing = suspects.find()
             for failing_row in failing:
                 suspects.reject(failing_row, self._rejected_rows, self.target.table)
@@ -187,7 +187,7 @@ class Staging:
         if failing:
             condition = Sql(f"({condition}) AND {other_records(failing)}")
         if failing or self._kept is not None:
-            columns = tuple(LAKE)
+            columns = self.filling.lake_columns
         for source in self._sources(columns):
             sql = render(
                 "load/stage_rows",

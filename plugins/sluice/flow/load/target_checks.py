@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from sluice.clients.clickhouse import query_tree
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.hidden_rows import check_visible
 from sluice.clients.clickhouse.inspect_tables import Passing, grant, read_passing, read_table
 from sluice.clients.clickhouse.query_tree import explained
 from sluice.clients.clickhouse.sql import Sql, identifier, literal, render, table
@@ -16,15 +17,18 @@ from sluice.clients.clickhouse.tables import Column, OtherReader, TargetTable, V
 from sluice.clients.clickhouse.types import parse
 from sluice.config.clickhouse import BY_PARTITION
 from sluice.config.pipeline import Pipeline, Target
+from sluice.config.target import OTHERS, Missing, Newest, Rollup
 from sluice.errors import TableMissing, TargetRefused
+from sluice.field_path import paths_of
 from sluice.flow.load.casts import event_paths
 from sluice.flow.load.casts.casts import UnsupportedType
 from sluice.flow.load.casts.column_sql import holds_null
-from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Filling, fill
+from sluice.flow.load.casts.columns import ALWAYS, HOLDERS, Columns, Filling, fill, filled_fields
 from sluice.flow.load.casts.event_paths import RESERVED
 from sluice.flow.load.count_targets import check_counts
 from sluice.flow.load.failing_defaults import columns_read, with_computed
 from sluice.flow.load.rollups import staging as rollups
+from sluice.flow.load.rollups.newest import check_log, check_newest
 from sluice.state.departed_tables import check_written, creations, lacking
 
 ENGINES = ("MergeTree", "ReplicatedMergeTree")
@@ -42,13 +46,17 @@ def inspect_target(
     the rules of an earlier load, the types that its columns had.
 
     Raises TargetRefused for a missing table, an engine that merges rows away, missing `_slice` and
-    `_cluster`, types that Sluice does not fill, and materialized views whose rows it could not replace.
+    `_cluster`, types that Sluice does not fill, rows that are hidden from its user, and materialized views
+    whose rows it could not replace.
     """
     target_table = read_table(client, target.database, target.name)
     if target_table is None:
+        if isinstance(target.rollup, Newest):
+            check_log(client, target, target.rollup)
         remedy = creations(client, pipeline, [target.table])[target.table]
         raise TableMissing(target.table, "there is no such table", remedy)
-    _check_engine(target_table)
+    if not isinstance(target.rollup, Newest):
+        _check_engine(target_table)
     _check_needed(target_table.table, target_table.columns)
     if target.counted:
         check_counts(target_table.table, target_table.columns)
@@ -56,12 +64,15 @@ def inspect_target(
     check_written(client, pipeline, target_table)
     for view_table in target_table.stored:
         _check_needed(view_table.table, view_table.columns)
+    check_visible(client, target_table.tables)
     check_views(client, target_table)
     view_tables = (view_table.table for view_table in target_table.view_tables)
     above = read_passing(client, list(dict.fromkeys((target_table.table, *view_tables))))
     check_passing(above)
     check_feeders(client, pipeline, target_table, above)
-    if target.rollup is not None:
+    if isinstance(target.rollup, Newest):
+        return target_table, check_newest(client, pipeline, target_table, target, target.rollup)
+    if isinstance(target.rollup, Rollup):
         return target_table, rollups.check_rollup(client, target_table, target, target.rollup, then)
     _check_paths(target_table, target)
     _check_names(target_table, target)
@@ -76,7 +87,8 @@ def _check_engine(target_table: TargetTable) -> None:
             target_table.table,
             f"its engine is {target_table.engine}, which Sluice does not load (rows that merge away, or are "
             "kept elsewhere, cannot be counted)",
-            "load a MergeTree table and feed this one from it through a materialized view",
+            "load a MergeTree table; `latest` of that keeps the newest row of each key in a "
+            "ReplacingMergeTree, and a materialized view with _slice in its ORDER BY feeds others",
         )
 
 
@@ -101,9 +113,9 @@ def _check_lake_columns(target_table: TargetTable) -> None:
 def _check_paths(target_table: TargetTable, target: Target) -> None:
     fillable = {column.name for column in target_table.columns if column.taken} - set(HOLDERS)
     by_column = target.missing if isinstance(target.missing, Mapping) else {}
-    for key, names in (("columns", target.columns), ("missing", by_column)):
+    for key, names in (("columns", target.columns), ("missing", by_column), ("times", target.times)):
         for name in names:
-            if name not in fillable:
+            if name not in fillable and (key, name) != ("missing", OTHERS):
                 columns = {column.name for column in target_table.columns}
                 without = f"take it out of `{key}` in the pipeline file"
                 remedy = event_paths.remedy(target_table.table, name, "String", columns, without)
@@ -113,11 +125,13 @@ def _check_paths(target_table: TargetTable, target: Target) -> None:
 
 def _check_names(target_table: TargetTable, target: Target) -> None:
     for column in target_table.columns:
-        path = target.columns.get(column.name, column.name)
-        if column.taken and column.name not in HOLDERS and RESERVED in path.split("."):
+        fields = map(".".join, paths_of(column.name, target.columns))
+        reserved = [field for field in fields if RESERVED in field.split(".")]
+        if column.taken and column.name not in HOLDERS and reserved:
             raise TargetRefused(
                 target_table.table,
-                f"column {column.name} takes the field {path}, and ClickHouse reserves the name {RESERVED}",
+                f"column {column.name} takes the field {reserved[0]}, and ClickHouse reserves the name "
+                f"{RESERVED}",
                 "name another field under `columns`, or make it MATERIALIZED from a column `_payload`",
             )
 
@@ -143,7 +157,8 @@ def _check_place(client: Client, pipeline: Pipeline, target_table: TargetTable) 
 
 def _filling(client: Client, target_table: TargetTable, target: Target) -> Filling:
     try:
-        filling = fill(target_table.columns, target.columns, required(target_table.columns, target))
+        needed = required(target_table.columns, target)
+        filling = fill(target_table.columns, target.columns, needed, target.spelled)
     except UnsupportedType as error:
         raise TargetRefused(
             target_table.table,
@@ -154,17 +169,18 @@ def _filling(client: Client, target_table: TargetTable, target: Target) -> Filli
     return filling
 
 
-def required(columns: Iterable[Column], target: Target) -> frozenset[str]:
-    """Returns the columns without which a row is rejected."""
-    if isinstance(target.missing, Mapping):
-        return frozenset(name for name, missing in target.missing.items() if missing == "reject")
-    if target.missing == "default":
-        return frozenset()
-    return frozenset(
-        column.name
-        for column in columns
-        if column.taken and column.name not in HOLDERS and not (holds_null(column) or column.default)
-    )
+def required(columns: Columns, target: Target) -> dict[str, Missing]:
+    """Returns the columns without which a row is rejected: of those that a value would be made up for all
+    that the file demands, of the others what it names. A field that no object holds needs none."""
+    named = target.missing if isinstance(target.missing, Mapping) else {}
+    needed: dict[str, Missing] = {name: "reject" for name, demand in named.items() if demand == "reject"}
+    for column, paths in filled_fields(columns, target.columns)[0]:
+        demand = target.demand(column.name)
+        made_up = not (holds_null(column) or column.default)
+        if made_up and (demand == "reject" or (demand == "object" and any(len(path) > 1 for path in paths))):
+            needed[column.name] = demand
+    needed.pop(OTHERS, None)
+    return dict(sorted(needed.items()))
 
 
 def _check_materialized(client: Client, target_table: TargetTable) -> None:
@@ -311,7 +327,8 @@ def _check_table(view: ViewTable) -> None:
             view.called,
             f"materialized view {view.view} writes to it, and {view.engine} would merge slices into "
             "each other",
-            "make it anew with _slice and _cluster in its ORDER BY",
+            "make it anew with _slice and _cluster in its ORDER BY; or DROP the view, and let `latest` of "
+            "its source keep the newest row of each key",
         )
 
 

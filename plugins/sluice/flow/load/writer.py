@@ -124,7 +124,7 @@ def destinations(target_table: TargetTable, attempt: LoadAttempt) -> tuple[Desti
         attempt.staging_name,
         target_table.projections,
         target_table.replicated,
-        counted=not target_table.ttl,
+        counted=target_table.counted,
     )
     names = staged_names(target_table, attempt)
     view_tables = [

@@ -15,8 +15,8 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.land import reject_reasons as why
-from sluice.flow.load.casts.judged import MISSING
-from sluice.manifest import Manifest
+from sluice.flow.load.casts.judged import MISSING, TWICE
+from sluice.manifest import SHIPPED_TWICE, TOMBSTONE, Manifest
 from sluice.safe_text import Say
 from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
@@ -36,6 +36,19 @@ class RejectionCause:
     table: str
     column: str
     reason: str
+
+    @property
+    def place(self) -> str:
+        return row_place(self.table, self.column)
+
+
+def row_place(table: str, column: str) -> str:
+    """Returns what rejected a row: a column of the table, or the table, which reads nothing of the event."""
+    return f"{table}.{column}" if column else table
+
+
+TOMBSTONES = RejectionCause("record", "", "", TOMBSTONE)
+"""What stands beside rejected records, and is none of them: no fix makes a row of it."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +110,17 @@ class RejectedGroup:
 
 @dataclass
 class RejectionTally:
-    """Sums rejections up by cause while they are read, so that a year of them takes little memory."""
+    """Sums rejections up by cause while they are read, so that a year of them takes little memory.
+    `tombstones` are counted apart."""
 
     groups: dict[RejectionCause, RejectedGroup] = field(default_factory=dict)
+    tombstones: int = 0
 
     def add(self, rejections: Iterable[Rejection]) -> None:
         for rejection in rejections:
+            if rejection.cause == TOMBSTONES:
+                self.tombstones += rejection.records
+                continue
             slice_ = rejection.unit.slice
             self.groups.setdefault(rejection.cause, RejectedGroup(rejection.cause, slice_, slice_)).add(
                 rejection
@@ -134,7 +152,8 @@ class RejectionReader:
     say: Say
 
     def rejected_records(self, slices: SliceRange) -> Iterator[Rejection]:
-        """Yields rejected records, and rows of records, by unit and reason. Raises what the lake raises."""
+        """Yields rejected records, rows of records, and tombstones, by unit and reason. Raises what the lake
+        raises."""
         if not self.rejection_filter.rejected_records:
             return
         boundaries = BoundaryLog(self.lake).read()
@@ -207,7 +226,7 @@ def rejected_records_of(unit: Unit, manifest: Manifest, rejection_filter: Reject
     gone = manifest.forgotten_by_reason()
     return [
         Rejection(unit, RejectionCause("record", "", "", reason), records, gone.get(reason, 0))
-        for reason, records in manifest.refused_by_reason().items()
+        for reason, records in manifest.unlanded_by_reason().items()
         if rejection_filter.takes(reason)
     ]
 
@@ -254,54 +273,102 @@ OF_FORMATS = (
 )
 _RETRY = "retry the rejected records"
 _PRODUCER = "correct the producer: such a record becomes no row"
+_FORM = (
+    "say in `event` what the messages are: `unpack` for compressed values, `format` for other formats; or "
+    f"correct the producer; then {_RETRY}"
+)
 _TYPE = f"let `event.type` name the field or header that has it, or correct the producer; then {_RETRY}"
 _TIME = f"let `event.time` name the field and its format, or correct the producer; then {_RETRY}"
 _SCHEMA = f"give the registry, or the file that `event` names, the schema of these messages; then {_RETRY}"
 _REMEDIES = {
-    why.NO_VALUE: "a record without a value is a tombstone: nothing, or correct the producer",
+    why.NOT_JSON: _FORM,
+    why.LINES: f"set `rows: lines` under `event`; then {_RETRY}",
+    why.NOT_UTF8: _FORM,
+    why.HALF_PAIR: (
+        f"set `event: {{surrogates: replace}}` for U+FFFD in the field that a sample names; then {_RETRY}"
+    ),
     why.NO_TYPE: _TYPE,
-    why.TYPE_NOT_STRING: _TYPE,
+    why.TYPE_NOT_TEXT: _TYPE,
     why.TYPE_TOO_LONG: _TYPE,
     why.TOO_MANY_TYPES: "let `event.type` name a field with few values: each of them is a folder of the lake",
     why.NO_TIME: _TIME,
     why.TIME_NOT_UNDERSTOOD: _TIME,
     why.TIME_OUT_OF_RANGE: _TIME,
+    **{
+        reason: f"set `format: {form}` under `event.time`; then {_RETRY}"
+        for reasons in (why.OTHER_UNIT, why.NO_UNIT)
+        for form, reason in reasons.items()
+    },
     why.TOO_MANY_HOURS: f"set `max_late` where years of events are published at once; then {_RETRY}",
+    why.FRAMED: f"name the schema registry of these messages as `event.registry`; then {_RETRY}",
     why.NOT_FRAMED: _SCHEMA,
     why.UNKNOWN_SCHEMA: _SCHEMA,
     why.TOO_MANY_UNKNOWN_SCHEMAS: _SCHEMA,
     why.OTHER_SCHEMA: _SCHEMA,
-    why.UNREADABLE_SCHEMA: _SCHEMA,
+    why.UNREADABLE_SCHEMA: f"the landing's log says what is wrong with it: correct the schema; then {_RETRY}",
     **dict.fromkeys(OF_FORMATS, _SCHEMA),
     why.TOO_LARGE: "raise `max_record` where such records are meant; then `reland`, while Kafka has them",
     why.BECOMES_TOO_LARGE: f"raise `max_record` where such records are meant; then {_RETRY}",
-    why.NOT_AN_ARRAY: f"set or remove `rows: array` as the messages are; then {_RETRY}",
+    why.NOT_AN_ARRAY: f"set or remove `event.rows` as the messages are; then {_RETRY}",
+    why.NO_ROWS: f"name in `event.rows` the field that holds the rows; then {_RETRY}",
+    **dict.fromkeys(
+        why.BROKEN_LENGTHS,
+        f"correct the producer, or let `event.rows` say what the messages are; then {_RETRY}",
+    ),
+    why.NOT_UNPACKED: f"correct the producer, or `event.unpack`; then {_RETRY}",
     why.NOT_AN_OBJECT: (
         f"set `rows: array` where messages are arrays of objects, or correct the producer; then {_RETRY}"
     ),
+    why.NOT_A_CHANGE: "read topics of tables alone: heartbeats and transactions have topics of their own",
+    why.NO_ROW: f"correct the connector, or `event.change`; then {_RETRY}",
+    why.NO_KEY: (
+        "of a compacted topic name the key's field (`change: {compacted: FIELD}`); of Debezium let the "
+        "connector write `before`, or a key of named fields"
+    ),
+    why.TRUNCATED: "empty the target table by hand: a truncate names no row",
     why.TOO_MANY_BATCHES: f"remove `event.batch`, or publish fewer files at once; then {_RETRY}",
-    why.SHIPPED_TWICE: "nothing: the same event is there once",
+    SHIPPED_TWICE: "nothing: the same event is there once",
 }
 REJECTED_ROW_REMEDY = (
     f"give the column a type that takes it, then {_RETRY}; if `columns` names another field than is meant, "
     "correct it and `reload` the hours; or correct the producer"
 )
+_NO_TYPE_HOLDS = (TWICE, "does not fit an object at", "does not fit a JSON object")
+NO_TYPE_REMEDY = (
+    f"correct the producer, for no column's type takes it; or let `columns` name another field, then {_RETRY}"
+)
+_NO_UNIT = re.compile(r" without `(format: epoch_\w+)`$")
 MISSING_REMEDY = f"let `missing` of the table take a default, then {_RETRY}; or correct the producer"
+NULL_ITEM_REMEDY = (
+    f"make the type Nullable at that place (arrays and maps can't be), then {_RETRY}; or correct the producer"
+)
 FORGOTTEN_REJECTED_ROW_REMEDY = (
     "the lake has forgotten the hour's files: give the column a type that takes it, then "
     "`reland` the hour, as long as Kafka has it; or correct the producer"
 )
 
 
-def remedy_of(reason: str, unfit: bool) -> str:
+def remedy_of(reason: str, unfit: bool, column: str = "") -> str:
+    """`column`: of a rejected row the place, `items[].price`. What an item lacks `missing` does not fill."""
     if unfit:
-        return MISSING_REMEDY if reason == MISSING else REJECTED_ROW_REMEDY
+        if no_type_takes(reason):
+            return NO_TYPE_REMEDY
+        if unsaid := _NO_UNIT.search(reason):
+            return f"set `{unsaid[1]}`, or another unit, for the column in the table's `times`; then {_RETRY}"
+        if reason == MISSING:
+            return NULL_ITEM_REMEDY if "[" in column else MISSING_REMEDY
+        return REJECTED_ROW_REMEDY
     return _REMEDIES.get(reason, _PRODUCER)
 
 
-def fix_of(reason: str, unfit: bool) -> str:
+def fix_of(reason: str, unfit: bool, column: str = "") -> str:
     """Returns the remedy without its last step, for who is shown the command of that."""
-    return re.sub(rf"[,;] then {_RETRY}", "", remedy_of(reason, unfit))
+    return re.sub(rf"[,;] then {_RETRY}", "", remedy_of(reason, unfit, column))
+
+
+def no_type_takes(reason: str) -> bool:
+    """Returns whether no type of the column would take such a rejected row."""
+    return reason.startswith(_NO_TYPE_HOLDS)
 
 
 def retryable(reason: str, unfit: bool) -> bool:

@@ -7,6 +7,7 @@
 | rejected, of a reason of which the trial brings some in | brings in what it can, and all tables load it |
 | rejected rows of a cause that the trial cures, and nothing to bring in | loads it again into that table |
 | a load or a retry that was stopped has left it half done | completes it first |
+| a table was loaded again, and one that is derived of it was not | completes it first |
 
 What else is not complete before a retry is not its business: it neither completes it nor fails by it.
 """
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from types import MappingProxyType
 
 from sluice.clients.clickhouse.shards import ALONE, Servers
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
@@ -28,12 +31,13 @@ from sluice.flow.land.task import read_lake as lake_read
 from sluice.flow.load.casts.columns import LAKE
 from sluice.flow.load.own_placement import own_placements
 from sluice.flow.load.source.pull_or_push import FileRows, Reading, definitions
+from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.load.work import LoadWork, rules_for, work_for
 from sluice.flow.load.writer import Writer
 from sluice.flow.rejected.rejections import Rejection, RejectionCause, fix_of, retryable
 from sluice.safe_text import Say, visible
 from sluice.slices import SliceRange, Unit
-from sluice.state.ledger import LedgerQuestion, ask_ledger, is_of_another
+from sluice.state.ledger import LedgerQuestion, ask_ledger, follows, is_of_another
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 
@@ -138,8 +142,10 @@ def retry_plan(
     cures: Mapping[RejectionCause, Cure],
     statuses: Statuses,
     stopped: Collection[Unit],
+    sources: Mapping[str, str] = MappingProxyType({}),
 ) -> RetryPlan:
-    """Returns what a retry does. `stopped` are units out of which a load that was stopped has taken rows."""
+    """Returns what a retry does. `stopped` are units out of which a load that was stopped has taken rows;
+    `sources` has by derived table what that is made of."""
 
     def cured(rejections: Sequence[Rejection]) -> Iterator[Rejection]:
         for rejection in rejections:
@@ -152,7 +158,7 @@ def retry_plan(
     for rejection in cured(candidates.rejected_rows):
         if rejection.unit not in bring_in:
             reload.setdefault(rejection.cause.table, set()).add(rejection.unit)
-    unfinished = {s.unit for s in statuses.values() if _half_done(s, stopped)} - bring_in
+    unfinished = {s.unit for s in statuses.values() if _half_done(s, stopped, sources)} - bring_in
     return RetryPlan(
         _statuses(unfinished, statuses),
         _statuses(bring_in, statuses),
@@ -160,12 +166,16 @@ def retry_plan(
     )
 
 
-def _half_done(status: UnitStatus, stopped: Collection[Unit]) -> bool:
-    """A unit that was made anew, and of which a table has rows of the manifest before, or none any more. What
-    the pipeline file routes, or makes of it, otherwise by now is not half done: that is a fill's."""
-    manifest = status.manifest
+def _half_done(status: UnitStatus, stopped: Collection[Unit], sources: Mapping[str, str]) -> bool:
+    """A unit that was made anew, and of which a table has rows of the manifest before, or none any more, or
+    that was loaded again, and of which a derived table has rows of the load before. What the pipeline file
+    routes, or makes of it, otherwise by now is not half done: that is a fill's."""
+    manifest, tables = status.manifest, status.tables
     if manifest is None or not is_behind(status):
         return False
+    pairs = ((tables.get(name), tables.get(source)) for name, source in sources.items())
+    if any(row and source and not follows(row, source) for row, source in pairs):
+        return True
     older = any(is_of_another(row, manifest.id) for row in status.tables.values())
     return status.unit in stopped or (manifest.remade is not None and older)
 
@@ -300,9 +310,12 @@ class RetryTrial:
         """Returns the units that a table does not load as it is, with its reason."""
         refused: dict[Unit, str] = {}
         for target in self.pipeline.targets if units else ():
+            if target.counted:
+                refused |= self._underived(target.table, units, servers)
             if target.rollup is not None or target.counted:
                 continue
             refused |= self._unplaced(target.table, units, servers)
+            refused |= self._underived(target.table, units, servers)
             for stage, works in self._stages(target.table, units, servers, slices):
                 try:
                     _fitting(stage, works, _RejectedRows(self.lake, None, _NO_ROWS))
@@ -310,11 +323,23 @@ class RetryTrial:
                     refused |= dict.fromkeys((work.unit for work in works), str(error))
         return refused
 
+    def _underived(self, table: str, units: Collection[Unit], servers: Servers) -> dict[Unit, str]:
+        """Returns all of the units, with the reason, where one that is made of the table would not be loaded
+        after it."""
+        derived = (t for t in self.pipeline.targets if t.rollup is not None and t.rollup.source == table)
+        for target, server in product(derived, servers):
+            try:
+                inspect_target(server.reached, self.pipeline, target)
+            except TargetRefused as error:
+                return dict.fromkeys(units, str(error))
+        return {}
+
     def _reloaded(
         self, cause: RejectionCause, rejections: Sequence[Rejection], servers: Servers, slices: SliceRange
     ) -> Cure:
         units = {rejection.unit for rejection in rejections}
         refused = self._unplaced(cause.table, units, servers)
+        refused |= self._underived(cause.table, units, servers)
         rows = fit = 0
         for stage, works in self._stages(cause.table, units, servers, slices):
             tried = works[:: -(-len(works) // _REJECTED_ROWS)]
@@ -328,9 +353,8 @@ class RetryTrial:
             return Cure(True, f"{fit:,} of {rows:,} rows that were tried would fit", refused)
         if refused and not rows:
             return Cure(False, "no row could be tried", refused)
-        return Cure(
-            False, f"none of {rows:,} rows that were tried would fit: {fix_of(cause.reason, True)}", refused
-        )
+        fix = fix_of(cause.reason, True, cause.column)
+        return Cure(False, f"none of {rows:,} rows that were tried would fit: {fix}", refused)
 
     def _unplaced(self, table: str, units: Collection[Unit], servers: Servers) -> dict[Unit, str]:
         """Returns the units whose rows cannot stay on their shards, with the reason."""
@@ -442,4 +466,4 @@ def cause_text(cause: RejectionCause) -> str:
     """Returns a cause as a line of a plan says it."""
     if cause.kind == "record":
         return visible(cause.reason)
-    return f"{cause.table}.{visible(cause.column)} {visible(cause.reason)}"
+    return f"{visible(cause.place)} {visible(cause.reason)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pendulum
@@ -28,16 +28,27 @@ from sluice.errors import (
     PartitionMissing,
     SluiceError,
     TopicRecreated,
+    UnknownTopic,
     WrongUse,
 )
 from sluice.flow.resolve.clamp import Answers, PartitionAnswers, boundaries_to_store
-from sluice.flow.resolve.lookup import FutureStamped, WaitingOffsets, ask
+from sluice.flow.resolve.lookup import FutureStamped, TopicAnswers, WaitingOffsets, ask
+from sluice.flow.resolve.matching import (
+    Listing,
+    TopicChange,
+    from_log_start,
+    list_topics,
+    topic_changes,
+    unlisted,
+    wanted,
+    with_standstills,
+)
 from sluice.manifest import Loss, Manifest
 from sluice.plan.modes import FROM_LAKE
 from sluice.slices import Slice, SliceRange, Unit, floor, utc
-from sluice.state.boundaries.boundary import FoundBy, TopicBoundaries
+from sluice.state.boundaries.boundary import FoundBy
 from sluice.state.boundaries.log import BoundaryLog
-from sluice.state.boundaries.model import Boundaries, Era, LogEntry
+from sluice.state.boundaries.model import Boundaries, Era, Listed, LogEntry
 from sluice.state.boundaries.outside import accept_command
 from sluice.state.boundaries.retention import retained
 from sluice.state.manifests import read_manifests
@@ -46,6 +57,7 @@ from sluice.state.survey import survey_of
 from sluice.state.unit_state import UnitState
 from sluice.state.units import begun, refuse_other_length, units_of
 from sluice.state.units import topics_of as topics_of_unit
+from sluice.topic_patterns import TopicPatterns
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,8 @@ class Resolution:
     """`unreachable` says of each cluster that could not be resolved why; the others are stored.
 
     `future` are records whose timestamps would have pinned later boundaries to them; `held` are offsets
-    behind open transactions. `stored` counts the boundaries that were new, by instant.
+    behind open transactions. `stored` counts the boundaries that were new, by instant. `changes` are topics
+    that have come to match a pattern, and those that are gone.
     """
 
     boundaries: Boundaries
@@ -61,6 +74,7 @@ class Resolution:
     future: tuple[FutureStamped, ...] = ()
     stored: int = 0
     held: tuple[WaitingOffsets, ...] = ()
+    changes: tuple[TopicChange, ...] = ()
 
 
 def resolve(
@@ -82,20 +96,21 @@ def resolve(
     state = log.read()
     crash_points.reached(Resolve.READ)
     inquiry = Inquiry(pipeline, listed, now, topics_of)
-    stored = 0
+    stored, changes = 0, tuple[TopicChange, ...]()
     while True:
         refuse_other_length(pipeline, state)
         inquiry.ask(state)
         crash_points.reached(Resolve.ASKED)
-        blocks, asked = inquiry.blocks_to_store(state), inquiry.asked(state)
-        if not blocks and not asked:
+        entry = inquiry.entry(state)
+        if entry == LogEntry(pipeline.slice, ()):
             break
-        new = log.append(state, LogEntry(pipeline.slice, blocks, asked=asked), utc(now))
+        new = log.append(state, entry, utc(now))
         if new is not None:
-            state, stored = new, max((len(block.instants) for block in blocks), default=0)
+            stored = max((len(block.instants) for block in entry.blocks), default=0)
+            state, changes = new, topic_changes(pipeline, state, new)
             break
         state = log.read(state)
-    return Resolution(state, inquiry.failed, tuple(inquiry.future), stored, tuple(inquiry.held))
+    return Resolution(state, inquiry.failed, tuple(inquiry.future), stored, tuple(inquiry.held), changes)
 
 
 def accept_topic(
@@ -176,26 +191,59 @@ class Inquiry:
         self._now = now
         self._topics_of = topics_of
         self._said: dict[TopicName, Answers] = {}
+        self._listings: dict[str, Listing] = {}
+        self._accepted: dict[TopicName, Era] = {}
         self.failed: dict[str, SluiceError] = {}
         self.future: list[FutureStamped] = []
         self.held: list[WaitingOffsets] = []
 
     def ask(self, state: Boundaries) -> None:
         """Asks all clusters that have something missing, side by side."""
-        for name, answers in list(self._said.items()):
-            if _contradiction(state, answers) is not None:
-                del self._said[name]
-        open_questions = {c.cluster: self._missing(state, c) for c in self._pipeline.kafka}
-        clusters = [c for c in self._pipeline.kafka if open_questions[c.cluster]]
+        self._forget_stale(state)
+        clusters = [c for c in self._pipeline.kafka if self._to_list(state, c) or self._missing(state, c)]
         if not clusters:
             return
         with ThreadPoolExecutor(len(clusters)) as pool:
-            list(pool.map(lambda c: self._ask_cluster(c, open_questions[c.cluster], state), clusters))
+            list(pool.map(lambda c: self._ask_cluster(c, state), clusters))
 
-    def blocks_to_store(self, state: Boundaries) -> tuple[TopicBoundaries, ...]:
-        """Returns the next entry's blocks: what `state` lacks of all that Kafka said, clamped to it."""
-        blocks = (boundaries_to_store(state.stored(*name), answers) for name, answers in self._said.items())
-        return tuple(block for block in blocks if len(block.instants))
+    def _forget_stale(self, state: Boundaries) -> None:
+        """Forgets what another writer's entry contradicts. Who has resolved slices by patterns meanwhile has
+        said of which topics they are: then Kafka is asked again for all that match."""
+        for cluster, listing in list(self._listings.items()):
+            if state.listed.get(cluster) != listing.beside:
+                del self._listings[cluster]
+                for name in [(cluster, topic) for topic in listing.topics]:
+                    self._said.pop(name, None)
+                    self._accepted.pop(name, None)
+        for name, era in list(self._accepted.items()):
+            if state.uuid(*name) == era.uuid:
+                del self._said[name], self._accepted[name]
+        for name, answers in list(self._said.items()):
+            if name not in self._accepted and _contradiction(state, answers) is not None:
+                del self._said[name]
+
+    def entry(self, state: Boundaries) -> LogEntry:
+        """Returns what to store next: what `state` lacks of all that Kafka said, clamped to it."""
+        blocks = (
+            boundaries_to_store(None if name in self._accepted else state.stored(*name), answers)
+            for name, answers in self._said.items()
+        )
+        return LogEntry(
+            self._pipeline.slice,
+            tuple(block for block in blocks if len(block.instants)),
+            dict(self._accepted),
+            self.asked(state),
+            self._listed(state),
+        )
+
+    def _listed(self, state: Boundaries) -> Listed:
+        """Returns the slices of which every topic that matches has answered."""
+        listed: dict[str, Mapping[TopicPatterns, frozenset[int]]] = {}
+        for cluster in self._pipeline.kafka:
+            starts = unlisted(state, cluster, begun(cluster, self._slices))
+            if cluster.patterns is not None and starts and cluster.cluster not in self.failed:
+                listed[cluster.cluster] = {cluster.patterns: starts}
+        return listed
 
     def asked(self, state: Boundaries) -> dict[str, int]:
         """Returns by cluster that failed, while others answer, the first instant that was asked for (seconds
@@ -213,33 +261,72 @@ class Inquiry:
     def _missing(self, state: Boundaries, cluster: Cluster) -> dict[str, list[int]]:
         if cluster.cluster in self.failed:
             return {}
-        topics = [topic for topic in cluster.topics if (cluster.cluster, topic) not in self._said]
         slices, name = begun(cluster, self._slices), cluster.cluster
-        known = state.instants(name)
-        missing = {topic: state.missing(slices, name, topic) for topic in topics}
-        instants = {
-            topic: sorted({*at, *state.behind(name, topic, at, known)}) for topic, at in missing.items()
-        }
-        return {topic: at for topic, at in instants.items() if at}
+        listing = self._listings.get(name)
+        topics = dict.fromkeys((*cluster.named, *(listing.topics if listing else ())))
+        known, instants = state.instants(name), dict[str, list[int]]()
+        for topic in (topic for topic in topics if (name, topic) not in self._said):
+            own = slices if topic in cluster.named else wanted(state, name, topic, slices)
+            missing = state.missing(own, name, topic)
+            behind = state.behind(name, topic, missing, known)
+            if topic not in cluster.named:
+                behind = {at for at in behind if not state.passes(name, topic, at)}
+            if at := sorted({*missing, *behind}):
+                instants[topic] = at
+        return instants
 
-    def _ask_cluster(self, cluster: Cluster, missing: Mapping[str, list[int]], state: Boundaries) -> None:
+    def _to_list(self, state: Boundaries, cluster: Cluster) -> bool:
+        asked = cluster.cluster in self.failed or cluster.cluster in self._listings
+        return not asked and bool(unlisted(state, cluster, begun(cluster, self._slices)))
+
+    def _ask_cluster(self, cluster: Cluster, state: Boundaries) -> None:
         try:
             with self._topics_of(cluster) as reader:
-                for topic, instants in missing.items():
-                    self._ask_topic(reader, cluster.cluster, topic, instants, state)
+                if self._to_list(state, cluster):
+                    self._listings[cluster.cluster] = list_topics(reader, cluster, state)
+                for topic, instants in self._missing(state, cluster).items():
+                    self._ask_topic(reader, cluster, topic, instants, state)
         except SluiceError as error:
             self.failed.setdefault(cluster.cluster, error)
 
-    def _ask_topic(
+    def _ask_matching(
         self, reader: TopicReader, cluster: str, topic: str, instants: Sequence[int], state: Boundaries
+    ) -> TopicAnswers:
+        """Asks for a topic that a pattern names, which may have gone while a slice was resolved, and come
+        again."""
+        stored = state.stored(cluster, topic)
+        since = state.gone_since(cluster, topic)
+        again = since is not None and stored is not None and reader.describe(topic).uuid != stored.uuid
+        if not again or since is None:
+            runs = {at: state.standstill(cluster, topic, at) for at in instants}
+            firsts = sorted({first for first, _ in runs.values()})
+            said = ask(reader, cluster, topic, firsts, stored, self._now)
+            return replace(said, answers=with_standstills(said.answers, runs, stored))
+        later = [since, *(at for at in instants if at > since)]
+        said = ask(reader, cluster, topic, later, None, self._now)
+        self._accepted[cluster, topic] = Era(said.answers.uuid, since)
+        return replace(said, answers=from_log_start(said.answers))
+
+    def _ask_topic(
+        self, reader: TopicReader, of: Cluster, topic: str, instants: Sequence[int], state: Boundaries
     ) -> None:
+        cluster = of.cluster
         try:
-            topic_answers = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
+            if topic in of.named:
+                topic_answers = ask(reader, cluster, topic, instants, state.stored(cluster, topic), self._now)
+            else:
+                topic_answers = self._ask_matching(reader, cluster, topic, instants, state)
             contradiction = _contradiction(state, topic_answers.answers)
-            if contradiction is not None:
+            if contradiction is not None and (cluster, topic) not in self._accepted:
                 raise contradiction
         except KafkaUnavailable:
             raise
+        except UnknownTopic as error:
+            if topic not in of.named:  # it has gone since it was listed
+                self._listings[cluster] = self._listings[cluster].without(topic)
+                return
+            self.failed.setdefault(cluster, error)
+            return
         except SluiceError as error:  # this topic's own trouble: the cluster's others go on
             if isinstance(error, TopicRecreated):
                 error.accept = accept_command(self._pipeline, state, cluster, topic, self._now)
@@ -333,8 +420,8 @@ def retained_losses(
     for unit in units:
         by_cluster.setdefault(unit.cluster, []).append(unit)
     for cluster, cluster_units in by_cluster.items():
-        named = pipeline.cluster(cluster).topics
-        topics = {u: topics_of_unit(pipeline, u, (landed or {}).get(u)) for u in cluster_units}
+        named = pipeline.cluster(cluster).named
+        topics = {u: topics_of_unit(pipeline, u, (landed or {}).get(u), boundaries) for u in cluster_units}
         ranges = {unit: boundaries.ranges(unit.slice, cluster, topics[unit]) or () for unit in cluster_units}
         alive = {r for rs in ranges.values() for r in rs if r.uuid == boundaries.uuid(cluster, r.topic)}
         if not alive:

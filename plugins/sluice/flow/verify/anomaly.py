@@ -24,6 +24,7 @@ class AnomalyKind(StrEnum):
     READ = "records read"
     LANDED = "rows landed"
     REJECTED_RECORDS = "records rejected"
+    MOSTLY_REJECTED = "mostly rejected"  # one reason has rejected more than `rejected.fail_above`
     # the lake
     MANIFEST = "unreadable manifest"
     FILE_MISSING = "file missing"
@@ -63,8 +64,19 @@ ROW_KINDS = (
     AnomalyKind.ROW_IDENTITY,
     AnomalyKind.VALUES,
 )
-# The hour is exact: a run logs it, and goes on.
-QUIET_KINDS = (AnomalyKind.NOT_ERASED, AnomalyKind.LACKING)
+# What manifests, listings and counts by hour show, which the watch reads each time.
+CHEAP_KINDS = frozenset(
+    {
+        *(AnomalyKind.GAP, AnomalyKind.OVERLAP, AnomalyKind.BACKWARD, AnomalyKind.OFFSETS),
+        *(AnomalyKind.READ, AnomalyKind.LANDED, AnomalyKind.REJECTED_RECORDS),
+        *(AnomalyKind.MANIFEST, AnomalyKind.FILE_MISSING, AnomalyKind.FILE_SIZE, AnomalyKind.FILE_UNKNOWN),
+        *(AnomalyKind.TABLE_MISSING, AnomalyKind.READERS_VIEW, AnomalyKind.LEDGER, AnomalyKind.COUNTS),
+        *(AnomalyKind.ROWS_MISSING, AnomalyKind.ROWS_EXTRA, AnomalyKind.ROWS_UNCOVERED),
+        AnomalyKind.REJECTED_ROWS,
+    }
+)
+# The hour is exact: a run logs it, and goes on. One that is mostly rejected ends it when all else is done.
+QUIET_KINDS = (AnomalyKind.NOT_ERASED, AnomalyKind.LACKING, AnomalyKind.MOSTLY_REJECTED)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluice.config.pipeline import Pipeline, Tables
@@ -68,6 +68,11 @@ class Cause:
     anomalies: tuple[OpenAnomaly, ...]
 
     @property
+    def title(self) -> str:
+        """`wrong rows, table e.clicks`: what everybody calls it."""
+        return f"{self.name}, {self.place}"
+
+    @property
     def breaks(self) -> bool:
         """Whether a count is wrong, and not only an hour unfinished or lost."""
         return any(anomaly.breaks for anomaly in self.anomalies)
@@ -95,7 +100,7 @@ class Cause:
         return "; ".join([*(f"repair: {command}" for command in self.commands), *filter(None, [self.advice])])
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.place}: {self.message}; {self.remedy}"
+        return f"{self.title}: {self.message}; {self.remedy}"
 
 
 def _span(slices: Sequence[str]) -> str:
@@ -122,6 +127,24 @@ def broken_slices(anomalies: Iterable[OpenAnomaly]) -> Counter[str]:
         for cause in causes_of(anomalies)
     ]
     return Counter(name for names in broken for name in names)
+
+
+def broken_units(anomalies: Iterable[OpenAnomaly]) -> Callable[[str, str], tuple[str, ...]]:
+    """Returns a function from a unit's slice id and cluster to the titles of what breaks it. In an hour that
+    is mostly rejected every count holds."""
+    titles: dict[tuple[str, str], dict[str, None]] = {}
+    for cause in causes_of(anomalies):
+        for anomaly in cause.anomalies:
+            if anomaly.breaks and anomaly.kind not in QUIET_KINDS:
+                for name in anomaly.slices:
+                    titles.setdefault((name, anomaly.cluster), {})[cause.title] = None
+    nothing: dict[str, None] = {}
+
+    def titles_of(name: str, cluster: str) -> tuple[str, ...]:
+        of_cluster, of_all = (titles.get(unit, nothing) for unit in ((name, cluster), (name, "")))
+        return tuple({**of_cluster, **of_all})
+
+    return titles_of
 
 
 def _key(anomaly: OpenAnomaly) -> tuple[str, ...]:

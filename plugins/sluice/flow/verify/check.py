@@ -14,6 +14,7 @@ from sluice.flow.verify.check_files import (
     check_lacking,
     check_neighbours,
 )
+from sluice.flow.verify.check_rejected import check_rejected
 from sluice.flow.verify.check_tables import (
     after_creation,
     check_counts,
@@ -32,6 +33,7 @@ from sluice.manifest import Loss
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
+from sluice.state.units import known_topics
 
 
 def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
@@ -44,7 +46,7 @@ def check(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
 
 def _without_files(facts: VerifyFacts, repairs: Repairs, anomaly: Anomaly, status: UnitStatus) -> Anomaly:
     """Rollups are made from their source's rows; all else would be loaded from files."""
-    reads = "--mode repair" in anomaly.command and anomaly.table not in facts.pipeline.rollups
+    reads = "--mode repair" in anomaly.command and anomaly.table not in facts.pipeline.derived
     if not reads and anomaly.kind is not AnomalyKind.ROWS_UNCOVERED:
         return anomaly
     advice = (
@@ -84,6 +86,7 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
         *check_lacking(facts, repairs),
         *check_conservation(facts, repairs),
         *check_counts(facts, repairs),
+        *check_rejected(facts),
         *check_files(facts, repairs),
         *check_erased(facts, repairs),
         *table_anomalies,
@@ -281,7 +284,7 @@ def check_stalled(facts: VerifyFacts) -> Iterator[Anomaly]:
     length = pipeline.slice
     last = SliceRange(facts.slices.end - length * pipeline.stalled_after, facts.slices.end, length)
     for cluster in pipeline.clusters:
-        for topic in pipeline.cluster(cluster).topics:
+        for topic in known_topics(pipeline.cluster(cluster), facts.boundaries):
             for partition, at in _stalled(facts, last, cluster, topic):
                 yield Anomaly(
                     AnomalyKind.STALLED,

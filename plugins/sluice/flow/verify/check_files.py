@@ -8,7 +8,7 @@ anomalies, and are removed only when a person asks for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -296,12 +296,13 @@ def check_boundaries(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                     AnomalyKind.BACKWARD, status.unit, r, f"an end at or after {r.start}", str(r.until)
                 )
                 yield replace(anomaly, advice=_RESTORE)
+    found: dict[Unit, list[Anomaly]] = {}
     for status, manifest in facts.landed:
         # A topic that the pipeline file names now may not be resolved there.
         known = facts.boundaries.ranges(status.unit.slice, status.unit.cluster, manifest.topics)
         ranges = status.ranges if status.ranges is not None else known
         if ranges is not None:
-            yield from _compare(status, ranges, manifest, repairs.reland(status.unit.slice))
+            found[status.unit] = list(_compare(status, ranges, manifest))
         else:
             yield Anomaly(
                 AnomalyKind.OFFSETS,
@@ -311,6 +312,24 @@ def check_boundaries(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 slice=status.unit.slice.id,
                 cluster=status.unit.cluster,
             )
+    yield from _landed_together(found, repairs)
+
+
+def _landed_together(found: Mapping[Unit, Sequence[Anomaly]], repairs: Repairs) -> Iterator[Anomaly]:
+    """Names one `reland` for hours in a row that were cut elsewhere: what one lacks by its boundaries is in
+    the next, and would be nowhere until that has landed again, too."""
+    runs: list[list[Unit]] = []
+    for unit in sorted(
+        (unit for unit, anomalies in found.items() if anomalies), key=lambda u: (u.cluster, u)
+    ):
+        last = runs[-1][-1] if runs else None
+        if last is not None and (last.cluster, last.slice.end) == (unit.cluster, unit.slice.start):
+            runs[-1].append(unit)
+        else:
+            runs.append([unit])
+    for run in runs:
+        command = repairs.run([unit.slice for unit in run], "reland")
+        yield from (replace(anomaly, command=command) for unit in run for anomaly in found[unit])
 
 
 def check_lacking(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
@@ -330,9 +349,7 @@ def check_lacking(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
                 )
 
 
-def _compare(
-    status: UnitStatus, ranges: tuple[OffsetRange, ...], manifest: Manifest, command: str
-) -> Iterator[Anomaly]:
+def _compare(status: UnitStatus, ranges: tuple[OffsetRange, ...], manifest: Manifest) -> Iterator[Anomaly]:
     """Compares the topics of the manifest."""
     stored: Mapping[Partition, OffsetRange] = {_partition(r): r for r in ranges if r.topic in manifest.topics}
     landed = {_partition(r): r for r in manifest.ranges}
@@ -348,7 +365,7 @@ def _compare(
         seen = (
             f"[{mine.start}, {mine.until}) in its manifest" if mine else "no such partition in its manifest"
         )
-        yield replace(_of(AnomalyKind.OFFSETS, status.unit, either, expected, seen), command=command)
+        yield _of(AnomalyKind.OFFSETS, status.unit, either, expected, seen)
 
 
 def _of(kind: AnomalyKind, unit: Unit, r: OffsetRange, expected: str, seen: str) -> Anomaly:

@@ -44,8 +44,9 @@ def check_tables(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
         for identity in table.identities:
             identities.setdefault(identity.unit, []).append(identity)
         rollup = targets[table.table].rollup is not None
-        if rollup:
+        if table.table in facts.pipeline.rollups:
             yield from check_rollup(facts, table, repairs)
+        yield from _newest(facts, table, repairs)
         for status, manifest in () if rollup or table.missing else committed(facts, table.table):
             for anomaly in _unit(facts, targets[table.table], table, status, manifest, identities):
                 yield replace(anomaly, command=repairs.repair(status.unit.slice, table.table))
@@ -152,23 +153,47 @@ def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Itera
 
 
 def cover(facts: VerifyFacts, unit: Unit, table: str, projections: bool, repairs: Repairs) -> tuple[str, str]:
-    """Returns the command, and advice, for rows that no ledger row covers. A unit that can be landed is
-    loaded over them. Of others only a person knows more.
+    """Returns the command, and advice, for rows that no ledger row covers. A unit of the pipeline's hours is
+    loaded over them, now or when it lands. Of others only a person knows more: a run would resolve them, and
+    all up to them.
 
     A lightweight DELETE refuses a table with projections.
     """
-    begun = facts.pipeline.start is None or facts.pipeline.start <= unit.slice.start
-    landed = {status.unit for status, _ in facts.landed}
-    reachable = unit in landed or awaits(facts.pipeline, unit)
-    landable = reachable and _aligned(unit.slice) and begun
-    if landable and unit.slice.end <= facts.now:
+    if _aligned(unit.slice) and _is_known(facts, unit):
         return repairs.fill(unit.slice), ""
+    if _aligned(unit.slice) and _is_next(facts, unit):
+        return "", _NOT_YET
     column, cluster = ("_slice", "_cluster") if table != REJECTED else ("slice", "cluster")
     where = f"{column} = {int(unit.slice.start.timestamp())} AND {cluster} = {literal(unit.cluster)}"
     name = sql_table(table)
     statement = f"ALTER TABLE {name} DELETE" if projections else f"DELETE FROM {name}"  # noqa: S608 - printed
     delete = f"{statement} WHERE {where}"
-    return "", f"Sluice lands no such slice, and did not write them; if they are not needed: {delete}"
+    return "", f"Sluice has no such slice, and did not write them; if they are not needed: {delete}"
+
+
+_NOT_YET = "Sluice did not write them, and the slice has not landed: its load takes them away"
+
+
+def _is_next(facts: VerifyFacts, unit: Unit) -> bool:
+    """Returns whether the unit has begun and will land: a DELETE, pasted after that, would take its rows."""
+    end = facts.boundaries.end(unit.cluster)
+    begun = end is not None and end <= unit.slice.start <= facts.now
+    return begun and awaits(facts.pipeline, unit)
+
+
+def _is_known(facts: VerifyFacts, unit: Unit) -> bool:
+    """Returns whether the unit has landed, or is between the first hour, which is the file's `start` or else
+    the first resolved one, and the newest resolved one."""
+    start, known = facts.pipeline.start, facts.boundaries
+    if start is not None and unit.slice.start < start:
+        return False
+    if unit in {status.unit for status, _ in facts.landed}:
+        return True
+    begin, end = known.begin(unit.cluster), known.end(unit.cluster)
+    if begin is None or end is None or not awaits(facts.pipeline, unit):
+        return False
+    first = start or facts.pipeline.cluster(unit.cluster).start or begin
+    return first <= unit.slice.start and unit.slice.end <= end
 
 
 def _aligned(slice_: Slice) -> bool:
@@ -239,6 +264,27 @@ def check_rollup(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Ite
             cluster=unit.cluster,
             table=table.table,
         )
+
+
+def _newest(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    """Of each key the newest row of the log is there, and no row that is not one of the log."""
+    done = units_of(facts, table.table) if table.newest else frozenset()
+    for unit, found in sorted(table.newest.items(), key=lambda item: item[0]):
+        if unit not in done:
+            continue
+        anomaly_of = partial(
+            Anomaly,
+            command=repairs.repair(unit.slice, table.table),
+            slice=unit.slice.id,
+            cluster=unit.cluster,
+            table=table.table,
+        )
+        if found.outdated:
+            seen = f"keys without it: {found.outdated:,}"
+            yield anomaly_of(AnomalyKind.ROWS_MISSING, "each key's newest row", seen)
+        if found.foreign:
+            seen = f"rows that the log lacks: {found.foreign:,}"
+            yield anomaly_of(AnomalyKind.ROWS_FOREIGN, "only rows of its log", seen)
 
 
 def _made_again(
@@ -319,7 +365,7 @@ def explained_by(table: TableFacts) -> str:
 def explained_tables(facts: VerifyFacts) -> frozenset[str]:
     """Returns the missing tables, and the rollups that have no source without them."""
     missing = missing_tables(facts)
-    return missing | {t for t, rollup in facts.pipeline.rollups.items() if rollup.source in missing}
+    return missing | {t for t, rollup in facts.pipeline.derived.items() if rollup.source in missing}
 
 
 # Each shard against its own ledger rows, and rows that are where they do not belong. Pure.
@@ -327,7 +373,10 @@ def explained_tables(facts: VerifyFacts) -> frozenset[str]:
 # The sum over the shards is checked as one table (check_tables.py). As every shard holds only rows of its
 # own, no row is on two.
 def check_shards(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
+    merging = facts.pipeline.derived.keys() - facts.pipeline.rollups.keys()
     for part in facts.shards:
+        if part.table in merging:
+            continue
         for unit in sorted(status.unit for status, _ in committed(facts, part.table)):
             command = repairs.repair(unit.slice, part.table)
             for anomaly in _share(part, unit):

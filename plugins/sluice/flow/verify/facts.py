@@ -18,6 +18,7 @@ from sluice.state.status import UnitStatus
 from sluice.state.unit_state import Commit, UnitState
 
 ByType = Mapping[str, int]
+ByColumn = Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,18 @@ class RowIdentities:
     first: int
     last: int
     by_row: bool = False
+
+
+@dataclass(frozen=True)
+class NewestRows:
+    """What is wrong with a unit in a table of newest rows: `outdated` keys, of which the log has a newer row,
+    and `foreign` rows, which the log lacks."""
+
+    outdated: int = 0
+    foreign: int = 0
+
+    def __add__(self, other: NewestRows) -> NewestRows:
+        return NewestRows(self.outdated + other.outdated, self.foreign + other.foreign)
 
 
 @dataclass(frozen=True)
@@ -61,9 +74,10 @@ class TableFacts:
     none of `lasting` units yet. `ledger` holds what is committed, also outside the range. `counted`: the sum
     of the counts in a table of traffic counts, rejected rows included, by event type. On a `shard` all of it
     is its own part, and `misplaced` are rows that belong on another. `projections`: the table has some.
+    `rejected_columns`: by unit and type the column that rejected most, and its rows.
     `viewed`: the readers' view shows its committed slices. `aged`: of hours that began until then it may lack
     rows, as `keep.tables` says; None where the file does not. `steady`: no TTL takes values of rows away that
-    stay."""
+    stay. `newest`: the units with wrong rows of a table of newest rows."""
 
     table: str
     missing: str = ""
@@ -81,6 +95,8 @@ class TableFacts:
     projections: bool = False
     aged: datetime | None = None
     steady: bool = True
+    rejected_columns: Mapping[Unit, Mapping[str, ByColumn]] = field(default_factory=dict)
+    newest: Mapping[Unit, NewestRows] = field(default_factory=dict)
 
     def may_lack(self, unit: Unit) -> bool:
         """Returns whether some of the unit's rows may be deleted for their age: as `keep.tables` says, else

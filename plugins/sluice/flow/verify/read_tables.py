@@ -8,29 +8,39 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import pendulum
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.connect import open_client
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE, ServerError
+from sluice.clients.clickhouse.hidden_rows import check_visible
 from sluice.clients.clickhouse.inspect_tables import keeps_values, read_table
 from sluice.clients.clickhouse.shards import Server, Servers, placement_in
-from sluice.clients.clickhouse.sql import Sql, render, table
+from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable, view_stamps
 from sluice.clients.connections import find
 from sluice.clients.lake.base import Lake
 from sluice.concurrency import each
 from sluice.config.counts import OWN
 from sluice.config.pipeline import Pipeline, Target
+from sluice.config.target import Newest
 from sluice.errors import Unavailable, WrongUse
-from sluice.flow.verify.facts import ByType, LeftRows, RowIdentities, TableFacts, ViewTableRows
-from sluice.flow.verify.ttl import forgets, lasting
+from sluice.flow.verify.facts import (
+    ByColumn,
+    ByType,
+    LeftRows,
+    NewestRows,
+    RowIdentities,
+    TableFacts,
+    ViewTableRows,
+)
 from sluice.safe_text import Remark, Say
 from sluice.slices import SliceRange, Unit
 from sluice.state.departed_tables import check_written, creations
 from sluice.state.ledger import LedgerRow, unit_of
+from sluice.state.newest_version import Unfit, version
 from sluice.state.shard_ledgers import (
     TableIdentity,
     held_elsewhere,
@@ -41,6 +51,7 @@ from sluice.state.shard_ledgers import (
     servers_of,
 )
 from sluice.state.system_tables import view_stands
+from sluice.state.ttl import forgets, lasting
 
 # Tables that materialized views fill: how many rows of a unit they hold, and how many its commit put there.
 #
@@ -113,34 +124,53 @@ class SliceSpan:
 
 
 def read_target(
-    client: Client, pipeline: Pipeline, target: Target, ledger: Mapping[Unit, LedgerRow], span: SliceSpan
+    client: Client,
+    pipeline: Pipeline,
+    target: Target,
+    ledger: Mapping[Unit, LedgerRow],
+    span: SliceSpan,
+    *,
+    cheap: bool = False,
 ) -> TableFacts:
-    """Raises what the client raises."""
+    """Counts what the table holds by hour; unless it is to be `cheap`, by record too, and in views' tables.
+
+    Raises TargetRefused where rows are hidden from the user, and what the client raises.
+    """
     target_table = read_table(client, target.database, target.name)
-    rejected_rows = _by_type(
-        pipeline, _ask(client, render("verify/rejected_rows"), {"target": target.table, **span.parameters})
+    rejected = rows_if_there(
+        client, render("verify/rejected_rows"), {"target": target.table, **span.parameters}
     )
+    rejected_rows = _by_type(pipeline, [row[:4] for row in rejected])
     if target_table is None:
         remedy = creations(client, pipeline, [target.table])[target.table]
         return TableFacts(target.table, missing=remedy, rejected_rows=rejected_rows, ledger=ledger)
     check_written(client, pipeline, target_table)
+    if not cheap:  # hidden rows lack, so what is cheap sends for the rest
+        check_visible(client, target_table.tables)
     if not {"_slice", "_cluster"} <= _names(target_table):
         return TableFacts(target.table, rejected_rows=rejected_rows, ledger=ledger)
     rows = _rows(client, pipeline, target, target_table, span)
-    return TableFacts(
+    counted = TableFacts(
         table=target.table,
         expiring=forgets(target_table),
         lasting=lasting(client, pipeline, target_table, [unit for unit in ledger if span.holds(unit)]),
         rows=rows,
         rejected_rows=rejected_rows,
-        identities=_identities(client, pipeline, target, target_table, span),
-        view_tables=read_views(client, pipeline, target_table, span.parameters),
         projections=target_table.projections,
         ledger=ledger,
         counted=read_counts(client, pipeline, target, target_table, span.parameters),
         viewed=not ledger or view_stands(client, target_table),
         aged=pipeline.keep.began_before(target.table, pendulum.now("UTC")),
+    )
+    if cheap:
+        return counted
+    return replace(
+        counted,
+        identities=_identities(client, pipeline, target, target_table, span),
+        view_tables=read_views(client, pipeline, target_table, span.parameters),
         steady=keeps_values(client, target_table),
+        rejected_columns=_by_column(pipeline, rejected),
+        newest=_newest(client, pipeline, target, span) if isinstance(target.rollup, Newest) else {},
     )
 
 
@@ -153,7 +183,7 @@ def _rows(
 ) -> Mapping[Unit, ByType]:
     kind = Sql("toString(_type)" if "_type" in _names(target_table) else "''")
     sql = render("verify/rows", table=table(target.table), type=kind)
-    return _by_type(pipeline, _ask(client, sql, span.parameters))
+    return _by_type(pipeline, rows_if_there(client, sql, span.parameters))
 
 
 def _identities(
@@ -164,11 +194,43 @@ def _identities(
     by_row = "_row" in _names(target_table)
     identity = _BY_ROW if by_row else _BY_RECORD
     sql = render("verify/identities", table=table(target.table), identity=identity)
-    rows = _ask(client, sql, span.parameters)
+    rows = rows_if_there(client, sql, span.parameters)
     return tuple(
         RowIdentities(unit_of(pipeline, at, cluster), topic, partition, count, different, first, last, by_row)
         for at, cluster, topic, partition, count, different, first, last in rows
     )
+
+
+def _newest(client: Client, pipeline: Pipeline, target: Target, span: SliceSpan) -> dict[Unit, NewestRows]:
+    """Returns nothing where the log can't have the keys and versions that the pipeline file says: no load is
+    current then."""
+    newest = cast(Newest, target.rollup)
+    database, _, name = newest.source.partition(".")
+    log = read_table(client, database, name)
+    columns = {} if log is None else {column.name: column for column in log.columns}
+    if not set(newest.key) <= columns.keys():
+        return {}
+    try:
+        of_rows = version([columns[column] for column in newest.version], newest.by_row)
+    except (KeyError, Unfit):
+        return {}
+    values = {
+        "key": listed(map(identifier, newest.key)),
+        "version": of_rows,
+        "log": table(newest.source),
+        "table": table(target.table),
+    }
+    found: dict[Unit, NewestRows] = {}
+    for start, cluster, keys in rows_if_there(
+        client, render("verify/newest_outdated", **values), span.parameters
+    ):
+        found[unit_of(pipeline, start, cluster)] = NewestRows(outdated=keys)
+    for start, cluster, rows in rows_if_there(
+        client, render("verify/newest_foreign", **values), span.parameters
+    ):
+        unit = unit_of(pipeline, start, cluster)
+        found[unit] = found.get(unit, NewestRows()) + NewestRows(foreign=rows)
+    return found
 
 
 def _by_type(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> Mapping[Unit, ByType]:
@@ -178,7 +240,14 @@ def _by_type(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> Mapping[Unit,
     return units
 
 
-def _ask(client: Client, sql: Sql, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
+def _by_column(pipeline: Pipeline, rows: Sequence[Sequence[Any]]) -> Mapping[Unit, Mapping[str, ByColumn]]:
+    units: dict[Unit, dict[str, ByColumn]] = {}
+    for start, cluster, kind, _, column, count in rows:
+        units.setdefault(unit_of(pipeline, start, cluster), {})[kind] = {column: count}
+    return units
+
+
+def rows_if_there(client: Client, sql: Sql, parameters: Mapping[str, Any]) -> list[Sequence[Any]]:
     """Returns nothing where the table or the database is not there (yet)."""
     try:
         return client.rows(sql, parameters)
@@ -197,9 +266,9 @@ def offsets_of(client: Client, target: str, unit: Unit, by_row: bool) -> tuple[R
     all rows are 0."""
     where = {"slice": int(unit.slice.start.timestamp()), "cluster": unit.cluster}
     row, unfit = (Sql("toInt32(_row)"), Sql("row")) if by_row else (Sql("0"), Sql("0"))
-    rows = _ask(client, render("verify/offsets", table=table(target), row=row), where)
+    rows = rows_if_there(client, render("verify/offsets", table=table(target), row=row), where)
     sql = render("verify/rejected_offsets", row=unfit)
-    rejected = _ask(client, sql, {"target": target, **where})
+    rejected = rows_if_there(client, sql, {"target": target, **where})
     return _counted(rows), _counted([(*row, 1) for row in rejected])
 
 
@@ -230,20 +299,28 @@ Ledger = Mapping[Unit, LedgerRow]
 
 
 def read_shards(
-    servers: Servers, pipeline: Pipeline, target: Target, ledgers: Mapping[str, Ledger], span: SliceSpan
+    servers: Servers,
+    pipeline: Pipeline,
+    target: Target,
+    ledgers: Mapping[str, Ledger],
+    span: SliceSpan,
+    *,
+    cheap: bool = False,
 ) -> tuple[TableFacts, tuple[TableFacts, ...]]:
-    """Returns the table as a whole, and its part on each shard (none with one `connection`).
+    """Returns the table as a whole, and its part on each shard (none with one `connection`); `cheap` as in
+    `read_target`.
 
     `ledgers` are what is committed, by shard. Raises ShardUnavailable, and what the clients raise.
     """
     if not pipeline.clickhouse.shards:
         [ledger] = ledgers.values()
-        return read_target(servers[0].reached, pipeline, target, ledger, span), ()
+        return read_target(servers[0].reached, pipeline, target, ledger, span, cheap=cheap), ()
 
     def part(server: Server) -> TableFacts:
         client, shard = server.reached, server.shard
-        facts = read_target(client, pipeline, target, ledgers[shard.name], span)
-        away = _misplaced(client, pipeline, target, ledgers[shard.name], span)
+        ledger = ledgers[shard.name]
+        facts = read_target(client, pipeline, target, ledger, span, cheap=cheap)
+        away = {} if cheap else _misplaced(client, pipeline, target, ledger, span)
         return replace(facts, shard=shard.name, misplaced=away)
 
     parts = tuple(each(part, servers))
@@ -265,6 +342,8 @@ def whole(parts: Sequence[TableFacts], ledger: Ledger) -> TableFacts:
         counted=_summed(part.counted for part in parts),
         projections=any(part.projections for part in parts),
         steady=all(part.steady for part in parts),
+        rejected_columns=_columns(parts),
+        newest=_newest_in_all(parts),
         aged=min((part.aged for part in parts if part.aged is not None), default=None),
     )
 
@@ -281,6 +360,21 @@ def _summed(parts: Iterable[Mapping[Unit, ByType]]) -> Mapping[Unit, ByType]:
         totals = units.setdefault(unit, {})
         for kind, count in counts.items():
             totals[kind] = totals.get(kind, 0) + count
+    return units
+
+
+def _newest_in_all(parts: Sequence[TableFacts]) -> Mapping[Unit, NewestRows]:
+    units: dict[Unit, NewestRows] = {}
+    for unit, rows in chain.from_iterable(part.newest.items() for part in parts):
+        units[unit] = units.get(unit, NewestRows()) + rows
+    return units
+
+
+def _columns(parts: Sequence[TableFacts]) -> Mapping[Unit, Mapping[str, ByColumn]]:
+    units: dict[Unit, dict[str, Counter[str]]] = {}
+    for unit, by_type in chain.from_iterable(part.rejected_columns.items() for part in parts):
+        for kind, columns in by_type.items():
+            units.setdefault(unit, {}).setdefault(kind, Counter()).update(columns)
     return units
 
 

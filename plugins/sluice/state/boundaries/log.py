@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,8 +26,9 @@ from sluice.crash_points import Resolve
 from sluice.errors import SluiceError
 from sluice.slices import parse_iso8601
 from sluice.state.boundaries.boundary import CODE, CODES, FoundBy, PartitionColumn, TopicBoundaries
-from sluice.state.boundaries.model import Boundaries, Era, LogEntry
+from sluice.state.boundaries.model import Boundaries, Era, Listed, LogEntry
 from sluice.stored_json import UNREADABLE
+from sluice.topic_patterns import TopicPatterns
 
 CHECKPOINT = f"{layout.BOUNDARIES}checkpoint.json"
 CHECKPOINT_EVERY = 32
@@ -109,8 +111,17 @@ class _Accepted(msgspec.Struct):
     since: str | None
 
 
-class _Document(msgspec.Struct):
-    """An entry, or a checkpoint of the first `entries` entries."""
+class _Listed(msgspec.Struct):
+    """`slices`: runs of (first start, count), one slice length apart."""
+
+    cluster: str
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    slices: list[tuple[str, int]]
+
+
+class _Document(msgspec.Struct, omit_defaults=True):
+    """An entry, or a checkpoint of the first `entries` entries; `listed` is there where patterns are."""
 
     version: int
     length: int
@@ -120,6 +131,7 @@ class _Document(msgspec.Struct):
     accepted: list[_Accepted]
     entries: int
     asked: dict[str, str]
+    listed: list[_Listed] = []
 
 
 class _Format(msgspec.Struct):
@@ -132,15 +144,17 @@ _FORMAT = msgspec.json.Decoder(_Format)
 
 def encode_entry(entry: LogEntry, writer: str, now: pendulum.DateTime) -> bytes:
     accepted = _list(entry.accepted.items())
-    return _encode(entry.length, writer, now, entry.blocks, accepted, 0, entry.asked)
+    return _encode(entry.length, writer, now, entry.blocks, accepted, 0, entry.asked, entry.listed)
 
 
 def encode_checkpoint(
     boundaries: Boundaries, length: timedelta, writer: str, now: pendulum.DateTime
 ) -> bytes:
     eras = ((name, era) for name, eras in boundaries.eras.items() for era in eras)
-    blocks = boundaries.blocks.values()
-    return _encode(length, writer, now, blocks, _list(eras), boundaries.entries, boundaries.asked)
+    accepted, blocks = _list(eras), boundaries.blocks.values()
+    return _encode(
+        length, writer, now, blocks, accepted, boundaries.entries, boundaries.asked, boundaries.listed
+    )
 
 
 def decode_entry(data: bytes, place: str) -> LogEntry:
@@ -148,7 +162,8 @@ def decode_entry(data: bytes, place: str) -> LogEntry:
     with _explained(place):
         document = _document(data, place)
         accepted = {(a.cluster, a.topic): _era(a) for a in document.accepted}
-        return LogEntry(timedelta(seconds=document.length), _blocks(document), accepted, _asked(document))
+        length, blocks = timedelta(seconds=document.length), _blocks(document)
+        return LogEntry(length, blocks, accepted, _asked(document), _listed(document))
 
 
 def decode_checkpoint(data: bytes, place: str) -> Boundaries:
@@ -161,7 +176,7 @@ def decode_checkpoint(data: bytes, place: str) -> Boundaries:
             eras[name] = (*eras.get(name, ()), _era(item))
         blocks = {block.key: block for block in _blocks(document)}
         length = timedelta(seconds=document.length)
-        return Boundaries(document.entries, length, blocks, eras, _asked(document))
+        return Boundaries(document.entries, length, blocks, eras, _asked(document), _listed(document))
 
 
 def _encode(
@@ -172,12 +187,30 @@ def _encode(
     accepted: list[_Accepted],
     entries: int,
     asked: Mapping[str, int],
+    listed: Listed,
 ) -> bytes:
     seconds = int(length.total_seconds())
     topics = [_topic(block, seconds) for block in blocks]
     since = {cluster: pendulum.from_timestamp(at).to_iso8601_string() for cluster, at in asked.items()}
     written = now.to_iso8601_string()
-    return msgspec.json.encode(_Document(VERSION, seconds, writer, written, topics, accepted, entries, since))
+    slices = [
+        _Listed(cluster, patterns.include, patterns.exclude, _instant_runs(sorted(starts), seconds))
+        for cluster, by_patterns in listed.items()
+        for patterns, starts in by_patterns.items()
+    ]
+    document = _Document(VERSION, seconds, writer, written, topics, accepted, entries, since, slices)
+    return msgspec.json.encode(document)
+
+
+def _listed(document: _Document) -> Listed:
+    """Raises ValueError for more than a log may hold."""
+    if sum(_length(item.slices) for item in document.listed) > _MOST_INSTANTS:
+        raise ValueError(f"it lists more than {_MOST_INSTANTS:,} slices")
+    listed: dict[str, dict[TopicPatterns, frozenset[int]]] = defaultdict(dict)
+    for item in document.listed:
+        patterns = TopicPatterns(item.include, item.exclude)
+        listed[item.cluster][patterns] = frozenset(_instants(item.slices, document.length))
+    return dict(listed)
 
 
 def _asked(document: _Document) -> dict[str, int]:

@@ -12,6 +12,11 @@ from sluice.errors import SluiceError
 from sluice.manifest import Loss, OffsetRange
 from sluice.slices import Slice
 from sluice.state.boundaries.boundary import UNKNOWN, Boundary, PartitionColumn, TopicBoundaries
+from sluice.topic_patterns import TopicPatterns
+
+Listed = Mapping[str, Mapping[TopicPatterns, frozenset[int]]]
+"""By cluster and patterns the starts (seconds since the epoch) of the slices that were resolved by them: all
+topics that matched have both boundaries of such a slice, and no other topic will match there."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,14 @@ class Era:
 @dataclass(frozen=True)
 class LogEntry:
     """What one writer adds to the log at once: boundaries by topic, newly accepted topic ids, and of
-    clusters that did not answer the first instant (seconds since the epoch) at which they were asked for."""
+    clusters that did not answer the first instant (seconds since the epoch) at which they were asked for.
+    `listed`: slices whose topics it completes."""
 
     length: timedelta
     blocks: tuple[TopicBoundaries, ...]
     accepted: Mapping[tuple[str, str], Era] = field(default_factory=dict)
     asked: Mapping[str, int] = field(default_factory=dict)
+    listed: Listed = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Boundaries:
     blocks: Mapping[tuple[str, str, str], TopicBoundaries] = field(default_factory=dict)
     eras: Mapping[tuple[str, str], tuple[Era, ...]] = field(default_factory=dict)
     asked: Mapping[str, int] = field(default_factory=dict)
+    listed: Listed = field(default_factory=dict)
 
     def with_entry(self, entry: LogEntry) -> Boundaries:
         """Returns the state with one more entry. Raises SluiceError when it names a topic id that was not
@@ -61,7 +69,8 @@ class Boundaries:
             blocks[block.key] = block if earlier is None else earlier.merged(block)
         asked = {c: min(at, self.asked.get(c, at)) for c, at in entry.asked.items()}
         length = self.length or entry.length
-        return Boundaries(self.entries + 1, length, blocks, eras, {**self.asked, **asked})
+        listed = _joined(self.listed, entry.listed)
+        return Boundaries(self.entries + 1, length, blocks, eras, {**self.asked, **asked}, listed)
 
     def uuid(self, cluster: str, topic: str) -> str | None:
         """Returns the topic id that stands now, or None when no boundary of the topic is stored."""
@@ -103,6 +112,66 @@ class Boundaries:
     def instants(self, cluster: str) -> frozenset[int]:
         """Returns every instant (seconds since the epoch) at which a topic of the cluster has a boundary."""
         return frozenset().union(*(b.instants for b in self.blocks.values() if b.cluster == cluster))
+
+    def topics(self, cluster: str) -> tuple[str, ...]:
+        """Returns every topic of the cluster that has a boundary, sorted."""
+        return tuple(sorted(topic for of, topic in self.eras if of == cluster))
+
+    def has(self, cluster: str, topic: str, start: int) -> bool:
+        """Returns whether both boundaries of the slice that begins at `start` are stored for the topic."""
+        length = 0 if self.length is None else int(self.length.total_seconds())
+        block, _ = self._era(cluster, topic, start)
+        return block is not None and None not in (block.row(start), block.row(start + length))
+
+    def lists(self, cluster: str, start: int, patterns: TopicPatterns | None = None) -> bool:
+        """Returns whether the slice that begins at `start` was resolved by these patterns, or by any."""
+        listed = self.listed.get(cluster, {})
+        chosen = listed.values() if patterns is None else [listed.get(patterns, frozenset())]
+        return any(start in starts for starts in chosen)
+
+    def newest_listed(self, cluster: str) -> int | None:
+        """Returns the start of the newest slice that was resolved by patterns; None without any."""
+        return max((max(s) for s in self.listed.get(cluster, {}).values() if s), default=None)
+
+    def oldest_listed(self, cluster: str) -> int | None:
+        """Returns the start of the oldest slice that was resolved by patterns; None without any."""
+        return min((min(s) for s in self.listed.get(cluster, {}).values() if s), default=None)
+
+    def stays_without(self, cluster: str, topic: str, start: int) -> bool:
+        """Returns whether the slice that begins at `start` was resolved by patterns that name the topic, when
+        it was not there: the slice has nothing of it, whenever the topic comes."""
+        listed = self.listed.get(cluster, {}).items()
+        named = any(start in starts and patterns.matches(topic) for patterns, starts in listed)
+        return named and not self.has(cluster, topic, start)
+
+    def gone_since(self, cluster: str, topic: str) -> int | None:
+        """Returns the end of the newest slice behind the topic's last boundary that stays without it; None
+        where there is none: as far as is known, the topic was there all the time."""
+        stored = self.stored(cluster, topic)
+        if stored is None or not len(stored.instants) or self.length is None:
+            return None
+        starts = (at for starts in self.listed.get(cluster, {}).values() for at in starts)
+        behind = (at for at in starts if at >= stored.instants[-1])
+        newest = max((at for at in behind if self.stays_without(cluster, topic, at)), default=None)
+        return None if newest is None else newest + int(self.length.total_seconds())
+
+    def passes(self, cluster: str, topic: str, instant: int) -> bool:
+        """Returns whether the slices on both sides of the instant stay without the topic."""
+        length = 0 if self.length is None else int(self.length.total_seconds())
+        return self.stays_without(cluster, topic, instant - length) and self.stays_without(
+            cluster, topic, instant
+        )
+
+    def standstill(self, cluster: str, topic: str, instant: int) -> tuple[int, int]:
+        """Returns the first and the last instant that are one with `instant` for the topic, because all
+        slices between them stay without it."""
+        length = 0 if self.length is None else int(self.length.total_seconds())
+        first = last = instant
+        while length and self.stays_without(cluster, topic, first - length):
+            first -= length
+        while length and self.stays_without(cluster, topic, last):
+            last += length
+        return first, last
 
     def behind(self, cluster: str, topic: str, asked: Iterable[int], instants: frozenset[int]) -> set[int]:
         """Returns those of its cluster's `instants` at which the topic has no boundary, although it has an
@@ -193,6 +262,15 @@ class Boundaries:
             if era.since is None or era.since <= start:
                 return self.blocks.get((cluster, topic, era.uuid)), number < len(eras) - 1
         return None, False
+
+
+def _joined(mine: Listed, others: Listed) -> Listed:
+    joined = {cluster: dict(listed) for cluster, listed in mine.items()}
+    for cluster, listed in others.items():
+        known = joined.setdefault(cluster, {})
+        for patterns, starts in listed.items():
+            known[patterns] = known.get(patterns, frozenset()) | starts
+    return joined
 
 
 def _row(block: TopicBoundaries | None, closed: bool, instant: int) -> int | None:

@@ -11,6 +11,7 @@ import pendulum
 from sluice.config.pipeline import Pipeline
 from sluice.slices import floor, utc
 from sluice.state.boundaries.model import Boundaries
+from sluice.state.units import known_topics
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def outside(
 def outside_at_most(pipeline: Pipeline, boundaries: Boundaries) -> str:
     """Returns one line on all topics as they were when their first boundaries were stored; Kafka is not
     asked."""
-    topics = [(cluster.cluster, topic) for cluster in pipeline.kafka for topic in cluster.topics]
+    topics = [(c.cluster, topic) for c in pipeline.kafka for topic in known_topics(c, boundaries)]
     return outside_words((part for name in topics for part in outside(boundaries, *name)), at_most=True)
 
 

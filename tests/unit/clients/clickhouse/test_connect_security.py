@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
 
 from sluice.clients.clickhouse import connect
-from sluice.clients.connections import parse
-from sluice.errors import WrongUse
+from sluice.clients.connections import Connection, parse
+from sluice.errors import ClickHouseUnavailable, WrongUse
 
 YES_OR_NO = "expected one of true, yes, 1, false, no, 0"
 
@@ -65,3 +66,52 @@ def test_so_is_a_mode_of_tls(opened: list[dict[str, Any]]):
     with pytest.raises(WrongUse, match="tls_mode in its extra .* expected one of strict, mutual, proxy$"):
         connect.open_client(server('{"secure": true, "tls_mode": "strct"}'))
     assert not opened
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "extra", "place"),
+    [
+        ("ch1.example", None, {}, ("http", "ch1.example", 8123, "")),
+        ("https://ch1.example", None, {}, ("https", "ch1.example", 8443, "")),
+        ("https://ch1.example/", 444, {}, ("https", "ch1.example", 444, "")),
+        ("http://ch1.example:8124/db/one/", None, {}, ("http", "ch1.example", 8124, "/db/one")),
+        ("ch1.example/one", None, {"secure": True}, ("https", "ch1.example", 8443, "/one")),
+        ("ch1.example", None, {"proxy_path": "/one/"}, ("http", "ch1.example", 8123, "/one")),
+        ("ch1.example/one", None, {"proxy_path": "two"}, ("http", "ch1.example", 8123, "/one/two")),
+        ("https://ch1.example", None, {"secure": "yes"}, ("https", "ch1.example", 8443, "")),
+        ("fe80::a:1", None, {}, ("http", "fe80::a:1", 8123, "")),
+        ("[fe80::a]:1", None, {}, ("http", "[fe80::a]", 1, "")),
+    ],
+)
+def test_an_address_is_read_as_it_is_written(host, port, extra, place, opened: list[dict[str, Any]]):
+    connect.open_client(Connection("ch1", host=host, port=port, extra=extra))
+    sent = opened[0]
+    assert (sent["interface"], sent["host"], sent["port"], sent["proxy_path"]) == place
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "extra", "told"),
+    [
+        ("tcp://ch1.example", None, {}, "expected a host, or http"),
+        ("https://ch1.example?user=me", None, {}, "expected a host, or http"),
+        ("https://ch1.example", None, {"secure": False}, "its host says https, and `secure`"),
+        ("http://ch1.example", None, {"secure": True}, "its host says http, and `secure`"),
+        ("ch1.example:8124", 8123, {}, "its host says port 8124, and its port 8123"),
+        ("https://me:hush@ch1.example", None, {}, "its host holds a login"),
+        ("ch1.example", None, {"proxy_path": 5}, "proxy_path in its extra is no text"),
+    ],
+)
+def test_an_address_that_means_two_things_is_refused(host, port, extra, told):
+    with pytest.raises(WrongUse, match=told) as refused:
+        connect.open_client(Connection("ch1", host=host, port=port, extra=extra))
+    assert "hush" not in str(refused.value)
+
+
+def test_a_server_that_does_not_answer_is_named_with_its_proxy(monkeypatch: pytest.MonkeyPatch):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    monkeypatch.setenv("http_proxy", f"http://me:hush@127.0.0.1:{port}")
+    with pytest.raises(ClickHouseUnavailable) as caught:
+        connect.open_client(Connection("ch1", host="ch1.invalid", login="loader", password="p"))
+    assert f"asked through the proxy 127.0.0.1:{port} of HTTP_PROXY, see NO_PROXY" in str(caught.value)
+    assert "hush" not in str(caught.value)

@@ -55,8 +55,8 @@ def without_schemas(value: object) -> object:
 def test_a_load():
     columns = (("id", "UInt64"), ("country", "LowCardinality(String)"))
     sources = {
-        "id": ColumnSource(LAKE, "user.id", cast="UInt64"),
-        "_offset": ColumnSource(LAKE, "_offset"),
+        "id": ColumnSource(LAKE, ("user.id",), cast="UInt64"),
+        "_offset": ColumnSource(LAKE, ("_offset",)),
     }
     made = Dataset(TABLE, rows=41, columns=columns, sources=sources)
     found = sent(RunState.COMPLETE, Datasets((Dataset(LAKE),), (made,)))

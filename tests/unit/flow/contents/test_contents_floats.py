@@ -19,7 +19,7 @@ TENTH, THREE_TENTHS = 0.10000000149011612, 0.30000001192092896
 
 
 def told(kind: str, payload: str, read: Any, path: str = "f", typed: frozenset[str] = frozenset()):
-    column = FloatColumn("f", tuple(path.split(".")), kind, typed)
+    column = FloatColumn("f", (tuple(path.split(".")),), kind, typed)
     event = read_event(payload.encode())
     return [(one.expected, one.seen) for one in differing([column], {RECORD: event}, 3, [(*RECORD, read)])]
 
@@ -79,7 +79,7 @@ def test_numbers_inside_a_json_by_their_places():
 
 def test_the_first_record_of_each_column():
     events = {("t", 0, n): read_event(b'{"f": 0.5, "g": 0.25}') for n in range(3)}
-    columns = [FloatColumn(name, (name,), "Float64") for name in "fg"]
+    columns = [FloatColumn(name, ((name,),), "Float64") for name in "fg"]
     found = [("t", 0, 2, 9.0, 0.25), ("t", 0, 1, 8.0, 0.25), ("t", 0, 0, 0.5, 0.25)]
     assert list(differing(columns, events, 3, found)) == [Misread("f", ("t", 0, 1), "0.5", "8.0")]
 
@@ -94,8 +94,8 @@ def test_columns_of_floats_and_where_their_fields_are():
         Column("m", "Float64", "MATERIALIZED", "a * 2"),
     ]
     a, b, j = float_columns(target, columns)
-    assert (a, b) == (FloatColumn("a", ("x", "y"), "Float64"), FloatColumn("b", ("b",), "Float32"))
-    assert (j.name, j.path, j.kind, "k.v" in j.typed) == ("j", ("j",), "JSON", True)
+    assert (a, b) == (FloatColumn("a", (("x", "y"),), "Float64"), FloatColumn("b", (("b",),), "Float32"))
+    assert (j.name, j.paths, j.kind, "k.v" in j.typed) == ("j", (("j",),), "JSON", True)
 
 
 @pytest.mark.parametrize(

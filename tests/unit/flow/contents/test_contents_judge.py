@@ -79,6 +79,18 @@ def test_an_offset_of_another_unit():
     assert wrong(rows(offsets=[0, 10, 11])) == [(AnomalyKind.ROW_IDENTITY, 10, 2)]
 
 
+@pytest.mark.parametrize(
+    ("number", "kind"), [("3", "3"), ("-12", "-12"), ("36893488147419103232", "36893488147419103232")]
+)
+def test_a_whole_number_is_the_type_of_its_digits(number: str, kind: str):
+    payload = b'{"type": %s, "ts": "2026-11-20T10:15:00Z"}' % number.encode()
+    folder = f"type={kind}/date=2026-11-20/hour=10/x.parquet"
+    assert wrong(rows(payloads=[payload] * 3, types=[kind] * 3), folder=folder) == []
+    assert wrong(rows(payloads=[payload.replace(b", ", b".0, ")] * 3, types=[kind] * 3), folder=folder) == [
+        (AnomalyKind.ROW_TYPE, 0, 3)
+    ]
+
+
 def test_the_folder_decides():
     assert wrong(rows(), folder="type=view/date=2026-11-20/hour=10/x.parquet") == [
         (AnomalyKind.ROW_TYPE, 0, 3)

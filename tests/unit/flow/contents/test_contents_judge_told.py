@@ -39,11 +39,14 @@ def told(given: FileColumns, event: Event = EVENT, folder: str = CLICKS) -> list
             "_type 'view' in the folder of 'click'",
         ),
         (
-            {"payloads": [GOOD, GOOD.replace(b'"click"', b"5"), GOOD], "types": ["click", "5", "click"]},
+            {
+                "payloads": [GOOD, GOOD.replace(b'"click"', b"true"), GOOD],
+                "types": ["click", "true", "click"],
+            },
             MANY,
             AnomalyKind.ROW_TYPE,
             "type None, by its payload",
-            "_type '5' in the folder of '_overflow'",
+            "_type 'true' in the folder of '_overflow'",
         ),
         (
             {"payloads": [GOOD, GOOD.replace(b"T10", b"T11"), GOOD]},

@@ -113,19 +113,26 @@ def test_slices_of_another_length_are_refused_and_not_left_out():
         covered(pipeline(), lake, entry("grade=k1"))
 
 
-def test_what_is_forgotten_is_never_taken_for_searched():
-    """Neither by a search nor by whoever applies the list: it stays named, and the rest goes on."""
+@pytest.mark.parametrize("loaded", [True, False])
+def test_what_is_forgotten_is_never_taken_for_searched(loaded: bool):
+    """Neither by a search nor by whoever applies the list: it stays named, and the rest goes on. An hour that
+    no table had is nowhere."""
     world, lake, asked = World({("dc1", "bids"): [[event()]]}), MemoryLake(), entry("grade=k1")
     world.resolve(pipeline(), lake, hours(1))
     world.land(pipeline(), lake, hours(1))
     ask(lake, asked)
     manifest = covered(pipeline(), lake, asked)[UNIT]
+    forgotten = Forgotten(**{**vars(NOWHERE), "tables": ("adx.clicks",) if loaded else ()})
     gone = ForgetDecision(
-        cast("Any", SimpleNamespace(unit=UNIT, manifest=manifest)), ForgetAction.FORGET, NOWHERE
+        cast("Any", SimpleNamespace(unit=UNIT, manifest=manifest)), ForgetAction.FORGET, forgotten
     )
     note_forgotten(lake, gone)
     confirm(lake, gone)
     assert searched(lake, "grade=k1", asked) == ErasureProgress()
+    if not loaded:
+        now = covered(pipeline(), lake, asked)
+        assert (unerased(lake, now), unsearched_lines(lake, now)) == ({}, [])
+        return
     erase_owed(lake, [UNIT])
     now = covered(pipeline(), lake, asked)
     assert unerased(lake, now) == {UNIT: 0}

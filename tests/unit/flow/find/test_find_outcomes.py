@@ -27,6 +27,7 @@ PLACE = RecordPlace("dc1", "bids", 0, 5)
 ROW = LakeRow(PLACE, "f", 0, 0, type="click")
 ON = "2028-01-01T00:00:00Z"
 BAD = (LandedFile("_rejected/f", "a", None, "", 2, 1, "x"),)
+TOMBSTONE = LakeRow(PLACE, "r", 0, 0, reason="no value")
 REFUSED = LakeRow(PLACE, "r", 0, 0, reason="no type", number=1)
 
 
@@ -65,6 +66,7 @@ REJECTED_ROW = table("committed", 0, 0)
         ([ROW], [table("unavailable", None)], Outcome.UNKNOWN),
         ([ROW], [table(), table("unavailable", None)], Outcome.UNKNOWN),
         ([REFUSED], [], Outcome.REJECTED),
+        ([TOMBSTONE], [], Outcome.TOMBSTONE),
         ([ROW, REFUSED], [table()], Outcome.IN_TABLE),
     ],
 )

@@ -168,6 +168,31 @@ def test_of_an_array_only_the_elements_go_and_it_stays_counted():
     assert [*read_manifests(lake, [UNIT])[UNIT].amends][-1] == manifest.amends[0]
 
 
+@pytest.mark.parametrize("rows", ["one", "array"])
+@pytest.mark.parametrize("mask", [{}, {"mask": {"header:h": "keep_first"}}], ids=["plain", "masked"])
+def test_counts_by_headers_lose_the_rows_that_go(rows: str, mask: dict):
+    """Each record's last header counts, one that is no UTF-8 too, and a record may lack it."""
+    by = {"h": "header:h", "grade": "grade"}
+    form = {**BY_FIELD, "rows": rows}
+    counted = pipeline(event=form, counts=[{"table": "db.traffic", "by": by}], **mask)
+    given = [[("h", b"xy")], [("h", b"xy")], None, [("h", b"y"), ("h", b"\xff")], [("g", b"xy")]]
+    texts = [event(grade="k1" if n % 2 else "k2") for n in range(5)]
+    log = [(b"[%s]" % text if rows == "array" else text, at) for text, at in texts]
+    records = [(*one, headers) for one, headers in zip(log, given, strict=True)]
+    world, lake = World({BIDS: [records]}), MemoryLake()
+    world.resolve(counted, lake, hours(1))
+    world.land(counted, lake, hours(1))
+    ask(lake, PERSON)
+    erase_owed(lake, [UNIT])
+    manifest = read_manifests(lake, [UNIT])[UNIT]
+    check(lake, [manifest])
+    [traffic] = manifest.traffic
+    sums = [json.loads(row["_payload"]) for file in traffic.files for row in table_of(lake, file)]
+    found = {(one["h"], one["grade"], one["count"]) for one in sums}
+    assert found == {("x***" if mask else "xy", "k2", 1), (None, "k2", 2)}
+    assert dict(traffic.sums) == {"click": 3}
+
+
 def test_of_one_type_it_is_the_type_as_which_a_row_landed_and_all_that_was_rejected():
     log = [event(kind, n, grade="k1") for n, kind in enumerate(("click", "bid"))]
     log += [(text.replace(b"2026", b"soon"), at) for text, at in log]

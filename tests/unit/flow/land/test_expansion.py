@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.flow.land.expansion import BOUND, Room, Size, bound_of, too_many_elements, too_many_values
-from sluice.flow.land.formats import avro, protobuf
+from sluice.flow.land.formats import avro, proto_source, protobuf
+from sluice.flow.land.formats.decoders import DecodedEvent
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
-from sluice.flow.land.task.decode import decoded, elements_of
+from sluice.flow.land.task.decode import elements_of
+from sluice.flow.land.task.opened import decoded
 from tests.unit.flow.land.test_opening import opened, reasons_of
 
 TOO_MANY, TOO_LARGE = "too many values", "too large when decoded"
@@ -127,7 +129,9 @@ def of_proto(
     folder: Path, text: str, bound: Size = BOUND, version: str = "proto3"
 ) -> protobuf.MessageDecoder:
     (folder / "e.proto").write_text(f'syntax = "{version}"; {text}')
-    return protobuf.MessageDecoder(protobuf.message_type(protobuf.compiled(folder / "e.proto"), "E"), bound)
+    return protobuf.MessageDecoder(
+        protobuf.message_type(proto_source.compiled(folder / "e.proto"), "E"), bound
+    )
 
 
 FIELDS = "".join(f"int64 field_{n} = {n + 1};" for n in range(8_000))
@@ -275,10 +279,10 @@ def test_rows_of_an_array_repeat_its_key_within_the_bound():
 
 
 def test_a_record_without_memory_is_rejected_alone():
-    def decode(message: bytes) -> bytes:
+    def decode(message: bytes, _: bytes | None) -> DecodedEvent:
         if message == b"large":
             raise MemoryError
-        return message
+        return DecodedEvent(message, "Event")
 
     [piece] = opened([b"a", b"large", b"b"], partial(decoded, decode=decode))
     assert piece.events["_payload"].to_pylist() == [b"a", b"b"] and reasons_of(piece) == {1: TOO_LARGE}

@@ -42,6 +42,8 @@ class Server:
         self.comment, self.ran = comment, []
 
     def rows(self, sql: str, parameters: object = None) -> list[tuple]:
+        if "EXPLAIN PLAN" in sql:
+            return [("[]",)]
         return [] if self.comment is None else [("ledger", "MergeTree", self.comment)]
 
     def run(self, sql: str) -> None:

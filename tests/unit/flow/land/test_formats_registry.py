@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import json
 import pickle
 import struct
+import sys
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import fastavro
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from sluice.clients.connections import Connection
 from sluice.config.event import Event
 from sluice.errors import RegistryRefused, RegistryUnavailable, SchemaRefused, WrongUse
+from sluice.flow.land.expansion import BOUND
 from sluice.flow.land.formats import decoders
-from sluice.flow.land.formats.decoders import framed, indexed
+from sluice.flow.land.formats.decoders import ProtobufByNumber
+from sluice.flow.land.formats.framing import bare, framed, indexed
+from sluice.flow.land.formats.proto_source import compiled_texts
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema, address_of
+from sluice.flow.land.read import bad_schemas
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.flow.land.task.decode import Decoding, _decode, decoding_of
+from sluice.flow.land.task.reports import SchemasAsked, SeenSchemas, TaskReport
 from tests.support.long_form import per_commit
 from tests.support.registry_server import RegistryServer, serve
 
@@ -58,7 +68,8 @@ def decoder(registry, monkeypatch) -> Callable[..., Callable[[bytes], bytes]]:
         event = {"type": {"topic": True}, "time": {"record": True}, "format": form}
         found = decoding_of(Event.model_validate({**event, "registry": {"connection": "schemas"}}))
         assert found is not None and (not password or password not in repr(found))
-        return _decode(pickle.loads(pickle.dumps(found)))
+        decode = _decode(pickle.loads(pickle.dumps(found)))
+        return lambda content, header=None: decode(content, header).text
 
     return make
 
@@ -108,7 +119,7 @@ def test_a_protobuf_message_names_its_type_by_a_path(content, path, rest):
     ],
 )
 def test_a_path_that_is_none_is_rejected_records(content):
-    assert reason(indexed, content) == "no schema id in front"
+    assert reason(indexed, content) == "broken message index behind the schema id"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b'{"a":1}', b"\x01\0\0\0\x05x"])
@@ -191,8 +202,140 @@ def test_a_protobuf_message_is_found_by_id_and_path(registry, decoder):
     assert reason(decode, message(2, b"\x02\x08\x08\x01")) == "schema of another kind or message"
     largest = b"\x02\xfe\xff\xff\xff\x0f"
     assert reason(decode, message(2, largest)) == "schema of another kind or message"
-    assert reason(decode, message(2, b"\x02\x01\x08\x01")) == "no schema id in front"
+    assert reason(decode, message(2, b"\x02\x01\x08\x01")) == "broken message index behind the schema id"
     assert registry.asked[0] == "/schemas/ids/2?format=serialized"
+
+
+@pytest.mark.parametrize("answer", ["text", 501, 422])
+def test_a_registry_without_descriptors_has_texts_that_are_compiled(registry, decoder, answer):
+    registry.descriptors = answer
+    registry.protobuf(5, {"kinds.proto": KINDS})
+    refer = [{"name": "kinds.proto", "subject": "s/5", "version": 5}]
+    registry.protobuf(6, {"all.proto": PROTO, "kinds.proto": KINDS}, refer)
+    decode = decoder("protobuf")
+    assert json.loads(decode(message(6, b"\x02\x02\x08\x01"))) == {"kind": "CLICK"}
+    assert json.loads(decode(message(6, b"\x00\x08\x05\x12\x02\x08\x01"))) == {
+        "a": 5,
+        "at": "1970-01-01T00:00:01Z",
+    }
+    asked = "/schemas/ids/6?format=serialized"
+    others = [] if answer == "text" else ["/schemas/ids/6"]
+    serialized = "?format=serialized" if answer == "text" else ""
+    assert registry.asked == [asked, *others, f"/subjects/s%2F5/versions/5{serialized}"]
+
+
+BUILT_IN = """syntax = "proto3"; package p;
+import "google/type/date.proto"; import "confluent/meta.proto"; import "confluent/type/decimal.proto";
+import "google/type/timeofday.proto";
+message Order {
+  option (confluent.message_meta).doc = "an order";
+  google.type.Date day = 1; confluent.type.Decimal price = 2 [(confluent.field_meta).params = {key: "scale"}];
+  google.type.TimeOfDay at = 3;
+}"""
+
+
+@pytest.mark.parametrize("answer", ["text", "serialized"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("0a07 08ea0f100b1814", {"day": "2026-11-20"}),
+        ("0a05 08ea0f100b", {"day": {"year": 2026, "month": 11, "day": 0}}),
+        ("1208 0a0204d21001 1802", {"price": "12.34"}),
+        ("1203 0a01ff", {"price": "-1"}),
+        ("1206 0a010118c801", {"price": {"value": "AQ==", "precision": 0, "scale": 200}}),
+        ("1a06 080a103b2000", {"at": "10:59:00"}),
+        ("1a07 080a2080c2d72f", {"at": "10:00:00.100"}),
+        ("1a02 0818", {"at": {"hours": 24, "minutes": 0, "seconds": 0, "nanos": 0}}),
+    ],
+)
+def test_a_schema_may_import_what_registries_have_built_in(registry, decoder, answer, content, said):
+    registry.descriptors = answer
+    registry.protobuf(7, {"order.proto": BUILT_IN})
+    assert json.loads(decoder("protobuf")(message(7, b"\0" + bytes.fromhex(content)))) == said
+
+
+def test_imports_of_options_alone_may_be_nowhere(registry, decoder):
+    """The registry has the descriptors of a schema, and not those of the rules that its options name."""
+    rules = 'syntax="proto3"; import "google/protobuf/descriptor.proto"; message Rule { bool on = 1; } '
+    rules += "extend google.protobuf.FieldOptions { Rule rule = 1159; }"
+    order = 'syntax="proto3"; import "rules.proto"; message O { int32 n = 1 [(rule).on = true]; %s }'
+    registry.protobuf(8, {"o.proto": order % "", "rules.proto": rules})
+    registry.protobuf(9, {"o.proto": order % "Rule all = 2;", "rules.proto": rules})
+    decode = decoder("protobuf")
+    assert decode(message(8, bytes.fromhex("000805"))) == b'{"n":5}'
+    assert reason(decode, message(9, bytes.fromhex("000805"))) == "schema that cannot be used"
+
+
+def test_a_run_says_why_a_schema_cannot_be_used(registry):
+    asked = SchemasAsked()
+    lost = FileDescriptorProto(name="o.proto", dependency=["lost.proto"], syntax="proto3")
+    lost.message_type.add(name="O").field.add(name="a", number=1, label=1, type=11, type_name=".Lost")
+    stored = StoredSchema("PROTOBUF", base64.b64encode(lost.SerializeToString()).decode())
+    decode = ProtobufByNumber(SimpleNamespace(schema=lambda _: stored), BOUND, None, None, asked)
+    for number in range(1, 9):
+        assert reason(decode, message(number, b"\0\x08\x05")) == "schema that cannot be used"
+    seen = [SeenSchemas("dc1", name, asked.sizes, asked.without) for name in ("10", "11")]
+    first, *_, last = bad_schemas(TaskReport(schemas=tuple(seen)))
+    assert first.startswith("schema 1 cannot be used: ") and ".Lost" in first
+    assert first.endswith("; nobody gives its imports lost.proto")
+    assert last == "3 more schemas cannot be used"
+
+
+def test_a_registry_that_has_neither_descriptors_nor_texts_says_so(registry, decoder):
+    registry.status = 501
+    with pytest.raises(
+        RegistryRefused, match=r"status 501 of .*: this registry has no descriptors"
+    ) as caught:
+        decoder("protobuf")(message(6, b"\x00"))
+    assert (caught.value.retryable, len(str(caught.value).splitlines())) == (False, 1)
+    assert len(registry.asked) == 2
+
+
+A = 'syntax = "proto3"; message A { int32 a = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('import "/etc/passwd"; message A {}', []),
+        ('import "../secret.proto"; message A {}', []),
+        ('import "other.proto"; message A {}', []),
+        (A, ["../escaped.proto"]),
+        (A, ["/tmp/escaped.proto"]),
+        (A, ["a/./escaped.proto"]),
+        (A, [".."]),
+        (A, [""]),
+        (A, ["a//b"]),
+        (A, ["x" * 600]),
+        (A, ["a\0b"]),
+        (A, ["a", "a/b"]),
+        ("message A {" * 100_000, []),
+        ('syntax = "proto3"; message A { ' + "repeated " * 100_000 + "}", []),
+        ("nonsense", []),
+        ("message A { optional \ud800 a = 1; }", []),
+    ],
+)
+def test_a_text_of_the_registry_reaches_no_other_file_and_no_bound(text, names, tmp_path, monkeypatch):
+    """Its verdict is its messages'; nothing is written beside the folder of the compilation."""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "secret.proto").write_text(A)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    with pytest.raises(BadSchema) as caught:
+        compiled_texts(text, dict.fromkeys(names, A))
+    assert len(str(caught.value)) < 400
+    assert {path.name for path in tmp_path.rglob("*")} == {"tmp", "secret.proto"}
+
+
+def test_a_text_that_takes_too_long_is_its_messages_verdict(monkeypatch):
+    monkeypatch.setattr("sluice.flow.land.formats.proto_source.SECONDS", 0.01)
+    with pytest.raises(BadSchema, match="does not compile within"):
+        compiled_texts(A, {})
+
+
+def test_a_machine_without_a_compiler_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "grpc_tools", None)
+    with pytest.raises(WrongUse, match="grpcio-tools"):
+        compiled_texts(A, {})
 
 
 def test_with_a_proto_file_only_its_message_is_taken(registry, decoder, tmp_path):
@@ -417,7 +560,7 @@ def test_a_closed_port_is_unavailable_too(decoder):
         pass
     decode = _decode(Decoding("avro", registry=address_of(Connection("x", host=gone.url))))
     with pytest.raises(RegistryUnavailable):
-        decode(message(1, b"x"))
+        decode(message(1, b"x"), None)
 
 
 def test_a_login_is_sent_and_a_wrong_one_refused(registry, decoder):
@@ -497,3 +640,188 @@ def test_a_schema_file_that_cannot_be_used_is_told_before_anything_is_read(tmp_p
         event = Event.model_validate({**base, "format": form}, context={"folder": tmp_path})
         with pytest.raises(SchemaRefused, match=r"schema .*bad\.\w+ \(.*cannot be used"):
             decoding_of(event)
+
+
+@pytest.fixture
+def asked_as(registry):
+    """What a registry is asked as, by the extra of its connection."""
+
+    def make(extra: dict, **login: str) -> SchemaRegistry:
+        return SchemaRegistry(address_of(Connection("c", host=registry.url, extra=extra, **login)), False)
+
+    registry.avro(1, FIRST)
+    return make
+
+
+def test_a_bearers_token_goes_with_every_request(registry, asked_as):
+    registry.login = "Bearer hush"
+    cloud = {"logical_cluster": "lsrc-1", "identity_pool": "pool-1"}
+    known = asked_as({"token": "hush", **cloud})
+    assert known.schema(1) == StoredSchema("AVRO", json.dumps(FIRST))
+    assert (registry.headers[0]["target-sr-cluster"], registry.headers[0]["Confluent-Identity-Pool-Id"]) == (
+        "lsrc-1",
+        "pool-1",
+    )
+    with pytest.raises(RegistryRefused, match=r"status 401.*`token` or `token_url`") as caught:
+        asked_as({"token": "wrong"}).schema(1)
+    address = address_of(Connection("c", host=registry.url, extra={"token": "wrong"}))
+    assert "wrong" not in str(caught.value) + repr(address)
+
+
+def test_a_token_is_asked_for_and_kept_until_it_ends(registry, asked_as, monkeypatch):
+    registry.login, registry.client = "Bearer first", "me:hu%2Fsh"
+    extra = {"token_url": f"{registry.url}/token", "scope": "schemas read"}
+    known = asked_as(extra, login="me", password="hu/sh")
+    registry.expires = "3600"  # as text, as Azure writes it
+    assert known.schema(1) is not None and known.schema(1) is not None
+    assert registry.granted == [{"grant_type": ["client_credentials"], "scope": ["schemas read"]}]
+    registry.login = "Bearer second"  # the first is withdrawn
+    assert known.schema(1) is not None and len(registry.granted) == 2
+    now = time.monotonic()
+    monkeypatch.setattr("sluice.flow.land.formats.registry.time.monotonic", lambda: now + 3_600)
+    assert known.schema(1) is not None and len(registry.granted) == 3
+
+
+@pytest.mark.parametrize(
+    ("client", "token", "told"),
+    [("me:other", "x", "status 401 of .*/token"), ("me:hush", "a\nb", "status 200 of .*/token")],
+)
+def test_who_gets_no_token_is_told_where(registry, asked_as, client, token, told):
+    registry.login, registry.client = f"Bearer {token}", client
+    known = asked_as({"token_url": f"{registry.url}/token"}, login="me", password="hush")
+    with pytest.raises(
+        RegistryRefused, match=rf"{told}.*check token_url, scope, login and password"
+    ) as caught:
+        known.schema(1)
+    assert "hush" not in str(caught.value) and registry.asked == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "login", "told"),
+    [
+        ({"token": 5}, {}, "token in its extra is no text"),
+        ({"token": "hush"}, {"login": "me"}, "expected `token` in its extra, or a login"),
+        ({"token": "hush", "token_url": "http://t"}, {}, "expected `token` in its extra, or a login"),
+        ({"token_url": "http://t"}, {"login": "me"}, "needs the client's id and secret"),
+        ({"token_url": "t/token"}, {"login": "me", "password": "hush"}, r"expected http\(s\)://host/path"),
+        ({"token_url": "http://me:hush@t"}, {"login": "me", "password": "hush"}, "without a login"),
+    ],
+)
+def test_a_login_that_means_two_things_is_refused(extra, login, told):
+    with pytest.raises(WrongUse, match=told) as caught:
+        address_of(Connection("c", host="http://r", extra=extra, **login))
+    assert "hush" not in str(caught.value)
+
+
+def test_a_token_is_not_sent_in_the_clear_by_default():
+    with pytest.raises(WrongUse, match="in the clear to r: write https://r"):
+        address_of(Connection("c", host="r", extra={"token": "hush"}))
+
+
+GUID = "8f0e1ff7-8f3c-4e2d-9d3a-0c7a5d9e4b11"
+
+
+@pytest.mark.parametrize("in_front", [True, False])
+def test_a_schema_is_named_by_a_guid_in_a_header_or_in_front(registry, decoder, in_front):
+    """Written by hand as SchemaId does in Confluent's Python client: 01, the GUID, and Protobuf's path."""
+    proto = RegistryServer()
+    proto.protobuf(6, {"all.proto": PROTO, "kinds.proto": KINDS}, [])
+    proto.protobuf(5, {"kinds.proto": KINDS})
+    refer = [{"name": "kinds.proto", "subject": "s/5", "version": 5}]
+    registry.schemas |= {GUID: {"schema": json.dumps(FIRST)}, ("s/5", "5"): proto.schemas[5]}
+    content = avro(1, FIRST, {"url": "/a"})[5:]
+    head = b"\x01" + bytes.fromhex("8f0e1ff78f3c4e2d9d3a0c7a5d9e4b11")
+    decode = decoder("avro")
+    assert (decode(head + content) if in_front else decode(content, head)) == b'{"url":"/a"}'
+    assert registry.asked == [f"/schemas/guids/{GUID}"]
+    registry.schemas[GUID] = {**proto.schemas[6], "references": refer}
+    head += b"\x04\x00\x00"
+    decode = decoder("protobuf")
+    assert (decode(head + b"\x08\x05") if in_front else decode(b"\x08\x05", head)) == b'{"b":5}'
+
+
+@pytest.mark.parametrize("header", [b"", b"\1", b"\0\0\0", b"\2" + b"x" * 16, b"\1" + b"x" * 15])
+def test_a_header_that_names_no_schema_is_rejected_records(header):
+    with pytest.raises(Rejected) as caught:
+        framed(b"\0\0\0\0\1x", header)
+    assert caught.value.reason == "no schema id in front"
+
+
+def test_an_id_may_have_eight_bytes(registry, decoder):
+    """As Apicurio's serializers write it: no id of four bytes is 0."""
+    registry.avro(1, FIRST)
+    content = avro(1, FIRST, {"url": "/a"})[5:]
+    decode = decoder("avro")
+    assert decode(b"\0" + (1).to_bytes(8, "big") + content) == b'{"url":"/a"}'
+    assert reason(decode, b"\0" + (2**31).to_bytes(8, "big") + content) == "unknown schema id"
+    assert reason(decode, b"\0" * 5 + b"abc") == "unknown schema id"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (b'\0\0\0\0\x14{"a":1}', b'{"a":1}'),
+        (b"\0" + (20).to_bytes(8, "big") + b'{"a":1}', b'{"a":1}'),
+        (b"\1" + b"g" * 16 + b'{"a":1}', b'{"a":1}'),
+        (b'{"a":1}', b'{"a":1}'),
+        (b'\n{"a":1}', b'\n{"a":1}'),
+        (b"\0\0\0\0\x14", b"\0\0\0\0\x14"),
+        (b"\1abc", b"\1abc"),
+        (b"", b""),
+        (None, None),
+    ],
+)
+def test_json_loses_what_names_its_schema_and_nothing_else(message, said):
+    assert bare(message) == said
+
+
+UNION = [
+    FIRST,
+    {"type": "record", "name": "Buy", "namespace": "shop", "fields": [{"name": "n", "type": "int"}]},
+]
+
+
+def test_an_event_has_the_full_name_of_its_schema(registry, monkeypatch, tmp_path):
+    registry.avro(1, {**FIRST, "namespace": "shop"})
+    registry.avro(2, UNION)
+    registry.avro(3, "long")
+    registry.protobuf(6, {"kinds.proto": KINDS, "all.proto": ""}, [])
+    registry.protobuf(
+        7, {"all.proto": PROTO.replace('import "kinds.proto";', "").replace("Kind kind", "int32 k")}
+    )
+    monkeypatch.setenv("AIRFLOW_CONN_SCHEMAS", json.dumps({"conn_type": "http", "host": registry.url}))
+
+    def names(kind: str, *messages: bytes) -> list[str]:
+        base = {"type": {"schema": True}, "time": {"record": True}, "registry": {"connection": "schemas"}}
+        found = decoding_of(Event.model_validate({**base, "format": kind}))
+        assert found is not None
+        decode = _decode(found)
+        return [decode(content, None).name for content in messages]
+
+    click = avro(1, FIRST, {"url": "/a"})
+    assert names("avro", click, message(2, b"\0" + click[5:]), message(2, b"\2\6"), message(3, b"\6")) == [
+        "shop.Click",
+        "Click",
+        "shop.Buy",
+        "long",
+    ]
+    in_proto = [message(7, path) for path in (b"\0\x08\5", b"\2\2\x08\5", b"\4\0\0\x08\5")]
+    assert names("protobuf", *in_proto) == ["adx.First", "adx.Second", "adx.First.Inner"]
+
+
+def test_a_registry_is_asked_through_the_proxy_of_the_environment(registry, monkeypatch):
+    registry.avro(1, FIRST)
+    there = address_of(Connection("c", host="http://registry.invalid:8081"))
+    monkeypatch.setenv("http_proxy", registry.url)
+    assert SchemaRegistry(there, serialized=False).schema(1) == StoredSchema("AVRO", json.dumps(FIRST))
+    assert registry.asked == ["http://registry.invalid:8081/schemas/ids/1"]
+    with serve() as gone:
+        pass
+    monkeypatch.setenv("http_proxy", gone.url.replace("//", "//me:hush@"))
+    told = rf"proxy {gone.url.removeprefix('http://')} of HTTP_PROXY, see NO_PROXY"
+    with pytest.raises(RegistryUnavailable, match=told) as caught:
+        SchemaRegistry(there, serialized=False).schema(1)
+    assert "hush" not in str(caught.value)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    here = address_of(Connection("c", host=registry.url))
+    assert SchemaRegistry(here, serialized=False).schema(1) is not None

@@ -13,7 +13,8 @@ import pytest
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import Conservation
 from sluice.flow.land.conservation import check_rows
-from sluice.flow.land.task.decode import exploded
+from sluice.flow.land.task.decode import elements
+from sluice.flow.land.task.opened import exploded
 from sluice.flow.land.task.reports import SeenOffsets, WrittenFile
 from sluice.flow.verify.check_files import _sums
 from sluice.manifest import decode, encode
@@ -182,7 +183,7 @@ def test_an_array_is_not_held_beside_each_of_its_rows():
     usual = pa.default_memory_pool()
     pa.set_memory_pool(COUNTED)
     try:
-        [found] = exploded(records)
+        [found] = exploded(records, elements)
     finally:
         pa.set_memory_pool(usual)
     assert found.events.select(["_payload", "_offset", "_row"]).to_pylist() == [

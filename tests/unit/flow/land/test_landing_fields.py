@@ -111,7 +111,7 @@ def test_a_name_with_half_a_surrogate_never_lands(tmp_path: Path, by: dict[str, 
     half = b'{"type":"click",' + AT.encode() + b',"\\ud800":1}'
     spec = pipeline(event={"type": by, "time": {"record": True}})
     landed = land(tmp_path, [[half]], spec=spec)
-    assert (landed.rejected_records, landed.fields) == ({"not JSON": 1}, ())
+    assert (landed.rejected_records, landed.fields) == ({"half a surrogate pair": 1}, ())
 
 
 def test_reland_and_a_task_that_ran_twice_say_the_same(tmp_path: Path) -> None:

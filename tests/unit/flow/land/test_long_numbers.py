@@ -28,7 +28,10 @@ def test_the_load_looks_at_events_only_where_the_manifest_tells_it_to():
     assert LONG in filling.named
     short = filling.of_short_numbers()
     assert not any("long_numbers" in part or "odd_" in part for part in short.named)
-    assert short.columns == filling.columns and len(short.checks) == len(filling.checks)
+    assert short.columns == filling.columns
+    # A text may have a number of which nobody knows how the event spells it.
+    checked = [{check.column for check in one.checks} for one in (filling, short)]
+    assert checked == [{"", "price", "name"}, {"", "price"}]
 
 
 @pytest.mark.parametrize("price", ["71.99999999999999999", "1e-400"])

@@ -8,10 +8,12 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
+from sluice.flow.land.formats.decoders import DecodedEvent
 from sluice.flow.land.reject_reasons import Rejected
-from sluice.flow.land.task import decode
-from sluice.flow.land.task.decode import Opened, as_they_are, decoded, exploded
-from sluice.flow.land.task.records import CARRIED, NUMBERS, REASON
+from sluice.flow.land.task import opened as module
+from sluice.flow.land.task.decode import elements
+from sluice.flow.land.task.opened import Opened, as_they_are, decoded, exploded
+from sluice.flow.land.task.records import CARRIED, LENGTHS, NUMBERS, REASON
 from tests.support.landing_world import record_table
 
 # The text of a message, and its elements cut out by hand.
@@ -44,7 +46,10 @@ REFUSED = [
 ]
 
 
-def opened(values: list[bytes | None], opener=exploded, carried: int | None = None, numbers=None):
+BY_ELEMENT = partial(exploded, divide=elements)
+
+
+def opened(values: list[bytes | None], opener=BY_ELEMENT, carried: int | None = None, numbers=None):
     headers = [[{"key": "n", "value": b"%d" % number}] for number in range(len(values))]
     records = record_table(values, headers, range(1000, 1000 + len(values)))
     if carried is not None:
@@ -52,6 +57,8 @@ def opened(values: list[bytes | None], opener=exploded, carried: int | None = No
         records = records.set_column(at, CARRIED, pa.array([carried] * len(values), pa.int64()))
     if numbers is not None:
         records = records.append_column(NUMBERS, pa.array(numbers, pa.list_(pa.int32())))
+        sizes = [[len(one) for one in (value or b"")[1:-1].split(b",")] for value in values]
+        records = records.append_column(LENGTHS, pa.array(sizes, pa.list_(pa.int64())))
     return list(opener(records))
 
 
@@ -104,8 +111,8 @@ def test_elements_out_of_the_lake_keep_the_numbers_that_they_had():
 
 @pytest.mark.parametrize(("carried", "rows_at_once", "bytes_at_once"), [(0, 7, 1 << 20), (100, 1000, 700)])
 def test_pieces_are_bounded_and_lose_nothing(monkeypatch, carried, rows_at_once, bytes_at_once):
-    monkeypatch.setattr(decode, "ROWS_AT_ONCE", rows_at_once)
-    monkeypatch.setattr(decode, "BYTES_AT_ONCE", bytes_at_once)
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(module, "BYTES_AT_ONCE", bytes_at_once)
     sizes = [0, 3, 50, 1, 0, 20, 8]
     pieces = opened([json.dumps(list(range(size))).encode() for size in sizes], carried=carried)
     assert max(piece.events.num_rows for piece in pieces) <= 2 * 8
@@ -121,10 +128,10 @@ def test_a_record_that_is_an_event_stays_as_it_is():
 
 
 def test_what_does_not_decode_is_refused_by_its_place():
-    def upper(message: bytes) -> bytes:
+    def upper(message: bytes, _: bytes | None) -> DecodedEvent:
         if message == b"bad":
             raise Rejected("broken")
-        return message.upper()
+        return DecodedEvent(message.upper(), "Event")
 
     [piece] = opened([b"a", b"bad", None, b"b"], partial(decoded, decode=upper))
     columns = (piece.events[name].to_pylist() for name in ("_offset", "_payload", "_raw"))

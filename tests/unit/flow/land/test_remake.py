@@ -30,7 +30,7 @@ BIDS, WINS, OTHER = ("dc1", "bids"), ("dc1", "wins"), ("dc2", "bids")
 TWO_TOPICS = [{"cluster": "dc1", "bootstrap": "nowhere:1", "topics": ["bids", "wins"]}]
 TWO_CLUSTERS = [*TWO_TOPICS, {"cluster": "dc2", "bootstrap": "nowhere:2", "topics": ["bids"]}]
 SLICES = hours(3)
-BY_FIELD = {"type": {"field": "type"}, "time": {"field": "at"}}
+BY_FIELD = {"type": {"field": "type"}, "time": {"field": "at", "format": "iso8601"}}
 
 
 def odd(number: int, minute: float) -> tuple:
@@ -63,7 +63,7 @@ def worlds() -> dict[tuple[str, str], list[list[tuple]]]:
 
 
 def spec(**changes: Any) -> Pipeline:
-    return pipeline(**{"kafka": TWO_CLUSTERS, **changes})
+    return pipeline(**{"kafka": TWO_CLUSTERS, "event": BY_FIELD, **changes})
 
 
 def units(of: Pipeline) -> list[Unit]:
@@ -242,7 +242,7 @@ def test_a_wrong_time_format_is_mended():
         at = int((START.timestamp() + number * 30) * 1000)
         records[number] = (json.dumps({"type": "click", "at": at}).encode(), at)
     epoch = {"event": {**BY_FIELD, "time": {"field": "at", "format": "epoch_ms"}}}
-    world, lake = landed(pipeline(), {BIDS: [records]})
+    world, lake = landed(pipeline(event=BY_FIELD), {BIDS: [records]})
     [old, *_] = read_manifests(lake, units(pipeline())).values()
     assert (old.landed, dict(old.rejected_records)) == (97, {"time not understood": 3})
     world.kafka.silent = frozenset({"dc1"})

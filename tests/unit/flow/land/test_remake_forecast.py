@@ -48,7 +48,7 @@ def test_a_field_that_counts_read_is_still_there_twice():
 
 def test_a_line_says_it_by_hand():
     records = [event(("click", "bid")[n % 2], n / 2) for n in range(100)]
-    records[7] = (json.dumps({"type": "bid", "at": records[7][1]}).encode(), records[7][1])
+    records[7] = (json.dumps({"type": "bid", "at": "noon"}).encode(), records[7][1])
     world, lake = World({BIDS: [records]}), MemoryLake()
     world.resolve(pipeline(), lake, SLICES)
     world.land(pipeline(), lake, SLICES)

@@ -66,8 +66,8 @@ def test_a_load_has_the_columns_that_it_fills_and_where_from():
     assert output.at == DatasetName(SHARDS[0], TABLE)
     assert output.rows == 4
     assert output.columns == (("id", "String"), ("_offset", "Int64"), ("made", "String"))
-    assert output.sources["id"] == ColumnSource(LAKE, "id", cast="String")
-    assert output.sources["_offset"] == ColumnSource(LAKE, "_offset")
+    assert output.sources["id"] == ColumnSource(LAKE, ("id",), cast="String")
+    assert output.sources["_offset"] == ColumnSource(LAKE, ("_offset",))
     assert "made" not in output.sources
 
 

@@ -12,11 +12,10 @@ from sluice.clients.clickhouse.sql import Sql
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
 from sluice.flow.load.casts import exact_numbers
-from sluice.flow.load.casts.casts import UnsupportedType, cast
-from sluice.flow.load.casts.column_sql import typed_paths
+from sluice.flow.load.casts.casts import UnsupportedType, cast, document_cast
 from sluice.flow.load.casts.columns import fill
-from sluice.flow.load.casts.containers import document
 from sluice.flow.load.source.pull_or_push import filled
+from sluice.time_grammar import AS_WRITTEN
 
 KEYS = [Column("_slice", "DateTime('UTC')"), Column("_cluster", "LowCardinality(String)")]
 
@@ -108,16 +107,16 @@ def test_what_has_a_long_number_is_never_passed_over(text: str):
     "kind", ["UInt8", "Int256", "Decimal(18, 4)", "Nullable(DateTime)", "Enum8('1' = 1)"]
 )
 def test_what_a_typed_path_gives_a_name_is_written_once(kind: str):
-    [path] = typed_paths(parse(f"JSON(a.b {kind})"), "r0", "0", "k")
-    for number, (expression, name) in enumerate(path.named):
-        others = [other for other, _ in path.named[number + 1 :]]
+    named = document_cast(parse(f"JSON(a.b {kind})"), "r0", "k", "", "0", AS_WRITTEN).named
+    for number, (name, expression) in enumerate(named):
+        others = [other for _, other in named[number + 1 :]]
         assert not [other for other in others if expression in other]
         assert not others or re.search(rf"\b{name}\b", "".join(others))
 
 
-def test_a_json_without_typed_paths_is_cast_without_a_condition():
-    assert document(parse("JSON"), "r0", [], "") == "accurateCastOrNull(r0, 'JSON')"
-    assert cast(parse("JSON"), "r0").value == "accurateCastOrNull(r0, 'JSON')"
+def test_a_json_without_typed_paths_is_cast_where_no_key_is_there_twice():
+    twice = "arrayExists(n -> n > 1, arrayEnumerateUniq(JSONExtractKeys(ifNull(r0, ''))))"
+    assert cast(parse("JSON"), "r0", key=None).value == f"if({twice}, NULL, accurateCastOrNull(r0, 'JSON'))"
 
 
 # For each AND or OR of equalities the server's planner walks through the whole statement once more.

@@ -98,6 +98,13 @@ def test_what_covers_a_field():
     assert taken.refusal("price") == ""
 
 
+def test_a_field_named_like_a_header_gets_no_column():
+    """A column of that name takes the record's header, so that the field would never fill it."""
+    found = chosen([SliceFields("a", 9, {"header:x": 9, "x": 8, "a.header:x": 7})])
+    assert names(found) == ["x", "a.header:x"]
+    assert found.left_out == {"header:x": "a column of this name takes the record's header"}
+
+
 @given(st.dictionaries(st.text(max_size=120), st.integers(0, 5), max_size=30))
 def test_whatever_a_field_is_called_it_is_taken_or_told(fields: dict[str, int]):
     found = chosen([SliceFields("a", 5, fields)], 2)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from sluice.clients.clickhouse.sql import table
-from sluice.clients.clickhouse.types import parse
+from sluice.clients.clickhouse.types import parse, takes
 from sluice.config.pipeline import Pipeline
 from sluice.config.target import Rollup
 from sluice.flow.load.rollups.decide import RollupFacts, SourceUnit
-from sluice.flow.load.rollups.staging import of_unit, takes
+from sluice.flow.load.rollups.staging import of_unit
 from sluice.flow.verify.facts import lacking, targets_of
 from sluice.slices import Slice, Unit
 from sluice.state.ledger import LedgerRow, commit_of, is_settled

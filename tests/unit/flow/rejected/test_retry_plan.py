@@ -179,6 +179,25 @@ def test_only_what_a_stopped_run_left_is_completed(
     assert [one.unit for one in plan.unfinished] == (UNITS[:1] if completed else [])
 
 
+@pytest.mark.parametrize(
+    ("held", "completed"),
+    [
+        ("1-a@6#5", True),  # the table was loaded again since
+        ("1-a@7#5", False),  # another SELECT since
+        ("1-a@6#5 frozen for 1-a@7#5", False),
+        ("", False),  # it was never made
+    ],
+)
+def test_a_load_that_did_not_come_to_a_derived_table_is_completed(held: str, completed: bool):
+    one = status(UNITS[0], UnitState.STALE)
+    rows = {"db.click": LedgerRow(one.unit, "1-a", (), 1, 1, 0, "", 7)}
+    if held:
+        rows["db.sums"] = LedgerRow(one.unit, held, (), 1, 1, 0, "", 9)
+    found = statuses(replace(one, tables=rows))
+    plan = retry_plan(RetryCandidates(), {}, found, (), {"db.sums": "db.click"})
+    assert [one.unit for one in plan.unfinished] == (UNITS[:1] if completed else [])
+
+
 def test_those_with_most_records_are_tried_and_some_others():
     rejections = [
         Rejection(unit, TIME, 50 if number == 4 else number + 1) for number, unit in enumerate(UNITS)

@@ -56,7 +56,7 @@ def test_before_a_run_all_of_them_call_its_offsets_unknown_and_then_all_count_th
 
     def waiting(boundaries: Boundaries) -> str:
         found = surveyed(both, lake, boundaries)
-        topics, errors = ask_topics(both, world.topics_of)
+        topics, errors = ask_topics(both, BoundaryLog(lake).read(), world.topics_of)
         there, out = lag_of(found, topics, errors, NOW, boundaries), io.StringIO()
         Console(file=out, width=200).print(Group(*status.lag_lines(Behind(found, Backlog(), there))))
         return out.getvalue()
@@ -101,7 +101,10 @@ def test_an_hour_of_a_topic_that_was_recreated_is_not_landed_again():
     world.kafka.topics["dc1", "bids"] = FakeTopic("again", {0: [at for _, at in log[1:]]})
     world.logs["dc1", "bids"] = [log[1:]]
     (told,) = recreated(
-        spec("bids"), BoundaryLog(lake).read(), ask_topics(spec("bids"), world.topics_of)[0], NOW
+        spec("bids"),
+        BoundaryLog(lake).read(),
+        ask_topics(spec("bids"), BoundaryLog(lake).read(), world.topics_of)[0],
+        NOW,
     )
     command = "sluice accept demo bids --from 2026-01-01T01:00Z"
     assert str(told).startswith("topic dc1/bids was recreated (id id-bids is now again)")

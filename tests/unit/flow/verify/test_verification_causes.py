@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from sluice.flow.verify import verdict as verdicts
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
-from sluice.flow.verify.causes import Cause, causes_of
+from sluice.flow.verify.causes import Cause, broken_units, causes_of
 from sluice.flow.verify.check import check, check_states
 from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
-from sluice.flow.verify.verdict import Verification, opened_by
-from sluice.page.overview import RepairRow, cause_rows
+from sluice.flow.verify.verdict import OpenAnomaly, Verification, opened_by
+from sluice.page.findings import Known, findings_of
+from sluice.page.models import Finding, RepairRow
 from sluice.slices import Slice
 from sluice.state.ledger import LedgerRow
 from sluice.state.unit_state import UnitState
@@ -129,14 +131,19 @@ def test_what_one_reload_repairs_is_one_cause_for_each_table():
     assert other.message == "rows too many in 2026-11-20T10Z: expected 5 rows, seen 4"
     assert (
         str(other)
-        == f"wrong rows: table e.other: {other.message}; repair: {run('repair', 0, 0)} --table e.other"
+        == f"wrong rows, table e.other: {other.message}; repair: {run('repair', 0, 0)} --table e.other"
     )
-    (row, _) = cause_rows(opened_by(one, AT) for one in (rows(0), rows(5), rows(0, table="e.other")))
+    (row, _) = on_page(opened_by(one, AT) for one in (rows(0), rows(5), rows(0, table="e.other")))
     assert [(one.mode, one.start, one.end, one.tables) for one in row.repairs] == [
         ("repair", "2026-11-20T10:00Z", "2026-11-20T11:00Z", ["e.clicks"]),
         ("repair", "2026-11-20T15:00Z", "2026-11-20T16:00Z", ["e.clicks"]),
     ]
     assert (row.slices, row.first, row.last) == (2, HOURS[0].id, HOURS[5].id)
+
+
+def on_page(anomalies: Iterable[OpenAnomaly], verifications: Sequence[Verification] = ()) -> list[Finding]:
+    now = HOURS[5].end.add(days=1)
+    return findings_of(Known(pipeline(), now, anomalies=tuple(anomalies), verifications=verifications))
 
 
 def test_a_cause_says_when_its_hours_were_last_found_sound():
@@ -149,15 +156,15 @@ def test_a_cause_says_when_its_hours_were_last_found_sound():
         Verification("2026-11-20T20:00:00+00:00", start, end, 6, 30, 2),
     ]
     both = [opened_by(rows(0), AT), opened_by(rows(5), AT)]
-    assert [row.held_at for row in cause_rows(both, known)] == ["2026-11-20T18:00:00+00:00"]
-    assert [row.held_at for row in cause_rows(both[:1], known)] == ["2026-11-20T19:00:00+00:00"]
-    assert [row.held_at for row in cause_rows(both, known[2:])] == [""]
-    assert [row.held_at for row in cause_rows(both)] == [""]
+    assert [row.held_at for row in on_page(both, known)] == ["2026-11-20T18:00:00+00:00"]
+    assert [row.held_at for row in on_page(both[:1], known)] == ["2026-11-20T19:00:00+00:00"]
+    assert [row.held_at for row in on_page(both, known[2:])] == [""]
+    assert [row.held_at for row in on_page(both)] == [""]
 
 
 def test_a_command_that_is_no_run_has_no_button():
     found = Anomaly(AnomalyKind.FILE_UNKNOWN, "no file", "9 bytes", REPAIRS.clean(HOURS[0]), file="a")
-    ((row,),) = (one.repairs for one in cause_rows([opened_by(found, AT)]))
+    ((row,),) = (one.repairs for one in on_page([opened_by(found, AT)]))
     assert row == RepairRow(command=REPAIRS.clean(HOURS[0]))
 
 
@@ -214,3 +221,19 @@ def test_files_and_offsets_are_grouped_by_cluster():
         ("wrong files", "cluster dc2", (run("reland", 1, 1),)),
         ("wrong offsets", "cluster dc1, bids", (run("reland", 1, 1),)),
     ]
+
+
+def test_a_unit_is_broken_by_what_everybody_calls_the_cause():
+    found = [
+        rows(0),
+        rows(0, AnomalyKind.MOSTLY_REJECTED),
+        rows(1, AnomalyKind.INCOMPLETE),
+        replace(rows(2), cluster=""),
+        Anomaly(AnomalyKind.FILE_MISSING, "9 bytes", "no file", slice=HOURS[0].id, cluster="dc2", file="f"),
+    ]
+    broken = broken_units(opened_by(one, AT) for one in found)
+    title = "wrong rows, table e.clicks"
+    assert broken(HOURS[0].id, "dc1") == (title,)
+    assert broken(HOURS[0].id, "dc2") == ("wrong files, cluster dc2",)
+    assert broken(HOURS[1].id, "dc1") == ()
+    assert broken(HOURS[2].id, "dc1") == broken(HOURS[2].id, "dc2") == (title,)

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.notes import notes
-from sluice.flow.verify.ttl import deleting
+from sluice.state.ttl import deleting
 from tests.support.verified import CLICKS, ELEVEN, FACTS, OTHER, TEN, found
 
 HEAD = "MergeTree PARTITION BY toDate(d) ORDER BY d"

@@ -172,6 +172,19 @@ def test_a_manifests_offsets_are_those_of_its_boundaries(stored, mine, anomalies
     assert boundaries(stored, mine) == anomalies
 
 
+def test_hours_in_a_row_that_were_cut_elsewhere_are_landed_again_together():
+    """Each alone would take out records that only the other's landing brings back."""
+    cut = [replace(landed(hour, r(hour, hour + 1)), ranges=(r(hour, hour + 2),)) for hour in (0, 1, 3)]
+    other = replace(landed(2, r(0, 1), cluster="dc2"), ranges=(r(0, 2),))
+    found = check_boundaries(facts(*cut, landed(2, r(2, 3)), other), REPAIRS)
+    assert [(a.slice[11:13], a.cluster, a.command) for a in found] == [
+        ("10", "dc1", RELAND.format(10, 12)),
+        ("11", "dc1", RELAND.format(10, 12)),
+        ("13", "dc1", RELAND.format(13, 14)),
+        ("12", "dc2", RELAND.format(12, 13)),
+    ]
+
+
 def test_a_slice_that_ends_before_it_begins_is_told_once():
     place = {"slice": "2026-11-20T10Z", "cluster": "dc1", "topic": "bids", "partition": 0}
     assert boundaries((r(9, 4), r(7, 7, partition=1)), (r(9, 11),)) == [

@@ -11,11 +11,11 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.audit import TwoReads
-from sluice.flow.verify.facts import TableFacts, VerifyFacts
+from sluice.flow.verify.facts import NewestRows, TableFacts, VerifyFacts
 from sluice.flow.verify.read_lake import LoadWatch, unmoved
 from sluice.state.lease import Lease
 from sluice.state.unit_state import UnitState
-from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, TEN, found
+from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, TEN, found, pipeline
 
 BOTH = frozenset({"e.clicks", "e.other"})
 
@@ -74,6 +74,18 @@ def test_damage_is_told_beside_a_load_of_another_hour():
     sure, pending = settle(damaged, damaged, quiet=())
     assert sure == [(AnomalyKind.ROWS_MISSING, ELEVEN.slice.id)]
     assert {slice_id for _, slice_id in pending} == {TEN.slice.id}
+
+
+def test_newest_rows_are_judged_only_while_nobody_loads_their_table():
+    """A reload of another hour deletes rows before it puts the keys' older ones back."""
+    latest = {"table": "e.newest", "key": ["id"]}
+    spec = pipeline(tables={"click": {"table": "e.clicks", "latest": latest}, "*": "e.other"})
+    ledger = {s.unit: replace(s.tables["e.clicks"], manifest="a") for s in FOUND}
+    newest = TableFacts("e.newest", newest={TEN: NewestRows(outdated=1)}, ledger=ledger)
+    damaged = replace(FACTS, pipeline=spec, tables=(CLICKS, OTHER, newest))
+    missing = [(AnomalyKind.ROWS_MISSING, TEN.slice.id)]
+    assert settle(damaged, damaged, quiet=BOTH) == ([], missing)
+    assert settle(damaged, damaged, quiet={"e.newest"}) == (missing, [])
 
 
 def test_a_manifest_that_changed_is_looked_at_again():

@@ -20,7 +20,7 @@ from sluice.flow.land.amend.rewrite import NewFile, Part
 from sluice.flow.land.merge import lake_rows
 from sluice.flow.land.remake import remade_of
 from sluice.flow.land.task import columns
-from sluice.flow.land.task.count_fields import FieldTexts, counted_key
+from sluice.flow.land.task.count_fields import CountedTexts, counted_key
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.writer import handed_over, sha256
 from sluice.manifest import STAMP, LandedFile, Manifest, PartitionCount, TopicPartitionKey, Traffic
@@ -43,12 +43,15 @@ class CountsOf:
 
     def __post_init__(self) -> None:
         self._spec = Counts(table=self.traffic.table, by=self.traffic.by, types=self.traffic.types)
-        self._fields = FieldTexts(self._spec.by.values())
+        self._texts = CountedTexts(self._spec.by.values())
 
-    def add(self, payloads: Sequence[bytes], kinds: Sequence[str], hour: str, sign: int) -> None:
+    def add(self, events: pa.RecordBatch, hour: str, sign: int) -> None:
         """Adds events of an event hour, such as `2026-11-20T10`, `sign` times each."""
+        kinds: list[Any] = events["_type"].to_pylist()
         rows = [n for n, kind in enumerate(kinds) if self._spec.counts(kind)]
-        columns_of_rows = self._fields.read([payloads[n] for n in rows])
+        counted = events.take(pa.array(rows, pa.int64()))
+        payloads: list[Any] = counted["_payload"].cast(pa.binary()).to_pylist()
+        columns_of_rows = self._texts.of(counted, payloads)
         for place, n in enumerate(rows):
             texts = [column[place] for column in columns_of_rows]
             key = counted_key(hour, kinds[n], dict(zip(self._spec.by, texts, strict=True)))

@@ -23,6 +23,7 @@ from sluice.flow.land.amend.rewrite import NewFile, Part, Take, without
 from sluice.flow.land.commit import commit_remade, discard
 from sluice.flow.land.task.erasing import COLUMNS, RowErasing
 from sluice.flow.land.task.field_tally import KIND_OF, shape_of
+from sluice.flow.land.task.records import MARKS
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.manifest import KINDS, LandedFile, Manifest, Shape, TypeFields, less
 from sluice.runtime import deeper
@@ -123,7 +124,7 @@ class _Filtering:
     def _without(self, file: LandedFile, new: WrittenFile, erasing: RowErasing, take: Take) -> Part | None:
         """Raises CannotErase for a file that is missing or damaged."""
         try:
-            return without(self.lake, file, new, (*COLUMNS, "_type"), erasing.found, take)
+            return without(self.lake, file, new, (*COLUMNS, "_type", *MARKS), erasing.found, take)
         except (FileNotFoundError, pa.ArrowException) as error:
             reason, verify = " ".join(str(error).split())[:200], self.lake.command("verify")
             raise CannotErase(str(self.unit), file.key, reason, verify) from error
@@ -134,7 +135,7 @@ class _Filtering:
         self.types.update(kinds)
         self.shapes.update((kind, _shape(text)) for kind, text in zip(kinds, texts, strict=True))
         for of in counts:
-            of.add(texts, kinds, hour, -1)
+            of.add(batch, hour, -1)
         for record in _records(batch):
             change = self.change.at(record[:2])
             if self._arrays:

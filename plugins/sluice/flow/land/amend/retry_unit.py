@@ -22,6 +22,7 @@ from sluice.clients.lake import layout
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.temporary import DiscardingLake
 from sluice.config.counts import Counts
+from sluice.config.event import DELIMITED
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Relanded
 from sluice.flow.land.amend.amended import Amendment, CountChange, CountsOf, CountsRewrite
@@ -42,7 +43,7 @@ from sluice.safe_text import visible
 from sluice.slices import Unit, last_late, to_ms
 from sluice.state.erasures import NONE, read_erasures
 from sluice.state.file_moves import move
-from sluice.state.rules import LandingRules, write_rules
+from sluice.state.rules import LandingRules, RulesReader, write_rules
 
 _READ = ("_payload", "_reason", "_size", "_row")
 
@@ -132,6 +133,15 @@ class _Retry:
     def __post_init__(self) -> None:
         self.decoding: Decoding | None = decoding_of(self.pipeline.event)
         self.records, self.elements = TaskReport(), TaskReport()
+        self._reads_elements = self._same_elements()
+
+    def _same_elements(self) -> bool:
+        """Returns whether rejected elements are read as they landed: those of arrays are JSON, those of
+        messages with their lengths in front are not."""
+        rules, now = RulesReader(self.lake), self.pipeline.event.rows == DELIMITED
+        landed = (rules.landing(digest) for digest in (self.old.rules, *self.old.retried))
+        then = {one.rows == DELIMITED for one in landed if one is not None and one.rows != "one"}
+        return then <= {now} and (now or self.decoding is None)
 
     def tried(self) -> Tried:
         before: Counter[str] = Counter()
@@ -141,7 +151,7 @@ class _Retry:
         if not before:
             return Tried(self.unit, {}, {}, {})
         self.records = self._landed(elements=False)
-        if self.decoding is None:
+        if self._reads_elements:
             self.elements = self._landed(elements=True)
         still, elements = Counter[str](), Counter[str]()
         rows: Counter[tuple[str, str]] = Counter()
@@ -167,7 +177,7 @@ class _Retry:
 
     def _found(self, batch: pa.RecordBatch) -> np.ndarray:
         good = tried(batch, self.old.masked, self.takes)
-        if self.decoding is not None and "_row" in batch.schema.names:  # an element of an array is JSON
+        if not self._reads_elements and "_row" in batch.schema.names:
             good &= batch["_row"].is_null().to_numpy(zero_copy_only=False)
         return good
 

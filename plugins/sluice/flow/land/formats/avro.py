@@ -14,13 +14,31 @@ from typing import Any
 from uuid import UUID
 
 import fastavro
+import msgspec
 from fastavro import _read_py
 from fastavro.read import LOGICAL_READERS, SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.expansion import BOUND, Room, Size, bytes_within, json_text
-from sluice.flow.land.formats.avro_sizes import ReaderSizes, SchemaSizes, Walk, counted_walk_of, walk_of
+from sluice.flow.land.expansion import (
+    BOUND,
+    Room,
+    Size,
+    bytes_within,
+    far_day,
+    far_instant,
+    instant_text,
+    json_text,
+)
+from sluice.flow.land.formats import connect_types
+from sluice.flow.land.formats.avro_sizes import (
+    ReaderSizes,
+    SchemaSizes,
+    Walk,
+    counted_walk_of,
+    leading_number,
+    walk_of,
+)
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
 
 # Values of Avro's logical types, out of the plain ones, for fastavro to call.
@@ -46,18 +64,21 @@ def decimal(unscaled: bytes, schema: Mapping[str, Any]) -> str:
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
 
 
-def day(number: int, _schema: object) -> date | int:
+def day(number: int, _schema: object) -> date | str:
     try:
         return date.fromordinal(_UNIX_DAY + number)
     except (ValueError, OverflowError):
-        return number
+        return far_day(number)
 
 
-def uuid(text: str, _schema: object) -> UUID | str:
-    try:
-        return UUID(text)
-    except ValueError:
-        return text
+def uuid(content: bytes, _schema: object) -> UUID:
+    return UUID(bytes=content)
+
+
+def duration(content: bytes, _schema: object) -> str:
+    """Returns months, days and milliseconds as ISO 8601 has them: `P1M2DT3.004S`."""
+    months, days, millis = (int.from_bytes(content[at : at + 4], "little") for at in (0, 4, 8))
+    return f"P{months}M{days}DT{millis // 1000}.{millis % 1000:03}S"
 
 
 def _time(unit: int) -> Callable[[int, object], time | int]:
@@ -70,12 +91,21 @@ def _time(unit: int) -> Callable[[int, object], time | int]:
     return read
 
 
-def _instant(start: datetime, unit: int) -> Callable[[int, object], datetime | int]:
-    def read(number: int, _schema: object) -> datetime | int:
+def _instant(start: datetime, unit: int) -> Callable[[int, object], datetime | str]:
+    def read(number: int, _schema: object) -> datetime | str:
         try:
             return start + timedelta(microseconds=number * unit)
         except OverflowError:
-            return number
+            seconds, micros = divmod(number * unit, 1_000_000)
+            return f"{far_instant(seconds, micros * 1_000)}{'Z' if start.tzinfo else ''}"
+
+    return read
+
+
+def _nanos(zone: str) -> Callable[[int, object], str | int]:
+    def read(number: int, _schema: object) -> str | int:
+        seconds, nanos = divmod(number, 1_000_000_000)
+        return f"{instant_text(seconds, nanos)}{zone}"
 
     return read
 
@@ -83,14 +113,50 @@ def _instant(start: datetime, unit: int) -> Callable[[int, object], datetime | i
 LOGICAL_TYPES: Mapping[tuple[str, str], Callable[[Any, Any], Any]] = {
     ("bytes", "decimal"): decimal,
     ("fixed", "decimal"): decimal,
-    ("string", "uuid"): uuid,
+    ("fixed", "uuid"): uuid,
+    ("fixed", "duration"): duration,
     ("int", "date"): day,
     ("int", "time-millis"): _time(1_000),
     ("long", "time-micros"): _time(1),
     ("long", "timestamp-millis"): _instant(_INSTANT, 1_000),
     ("long", "timestamp-micros"): _instant(_INSTANT, 1),
+    ("long", "timestamp-nanos"): _nanos("Z"),
     ("long", "local-timestamp-millis"): _instant(_LOCAL, 1_000),
     ("long", "local-timestamp-micros"): _instant(_LOCAL, 1),
+    ("long", "local-timestamp-nanos"): _nanos(""),
+}
+_SIZES = {"uuid": 16, "duration": 12}
+"""Of the fixed types that may be one."""
+
+
+def _variable_decimal(value: Any, _schema: object) -> Any:
+    return connect_types.decimal(value["value"], value["scale"]) or value
+
+
+def _connect_decimal(content: bytes, schema: Mapping[str, Any]) -> str | bytes:
+    return connect_types.decimal(content, schema["scale"]) or content
+
+
+def _bits(content: bytes, schema: Mapping[str, Any]) -> str | bytes:
+    return connect_types.bits(content, schema["length"]) or content
+
+
+def _embedded(text: str, _schema: object) -> msgspec.Raw | str:
+    content = connect_types.embedded(text)
+    return text if content is None else msgspec.Raw(content)
+
+
+def _shown(render: Callable[[int], Any]) -> Callable[[int, object], Any]:
+    return lambda number, _schema: render(number)
+
+
+# Of a schema that Kafka Connect's converter has made, `connect.name` says what Avro has no logical type for.
+CONNECT_TYPES: Mapping[tuple[str, str], Callable[[Any, Any], Any]] = {
+    **{(kind, n): _shown(f) for n, f in connect_types.NUMBERS.items() for kind in ("int", "long")},
+    ("record", connect_types.VARIABLE_DECIMAL): _variable_decimal,
+    ("bytes", connect_types.DECIMAL): _connect_decimal,
+    ("bytes", connect_types.BITS): _bits,
+    ("string", connect_types.JSON): _embedded,
 }
 
 
@@ -105,7 +171,7 @@ def _logical_reader(value: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any
     return read
 
 
-for (_kind, _name), _value in LOGICAL_TYPES.items():
+for (_kind, _name), _value in {**LOGICAL_TYPES, **CONNECT_TYPES}.items():
     LOGICAL_READERS[f"{_kind}-{logical_name(_name)}"] = _logical_reader(_value)
 
 
@@ -140,7 +206,7 @@ def cleaned(schema: Any) -> Any:
         return {"type": kind, inner: cleaned(schema.get(inner))}
     if kind in ("record", "error"):
         fields = [*map(_field, _list(schema, "fields"))]
-        return {"type": kind, **_names(schema), "fields": fields}
+        return {"type": kind, **_names(schema), "fields": fields, **_connect(kind, schema)}
     if kind == "enum":
         default = {"default": _text(schema, "default")} if "default" in schema else {}
         return {"type": kind, **_names(schema), "symbols": _texts(schema, "symbols"), **default}
@@ -181,6 +247,8 @@ def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     are those of its `kind`."""
     name = schema.get("logicalType")
     if not isinstance(name, str) or (kind, name) not in LOGICAL_TYPES:
+        return _connect(kind, schema)
+    if kind == "fixed" and _SIZES.get(name, _size(schema)) != _size(schema):
         return {}
     clean: dict[str, Any] = {"logicalType": logical_name(name)}
     if name != "decimal":
@@ -188,12 +256,34 @@ def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     precision: Any = schema.get("precision")
     scale: Any = schema.get("scale", 0)
     if not _is_whole(precision) or not _is_whole(scale) or not 0 <= scale <= precision or precision == 0:
-        return {}
+        return _connect(kind, schema)
     if kind == "fixed" and precision > math.floor(math.log10(2) * (8 * _size(schema) - 1)):
         return {}
     if scale > MOST_SCALE:
         raise BadSchema(f"a decimal has a scale of {shown(scale)}: expected at most {MOST_SCALE:,}")
     return {**clean, "scale": scale}
+
+
+_PARAMETERS = {
+    connect_types.BITS: ("length", MOST_DECIMAL_BYTES * 8),
+    connect_types.DECIMAL: ("scale", connect_types.MOST_DIGITS),
+}
+"""What a type of Kafka Connect needs beside its name, and at most."""
+
+
+def _connect(kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the properties of a type of Kafka Connect or Debezium."""
+    name = schema.get("connect.name")
+    if not isinstance(name, str) or (kind, name) not in CONNECT_TYPES:
+        return {}
+    if kind == "record" and {"scale", "value"} != {part.get("name") for part in schema["fields"]}:
+        return {}
+    clean: dict[str, Any] = {"logicalType": logical_name(name)}
+    if name not in _PARAMETERS:
+        return clean
+    parameter, most = _PARAMETERS[name]
+    size = connect_types.parameter(schema.get("connect.parameters"), parameter)
+    return {} if size is None or size > most else {**clean, parameter: size}
 
 
 def _size(schema: Mapping[str, Any]) -> int:
@@ -258,6 +348,17 @@ class Schema:
     walk: Walk | None = None
     reader: Any = None
     floats: bool = True
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The full names of what a message may be: of the branches, where it is a union."""
+        content = _content(self.parsed)
+        return tuple(map(_name_of, content if isinstance(content, list) else [content]))
+
+    def name_of(self, message: bytes) -> str:
+        """Returns the full name of the type by which a message was written that can be read."""
+        names = self._names
+        return names[0 if len(names) == 1 else leading_number(message)]
 
     @cached_property
     def counted(self) -> tuple[Walk, Room]:
@@ -330,6 +431,10 @@ def _read(message: bytes, schema: Schema) -> Any:
     if source.tell() != len(message):
         raise Rejected(NOT_AVRO)
     return datum[_FIELD]
+
+
+def _name_of(schema: Any) -> str:
+    return str(schema if isinstance(schema, str) else schema.get("name", schema["type"]))
 
 
 def _content(parsed: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sluice.flow.land.expansion import ESCAPED, Room, Size, largest
+from sluice.flow.land.formats.connect_types import MOST_DIGITS
 from sluice.flow.land.reject_reasons import BadSchema
 
 # A few shared types, each twice in the next, make an empty message of a billion values.
@@ -125,6 +126,8 @@ class SchemaSizes:
         size = sum((name + kind.size for name, kind in fields), Size(1, 2))
         if self.reader is not None:
             size += self.reader.record(schema["name"])
+        if "logicalType" in schema:  # a decimal with a scale of its own
+            size += Size(0, MOST_DIGITS)
         return _Kind(all(kind.weightless for _, kind in fields), size)
 
 
@@ -162,7 +165,7 @@ def _defaults(schema: Any) -> Size:
 
 def _leaf(kind: str, schema: Mapping[str, Any], symbol: int = 0) -> _Kind:
     """Returns the kind of a type without parts; a reader may give an enum a `symbol` of so many bytes."""
-    zeros = schema.get("scale", 0)
+    zeros = abs(schema.get("scale", 0)) + schema.get("length", 0)
     if kind == "fixed":
         return _Kind(schema["size"] == 0, Size(1, _DIGITS * schema["size"] + _INSTANT + zeros))
     if kind == "enum":
@@ -297,6 +300,11 @@ def _number(message: bytes, at: int) -> tuple[int, int]:
             return (bits >> 1) ^ -(bits & 1), at
         if shift >= _MOST_BITS:
             raise ValueError("a number of more than ten bytes")
+
+
+def leading_number(message: bytes) -> int:
+    """Returns the number with which a message begins: of a union its branch."""
+    return _number(message, 0)[0]
 
 
 def _past_text(message: bytes, at: int) -> int:

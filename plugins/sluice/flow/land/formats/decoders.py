@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
@@ -14,12 +14,14 @@ from google.protobuf.message import DecodeError
 from sluice.config.event import AVRO, PROTOBUF
 from sluice.flow.land import reject_reasons
 from sluice.flow.land.expansion import Size
-from sluice.flow.land.formats import avro, protobuf
+from sluice.flow.land.formats import avro, proto_source, protobuf
+from sluice.flow.land.formats.framing import SchemaId, framed, framed_with_path
 from sluice.flow.land.formats.protobuf import MessageDecoder, SchemaSizes
 from sluice.flow.land.formats.registry import SchemaRegistry, StoredSchema
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from sluice.flow.land.task.reports import SchemasAsked
 from sluice.named_file import MOST_OF_SCHEMA, read_named
+from sluice.safe_text import line
 
 if TYPE_CHECKING:
     from sluice.flow.land.task.decode import Decoding
@@ -35,8 +37,16 @@ AGAIN_AT_ONCE, AGAIN_BY_MESSAGE = 64 << 20, 20_000
 """Bytes of schemas, no longer kept, that a task asks for again; each message adds some. Parsing them takes
 about a second a megabyte, whatever the message's own size."""
 
-Decode = Callable[[bytes], bytes]
-"""Makes a message into the event's JSON. Raises Rejected."""
+
+class DecodedEvent(NamedTuple):
+    """`name`: the full name of the type by which the message was written."""
+
+    text: bytes
+    name: str
+
+
+Decode = Callable[[bytes, bytes | None], DecodedEvent]
+"""Makes a message, and the header that may name its schema, into the event's JSON. Raises Rejected."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +67,13 @@ class _ByNumber:
 
     def __init__(self, registry: SchemaRegistry, bound: Size, asked: SchemasAsked) -> None:
         self._registry, self._bound, self._told = registry, bound, asked
-        self._reasons: dict[int, str] = {}
-        self._schemas: dict[int, tuple[Any, int]] = {}
+        self._reasons: dict[SchemaId, str] = {}
+        self._schemas: dict[SchemaId, tuple[Any, int]] = {}
         self._bytes = 0
-        self._forgotten: dict[int, int] = {}
+        self._forgotten: dict[SchemaId, int] = {}
         self._again = AGAIN_AT_ONCE
 
-    def _schema(self, number: int) -> Any:
+    def _schema(self, number: SchemaId) -> Any:
         """Raises Rejected, and what the registry raises."""
         self._again = min(self._again + AGAIN_BY_MESSAGE, AGAIN_AT_ONCE)
         if number in self._schemas:
@@ -80,7 +90,7 @@ class _ByNumber:
                 self._refuse(number, verdict.reason)
         raise Rejected(self._reasons[number])
 
-    def _asked(self, number: int) -> Any:
+    def _asked(self, number: SchemaId) -> Any:
         """Raises Rejected with the verdict on the id's messages."""
         try:
             stored = self._registry.schema(number)
@@ -89,7 +99,8 @@ class _ByNumber:
             if stored.kind != self.kind:
                 raise Rejected(reject_reasons.OTHER_SCHEMA)
             schema = self._parsed(stored)
-        except (BadSchema, MemoryError):
+        except (BadSchema, MemoryError) as error:
+            self._told.without[number] = line(str(error)) or type(error).__name__
             raise Rejected(reject_reasons.UNREADABLE_SCHEMA) from None
         size = len(stored.text) + sum(map(len, stored.references))
         self._schemas[number], self._bytes = (schema, size), self._bytes + size
@@ -99,11 +110,11 @@ class _ByNumber:
             self._forgotten[oldest] = self._forget(oldest)
         return schema
 
-    def _refuse(self, number: int, reason: str) -> None:
+    def _refuse(self, number: SchemaId, reason: str) -> None:
         self._reasons[number] = reason
-        self._told.without.add(number)
+        self._told.without.setdefault(number, "")
 
-    def _forget(self, number: int) -> int:
+    def _forget(self, number: SchemaId) -> int:
         """Returns the bytes of the schema's texts."""
         size = self._schemas.pop(number)[1]
         self._bytes -= size
@@ -125,9 +136,10 @@ class AvroByNumber(_ByNumber):
         super().__init__(registry, bound, asked)
         self._reader = None if reader is None else avro.schema_of(reader)
 
-    def __call__(self, message: bytes) -> bytes:
-        number, content = framed(message)
-        return avro.decoded(content, self._schema(number))
+    def __call__(self, message: bytes, header: bytes | None = None) -> DecodedEvent:
+        number, content = framed(message, header)
+        schema = self._schema(number)
+        return DecodedEvent(avro.decoded(content, schema), schema.name_of(content))
 
     def _parsed(self, stored: StoredSchema) -> avro.Schema:
         return avro.schema_of(stored.text, stored.references, self._reader, self._bound)
@@ -152,18 +164,18 @@ class ProtobufByNumber(_ByNumber):
         if descriptors is not None and name is not None:
             self._reader = MessageDecoder(protobuf.message_type(descriptors, name), bound)
 
-    def __call__(self, message: bytes) -> bytes:
-        number, content = framed(message)
-        path, content = indexed(content)
+    def __call__(self, message: bytes, header: bytes | None = None) -> DecodedEvent:
+        number, path, content = framed_with_path(message, header)
         stored = self._schema(number)
         try:
             decoder = self._decoder(stored, path)
-        except BadSchema:
+        except BadSchema as error:
             # Of all its messages, also those of other types: they share what is known of their sizes.
             self._forget(number)
+            self._told.without[number] = line(str(error))
             self._refuse(number, reject_reasons.UNREADABLE_SCHEMA)
             raise Rejected(reject_reasons.UNREADABLE_SCHEMA) from None
-        return decoder(content)
+        return DecodedEvent(decoder(content), decoder.name)
 
     def _decoder(self, stored: _StoredMessages, path: tuple[int, ...]) -> MessageDecoder:
         """Raises Rejected, and BadSchema for a message that the schema has and nobody can read."""
@@ -181,16 +193,25 @@ class ProtobufByNumber(_ByNumber):
         return stored.decoders[path]
 
     def _parsed(self, stored: StoredSchema) -> _StoredMessages:
-        try:
-            texts = [*stored.references, stored.text]
-            files = [FileDescriptorProto.FromString(base64.b64decode(text, validate=True)) for text in texts]
-        except (ValueError, DecodeError) as error:  # binascii.Error, and that of a text with other letters
-            raise BadSchema(str(error)) from error
-        for name, file in zip(stored.names, files, strict=False):
-            file.name = name
-        messages = protobuf.MessageFile(files)
+        messages = protobuf.MessageFile(_descriptors(stored))
         messages.message_at((0,))
         return _StoredMessages(messages)
+
+
+def _descriptors(stored: StoredSchema) -> Sequence[FileDescriptorProto]:
+    """Returns the files of a schema, itself last: they are descriptors, or texts where the registry has no
+    others. Raises BadSchema, WrongUse."""
+    try:
+        texts = [*stored.references, stored.text]
+        files = [FileDescriptorProto.FromString(base64.b64decode(text, validate=True)) for text in texts]
+    except (ValueError, DecodeError):  # binascii.Error, and that of a text with other letters
+        references = dict(zip(stored.names, stored.references, strict=True))
+        return proto_source.compiled_texts(stored.text, references)
+    for name, file in zip(stored.names, files, strict=False):
+        file.name = name
+    names = {file.name for file in files}
+    nowhere = sorted({name for file in files for name in file.dependency} - names)
+    return [*(one for one in proto_source.compiled_built_ins(nowhere) if one.name not in names), *files]
 
 
 @dataclass
@@ -208,14 +229,16 @@ def _avro(decoding: Decoding, bound: Size, asked: SchemasAsked) -> Decode:
     if decoding.registry is not None:
         return AvroByNumber(SchemaRegistry(decoding.registry, serialized=False), bound, text, asked)
     schema = avro.schema_of(text or "", bound=bound)
-    return lambda message: avro.decoded(message, schema)
+    return lambda message, _: DecodedEvent(avro.decoded(message, schema), schema.name_of(message))
 
 
 def _protobuf(decoding: Decoding, bound: Size, asked: SchemasAsked) -> Decode:
     if decoding.registry is not None:
         registry = SchemaRegistry(decoding.registry, serialized=True)
         return ProtobufByNumber(registry, bound, decoding.schema, decoding.message, asked)
-    return MessageDecoder(protobuf.message_type(decoding.schema or b"", decoding.message or ""), bound)
+    kind = protobuf.message_type(decoding.schema or b"", decoding.message or "")
+    decoder = MessageDecoder(kind, bound)
+    return lambda message, _: DecodedEvent(decoder(message), decoder.name)
 
 
 def _schema(file: Path) -> bytes:
@@ -224,48 +247,5 @@ def _schema(file: Path) -> bytes:
 
 FORMATS: Mapping[str, Format] = {
     AVRO: Format(_avro, _schema),
-    PROTOBUF: Format(_protobuf, protobuf.compiled),
+    PROTOBUF: Format(_protobuf, proto_source.compiled),
 }
-
-
-# Confluent's wire format: a zero byte, the schema's id in four bytes, and then the message.
-#
-# Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
-_HEAD = 5
-_VARINT_BYTES = 10
-_LARGEST_INDEX = (1 << 31) - 1
-
-
-def framed(message: bytes) -> tuple[int, bytes]:
-    """Returns (schema id, what follows it). Raises Rejected."""
-    if len(message) < _HEAD or message[0] != 0:
-        raise Rejected(reject_reasons.NOT_FRAMED)
-    return int.from_bytes(message[1:_HEAD], "big"), message[_HEAD:]
-
-
-def indexed(content: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Returns the path to a Protobuf message's type in its file, and its bytes. Raises Rejected.
-
-    The path is a count and as many indexes, each a zigzag varint; a single zero is short for the first type.
-    """
-    count, at = _varint(content, 0)
-    if count == 0:
-        return (0,), content[at:]
-    if not 0 < count <= len(content):
-        raise Rejected(reject_reasons.NOT_FRAMED)
-    path = []
-    for _ in range(count):
-        index, at = _varint(content, at)
-        if not 0 <= index <= _LARGEST_INDEX:
-            raise Rejected(reject_reasons.NOT_FRAMED)
-        path.append(index)
-    return tuple(path), content[at:]
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift, byte in enumerate(content[at : at + _VARINT_BYTES]):
-        number |= (byte & 0x7F) << 7 * shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at + shift + 1
-    raise Rejected(reject_reasons.NOT_FRAMED)

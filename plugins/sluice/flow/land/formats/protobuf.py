@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from google.protobuf import (
@@ -17,21 +13,39 @@ from google.protobuf import (
     duration_pb2,
     empty_pb2,
     field_mask_pb2,
-    json_format,
     struct_pb2,
     timestamp_pb2,
     wrappers_pb2,
 )
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    EDITION_2023,
+    DescriptorProto,
+    EnumDescriptorProto,
+    EnumValueDescriptorProto,
+    FeatureSet,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.expansion import BOUND, ESCAPED, Room, Size, bytes_within, json_text, largest
+from sluice.flow.land.expansion import (
+    BOUND,
+    ESCAPED,
+    Room,
+    Size,
+    bytes_within,
+    fraction_text,
+    instant_text,
+    json_text,
+    largest,
+)
+from sluice.flow.land.formats import connect_types
 from sluice.flow.land.reject_reasons import BadSchema, Rejected
-from sluice.named_file import MOST_OF_SCHEMA, read_named
 
 if TYPE_CHECKING:
     from google._upb._message import Descriptor as FastDescriptor
@@ -176,14 +190,19 @@ def _field(part: Field, inner: MessageSizes | None) -> _FieldSizes:
 def _value_size(part: Field) -> Size:
     """Returns what a value becomes, without the contents of a message or a text."""
     if part.message_type is not None:
-        return Size()
+        return Size(0, connect_types.MOST_DIGITS if part.message_type.full_name == _DECIMAL else 0)
     if part.enum_type is not None:
         return Size(1, max(_NUMBER, *(len(value.name) + 3 for value in part.enum_type.values)))
     return Size(1, _NUMBER)
 
 
 def _name(part: Field) -> Size:
-    return Size(0, len(part.name) + 4)
+    return Size(0, len(_shown_name(part)) + 4)
+
+
+def _shown_name(part: Field) -> str:
+    """Returns the name of a field in the event: of an extension as in Protobuf's JSON."""
+    return f"[{part.full_name}]" if part.is_extension else part.name
 
 
 def _walk(
@@ -266,6 +285,7 @@ def _number(content: bytes, at: int) -> tuple[int, int]:
             raise ValueError("a number of more than ten bytes")
 
 
+_DECIMAL = "confluent.type.Decimal"
 NOT_PROTOBUF = "not Protobuf of its message"
 
 _MODULES = (any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
@@ -273,53 +293,7 @@ _WELL_KNOWN = {
     module.DESCRIPTOR.name: FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
     for module in _MODULES
 }
-_COMPILE_SECONDS = 60
-_IMPORT = re.compile(rb"""\bimport\s+(?:public\s+|weak\s+)?["']([^"'\n]+)["']""")
-_AS_JSON = ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")
-_WRAPPERS = frozenset(wrappers_pb2.DESCRIPTOR.message_types_by_name)
 _PACKAGE = "google.protobuf."
-
-
-def compiled(file: Path) -> bytes:
-    """Returns the descriptors of a .proto file and of all that it imports, from its own folder.
-
-    Raises OSError as `read_named`, and BadSchema with the compiler's words.
-    """
-    # The workers do without it.
-    from grpc_tools import protoc  # type: ignore[import-untyped]  # only its name is used
-
-    with tempfile.TemporaryDirectory(prefix="sluice-proto-") as folder:
-        sources, out = Path(folder, "sources"), Path(folder, "descriptors")
-        _copy_sources(file, sources)
-        include = ["-Isources", "--include_imports", f"--descriptor_set_out={out}"]
-        options = [*include, str(Path("sources", file.name))]
-        compilation = subprocess.run(
-            [sys.executable, "-m", protoc.__name__, *options],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            timeout=_COMPILE_SECONDS,
-        )
-        if compilation.returncode:
-            raise BadSchema(" ".join(compilation.stderr.split()))
-        return out.read_bytes()
-
-
-def _copy_sources(file: Path, folder: Path) -> None:
-    """Copies a .proto file and those of its folder that it imports: the compiler opens none of these."""
-    due, copied, room = [file.name], set[str](), MOST_OF_SCHEMA
-    while due:
-        name = due.pop()
-        source = Path(file.parent, name)
-        if name in copied or ".." in Path(name).parts or (copied and not os.path.lexists(source)):
-            continue  # the compiler has it, or says that nobody has
-        copied.add(name)
-        content = read_named(source, room)
-        room -= len(content)
-        copy = folder / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(content)
-        due += [found[1].decode(errors="replace") for found in _IMPORT.finditer(content)]
 
 
 def message_type(descriptors: bytes, name: str) -> type[Message]:
@@ -354,6 +328,7 @@ class MessageDecoder:
         """`sizes` are those of other types of its pool. Raises BadSchema."""
         sizes = sizes or SchemaSizes()
         self.kind, self._bound = kind, bound
+        self.name = str(kind.DESCRIPTOR.full_name)
         self._sizes = sizes.of(kind.DESCRIPTOR)
         self._short = bytes_within(bound, self._sizes.own, sizes.byte)
 
@@ -385,20 +360,97 @@ def _pool(files: Sequence[FileDescriptorProto]) -> DescriptorPool:
     """Returns a pool of its own: two schemas may say different things of one name. The well-known types are
     the library's, which knows how to show those only."""
     pool = DescriptorPool()
+    there = {*_WELL_KNOWN, *(file.name for file in files)}
     try:
         for known in _WELL_KNOWN.values():
             pool.Add(known)
         for file in files:
             if file.name not in _WELL_KNOWN:
-                pool.Add(file)
-            elif not _fields(file) <= _fields(_WELL_KNOWN[file.name]):
+                pool.Add(_strict(file, there))
+            elif not _signatures(file) <= _signatures(_WELL_KNOWN[file.name]):
                 raise BadSchema(f"its {file.name} is another than Protobuf's")
     except TypeError as error:
-        raise BadSchema(" ".join(str(error).split())) from error
+        nowhere = sorted({name for file in files for name in file.dependency} - there)
+        lacks = f"; nobody gives its imports {', '.join(nowhere)}" if nowhere else ""
+        raise BadSchema(" ".join(str(error).split()) + lacks) from error
     return pool
 
 
-def _fields(file: FileDescriptorProto) -> set[tuple[str, str, int, int]]:
+_LEGACY = FeatureSet(
+    field_presence=FeatureSet.EXPLICIT,
+    enum_type=FeatureSet.OPEN,
+    repeated_field_encoding=FeatureSet.EXPANDED,
+    utf8_validation=FeatureSet.VERIFY,
+    message_encoding=FeatureSet.LENGTH_PREFIXED,
+    json_format=FeatureSet.LEGACY_BEST_EFFORT,
+)
+"""What proto2 is as an edition, but for open enums and texts that are UTF-8."""
+_ZERO = "_zero_of_"
+
+
+def _strict(file: FileDescriptorProto, there: Collection[str]) -> FileDescriptorProto:
+    """Returns the file as one whose messages lose nothing when they are read.
+
+    A closed enum, as proto2 has them, would put numbers that it lacks out of their place in a list or a map,
+    or out of the message; its texts may be any bytes. Imports that are not `there` are left out: options come
+    from them, which decode nothing. A type of theirs that is used is missed by the pool.
+    Source: https://protobuf.dev/editions/features/
+    """
+    strict = FileDescriptorProto()
+    strict.CopyFrom(file)
+    missing = {number for number, name in enumerate(file.dependency) if name not in there}
+    if missing:
+        kept = [name for name in file.dependency if name in there]
+        public = [file.dependency[number] for number in file.public_dependency if number not in missing]
+        del strict.dependency[:], strict.public_dependency[:], strict.weak_dependency[:]
+        strict.dependency.extend(kept)
+        strict.public_dependency.extend(map(kept.index, public))
+    if file.syntax == "proto3":
+        return strict
+    if file.syntax != "editions":
+        strict.syntax, strict.edition = "editions", EDITION_2023
+        strict.options.features.CopyFrom(_LEGACY)
+    for enum in _enums(strict):
+        enum.options.features.enum_type = FeatureSet.OPEN
+        _begin_with_zero(enum)
+    for part in _fields(strict):
+        if part.type == FieldDescriptorProto.TYPE_STRING:
+            part.options.features.utf8_validation = FeatureSet.VERIFY
+        if part.label == FieldDescriptorProto.LABEL_REQUIRED:
+            part.label = FieldDescriptorProto.LABEL_OPTIONAL
+            part.options.features.field_presence = FeatureSet.LEGACY_REQUIRED
+    return strict
+
+
+def _begin_with_zero(enum: EnumDescriptorProto) -> None:
+    """An open enum has to."""
+    if enum.value and enum.value[0].number:
+        others = [value for value in enum.value if value.number]
+        zero = [value for value in enum.value if not value.number]
+        del enum.value[:]
+        enum.value.extend(zero or [EnumValueDescriptorProto(name=f"{_ZERO}{enum.name}", number=0)])
+        enum.value.extend(others)
+
+
+def _messages(parts: Iterable[DescriptorProto]) -> Iterator[DescriptorProto]:
+    for part in parts:
+        yield part
+        yield from _messages(part.nested_type)
+
+
+def _enums(file: FileDescriptorProto) -> Iterator[EnumDescriptorProto]:
+    yield from file.enum_type
+    for message in _messages(file.message_type):
+        yield from message.enum_type
+
+
+def _fields(file: FileDescriptorProto) -> Iterator[FieldDescriptorProto]:
+    yield from file.extension
+    for message in _messages(file.message_type):
+        yield from (*message.field, *message.extension)
+
+
+def _signatures(file: FileDescriptorProto) -> set[tuple[str, str, int, int]]:
     messages = file.message_type
     return {(kind.name, part.name, part.number, part.type) for kind in messages for part in kind.field}
 
@@ -418,20 +470,21 @@ def _event(message: Message) -> Any:
 
     A message's own attributes are its fields, whatever their names: what it can do is asked of its class.
     """
+    show: Callable[[Any], Any] = _SHOWN.get(type(message).DESCRIPTOR.full_name, _fields_of)
+    return show(message)
+
+
+def _fields_of(message: Message) -> dict[str, Any]:
     kind = type(message)
-    full_name = kind.DESCRIPTOR.full_name
-    if full_name.startswith(_PACKAGE):
-        name = full_name.removeprefix(_PACKAGE)
-        if name in _AS_JSON:
-            return json_format.MessageToDict(message)
-        if name in _WRAPPERS:
-            wrapped = kind.DESCRIPTOR.fields_by_name["value"]
-            return _value(wrapped, getattr(message, wrapped.name))
-    return {
+    shown = {
         field.name: _value(field, getattr(message, field.name))
         for field in kind.DESCRIPTOR.fields
         if not field.has_presence or kind.HasField(message, field.name)
     }
+    if kind.DESCRIPTOR.is_extendable:
+        there = [(field, value) for field, value in kind.ListFields(message) if field.is_extension]
+        shown |= {_shown_name(field): _value(field, value) for field, value in there}
+    return shown
 
 
 def _value(field: Field, value: Any) -> Any:
@@ -448,8 +501,8 @@ def _one(field: Field) -> Callable[[Any], Any]:
     if field.message_type is not None:
         return _event
     if field.enum_type is not None:
-        names = field.enum_type.values_by_number
-        return lambda number: names[number].name if number in names else number
+        names, unnamed = field.enum_type.values_by_number, f"{_ZERO}{field.enum_type.name}"
+        return lambda n: names[n].name if n in names and names[n].name != unnamed else n
     return _same
 
 
@@ -459,3 +512,100 @@ def _same(value: Any) -> Any:
 
 def _key(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+# Protobuf's own types, as its JSON mapping has them, and those by which Kafka Connect writes dates, times and
+# decimals. What cannot be shown so, such as an instant beyond the year 9999, is an object of its fields.
+# Source: https://protobuf.dev/programming-guides/json/
+
+_NANOS = 1_000_000_000
+_LONGEST = 315_576_000_000  # seconds of a Duration
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+_WHOLE = 2.0**63
+_SNAKE = re.compile(r"[^A-Z_,]*(?:_[a-z][^A-Z_,]*)*")
+_HUMP = re.compile("_([a-z])")
+
+
+def _timestamp(message: Any) -> Any:
+    seconds, nanos = message.seconds, message.nanos
+    if not (_FIRST_SECOND <= seconds <= _LAST_SECOND and 0 <= nanos < _NANOS):
+        return _fields_of(message)
+    return f"{instant_text(seconds, nanos)}Z"
+
+
+def _duration(message: Any) -> Any:
+    seconds, nanos = message.seconds, message.nanos
+    if abs(seconds) > _LONGEST or abs(nanos) >= _NANOS or seconds * nanos < 0:
+        return _fields_of(message)
+    sign = "-" if seconds < 0 or nanos < 0 else ""
+    return f"{sign}{abs(seconds)}{fraction_text(abs(nanos))}s"
+
+
+def _field_mask(message: Any) -> Any:
+    if not all(map(_SNAKE.fullmatch, message.paths)):
+        return _fields_of(message)
+    return ",".join(_HUMP.sub(lambda hump: hump[1].upper(), path) for path in message.paths)
+
+
+def _struct(message: Any) -> Any:
+    return {name: _any_json(value) for name, value in message.fields.items()}
+
+
+def _list(message: Any) -> Any:
+    return [*map(_any_json, message.values)]
+
+
+def _any_json(message: Any) -> Any:
+    kind = message.WhichOneof("kind")
+    if kind is None or kind == "null_value":
+        return None
+    value = getattr(message, kind)
+    if kind == "number_value":
+        return int(value) if value.is_integer() and abs(value) < _WHOLE else value
+    return _event(value) if kind in ("struct_value", "list_value") else value
+
+
+def _wrapper(message: Any) -> Any:
+    return _one(type(message).DESCRIPTOR.fields_by_name["value"])(message.value)
+
+
+def _date(message: Any) -> str | None:
+    try:
+        return date(message.year, message.month, message.day).isoformat()
+    except ValueError:  # a year without a day, too
+        return None
+
+
+def _time_of_day(message: Any) -> str | None:
+    hours, minutes, seconds = message.hours, message.minutes, message.seconds
+    if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 60 and 0 <= message.nanos < _NANOS):
+        return None
+    return f"{hours:02}:{minutes:02}:{seconds:02}{fraction_text(message.nanos)}"
+
+
+def _decimal(message: Any) -> str | None:
+    return connect_types.decimal(message.value, message.scale)
+
+
+def _common(show: Callable[[Any], str | None], *names: str) -> Callable[[Any], Any]:
+    """Shows a type that a schema brings along: one with other fields than these is another."""
+
+    def shown(message: Any) -> Any:
+        text = show(message) if {*type(message).DESCRIPTOR.fields_by_name} == {*names} else None
+        return _fields_of(message) if text is None else text
+
+    return shown
+
+
+_SHOWN: Mapping[str, Callable[[Any], Any]] = {
+    "google.type.Date": _common(_date, "year", "month", "day"),
+    "google.type.TimeOfDay": _common(_time_of_day, "hours", "minutes", "seconds", "nanos"),
+    _DECIMAL: _common(_decimal, "value", "precision", "scale"),
+    f"{_PACKAGE}Timestamp": _timestamp,
+    f"{_PACKAGE}Duration": _duration,
+    f"{_PACKAGE}FieldMask": _field_mask,
+    f"{_PACKAGE}Struct": _struct,
+    f"{_PACKAGE}Value": _any_json,
+    f"{_PACKAGE}ListValue": _list,
+    **{f"{_PACKAGE}{name}": _wrapper for name in wrappers_pb2.DESCRIPTOR.message_types_by_name},
+}

@@ -4,6 +4,8 @@
 Where messages are arrays, `_row` numbers the rows of each (null for a message that could not be opened).
 Where they are decoded, `_payload` is the event as JSON, and `_raw` keeps the message's own bytes. `_size` is
 how many bytes a rejected record has that is too large to be kept; its other contents are null then.
+Where messages are changes of rows, `_change` says how the event was made of one; it is null of a rejected
+message as Kafka has it.
 """
 
 from __future__ import annotations
@@ -40,10 +42,10 @@ SIZE = pa.field("_size", pa.int64())
 REJECTED = pa.schema([pa.field("_payload", pa.binary()), pa.field("_reason", _NAME), *_POSITION, SIZE])
 
 ROW = pa.int32()
-_MORE: dict[str, pa.DataType] = {"_row": ROW, "_raw": pa.binary()}
+_MORE: dict[str, pa.DataType] = {"_row": ROW, "_raw": pa.binary(), "_change": _NAME}
 
 # The rest differs from row to row: a dictionary of it would be built only to be thrown away.
-_DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition"]
+_DICTIONARIES = ["_type", "_reason", "_cluster", "_topic", "_partition", "_change"]
 # Numbers that ascend or lie close together, stored as differences.
 _DIFFERENCES = ["_offset", "_timestamp", "_event_time", "_row"]
 # A reader that looks for a type, a time or a record skips files and row groups by these.

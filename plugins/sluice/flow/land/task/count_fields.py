@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from sluice.clients.lake.base import Lake
 from sluice.config.counts import Counts
-from sluice.field_path import Absent, FieldPath, before, names_of, spellings
+from sluice.field_path import Absent, FieldPath, before, header_of, in_structs, names_of, spellings
+from sluice.flow.land.task.columns import last_values
 from sluice.flow.land.task.records import HOUR, SLICE, TYPE
 from sluice.flow.land.task.reports import WrittenFile
 from sluice.flow.land.task.times import hour_name
@@ -31,13 +32,30 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _Tree = dict[str, Any]
 
 
+class CountedTexts:
+    """`of` gives a column for each path, of the event or a header: the text of each row's value. Who counts
+    rows and who takes rows off the counts read them by it alike."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        named = [*paths]
+        self._headers = [header_of(names_of(path)) for path in named]
+        fields = zip(named, self._headers, strict=True)
+        self._fields = FieldTexts(path for path, header in fields if header is None)
+
+    def of(self, rows: pa.Table | pa.RecordBatch, payloads: Sequence[bytes]) -> list[list[bytes]]:
+        """`payloads` are those of the rows."""
+        of_events = iter(self._fields.read(payloads))
+        return [next(of_events) if name is None else header_texts(rows, name) for name in self._headers]
+
+
 class FieldTexts:
-    """`read` gives a column for each path: the text of each row's value. Values are not cast: `1` and `1.0`
-    are two; one that is no object has no fields."""
+    """`read` gives a column for each path of the event. Values are not cast: `1` and `1.0` are two; one that
+    is no object has no fields."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths: list[FieldPath] = [names_of(path) for path in paths]
-        self._readers = [_Reader(self._paths, plain=True), _Reader(self._paths, plain=False)]
+        spelled = (True, False) if in_structs(self._paths) else ()
+        self._readers = [_Reader(self._paths, plain=plain) for plain in spelled]
 
     def read(self, payloads: Sequence[bytes]) -> list[list[bytes]]:
         if not self._paths:
@@ -48,13 +66,21 @@ class FieldTexts:
             except msgspec.DecodeError:
                 continue
             return [[*map(get, events)] for get in reader.getters]
-        # Somewhere a value is no object where a path runs through it.
+        # Somewhere a value is no object where a path runs through it, or a name is not for msgspec.
         rows = [self._slowly(payload) for payload in payloads]
         return [list(column) for column in zip(*rows, strict=True)]
 
     def _slowly(self, payload: bytes) -> list[bytes]:
         found = ((_find(payload, keys) for keys in spellings(path)) for path in self._paths)
         return [next((text for text in texts if text != NULL), NULL) for texts in found]
+
+
+def header_texts(rows: pa.Table | pa.RecordBatch, name: str) -> list[bytes]:
+    """Returns each row's header as a JSON string; what is not UTF-8 in it becomes U+FFFD."""
+    column = rows["_headers"]
+    headers = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    values: list[Any] = last_values(headers, name).to_pylist()
+    return [NULL if v is None else msgspec.json.encode(v.decode(errors="replace")) for v in values]
 
 
 def canonical(text: bytes) -> bytes:
@@ -187,7 +213,7 @@ class _Sums:
     """By (slice's number, hour, type's code, text of each field …)."""
 
     spec: Counts
-    fields: FieldTexts
+    texts: CountedTexts
     sums: Counter[tuple[Any, ...]] = field(default_factory=Counter)
 
 
@@ -196,7 +222,7 @@ class Tally:
     MOST_BYTES of them the sums are written, and counting begins again."""
 
     def __init__(self, specs: Sequence[Counts], names: Sequence[str], slice_ids: Sequence[str]) -> None:
-        self._tables = [_Sums(spec, FieldTexts(spec.by.values())) for spec in specs]
+        self._tables = [_Sums(spec, CountedTexts(spec.by.values())) for spec in specs]
         self._names, self._slice_ids = names, slice_ids
         self._bytes = 0
 
@@ -211,7 +237,7 @@ class Tally:
         texts: list[Any] = rows["_payload"].to_pylist()
         keys = [rows[name].to_pylist() for name in (SLICE, HOUR, TYPE)]
         for table in self._tables:
-            columns = table.fields.read(texts)
+            columns = table.texts.of(rows, texts)
             before = len(table.sums)
             table.sums.update(zip(*keys, *columns, strict=True))
             new = len(table.sums) - before

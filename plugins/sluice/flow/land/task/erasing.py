@@ -25,6 +25,7 @@ from sluice.field_path import (
     FieldPath,
     UnreadablePayload,
     all_fields,
+    header_of,
     last_keys,
     names_of,
     read_event,
@@ -32,7 +33,16 @@ from sluice.field_path import (
 )
 from sluice.field_path import field as field_of
 from sluice.flow.land.task.columns import last_values
-from sluice.flow.land.task.records import ERASED, SLICE, numbers_of, parted
+from sluice.flow.land.task.records import (
+    CHANGE,
+    ERASED,
+    MARKS,
+    SCHEMA_NAME,
+    SLICE,
+    are_events,
+    numbers_of,
+    parted,
+)
 from sluice.mask.unit_mask import escapes_of, quoted
 from sluice.slices import Slice
 from sluice.state.erasures import (
@@ -67,27 +77,51 @@ class ErasedValues:
             for value in entry.values:
                 self._fields.setdefault(value.path, {}).setdefault(value.digest, set()).add(entry.type)
         self._keys = self._fields.pop(KEY, {})
+        named = {path: header for path in self._fields if (header := header_of(path)) is not None}
+        self._headers = {header: self._fields.pop(path) for path, header in named.items()}
         self._all = frozenset(
             digest for types_by_digest in self._fields.values() for digest in types_by_digest
         )
-        values = [v for entry in entries for v in entry.values if v.path != KEY]
+        values = [v for entry in entries for v in entry.values if v.path in self._fields]
         self._anywhere = Anywhere(erasures, values)
         names = sorted({name for path in self._fields for name in last_keys(path)})
         self._named = re.compile(_after(names), re.DOTALL) if names else None
         self._escaped = escapes_of(".".join(path) for path in self._fields)
 
-    def has(self, key: bytes | None, text: bytes | None, type_of: TypeOf) -> bool:
-        """Returns whether an event, or whatever bytes, or the key of its record has one of the values. To be
-        called where the stack is deep enough: sluice.runtime.deeper."""
-        if self._has_key(key, text, type_of):
+    @property
+    def by_header(self) -> bool:
+        return bool(self._headers)
+
+    def has(
+        self,
+        key: bytes | None,
+        text: bytes | None,
+        type_of: TypeOf,
+        headers: Sequence[Any] | None = None,
+        opened: bool = True,
+    ) -> bool:
+        """Returns whether an event, or whatever bytes, or the key or a header of its record has one of the
+        values. To be called where the stack is deep enough: sluice.runtime.deeper.
+
+        `opened`: an object has its fields where the paths say; else it is a message of which no event was
+        made, and is searched as other bytes are."""
+        if self._has_key(key, text, type_of) or self._has_header(headers, text, type_of):
             return True
         if text is None:  # such a record is rejected, so that its type does not count
             return bool(self._all) and key is not None and self._digest(key) in self._all
-        return self._has_value(text, type_of)
+        return self._has_value(text, type_of) if opened else bool(self._named) and self._loosely(text)
 
     def _has_key(self, key: bytes | None, text: bytes | None, type_of: TypeOf) -> bool:
         types = self._keys.get(self._digest(key)) if key is not None and self._keys else None
         return types is not None and ("" in types or _type_in(text, type_of) in (None, *types))
+
+    def _has_header(self, headers: Sequence[Any] | None, text: bytes | None, type_of: TypeOf) -> bool:
+        for header in headers or () if self._headers else ():
+            digests, value = self._headers.get(header["key"], {}), header["value"]
+            types = digests.get(self._digest(value)) if value is not None and digests else None
+            if types and ("" in types or _type_in(text, type_of) in (None, *types)):
+                return True
+        return False
 
     def _has_value(self, text: bytes, type_of: TypeOf) -> bool:
         if self._named is None:
@@ -148,7 +182,10 @@ class Erasing:
                 values_by_entries[entries] = ErasedValues(erasures, entries)
             self._values_by_slice.append(values_by_entries[entries])
         self._source = event.type
+        of_rows = ("_row", event.arrays), (CHANGE, event.unwraps)
+        self._marks = [mark for mark, needed in of_rows if needed]
         self._active = any(values is not None for values in self._values_by_slice)
+        self._by_header = any(values is not None and values.by_header for values in self._values_by_slice)
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table | None]:
         """Returns the events that stay, and the others; None where none is erased."""
@@ -167,11 +204,13 @@ class Erasing:
     def _erased(self, rows: pa.Table, typed: bool) -> Iterator[bool]:
         in_lake = rows[ERASED].to_pylist() if ERASED in rows.column_names else repeat(False)
         keys, texts, slices = rows["_key"].to_pylist(), rows["_payload"].to_pylist(), numbers_of(rows, SLICE)
-        each = enumerate(zip(slices.tolist(), keys, texts, in_lake, strict=False))
-        for position, (number, key, text, erased_in_lake) in each:
+        headers = rows["_headers"].to_pylist() if self._by_header else repeat(None)
+        opened = are_events(rows, self._marks)
+        each = enumerate(zip(slices.tolist(), keys, texts, headers, in_lake, opened, strict=False))
+        for position, (number, key, text, pairs, erased_in_lake, is_event) in each:
             values = self._values_by_slice[number]
             type_of = partial(self._type_of, rows, position) if typed else no_type
-            yield values is not None and (erased_in_lake or values.has(key, text, type_of))
+            yield values is not None and (erased_in_lake or values.has(key, text, type_of, pairs, is_event))
 
     def _type_of(self, rows: pa.Table, position: int, event: dict[str, Any]) -> str | None:
         """Returns the type that the pipeline file gives an event, which came out of the row at `position`."""
@@ -184,7 +223,7 @@ class Erasing:
             headers = rows["_headers"].slice(position, 1).combine_chunks()
             header = last_values(headers, self._source.header)[0].as_py()
             return None if header is None else header.decode(errors="replace")
-        return str(rows["_topic"][position].as_py())
+        return str(rows[SCHEMA_NAME if self._source.schema_name else "_topic"][position].as_py())
 
 
 def _after(names: Sequence[str]) -> bytes:
@@ -225,7 +264,7 @@ def _is_object(text: bytes) -> bool:
 #
 # A row is of the type as which it landed. A rejected record has none, so that an entry of any type is about
 # it.
-COLUMNS = ("_payload", "_key")
+COLUMNS = ("_payload", "_key", "_headers")
 
 
 class RowErasing:
@@ -234,18 +273,23 @@ class RowErasing:
     def __init__(self, erasures: ErasureList, entries: Sequence[Erasure]) -> None:
         self._erasures, self._entries = erasures, entries
         self._types = frozenset(entry.type for entry in entries)
+        self._by_header = any(
+            header_of(value.path) is not None for entry in entries for value in entry.values
+        )
         self._values: dict[str | None, ErasedValues | None] = {}
 
     def found(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Returns which of the rows, which have COLUMNS and may have `_type`, are erased. To be called where
-        the stack is deep enough: sluice.runtime.deeper."""
-        keys, texts = (rows[name].cast(pa.binary()).to_pylist() for name in COLUMNS[::-1])
+        """Returns which rows are erased; they have COLUMNS, and may have `_type` and MARKS. To be called
+        where the stack is deep enough: sluice.runtime.deeper."""
+        texts, keys = (rows[name].cast(pa.binary()).to_pylist() for name in COLUMNS[:2])
+        headers = rows["_headers"].to_pylist() if self._by_header else repeat(None)
         kinds: list[Any] = (
             rows["_type"].to_pylist() if "_type" in rows.schema.names else [None] * rows.num_rows
         )
+        opened = are_events(rows, [mark for mark in MARKS if mark in rows.schema.names])
         erased = [
-            (values := self._of(kind)) is not None and values.has(key, text, no_type)
-            for kind, key, text in zip(kinds, keys, texts, strict=True)
+            (values := self._of(kind)) is not None and values.has(key, text, no_type, pairs, is_event)
+            for kind, key, text, pairs, is_event in zip(kinds, keys, texts, headers, opened, strict=False)
         ]
         return np.array(erased, bool)
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sluice.config.event import Event, RowsSource
 from sluice.config.mask import HEADERS, KEY
 from sluice.flow.land.expansion import too_deep
 from sluice.flow.land.task import columns as record_headers
-from sluice.flow.land.task.records import SLICE, TYPE, numbers_of, runs_of
+from sluice.flow.land.task.records import CHANGE, SLICE, TYPE, are_events, numbers_of, runs_of
 from sluice.manifest import Masked
 from sluice.mask.mask_rules import MaskRules
 from sluice.mask.unit_mask import UnitMask
@@ -26,9 +27,16 @@ class RecordMasks:
     slice what was masked in the files that its records come from, and nothing where they come from Kafka."""
 
     def __init__(
-        self, rules: MaskRules | None, before: Sequence[Masked | None], names: Sequence[str]
+        self,
+        rules: MaskRules | None,
+        before: Sequence[Masked | None],
+        names: Sequence[str],
+        marks: Sequence[str] = (),
     ) -> None:
+        """`marks`: columns without which a rejected row is a message (records.py), whose fields are not where
+        the rules name them."""
         self._before, self._names, self._active = before, names, rules is not None
+        self._marks = marks
         each = before or (None,)
         self._units = [UnitMask(rules, masked) for masked in each] if rules is not None else []
         self._same = len(set(map(repr, before))) <= 1
@@ -55,7 +63,12 @@ class RecordMasks:
         slices = numbers_of(rows, SLICE)
         name = "_raw" if "_raw" in rows.column_names else "_payload"
         texts: list[Any] = rows[name].to_pylist()
-        masked = [unit.rejected(text, too_deep) for text, unit in zip(texts, self._of(slices), strict=True)]
+        masked = [
+            unit.rejected(text, too_deep if is_event else _no_event)
+            for text, unit, is_event in zip(
+                texts, self._of(slices), are_events(rows, self._marks), strict=True
+            )
+        ]
         return self._places(_set(rows, name, pa.array(masked, pa.binary())), slices)
 
     def _places(self, rows: pa.Table, slices: np.ndarray) -> pa.Table:
@@ -96,6 +109,18 @@ class RecordMasks:
             for pairs, unit in zip(headers.to_pylist(), self._of(slices), strict=True)
         ]
         return record_headers.from_json(pa.array(texts, pa.string()))
+
+
+def marks_of(event: Event) -> list[str]:
+    """Returns the columns without which a rejected row's fields are not where the mask names them. Those of
+    an array, or of an object in its place, are: masked by fields, they stay what a retry makes rows of."""
+    of_rows = ("_row", isinstance(event.rows, RowsSource)), (CHANGE, event.unwraps)
+    return [mark for mark, needed in of_rows if needed]
+
+
+def _no_event(_: bytes) -> bool:
+    """Says of a message that its fields are not looked for: it is masked as a whole."""
+    return True
 
 
 def _set(rows: pa.Table, name: str, values: pa.Array[Any]) -> pa.Table:

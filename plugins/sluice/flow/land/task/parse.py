@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, Union, cast, get_args
 
 import msgspec
 import numpy as np
@@ -17,17 +16,20 @@ import pyarrow as pa
 
 from sluice.config.event import Event
 from sluice.errors import WrongUse
-from sluice.field_path import Absent, FieldPath, before, names_of, spellings
+from sluice.field_path import Absent, FieldPath, before, header_of, in_structs, names_of, spellings
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.expansion import MOST_LEVELS, too_deep, too_many_values
+from sluice.flow.land.expansion import MOST_LEVELS, PAIRS, Pairs, not_json, too_deep, too_many_values
+from sluice.flow.land.formats.framing import is_framed_json
 from sluice.flow.land.reject_reasons import Rejected
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.columns import last_values
-from sluice.flow.land.task.records import HOUR, SLICE, TIME, TYPE, numbers_of, split
-from sluice.flow.land.task.times import HOUR_MS, READERS, TimeBounds
+from sluice.flow.land.task.records import HOUR, SCHEMA_NAME, SLICE, TIME, TYPE, numbers_of, split
+from sluice.flow.land.task.times import HOUR_MS, TimeBounds, other_units, read_times
 from sluice.flow.land.task.type_folders import TypeCodes
+from sluice.manifest import TOMBSTONE
 from sluice.mask.unit_mask import escapes_of, quoted
 from sluice.slices import FIRST_MS, LAST_MS
+from sluice.time_grammar import TEXT, Spelled
 
 Reasons = dict[int, str]
 
@@ -62,17 +64,21 @@ class Parser:
         self._event = event
         self._fields = fields_of(event)
         self._readers = fast_readers(self._fields)
-        self._twice = DuplicateFields([*(".".join(field.path) for field in self._fields), *counted])
+        fields = [path for path in counted if header_of(names_of(path)) is None]
+        self._twice = DuplicateFields([*(".".join(field.path) for field in self._fields), *fields])
 
     def split(self, events: pa.Table) -> tuple[pa.Table, pa.Table | None]:
         read = self._read(events["_payload"])
         rows, refused = read.rows, read.refused
         times, untimed = self._times(events, read)
         outside = (times < FIRST_MS) | (times > LAST_MS)
+        others: Reasons = {}
         if self._bounds is not None:
-            outside |= self._bounds.outside(numbers_of(events, SLICE)[rows], times)
+            slices = numbers_of(events, SLICE)[rows]
+            outside |= self._bounds.outside(slices, times)
+            others = other_units(times, self._bounds.starts[slices], self._event.time.format)
         reasons = dict.fromkeys(np.flatnonzero(outside).tolist(), reject_reasons.TIME_OUT_OF_RANGE)
-        untimed = {**reasons, **untimed}
+        untimed = {**others, **reasons, **untimed}
         lands = None
         if refused or untimed:
             lands = np.isin(rows, list(refused), invert=True)
@@ -122,7 +128,7 @@ class Parser:
 
     def _read_one(self, text: bytes | None) -> list[Any]:
         if text is None:
-            raise Rejected(reject_reasons.NO_VALUE)
+            raise Rejected(TOMBSTONE)
         if too_many_values(text):
             raise Rejected(reject_reasons.TOO_MANY_VALUES)
         try:
@@ -140,17 +146,55 @@ class Parser:
     def _names(self, events: pa.Table, read: _Read) -> pa.Array[Any]:
         source = self._event.type
         if source.field is not None:
-            return pa.array(read.columns[0], pa.string())
+            return _texts(read.columns[0])
         if source.header is not None:
             headers = events["_headers"].combine_chunks()
             return last_values(headers, source.header).take(pa.array(read.rows, pa.int64()))
+        if source.schema_name:
+            return events[SCHEMA_NAME].combine_chunks().take(pa.array(read.rows, pa.int64()))
         return events["_topic"].combine_chunks().cast(pa.string()).take(pa.array(read.rows, pa.int64()))
 
     def _times(self, events: pa.Table, read: _Read) -> tuple[np.ndarray, Reasons]:
         if self._event.time.record:
             stamps = events["_timestamp"].cast(pa.int64()).to_numpy()
             return stamps[read.rows], {}
-        return READERS[self._event.time.format](read.columns[-1])
+        if self._event.time.header is not None:
+            headers = last_values(events["_headers"].combine_chunks(), self._event.time.header)
+            texts: list[Any] = headers.take(pa.array(read.rows, pa.int64())).to_pylist()
+            return header_times(texts, self._event.time.spelled)
+        return read_times(read.columns[-1], self._event.time.spelled)
+
+
+def header_times(texts: Sequence[bytes | None], spelled: Spelled) -> tuple[np.ndarray, Reasons]:
+    """Reads times of headers, which are texts, by sluice.time_grammar."""
+    values: dict[int, str] = {}
+    reasons: Reasons = {}
+    for position, text in enumerate(texts):
+        try:
+            values[position] = _header_value(text)
+        except Rejected as verdict:
+            reasons[position] = verdict.reason
+    times = np.zeros(len(texts), np.int64)
+    rows = list(values)
+    times[rows], refused = read_times([*values.values()], spelled)
+    return times, reasons | {rows[position]: reason for position, reason in refused.items()}
+
+
+def _header_value(text: bytes | None) -> str:
+    if text is None:
+        raise Rejected(reject_reasons.NO_TIME)
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise Rejected(reject_reasons.TIME_NOT_UNDERSTOOD) from None
+
+
+def _texts(names: list[Any]) -> pa.Array[Any]:
+    """Returns the types as texts: 3 is the type `3`. Few fields have numbers."""
+    try:
+        return pa.array(names, pa.string())
+    except pa.ArrowTypeError:
+        return pa.array(map(str, names), pa.string())
 
 
 def _is_utf8(values: pa.ChunkedArray[Any]) -> bool:
@@ -196,9 +240,9 @@ def fields_of(event: Event) -> tuple[EventField, ...]:
     fields = []
     if event.type.field is not None:
         path = names_of(event.type.field)
-        fields.append(EventField(path, str, reject_reasons.NO_TYPE, reject_reasons.TYPE_NOT_STRING))
-    if event.time.field is not None:
-        kind = str if event.time.format == "iso8601" else int | float
+        fields.append(EventField(path, str | int, reject_reasons.NO_TYPE, reject_reasons.TYPE_NOT_TEXT))
+    if event.time.field is not None and event.time.header is None:
+        kind: Any = str if event.time.format == TEXT else str | int | float
         path = names_of(event.time.field)
         fields.append(EventField(path, kind, reject_reasons.NO_TIME, reject_reasons.TIME_NOT_UNDERSTOOD))
     return tuple(fields)
@@ -226,8 +270,10 @@ class FastReader:
 
 
 def fast_readers(fields: Sequence[EventField]) -> list[FastReader]:
-    """Returns readers of the spellings of the fields' paths, first of the one without dots in keys. Raises
-    WrongUse where no event has all of the fields."""
+    """Returns readers of the spellings of the fields' paths, first of the one without dots in keys; none
+    where a name is not for msgspec. Raises WrongUse where no event has all of the fields."""
+    if not in_structs(field.path for field in fields):
+        return []
     readers = []
     for keys in islice(product(*(spellings(field.path)[::-1] for field in fields)), _MOST_READERS):
         try:
@@ -248,12 +294,17 @@ def slow_read(value: bytes, fields: Sequence[EventField]) -> list[Any]:
             raise Rejected(reject_reasons.NESTED_TOO_DEEP)
         members = _members(_RAW.decode(value))
     except UnicodeDecodeError:
-        raise Rejected(reject_reasons.NOT_UTF8) from None
+        raise Rejected(no_json(value, reject_reasons.NOT_UTF8)) from None
     except msgspec.DecodeError:
-        raise Rejected(reject_reasons.NOT_JSON) from None
+        raise Rejected(no_json(value, not_json(value))) from None
     if members is None:
         raise Rejected(reject_reasons.NOT_AN_OBJECT)
     return [_find(members, field) for field in fields]
+
+
+def no_json(value: bytes, reason: str) -> str:
+    """Returns the reason, unless what is no JSON is one behind a schema id."""
+    return reject_reasons.FRAMED if is_framed_json(value) else reason
 
 
 def _find(members: dict[str, msgspec.Raw], field: EventField) -> Any:
@@ -292,8 +343,17 @@ def _plant(tree: dict[str, Any], keys: FieldPath, kind: Any) -> None:
         node = node.setdefault(name, {})
         if not isinstance(node, dict):
             raise _NoEvent
-    if node.setdefault(leaf, kind) != kind:
+    there = node.setdefault(leaf, kind)
+    if there != kind:
+        node[leaf] = _shared(there, kind)
+
+
+def _shared(one: Any, other: Any) -> Any:
+    """Returns the type of the values that are of both: one field may be the type and the time."""
+    both = set(get_args(one) or (one,)) & set(get_args(other) or (other,))
+    if isinstance(one, dict) or Absent in (one, other) or not both:
         raise _NoEvent
+    return Union[tuple(both)]  # noqa: UP007 - of as many as there are
 
 
 def _struct(tree: dict[str, Any]) -> type[msgspec.Struct]:
@@ -320,11 +380,6 @@ def _attribute(tree: dict[str, Any], path: Sequence[str]) -> str:
 #
 # What such an event says is undefined (RFC 8259, section 4): msgspec takes the last of them, ClickHouse
 # the first, so the row of one type would hold the field of another.
-class _Members(list[Any]):
-    """An object's (name, value) pairs, all of them."""
-
-
-_PAIRS = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_float=str)
 
 
 class DuplicateFields:
@@ -375,7 +430,7 @@ class DuplicateFields:
     def _is(self, event: bytes) -> bool:
         if not self._escaped.search(event) and self._same_again(event):
             return False
-        members = _PAIRS.decode(event.decode())
+        members = PAIRS.decode(event.decode())
         return any(_twice(members, path) for path in self._paths)
 
     def _same_again(self, event: bytes) -> bool:
@@ -390,7 +445,7 @@ class DuplicateFields:
 
 def _twice(node: Any, path: FieldPath) -> bool:
     for name in path:
-        if not isinstance(node, _Members):
+        if not isinstance(node, Pairs):
             return False
         values = [value for member, value in node if member == name]
         if len(values) != 1:

@@ -25,10 +25,20 @@ from sluice.flow.land import reject_reasons
 from sluice.flow.land.task.columns import HEADERS, lengths, to_json
 from sluice.flow.land.task.erasing import RowErasing
 from sluice.flow.land.task.read_kafka import WHOLE_BYTES, divided
-from sluice.flow.land.task.records import ERASED, HELD, NUMBERS, ROW, TOO_LARGE, runs_of
+from sluice.flow.land.task.records import (
+    CHANGE,
+    ERASED,
+    ERASED_ROWS,
+    HELD,
+    LENGTHS,
+    NUMBERS,
+    ROW,
+    TOO_LARGE,
+    runs_of,
+)
 from sluice.flow.land.task.task import LakeFile, Task, reland_of
 from sluice.flow.land.task.writer import sha256
-from sluice.manifest import Masked
+from sluice.manifest import SHIPPED_TWICE, TOMBSTONE, Masked
 from sluice.mask.unit_mask import is_held
 from sluice.slices import Unit
 
@@ -36,10 +46,10 @@ from sluice.slices import Unit
 TOGETHER = 200_000
 _ROWS = 8_192
 _PLACE = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_headers")
-_MORE = ("_row", "_size", "_reason")
+_MORE = ("_row", "_size", "_reason", CHANGE)
 Takes = Callable[[str], bool]
 """Says of a reason whether a retry tries its records."""
-_MAY_LACK_VALUE = (reject_reasons.NO_VALUE, reject_reasons.SHIPPED_TWICE, reject_reasons.TOO_MANY_BATCHES)
+_MAY_LACK_VALUE = (TOMBSTONE, SHIPPED_TWICE, reject_reasons.TOO_MANY_BATCHES)
 
 
 def shares(task: Task, together: bool, most_rows: int = TOGETHER) -> list[Task]:
@@ -130,11 +140,11 @@ class _Spans:
 
 
 class _Erased:
-    """What is erased of each unit's rows where messages are decoded: another schema may give another event
-    now, and the person was found in the one that the lake has."""
+    """What is erased of each unit's rows where messages are decoded, or changes of rows: they may give
+    another event now, and the person was found in the one that the lake has."""
 
     def __init__(self, task: Task) -> None:
-        self._decoded = task.decoding is not None
+        self._decoded = task.decoding is not None or task.pipeline.event.change is not None
         self._by_unit: dict[str, RowErasing] = {}
         for slice_ in task.slices:
             entries = [entry for entry in task.erasures.entries if entry.covers(slice_)]
@@ -213,16 +223,16 @@ def _records(
             "value": batch[value].cast(pa.binary()),
             "size": sizes,
             "held": _held(file, batch, value, numbers),
-            "erased": _are_erased(batch, numbers, erased),
+            "erased": _are_erased(batch, erased),
+            CHANGE: batch[CHANGE].cast(pa.string()) if CHANGE in names else pa.nulls(count, pa.string()),
         }
     )
 
 
-def _are_erased(batch: pa.RecordBatch, numbers: pa.Array[Any], erased: RowErasing | None) -> pa.Array[Any]:
-    """Returns which rows are whole messages that are erased. Arrays are joined first, and then read."""
+def _are_erased(batch: pa.RecordBatch, erased: RowErasing | None) -> pa.Array[Any]:
+    """Returns which rows are erased of those whose messages were decoded."""
     flags = np.zeros(batch.num_rows, bool) if erased is None else erased.found(batch)
-    whole: np.ndarray = numbers.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(flags & whole, pa.bool_())
+    return pa.array(flags, pa.bool_())
 
 
 def _held(file: LakeFile, batch: pa.RecordBatch, value: str, numbers: pa.Array[Any]) -> pa.Array[Any]:
@@ -269,7 +279,7 @@ def batches_of(task: Task, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatc
     places = [task.place(*place) for place in sorted(task.edges)]
     for table in tables:
         for start, until in pairwise(runs_of(table["place"].to_numpy())):
-            partition_rows = table.slice(start, until - start).combine_chunks()
+            partition_rows = _with_changes(task, table.slice(start, until - start).combine_chunks())
             _refuse_held(task, partition_rows)
             for part in _bounded(_joined(task, partition_rows)):
                 yield _batch_of(part, places)
@@ -309,7 +319,13 @@ def _joined(task: Task, rows: pa.Table) -> pa.Table:
     records = rows.take(pa.array(starts[:-1]))
     are_whole = pa.array(single[starts[:-1]])
     kept = pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pa.array(numbers), mask=are_whole)
+    sizes = pa.array(lengths(rows["value"]))
+    flags, ends = rows["erased"].combine_chunks(), pa.array(starts, pa.int32())
     records = records.append_column(NUMBERS, kept)
+    records = records.append_column(LENGTHS, pa.ListArray.from_arrays(ends, sizes))
+    records = records.append_column(ERASED_ROWS, pa.ListArray.from_arrays(ends, flags))
+    whole = pc.and_(records["erased"], are_whole)
+    records = records.set_column(records.column_names.index("erased"), "erased", whole)
     return records.set_column(records.column_names.index("value"), "value", pa.array(joined, pa.binary()))
 
 
@@ -334,6 +350,19 @@ def _refuse_held(task: Task, rows: pa.Table) -> None:
                 f"was too large ({size:,} bytes), and `max_record` takes it now: the lake has its size alone"
             )
             raise _refusal(task, rows, row, what)
+
+
+def _with_changes(task: Task, rows: pa.Table) -> pa.Table:
+    """Returns rows with CHANGE if any has one. Raises CannotRemake for an event that was made of a change as
+    the pipeline file no longer says: the lake has no other bytes of it."""
+    if CHANGE not in rows.column_names or rows[CHANGE].null_count == rows.num_rows:
+        return rows.drop_columns([name for name in (CHANGE,) if name in rows.column_names])
+    event = task.pipeline.event
+    now = event.change.kind if event.change is not None and event.unwraps else None
+    for row, then in enumerate(rows[CHANGE].to_pylist()):
+        if then is not None and then != now:
+            raise _refusal(task, rows, row, f"landed by `change: {then}`, and its message is not in the lake")
+    return rows
 
 
 def _refusal(task: Task, rows: pa.Table, row: int, what: str) -> CannotRemake:
@@ -368,8 +397,8 @@ def _batch_of(records: pa.Table, places: Sequence[int]) -> pa.RecordBatch:
         HELD: records["held"],
         ERASED: records["erased"],
     }
-    if NUMBERS in records.column_names:
-        columns[NUMBERS] = records[NUMBERS]
+    own = (NUMBERS, LENGTHS, ERASED_ROWS, CHANGE)
+    columns |= {name: records[name] for name in own if name in records.column_names}
     # Slices are copied: whoever takes a column counts its bytes.
     return pa.table(columns).combine_chunks().to_batches()[0]
 

@@ -10,8 +10,9 @@ and returns the rows that go on and those that are rejected, which have a REASON
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ import pyarrow as pa
 
 from sluice.config.event import Event
 from sluice.flow.land import reject_reasons
-from sluice.flow.land.reject_reasons import SHIPPED_TWICE, TOO_MANY_BATCHES
+from sluice.flow.land.reject_reasons import TOO_MANY_BATCHES
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.columns import from_json, last_values
+from sluice.manifest import SHIPPED_TWICE
 
 # Tells records that were shipped twice: `sluice publish` names a batch and a line in a header.
 #
@@ -107,6 +109,12 @@ ERASED = "erased"
 NUMBERS = "numbers"
 """Out of the lake: of an array that was joined again, the number of each element in the message as Kafka has
 it; null of what is such a message itself."""
+LENGTHS = "lengths"
+"""Beside NUMBERS: the bytes of each element in the array that was joined."""
+ERASED_ROWS = "erased_rows"
+"""Beside NUMBERS: whether the row that the lake has of each element is erased."""
+CHANGE = "_change"
+"""Out of the lake: how a row became an event, where it is one already, else null. Beside rows: of all."""
 ROW = "row"
 """Of batches of elements of arrays, each as a record of its own: their numbers."""
 
@@ -115,6 +123,8 @@ SLICE = "slice"
 """The number of the slice, among those of the task."""
 CARRIED = "carried"
 """Bytes of a record's key and headers, which are repeated in each row that it becomes."""
+SCHEMA_NAME = "schema_name"
+"""The full name of the type by which a message was written; only where messages are decoded."""
 TYPE, TIME, HOUR = "type", "time", "hour"
 """Of an event that is parsed: the code of its type, its time in ms, and the hour of that since the epoch."""
 REASON = "reason"
@@ -142,7 +152,11 @@ def table_of(batch: pa.RecordBatch, cluster: str, topic: str, partition: int, sl
         SLICE: pa.array(slices.astype(np.int32)),
         CARRIED: pa.array(columns.lengths(batch["key"]) + columns.lengths(batch["headers"])),
     }
-    found |= {name: batch[name] for name in (TOO_LARGE, HELD, ERASED, NUMBERS) if name in batch.schema.names}
+    found |= {
+        name: batch[name]
+        for name in (TOO_LARGE, HELD, ERASED, NUMBERS, LENGTHS, ERASED_ROWS, CHANGE)
+        if name in batch.schema.names
+    }
     if ROW in batch.schema.names:
         found["_row"] = batch[ROW]
     return pa.table(found)
@@ -223,7 +237,7 @@ def to_write(rows: pa.Table, types: pa.Array[Any]) -> pa.Table:
     return _of_schema(columns.like(columns.ROWS, rows.column_names), rows, own)
 
 
-def rejected_to_write(rows: pa.Table, arrays: bool) -> pa.Table:
+def rejected_to_write(rows: pa.Table, event: Event) -> pa.Table:
     """Returns rejected rows, and the number of their slice, beside the lake's columns. What had to be decoded
     is kept as it came."""
     count, names = rows.num_rows, set(rows.column_names)
@@ -233,10 +247,28 @@ def rejected_to_write(rows: pa.Table, arrays: bool) -> pa.Table:
         "_reason": rows[REASON],
         "_size": sizes,
     }
-    if arrays and "_row" not in names:
+    if event.arrays and "_row" not in names:
         own["_row"] = pa.nulls(count, columns.ROW)
+    if event.unwraps:
+        own[CHANGE] = rows[CHANGE].cast(pa.string()) if CHANGE in names else pa.nulls(count, pa.string())
     schema = columns.like(columns.REJECTED, {*own, *names} - {"_raw"})
     return _of_schema(schema, rows, own).append_column(SLICE, rows[SLICE])
+
+
+MARKS = ("_row", CHANGE)
+"""Columns that tell an event from a message: it has a value in each that its rows have."""
+
+
+def are_events(rows: pa.Table | pa.RecordBatch, marks: Iterable[str]) -> Iterable[bool]:
+    """Returns of each row whether it is an event. Of other bytes nobody knows what their fields mean: they
+    are a message of which no event was made."""
+    known = np.ones(rows.num_rows, bool)
+    for mark in marks:
+        if mark not in rows.schema.names:
+            return repeat(False, rows.num_rows)
+        known &= np.asarray(rows[mark].is_valid())
+    values: list[bool] = known.tolist()
+    return values
 
 
 def _of_schema(schema: pa.Schema, rows: pa.Table, own: Mapping[str, Any]) -> pa.Table:

@@ -107,11 +107,11 @@ class SeenTimes:
 
 @dataclass
 class SchemasAsked:
-    """What a task has asked a schema registry for: by id the bytes of a schema's texts, and ids without
-    one."""
+    """What a task has asked a schema registry for: by id, or GUID, the bytes of a schema's texts, and of ids
+    without one that can be used why; empty where there is none."""
 
-    sizes: dict[int, int] = field(default_factory=dict)
-    without: set[int] = field(default_factory=set)
+    sizes: dict[int | str, int] = field(default_factory=dict)
+    without: dict[int | str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class SeenSchemas:
 
     cluster: str
     slice_id: str
-    sizes: Mapping[int, int]
-    without: tuple[int, ...]
+    sizes: Mapping[int | str, int]
+    without: Mapping[int | str, str]
 
 
 @dataclass(frozen=True)

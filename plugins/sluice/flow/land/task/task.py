@@ -18,10 +18,11 @@ from sluice.errors import CannotRemake
 from sluice.flow.land.expansion import bound_of
 from sluice.flow.land.task import columns
 from sluice.flow.land.task.count_fields import Tally
-from sluice.flow.land.task.decode import Decoding, Opened, opener
+from sluice.flow.land.task.decode import Decoding, opener
 from sluice.flow.land.task.erasing import Erasing
 from sluice.flow.land.task.field_tally import FieldTally
-from sluice.flow.land.task.masking import RecordMasks
+from sluice.flow.land.task.masking import RecordMasks, marks_of
+from sluice.flow.land.task.opened import Opened
 from sluice.flow.land.task.parse import Parser
 from sluice.flow.land.task.records import (
     FILE_TYPE,
@@ -165,7 +166,7 @@ class _Landing:
         self._bounds = TimeBounds(slices, pipeline.max_early, pipeline.max_late)
         self._parser = Parser(event, counted, pipeline.types, self._bounds)
         self._type_names = self._parser.types.names
-        self._masks = RecordMasks(task.mask, task.masked, self._type_names)
+        self._masks = RecordMasks(task.mask, task.masked, self._type_names, marks_of(event))
         self._fields = FieldTally(
             task.whole or task.edges, self._type_names, pipeline.types, task.exact_fields
         )
@@ -221,8 +222,8 @@ class _Landing:
                 self._seen.erased(erased)
             if rejected.num_rows:
                 self._seen.rejected(rejected)
-                arrays = self._task.pipeline.event.arrays
-                self._rejected.add(rejected_to_write(self._masks.rejected(rejected), arrays))
+                event = self._task.pipeline.event
+                self._rejected.add(rejected_to_write(self._masks.rejected(rejected), event))
         return kept
 
     def _write(self) -> None:
@@ -260,6 +261,5 @@ class _Landing:
 
     def _schemas(self) -> Iterator[SeenSchemas]:
         if self._asked.sizes or self._asked.without:
-            without = tuple(sorted(self._asked.without))
             for slice_ in self._task.slices:
-                yield SeenSchemas(self._task.cluster, slice_.id, self._asked.sizes, without)
+                yield SeenSchemas(self._task.cluster, slice_.id, self._asked.sizes, self._asked.without)

@@ -3,48 +3,60 @@ bounded by the slice of their record."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sluice.flow.land.reject_reasons import TIME_NOT_UNDERSTOOD, TOO_MANY_HOURS, Rejected
+from sluice.flow.land.reject_reasons import NO_UNIT, OTHER_UNIT, TIME_NOT_UNDERSTOOD, TOO_MANY_HOURS
 from sluice.flow.land.task.records import HOUR, SLICE, TIME, numbers_of, split
 from sluice.slices import FIRST_MS, LAST_MS, Slice, to_ms
+from sluice.time_grammar import (
+    AS_WRITTEN,
+    EPOCHS,
+    NUMBER,
+    SIZES,
+    TEXT,
+    Spelled,
+    TimeFormat,
+    offset_seconds,
+    read_time,
+    text_pattern,
+    unsaid_format,
+)
 
 HOUR_MS = 3_600_000
-_OUTSIDE = LAST_MS + 1
+_FARTHEST = 1 << 62  # ms: of no year that is taken
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Times = tuple[np.ndarray, dict[int, str]]
-TimeReader = Callable[[Sequence[Any]], Times]
-"""Of a column of values, which are of the type that the format asks for."""
 
-# Python takes any character for the T, so that 2026-11-20510:00 would be ten o'clock.
-_DAY_FIRST = re.compile(r"\d{4}-\d\d-\d\d[0-9A-SU-Za-su-z]", re.ASCII)
-# Fractions of up to six and up to nine digits; with a zone, and without one, which is UTC.
+# Fractions of up to six and up to nine digits; with an offset, and without one. All that Arrow reads as these
+# is in the grammar.
 _SHAPES = tuple(pa.timestamp(unit, zone) for zone in ("UTC", None) for unit in ("us", "ns"))
+_TEXT = text_pattern()
+_PARTED = r"^(?P<whole>[0-9]{1,19})(?:\.(?P<fraction>[0-9]+))?$"
+"""Of a number from 0 on: one below it lies in the millisecond before."""
 
 
-def iso8601(texts: Sequence[str]) -> Times:
-    """Returns (int64 ms, reason by position). Zones may differ; a time without one is UTC."""
-    column = _iso8601_column(texts)
-    return (column, {}) if column is not None else _one_by_one(texts, _iso8601_value)
+def read_times(values: Sequence[Any], spelled: Spelled = AS_WRITTEN) -> Times:
+    """Returns (int64 ms, reason by position) of texts and numbers, by sluice.time_grammar."""
+    column, refused = _read(values, spelled)
+    return np.clip(column, FIRST_MS - 1, LAST_MS + 1), refused
 
 
-def epoch_s(numbers: Sequence[float]) -> Times:
-    """Parses as `iso8601` does, seconds since the epoch with any fraction."""
-    return _numbers(numbers, 1000)
-
-
-def epoch_ms(numbers: Sequence[float]) -> Times:
-    return _numbers(numbers, 1)
-
-
-READERS: dict[str, TimeReader] = {"iso8601": iso8601, "epoch_s": epoch_s, "epoch_ms": epoch_ms}
+def _read(values: Sequence[Any], spelled: Spelled) -> Times:
+    kinds = set(map(type, values))
+    if kinds <= {str}:
+        column = _texts(values, spelled)
+        return (column, {}) if column is not None else _one_by_one(values, spelled)
+    if str not in kinds and spelled.format != TEXT:
+        column, known = _numbers(values, spelled.format)
+        return column, _refused(column, known, values, spelled)
+    return _one_by_one(values, spelled)
 
 
 def hour_name(hour: int) -> str:
@@ -52,56 +64,197 @@ def hour_name(hour: int) -> str:
     return (_EPOCH + timedelta(hours=hour)).isoformat()[:13]
 
 
-def _iso8601_column(texts: Sequence[str]) -> np.ndarray | None:
-    """Returns None when the texts are not all of one shape that Arrow knows, with a year above 0."""
+def _texts(texts: Sequence[str], spelled: Spelled) -> np.ndarray | None:
+    """Returns None when not all are times, or some are spelled so that they have to be read one by one."""
     strings = pa.array(texts, pa.string())
+    if spelled.format in EPOCHS:
+        return _digits(strings, spelled.format)
+    column = _of_one_shape(strings, spelled.zone)
+    if column is None:
+        column = _of_parts(strings, spelled.zone)
+    return _digits(strings, None) if column is None and spelled.format is None else column
+
+
+def _digits(strings: pa.Array[Any], form: str | None) -> np.ndarray | None:
+    """Returns None when not all are numbers whose unit is known, or one has to be read by itself."""
+    fractions = None
+    if pc.any(pc.match_substring(strings, ".")).as_py():
+        found = pc.extract_regex(strings, _PARTED)
+        if found.null_count:
+            return None
+        strings, fractions = found.flatten()
+    elif not pc.all(pc.match_substring_regex(strings, NUMBER)).as_py():
+        return None
+    try:
+        numbers = strings.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
+    column, known = _scaled(numbers, form)
+    if fractions is not None:
+        known &= (numbers != 0) | ~pc.match_substring_regex(fractions, "[1-9]").to_numpy(zero_copy_only=False)
+        first, end = SIZES["epoch_s"]
+        seconds = form == "epoch_s" if form is not None else (numbers >= first) & (numbers < end)
+        column = column + np.where(seconds, _milliseconds(fractions), 0)
+    return column if form is not None or known.all() else None
+
+
+def _milliseconds(fractions: pa.Array[Any]) -> np.ndarray:
+    """Returns those of the digits of a second."""
+    return _whole(pc.utf8_slice_codeunits(pc.utf8_rpad(fractions, 3, "0"), 0, 3))
+
+
+def _of_one_shape(strings: pa.Array[Any], zone: str | None) -> np.ndarray | None:
+    """Returns None when the texts are not all of one shape that Arrow knows, with a year above 0."""
     for shape in _SHAPES:
         try:
+            strings.slice(0, 1).cast(shape)  # a cast of all that fails takes as long as one that does not
             stamps = strings.cast(shape).view(pa.int64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             continue
         ms = stamps // (1000 if shape.unit == "us" else 1_000_000)
-        return ms if not len(ms) or ms.min() >= FIRST_MS else None
+        if len(ms) and ms.min() < FIRST_MS:
+            return None
+        return _in_zone(ms, zone) if zone and shape.tz is None else ms
     return None
 
 
-def _iso8601_value(text: str) -> int:
-    if _DAY_FIRST.match(text):
-        raise Rejected(TIME_NOT_UNDERSTOOD)
+def _of_parts(strings: pa.Array[Any], zone: str | None) -> np.ndarray | None:
+    """Returns None when not all texts are of the grammar, or one is of a day that there is not."""
+    found = pc.extract_regex(strings, _TEXT)
+    if found.null_count:
+        return None
+    parts: dict[str, Any] = {}
+    for name, texts in zip((field.name for field in found.type), found.flatten(), strict=True):
+        plain = name.rstrip("12_")
+        parts[plain] = pc.binary_join_element_wise(parts[plain], texts, "") if plain in parts else texts
     try:
-        instant = datetime.fromisoformat(f"{text[:-1]}Z" if text.endswith("z") else text)
-        if instant.tzinfo is None:
-            instant = instant.replace(tzinfo=UTC)
-        since = instant - _EPOCH
-    except OverflowError:
-        return _OUTSIDE
-    except ValueError:
-        raise Rejected(TIME_NOT_UNDERSTOOD) from None
-    return since // timedelta(milliseconds=1)
+        days = pc.binary_join_element_wise(parts["y"], parts["m"], parts["d"], "-").cast(pa.date32())
+    except pa.ArrowInvalid:
+        return None
+    seconds = days.cast(pa.int32()).to_numpy().astype(np.int64) * 86_400 + _seconds(parts, "h", "i", "s")
+    ms = seconds * 1000 + _milliseconds(parts["f"])
+    sign = parts["sign"]
+    away = _seconds(parts, "oh", "oi", "os") * np.where(_equal(sign, "-"), -1, 1)
+    if zone:
+        local = _equal(sign, "") & _equal(parts["utc"], "")
+        ms = np.where(local, _in_zone(ms, zone), ms)
+    ms = ms - away * 1000
+    return ms if not len(ms) or ms.min() >= FIRST_MS else None
 
 
-def _one_by_one(texts: Sequence[str], read: Callable[[str], int]) -> Times:
-    column = np.zeros(len(texts), np.int64)
+def _equal(texts: pa.Array[Any], text: str) -> np.ndarray:
+    equal: np.ndarray = pc.equal(texts, pa.scalar(text)).to_numpy(zero_copy_only=False)
+    return equal
+
+
+def _seconds(parts: dict[str, Any], *names: str) -> np.ndarray:
+    hours, minutes, seconds = (_whole(parts[name]) for name in names)
+    total: np.ndarray = hours * 3600 + minutes * 60 + seconds
+    return total
+
+
+def _whole(digits: pa.Array[Any]) -> np.ndarray:
+    """Returns the numbers, 0 where there is no digit."""
+    texts = pc.if_else(pc.equal(digits, pa.scalar("")), "0", digits)
+    numbers: np.ndarray = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _in_zone(local_ms: np.ndarray, zone: str) -> np.ndarray:
+    """Returns the instants of local times. An hour has few different seconds: each is looked up once."""
+    seconds, places = np.unique(local_ms // 1000, return_inverse=True)
+    offsets = np.array([_offset(zone, second) for second in seconds.tolist()], np.int64)
+    instants: np.ndarray = local_ms - offsets[places] * 1000
+    return instants
+
+
+def _offset(zone: str, second: int) -> int:
+    try:
+        return offset_seconds(zone, second)
+    except OverflowError:  # a year that no datetime has
+        return 0
+
+
+def _one_by_one(values: Sequence[Any], spelled: Spelled) -> Times:
+    column = np.zeros(len(values), np.int64)
     refused: dict[int, str] = {}
-    for position, text in enumerate(texts):
+    for position, value in enumerate(values):
         try:
-            column[position] = read(text)
-        except Rejected as verdict:
-            refused[position] = verdict.reason
+            moment = read_time(value, spelled.format, spelled.zone)
+        except OverflowError:
+            column[position] = _FARTHEST
+            continue
+        if moment is None:
+            unsaid = unsaid_format(value) if spelled.format is None else None
+            refused[position] = TIME_NOT_UNDERSTOOD if unsaid is None else NO_UNIT[unsaid]
+        else:
+            column[position] = min(max(moment.nanoseconds // 1_000_000, -_FARTHEST), _FARTHEST)
     return column, refused
 
 
-def _numbers(numbers: Sequence[float], per_unit: int) -> Times:
+def _refused(
+    column: np.ndarray, known: np.ndarray, values: Sequence[Any], spelled: Spelled
+) -> dict[int, str]:
+    """Reads the numbers whose unit is not known one by one, into the column."""
+    left = np.flatnonzero(~known).tolist()
+    times, reasons = _one_by_one([values[position] for position in left], spelled)
+    column[left] = times
+    return {left[position]: reason for position, reason in reasons.items()}
+
+
+def _numbers(values: Sequence[float], form: str | None) -> tuple[np.ndarray, np.ndarray]:
     try:
-        column = np.array(numbers, np.float64)
+        numbers = np.array(values)
+        if numbers.dtype.kind not in "if":
+            numbers = np.array(values, np.float64)
     except OverflowError:  # an integer of more than 308 digits
-        column = np.array([min(max(number, FIRST_MS * 10), LAST_MS * 10) for number in numbers], np.float64)
-    whole = np.floor(column)
-    # Microseconds first: 1700000000.123 is stored a little below itself. Of the fraction alone: microseconds
-    # since 1970 are beyond a double's 53 bits from the year 2255 on.
-    fraction = np.floor(np.round((column - whole) * (per_unit * 1000)) / 1000)
-    ms = whole * per_unit + fraction
-    return np.clip(ms, FIRST_MS - 1, _OUTSIDE).astype(np.int64), {}
+        numbers = np.array([min(max(value, -(10.0**300)), 10.0**300) for value in values], np.float64)
+    return _scaled(numbers, form)
+
+
+def _scaled(numbers: np.ndarray, form: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the milliseconds of numbers, and of which the unit is known."""
+    if form is not None:
+        return _by_unit(numbers, EPOCHS[form]), np.ones(len(numbers), bool)
+    column, known, size = np.zeros(len(numbers), np.int64), numbers == 0, np.floor(np.abs(numbers))
+    for one, (first, end) in SIZES.items():
+        of_unit = (size >= first) & (size < end)
+        column[of_unit] = _by_unit(numbers[of_unit], EPOCHS[one])
+        known |= of_unit
+    return column, known
+
+
+def _by_unit(numbers: np.ndarray, digits: int) -> np.ndarray:
+    if numbers.dtype.kind == "i":
+        bounded = np.clip(numbers, -_FARTHEST // 1000, _FARTHEST // 1000) if digits < 3 else numbers
+        whole: np.ndarray = bounded * 10 ** (3 - digits) if digits <= 3 else bounded // 10 ** (digits - 3)
+        return whole
+    # A double is the number that it is the nearest one to: from the double of a millisecond on it is in that.
+    numbers = np.clip(numbers, -_FARTHEST, _FARTHEST)
+    per, of = 10.0 ** max(0, 3 - digits), 10.0 ** max(0, digits - 3)
+    ms = np.round(numbers * per / of)
+    ms -= ms * of / per > numbers
+    return np.clip(ms, -_FARTHEST, _FARTHEST).astype(np.int64)
+
+
+# Numbers in another unit than the format says. Of those that lie decades from their record by the format, and
+# near it in another unit, none is meant as it is.
+_DECADES_MS = 20 * 366 * 86_400_000
+
+
+def other_units(times: np.ndarray, around: np.ndarray, form: TimeFormat | None) -> dict[int, str]:
+    """Returns the reason of each such time; `around` are instants in ms near their records."""
+    if form is None or form not in EPOCHS:
+        return {}
+    far = np.flatnonzero(np.abs(times - around) > _DECADES_MS)
+    reasons: dict[int, str] = {}
+    if not len(far):
+        return reasons
+    counted = times[far].astype(np.float64) / 10.0 ** (3 - EPOCHS[form])
+    for other, digits in EPOCHS.items():
+        near = np.abs(counted * 10.0 ** (3 - digits) - around[far]) <= _DECADES_MS
+        reasons |= dict.fromkeys(far[near].tolist(), OTHER_UNIT[other])
+    return reasons
 
 
 def event_bounds(
@@ -132,6 +285,7 @@ class TimeBounds:
         self._earliest, self._latest = event_bounds(slices, max_early, max_late)
         early, late = (NEAR if limit is None else None for limit in (max_early, max_late))
         self._first, self._last = event_bounds(slices, early, late)
+        self.starts = np.array([to_ms(slice_.start) for slice_ in slices], np.int64)
         self._admitted: dict[int, set[int]] = {}
 
     def outside(self, slices: np.ndarray, times: np.ndarray) -> np.ndarray:

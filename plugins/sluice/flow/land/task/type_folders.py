@@ -178,7 +178,7 @@ class TypeCodes:
         try:
             text = name if isinstance(name, str) else name.decode()
         except UnicodeDecodeError:
-            return reject_reasons.TYPE_NOT_STRING
+            return reject_reasons.TYPE_NOT_TEXT
         code = self._codes.get(text)
         if code is not None:
             return code

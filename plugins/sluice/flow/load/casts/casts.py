@@ -10,36 +10,35 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 
-from sluice.clients.clickhouse.sql import both, either, listed, literal
+from sluice.clients.clickhouse.sql import both, either, literal
 from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.containers import (
     ParsedContainer,
     array,
-    document,
-    is_string,
     mapping,
     parsed,
-    path_unfit,
-    paths_of,
-    text_at,
     tuple_,
+    twice_in_document,
 )
-from sluice.flow.load.casts.exact_numbers import FieldText, all_exact, exact
+from sluice.flow.load.casts.documents import Document, document
+from sluice.flow.load.casts.exact_numbers import FieldText, all_exact, any_large, exact
 from sluice.flow.load.casts.judged import (
     Cast,
     Caster,
     Field,
     UnsupportedType,
     here,
-    inside,
     let,
     of_pair,
+    repeats,
     unfit_of,
 )
 from sluice.flow.load.casts.scalars import scalar
+from sluice.time_grammar import AS_WRITTEN, Spelled
 
-__all__ = ("Cast", "ParsedContainer", "UnsupportedType", "cast", "cast_at", "parsed_cast", "unfit_of")
+__all__ = ("Cast", "ParsedContainer", "UnsupportedType", "cast", "document_cast", "parsed_cast", "unfit_of")
 
 _CONTAINERS = {"Array": array, "Map": mapping, "Tuple": tuple_}
 
@@ -52,41 +51,50 @@ def cast(
     quoted: str = "",
     default: str = "",
     filled: bool = False,
+    spelled: Spelled = AS_WRITTEN,
 ) -> Cast:
     """Returns the cast of `x`, the value of the field `key`, to `kind`. `depth` counts the containers around
     it.
 
     `quoted` is the condition that the value is a string; empty where none is. `default` is an expression of
     the type `kind`, whose elements a Tuple takes for fields that are missing; `filled`: a named one takes
-    the defaults of their types. Raises UnsupportedType.
+    the defaults of their types. `spelled` is how its times are. Raises UnsupportedType.
     """
-    return _cast(kind.stored, Field(x, depth, key, quoted, default, filled=filled))
+    return _cast(kind.stored, Field(x, depth, key, quoted, default, filled=filled), spelled)
 
 
-def parsed_cast(kind: Type, parsed_value: str, name: str, long: bool) -> ParsedContainer:
+def document_cast(kind: Type, x: str, key: FieldText, quoted: str, suffix: str, spelled: Spelled) -> Document:
+    """Returns the same of a JSON, by names that end with the suffix. Raises UnsupportedType."""
+    return document(partial(_cast, spelled=spelled), kind, Field(x, 0, key, quoted), suffix)
+
+
+def parsed_cast(
+    kind: Type, parsed_value: str, name: str, long: bool, spelled: Spelled = AS_WRITTEN
+) -> ParsedContainer:
     """Returns the cast of what the parse of the event gives of a container (parsed.py)."""
-    return parsed(_cast, kind.stored, parsed_value, name, long)
+    return parsed(partial(_cast, spelled=spelled), kind.stored, parsed_value, name, long)
 
 
-def _cast(kind: Type, field: Field) -> Cast:
+def _cast(kind: Type, field: Field, spelled: Spelled = AS_WRITTEN) -> Cast:
     if kind.name == "Nullable" and kind.shape.name == "Tuple":
         raise UnsupportedType(kind.text)
-    container = _CONTAINERS.get(kind.shape.name)
+    container, caster = _CONTAINERS.get(kind.shape.name), partial(_cast, spelled=spelled)
     if container is not None:
-        return container(_cast, kind, field)
+        return container(caster, kind, field)
     plain, x = kind.plain, field.x
     where = here(kind.text, x)
     if plain.name == "JSON":
-        value, where = _document(plain, field, where)
+        made = document(caster, plain, field, f"_{field.depth}")
+        value, where = made.let(made.value), made.where(x, where, field.depth)
     elif plain.name == "Variant":
-        value = variant(_cast, plain, field)
+        value = variant(caster, plain, field)
     elif plain.name == "Dynamic":
-        value = dynamic(field)
+        value, where = dynamic(field), twice_in_document(field.x, where)
     else:
-        value = scalar(plain, x, field.key, field.quoted)
+        value = scalar(plain, x, field.key, field.quoted, spelled)
     if plain.name in ("Variant", "Dynamic") or (plain.name == "JSON" and field.depth):
         return _once(value, field, where)
-    return Cast(value, "0" if plain.name == "String" else unfit_of(x, value), where=where)
+    return Cast(value, "0" if value == x else unfit_of(x, value), where=where)
 
 
 def _once(value: str, field: Field, where: str) -> Cast:
@@ -94,27 +102,6 @@ def _once(value: str, field: Field, where: str) -> Cast:
     name = f"v{field.depth}"
     pair = let([(name, value)], f"tuple({name}, {unfit_of(field.x, name)})")
     return replace(of_pair(pair, where), container=False)
-
-
-def _document(plain: Type, field: Field, where: str) -> tuple[str, str]:
-    """Returns a JSON without names for its parts, and where a rejected row is."""
-    places: list[str] = []
-    for name, kind in paths_of(plain):
-        text = text_at(field.x, name)
-        path_cast = cast_at(field, (name, kind), text)
-        unfit = path_unfit(plain, field.x, name, text, path_cast)
-        places += [unfit, inside(literal(f".{name}"), path_cast.where, field.depth)]
-    value = document(plain, field.x, places[::2], field.quoted)
-    return value, f"multiIf({listed(places)}, {where})" if places else where
-
-
-def cast_at(field: Field, path: tuple[str, Type], text: str) -> Cast:
-    """Returns the cast of what is at a typed path of a JSON."""
-    key = None if field.key is None else path[0].split(".")[-1]
-    at = replace(
-        field, x=text, key=key, quoted=is_string(field.x, path[0]), required=False, default="", filled=False
-    )
-    return _cast(path[1], at)
 
 
 # Variant and Dynamic: a JSON value chooses the type by what it is (flow/load/casts/casts.py).
@@ -145,7 +132,8 @@ def variant(caster: Caster, kind: Type, field: Field) -> str:
         fitting.append((_of_kind(part, field), fits, cast))
     chosen = [part for of_kind, fits, cast in fitting for part in (both(of_kind, fits), cast)]
     chosen += [part for _, fits, cast in fitting for part in (fits, cast)]
-    value = f"if(isNull({field.x}), NULL, multiIf({', '.join(chosen)}, NULL))"
+    none = either(f"isNull({field.x})", any_large(field.text, field.key))
+    value = f"if({none}, NULL, multiIf({', '.join(chosen)}, NULL))"
     return let(once, value) if once else value
 
 
@@ -179,9 +167,10 @@ def dynamic(field: Field) -> str:
     bools = f"length(extractAll({text}, {_BOOLS})) = length(extractAll(toJSONString({inside}), {_BOOLS}))"
     all_ = all_exact(text, field.key)
     same = both(f"if(startsWith({text}, '['), {all_}, {exact(x, field.key)})", bools)
-    brace = f"startsWith({text}, '{{')"
+    brace, again = f"startsWith({text}, '{{')", repeats(f"JSONExtractKeys({text})")
+    none = either(f"isNull({x})", any_large(text, field.key))
     return (
-        f"multiIf(isNull({x}), NULL, {field.quoted or '1'}, CAST({x}, 'Dynamic'), "
-        f"{both(brace, all_)}, {as_document}, "
+        f"multiIf({none}, NULL, {field.quoted or '1'}, CAST({x}, 'Dynamic'), "
+        f"{both(brace, all_, f'NOT {again}')}, {as_document}, "
         f"{either(brace, f'NOT ({same})')}, NULL, {inside})"
     )

@@ -8,12 +8,15 @@ from dataclasses import dataclass, fields, replace
 from sluice.clients.clickhouse.sql import Sql, both, either, identifier, listed, literal, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import Type, parse
-from sluice.field_path import FieldPath, spellings
-from sluice.flow.load.casts.casts import ParsedContainer, cast, cast_at, parsed_cast
-from sluice.flow.load.casts.containers import document, may_lack, path_unfit, paths_of, text_at
-from sluice.flow.load.casts.event_paths import RESERVED, ObjectNode
+from sluice.config.target import Missing
+from sluice.field_path import FieldPath, FieldPaths, all_spellings, header_of
+from sluice.flow.load.casts.casts import ParsedContainer, cast, document_cast, parsed_cast
+from sluice.flow.load.casts.containers import may_lack
+from sluice.flow.load.casts.documents import TypedPath
+from sluice.flow.load.casts.event_paths import RESERVED, HeaderNode, ObjectNode
 from sluice.flow.load.casts.exact_numbers import FieldText, KeyUnless
-from sluice.flow.load.casts.judged import MISSING, Cast, Field, unfit_of
+from sluice.flow.load.casts.judged import MISSING, TWICE, Cast, unfit_of
+from sluice.time_grammar import Spelled, unsaid_patterns
 
 # Columns of a Nested: arrays `n.a`, `n.b` of one length.
 
@@ -30,6 +33,8 @@ class FitCheck:
     """Of a container the expression of the place inside it, see Cast."""
     place: str = ""
     """The name that `placed` gives to `where`."""
+    unsaid: bool = False
+    """Whether the pipeline file does not say the unit of numbers that are times."""
 
     @property
     def placed(self) -> Sql:
@@ -43,11 +48,29 @@ class FitCheck:
         if not self.where:
             reason = literal(MISSING if self.type == MISSING else f"does not fit {self.type}")
             named = {"column": literal(self.column), "type": literal(self.type)}
-            return {**named, "reason": reason, "text": self.text}
+            said = self._with_unit(reason, literal(self.type), self.text)
+            return {**named, "reason": said, "text": self.text}
         path, kind, text = (f"tupleElement({self.place}, {n})" for n in (1, 2, 3))
         column = f"concat({literal(self.column)}, {path})"
-        said = f"if({kind} = {literal(MISSING)}, {kind}, concat('does not fit ', {kind}))"
-        return {"column": column, "type": kind, "reason": said, "text": text}
+        said = (
+            f"if({kind} IN ({literal(MISSING)}, {literal(TWICE)}), {kind}, concat('does not fit ', {kind}))"
+        )
+        return {"column": column, "type": kind, "reason": self._with_unit(said, kind, text), "text": text}
+
+    def _with_unit(self, reason: str, kind: str, text: str) -> str:
+        """Returns `reason` with the format that would read a number whose size says no unit. `kind` is the
+        expression of the type that is wanted there."""
+        if not self.unsaid:
+            return reason
+        patterns = unsaid_patterns(signed="64" in self.type or "32" in self.type)
+        formats = [
+            f"match({text}, {literal(pattern)}), {literal(f' without `format: {form}`')}"
+            for form, pattern in patterns.items()
+        ]
+        return f"concat({reason}, if(match({kind}, {_TIME}), multiIf({listed(formats)}, ''), ''))"
+
+
+_TIME = literal(r"^(?:Nullable\(|LowCardinality\()*Date")
 
 
 @dataclass(frozen=True)
@@ -159,20 +182,23 @@ class Stages:
 
 @dataclass(frozen=True)
 class FieldPlace:
-    """Where the field of a column is in the event: of the spellings of its path the first with a value."""
+    """Finds the field of a column in the event: the first spelling of its paths that has a value."""
 
     tree: ObjectNode
-    path: FieldPath
+    paths: FieldPaths
 
     @property
     def key(self) -> FieldText:
         """The key before the value."""
         elsewhere = [f"isNotNull({text})" for text in self.earlier]
-        return KeyUnless(self.path[-1], either(*elsewhere)) if elsewhere else self.path[-1]
+        key = self.paths[-1][-1]
+        if all(header_of(path) is not None for path in self.paths):
+            return None
+        return KeyUnless(key, either(*elsewhere)) if elsewhere else key
 
     @property
     def earlier(self) -> list[str]:
-        """The texts of the spellings with dots in their keys."""
+        """The texts of all places but the last."""
         return [node.element(key) for node, key in self._nodes[:-1]]
 
     @property
@@ -194,16 +220,25 @@ class FieldPlace:
         return nulls[0] if len(nulls) == 1 else f"(({summed(nulls)}) = {len(nulls)})"
 
     @property
+    def null_object(self) -> str:
+        """The condition that the value is missing because an object on its path is null."""
+        outer = [(self.tree.node_of(keys), keys[-1]) for keys in objects_of(self.paths)]
+        nulls = (
+            both(f"isNull({node.element(key)})", f"has({node.keys}, {literal(key)})")
+            for node, key in outer
+            if isinstance(node, ObjectNode)
+        )
+        return both(self.null, either(*nulls))
+
+    @property
     def there(self) -> str:
         """The condition that it is null, and not missing, where one of both is so."""
-        return either(*(f"has({node.keys}, {literal(key)})" for node, key in self._nodes))
+        return either(*(node.there(key) for node, key in self._nodes))
 
     @property
     def quoted(self) -> str:
         """The condition that the value is a string."""
-        *earlier, last = (
-            f"JSONType(ifNull({node.text}, ''), {literal(key)}) = 'String'" for node, key in self._nodes
-        )
+        *earlier, last = (node.quoted(key) for node, key in self._nodes)
         pairs = (
             part
             for text, quoted in zip(self.earlier, earlier, strict=True)
@@ -212,8 +247,14 @@ class FieldPlace:
         return f"multiIf({listed([*pairs, last])})" if earlier else last
 
     @property
-    def _nodes(self) -> list[tuple[ObjectNode, str]]:
-        return [(self.tree.node_of(keys), keys[-1]) for keys in spellings(self.path)]
+    def _nodes(self) -> list[tuple[ObjectNode | HeaderNode, str]]:
+        return [(self.tree.node_of(keys), keys[-1]) for keys in all_spellings(self.paths)]
+
+
+def objects_of(places: FieldPaths) -> list[FieldPath]:
+    """Returns the keys of each object that a spelling of one of the paths runs through."""
+    found = all_spellings([path for path in places if header_of(path) is None])
+    return list(dict.fromkeys(keys[:size] for keys in found for size in range(1, len(keys))))
 
 
 @dataclass(frozen=True)
@@ -227,23 +268,32 @@ class FieldSql:
 
 def column_sql(
     column: Column,
-    path: FieldPath,
+    paths: FieldPaths,
     number: int,
     tree: ObjectNode,
     long: bool,
     groups: Mapping[str, Nested],
-    required: bool,
+    demand: Missing,
+    spelled: Spelled,
 ) -> FieldSql:
-    """`required`: a row without a value for the column is a rejected row."""
-    kind, place = parse(column.type).stored, FieldPlace(tree, path)
+    """`demand`: which rows without a value for the column are rejected rows; `spelled`: how its times are."""
+    kind, place = parse(column.type).stored, FieldPlace(tree, paths)
     default = f"d{number}" if _has_elements(column) else ""
     key = place.key if long else None
     # What an element would be in a DEFAULT that the server computes row by row is not known here.
-    filled_in = not required and not column.computed
-    column_cast = cast(kind, f"r{number}", key=key, quoted=place.quoted, default=default, filled=filled_in)
-    container = parsed_of(kind, place, number, long) if column_cast.judged else None
-    filled = _filled(column, place, number, groups, column_cast, container, key)
-    return _with_lacks(filled, column, place, number, groups, column_cast.lacks, required)
+    filled_in = demand != "reject" and not column.computed
+    column_cast = cast(
+        kind,
+        f"r{number}",
+        key=key,
+        quoted=place.quoted,
+        default=default,
+        filled=filled_in,
+        spelled=spelled,
+    )
+    container = parsed_of(kind, place, number, long, spelled) if column_cast.judged else None
+    filled = _filled(column, place, number, groups, column_cast, container, key, spelled)
+    return _with_lacks(filled, column, place, number, groups, column_cast.lacks, demand)
 
 
 def _has_elements(column: Column) -> bool:
@@ -260,9 +310,12 @@ def _filled(
     column_cast: Cast,
     container: ParsedContainer | None,
     key: FieldText,
+    spelled: Spelled,
 ) -> FieldSql:
     text, kind = f"r{number}", parse(column.type).stored
-    inner = typed_paths(kind.plain, text, str(number), key) if kind.plain.name == "JSON" else []
+    document = None
+    if kind.plain.name == "JSON":
+        document = document_cast(kind.plain, text, key, place.quoted, str(number), spelled)
     texts = [Sql(f"{place.text} AS {text}")]
     if _has_elements(column):
         texts.append(Sql(f"CAST({column.default}, {literal(column.type)}) AS d{number}"))
@@ -272,23 +325,25 @@ def _filled(
         column_cast = replace(
             column_cast, value=f"tupleElement(c{number}, 1)", unfit=f"tupleElement(c{number}, 2)"
         )
-    if inner:
-        column_cast = replace(
-            column_cast, value=document(kind.plain, text, [typed.unfit for typed in inner], place.quoted)
-        )
+    if document is not None:
+        column_cast = replace(column_cast, value=document.value)
     lacking = _lacking(column, column_cast, place)
     value = _or_default(column, column_cast, lacking)
     if column.name in groups:
         value = groups[column.name].value(column.name, value)
-    casts = [Sql(f"{expression} AS {name}") for typed in inner for expression, name in typed.named]
+    casts = [Sql(f"{expression} AS {name}") for name, expression in (document.named if document else ())]
     casts += [Sql(f"{lacking} AS l{number}")] if column.computed else []
     stages = replace(stages, casts=(*casts, Sql(f"{value} AS v{number}")))
-    checks = _path_checks(column, inner, number)
+    checks = [
+        *_utf8_checks(column, place, text),
+        *_path_checks(column, document.paths if document else (), number, spelled),
+    ]
     if column_cast.unfit == "0":
         return FieldSql(stages, tuple(checks))
     unfit = column_cast.unfit if column_cast.container else unfit_of(text, f"v{number}")
-    where = column_cast.where if column_cast.container else ""
-    checks.append(FitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}"))
+    where = column_cast.where if column_cast.container or kind.plain.name in ("JSON", "Dynamic") else ""
+    unsaid = _unsaid(column.type, spelled)
+    checks.append(FitCheck(column.name, column.type, text, f"m{number}", where, f"w{number}", unsaid))
     return FieldSql(replace(stages, unfit_values=(Sql(f"{unfit} AS m{number}"),)), tuple(checks))
 
 
@@ -299,18 +354,21 @@ def _with_lacks(
     number: int,
     groups: Mapping[str, Nested],
     partly: bool,
-    required: bool,
+    demand: Missing,
 ) -> FieldSql:
     """Adds which rows have no value, as flags, and as a rejected row where there has to be one; `partly`:
     elements may lack one, too."""
-    nothing, path = _nothing(column, place, groups), place.path
-    found = tuple(lacks(column, path, nothing, place.there))
+    nothing, paths = _nothing(column, place, groups), place.paths
+    found = tuple(lacks(column, paths, nothing, place.there))
     if partly:
         flag = f"tupleElement(c{number}, 3)"
-        found = (Lack(column.name, path, Sql(f"if({nothing}, 1, {flag})" if column.default else flag)),)
+        found = (Lack(column.name, paths, Sql(f"if({nothing}, 1, {flag})" if column.default else flag)),)
     casts = [Sql(f"{lack.flag} AS {_flag(number, lack)}") for lack in found]
-    casts += [Sql(f"{nothing} AS n{number}")] if required else []
-    missing = [FitCheck(column.name, MISSING, f"r{number}", f"n{number}")] if required else []
+    unmet = {"default": "", "object": place.null_object if demand == "object" else "", "reject": nothing}[
+        demand
+    ]
+    casts += [Sql(f"{unmet} AS n{number}")] if unmet else []
+    missing = [FitCheck(column.name, MISSING, f"r{number}", f"n{number}")] if unmet else []
     return FieldSql(
         replace(filled.stages, casts=(*filled.stages.casts, *casts)),
         (*missing, *filled.checks),
@@ -318,27 +376,42 @@ def _with_lacks(
     )
 
 
-def _path_checks(column: Column, paths: Sequence[TypedPath], number: int) -> list[FitCheck]:
+def _utf8_checks(column: Column, place: FieldPlace, text: str) -> list[FitCheck]:
+    """An event is UTF-8 as it has landed, and a header may be any bytes."""
+    if all(header_of(path) is None for path in place.paths):
+        return []
+    unfit = f"ifNull(NOT isValidUTF8({text}), 0)"
+    return [FitCheck(column.name, "text in UTF-8", f"toValidUTF8(ifNull({text}, ''))", unfit)]
+
+
+def _unsaid(kind: str, spelled: Spelled) -> bool:
+    return spelled.format is None and "Date" in kind
+
+
+def _path_checks(column: Column, paths: Sequence[TypedPath], number: int, spelled: Spelled) -> list[FitCheck]:
     """Returns a check for each typed path of a JSON column."""
     return [
         FitCheck(
             f"{column.name}.{path.name}",
-            path.type,
+            path.kind.text,
             path.text,
             path.unfit,
             path.where,
             f"w{number}_{position}",
+            _unsaid(path.kind.text, spelled),
         )
         for position, path in enumerate(paths)
     ]
 
 
-def parsed_of(kind: Type, place: FieldPlace, number: int, long: bool) -> ParsedContainer | None:
+def parsed_of(
+    kind: Type, place: FieldPlace, number: int, long: bool, spelled: Spelled
+) -> ParsedContainer | None:
     """Returns None where the parse gives no container. One that it gives is another field's where an earlier
     spelling has a value."""
     if place.container is None:
         return None
-    container = parsed_cast(kind, place.container, f"j{number}", long)
+    container = parsed_cast(kind, place.container, f"j{number}", long, spelled)
     return replace(container, fine=both(*(f"isNull({one})" for one in place.earlier), container.fine))
 
 
@@ -354,13 +427,16 @@ def _judged(stages: Stages, column_cast: Cast, number: int, container: ParsedCon
     )
 
 
-def group_sql(group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long: bool) -> FieldSql:
+def group_sql(
+    group: Nested, numbers: Mapping[str, int], tree: ObjectNode, long: bool, spelled: Spelled
+) -> FieldSql:
     """Returns the array of objects that may fill the columns of a Nested, and the checks of it."""
     field = tree.element(group.name)
     if not group.objects:
         return FieldSql(Stages(), tuple(group.checks(numbers, field, "")))
     quoted = f"JSONType({tree.text}, {literal(group.name)}) = 'String'"
-    group_cast = cast(group.type, group.text, key=group.name if long else None, quoted=quoted)
+    key = group.name if long else None
+    group_cast = cast(group.type, group.text, key=key, quoted=quoted, spelled=spelled)
     texts, judged = Sql(f"{field} AS {group.text}"), Sql(f"{group_cast.judged} AS {group.judged}")
     return FieldSql(
         Stages(texts=(texts,), judged=(judged,)), tuple(group.checks(numbers, field, group_cast.where))
@@ -395,47 +471,14 @@ def _or_default(column: Column, column_cast: Cast, lacking: str) -> str:
     return f"if({lacking}, CAST({column.default}, {literal(column.type)}), {column_cast.value})"
 
 
-# Typed paths of a JSON column, with names for the parts of their casts.
-@dataclass(frozen=True)
-class TypedPath:
-    """A path of a JSON that has a type of its own; `text` is what is there. `named` are (expression, name)
-    that the others use."""
-
-    name: str
-    type: str
-    text: str
-    unfit: str
-    named: tuple[tuple[str, str], ...]
-    where: str = ""
-
-
-def typed_paths(kind: Type, x: str, suffix: str, key: FieldText) -> list[TypedPath]:
-    """Returns those of the JSON type `kind`, by names that end with the suffix. Raises UnsupportedType."""
-    return [
-        _typed_path(kind, x, path, f"{suffix}_{number}", key) for number, path in enumerate(paths_of(kind))
-    ]
-
-
-def _typed_path(kind: Type, x: str, path: tuple[str, Type], suffix: str, key: FieldText) -> TypedPath:
-    (name, inner), text, value, unfit = path, f"t{suffix}", f"s{suffix}", f"b{suffix}"
-    path_cast = cast_at(Field(x, 0, key), path, text)
-    by_name = Cast(value, path_cast.unfit if path_cast.container else unfit_of(text, value))
-    parts = (
-        (text_at(x, name), text),
-        (path_cast.value, value),
-        (path_unfit(kind, x, name, text, by_name), unfit),
-    )
-    return TypedPath(name, inner.text, text, unfit, parts, path_cast.where if path_cast.container else "")
-
-
 # Which rows get no value of their event in a column: the field is missing, or null there. Pure.
 @dataclass(frozen=True)
 class Lack:
-    """`flag` is an expression, 1 in a row whose `column`, of the field `path`, has no value of the event.
+    """`flag` is an expression, 1 in a row whose `column`, of the field at `paths`, has no value of the event.
     `null`: it is NULL there; else a default, in the column or in an element of its Tuple."""
 
     column: str
-    path: FieldPath
+    paths: FieldPaths
     flag: Sql
     null: bool = False
 
@@ -445,15 +488,15 @@ def holds_null(column: Column) -> bool:
     return column.may_be_null or may_lack(parse(column.type).stored)
 
 
-def lacks(column: Column, path: FieldPath, nothing: str, present: str) -> Iterator[Lack]:
+def lacks(column: Column, paths: FieldPaths, nothing: str, present: str) -> Iterator[Lack]:
     """`nothing` is the condition that the field is missing or null, `present` that it is there, maybe as
     null."""
     if not holds_null(column):
-        yield Lack(column.name, path, Sql(nothing))
+        yield Lack(column.name, paths, Sql(nothing))
     elif not column.default:
-        yield Lack(column.name, path, Sql(nothing), null=True)
+        yield Lack(column.name, paths, Sql(nothing), null=True)
     elif not column.may_be_null:
-        yield Lack(column.name, path, Sql(nothing))
+        yield Lack(column.name, paths, Sql(nothing))
     else:
-        yield Lack(column.name, path, Sql(f"if({nothing}, NOT {present}, 0)"))
-        yield Lack(column.name, path, Sql(f"if({nothing}, {present}, 0)"), null=True)
+        yield Lack(column.name, paths, Sql(f"if({nothing}, NOT {present}, 0)"))
+        yield Lack(column.name, paths, Sql(f"if({nothing}, {present}, 0)"), null=True)

@@ -5,19 +5,40 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Literal
 
 from sluice.clients.clickhouse.sql import Sql, both, either, identifier, listed, summed
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.clickhouse.types import parse
-from sluice.field_path import FieldPath, path_of, spellings
+from sluice.config.target import Missing
+from sluice.field_path import Field, FieldPath, FieldPaths, all_spellings, header_of, paths_of
 from sluice.flow.load.casts.casts import UnsupportedType, cast, unfit_of
-from sluice.flow.load.casts.column_sql import FitCheck, Lack, Stages, column_sql, group_sql, nested_of
+from sluice.flow.load.casts.column_sql import (
+    FitCheck,
+    Lack,
+    Nested,
+    Stages,
+    column_sql,
+    group_sql,
+    nested_of,
+    objects_of,
+)
 from sluice.flow.load.casts.containers import texts_of
-from sluice.flow.load.casts.event_paths import NESTED, QUOTED, ObjectNode, extract, nodes, odd_texts, tree_of
-from sluice.flow.load.casts.exact_numbers import LONG, ODD
+from sluice.flow.load.casts.event_paths import (
+    NESTED,
+    NULLS,
+    QUOTED,
+    ObjectNode,
+    extract,
+    nodes,
+    odd_texts,
+    tree_of,
+)
+from sluice.flow.load.casts.exact_numbers import EVENT, LARGE, LONG, ODD
 from sluice.flow.load.casts.times import of_stamp
 from sluice.infer.types import Rules
+from sluice.time_grammar import AS_WRITTEN, Spelled
 
 # The lake's columns as the server reads them, and the types of target columns that hold them unchanged.
 # Files have `_row` only where messages are arrays: elsewhere it is 0.
@@ -30,6 +51,7 @@ LAKE = {
     "_row": "Int32",
     "_timestamp": "DateTime64(3, 'UTC')",
     "_key": "Nullable(String)",
+    "_headers": "Array(Tuple(key String, value Nullable(String)))",
     "_payload": "String",
 }
 _TEXT = {"String"}
@@ -50,6 +72,9 @@ _MOST_CONTAINERS = 20
 _ROWS, _FEWEST_ROWS, _FEW = 8192, 256, 64  # rows of a block, and how many columns are few
 ALWAYS = ("_slice", "_cluster")
 Columns = Sequence[Column]
+Required = Mapping[str, Missing]
+Times = Mapping[str, Spelled]
+_NO_TIMES: Times = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -60,7 +85,8 @@ class Filling:
     before it name: in one SELECT the server would write out a name's expression wherever it is used.
     `columns` and `values` are the INSERT's, and `checks` the unfit_values, the first of them of the event as
     a whole. `short` is the same for events that hold no long numbers. `parsed`: the parse gives some as
-    containers (parsed.py). `lacks`: which rows have no value of their event in a column."""
+    containers (parsed.py). `headers`: some values are headers'. `lacks`: which rows have no value of their
+    event in a column."""
 
     columns: tuple[str, ...]
     values: tuple[Sql, ...]
@@ -68,6 +94,7 @@ class Filling:
     checks: tuple[FitCheck, ...]
     short: Filling | None = None
     parsed: bool = False
+    headers: bool = False
     inserted: tuple[str, ...] = ()
     lacks: tuple[Lack, ...] = ()
 
@@ -115,42 +142,69 @@ class Filling:
     @property
     def lake_columns(self) -> tuple[str, ...]:
         """Those the rows need; the checks name a row by all of them."""
-        return tuple(LAKE)
+        return tuple(name for name in LAKE if name != "_headers" or self.headers)
 
 
-def fill(columns: Columns, paths: Mapping[str, str], required: Collection[str] = frozenset()) -> Filling:
-    """Returns the filling of a table with `columns`; `paths` gives the field of those not named like theirs.
-    A row that has no value for a `required` column is a rejected row.
+def fill(
+    columns: Columns,
+    paths: Mapping[str, Field],
+    required: Required = MappingProxyType({}),
+    times: Times = _NO_TIMES,
+) -> Filling:
+    """Returns the filling of a table with `columns`; `paths` gives the field of those not named like theirs,
+    `times` how times are written that do not say it themselves. A row that has no value for a `required`
+    column is a rejected row, or is one where null stands in place of an object on its path (`missing` in
+    config/target.py).
 
     Raises UnsupportedType with the name and type of each column that no value fills.
     """
     _check_types(column for column in columns if column.taken and column.name not in HOLDERS)
-    short = _fill(columns, paths, required, False)
-    return replace(_fill(columns, paths, required, True), short=short)
+    short = _fill(columns, paths, required, times, False)
+    return replace(_fill(columns, paths, required, times, True), short=short)
 
 
-def _fill(columns: Columns, paths: Mapping[str, str], required: Collection[str], long: bool) -> Filling:
+def _fill(
+    columns: Columns, paths: Mapping[str, Field], required: Required, times: Times, long: bool
+) -> Filling:
     """`long`: the events may hold long numbers, which have to be checked."""
     taken = [column for column in columns if column.taken]
-    filled = [column for column in taken if column.name not in HOLDERS]
-    nested = nested_of([(column.name, column.type) for column in filled], paths)
+    fields, nested = filled_fields(columns, paths)
     groups = {name: group for group in nested for name, _ in group.columns}
-    fields = [(column, _path(column, paths, groups)) for column in filled]
     containers = _containers([one for one in fields if one[0].name not in groups])
-    asked = _spelled(path for _, path in fields)
-    tree = tree_of([*asked, *((group.name,) for group in nested)], containers)
-    marked = _spelled(path for column, path in fields if column.may_be_null and column.default)
+    asked = [keys for _, places in fields for keys in all_spellings(places)]
+    source = "event_text" if long else "_payload"
+    tree = tree_of([*asked, *((group.name,) for group in nested)], containers, source)
+    marked = [
+        keys
+        for column, places in fields
+        if column.may_be_null and column.default
+        for keys in all_spellings(places)
+    ]
+    marked += [
+        outer
+        for column, places in fields
+        if required.get(column.name) == "object"
+        for outer in objects_of(places)
+    ]
     sql_of = partial(column_sql, tree=tree, long=long, groups=groups)
-    field_sqls = [sql_of(*of, n, required=of[0].name in required) for n, of in enumerate(fields)]
+    field_sqls = [
+        sql_of(
+            *of,
+            n,
+            demand=required.get(of[0].name, "default"),
+            spelled=times.get(of[0].name, AS_WRITTEN),
+        )
+        for n, of in enumerate(fields)
+    ]
     numbers = {column.name: number for number, (column, _) in enumerate(fields)}
-    field_sqls += [group_sql(group, numbers, tree, long) for group in nested]
+    field_sqls += [group_sql(group, numbers, tree, long, _of_group(group, times)) for group in nested]
     held = {column.name: _held(column) for column in taken if column.name in HOLDERS}
     values = {name: Sql(f"v{number}") for name, number in numbers.items()}
     values |= {name: value for name, (value, _) in held.items()}
-    odd = odd_texts(tree, {path: f"u{number}" for number, (_, path) in enumerate(fields)})
+    odd = odd_texts(tree, {places[-1]: f"u{number}" for number, (_, places) in enumerate(fields)})
     parts = Stages.of_all([one.stages for one in field_sqls])
     stages = [*extract(tree, marked), parts.items, parts.fine, odd, parts.texts]
-    by_column = [(column.name, path) for column, path in fields]
+    by_column = [(column.name, places) for column, places in fields]
     stages += [parts.judged, parts.casts, [*parts.unfit_values, *stray_names(tree, by_column)]]
     checks = [
         *([whole(tree)] if fields else []),
@@ -168,13 +222,25 @@ def _fill(columns: Columns, paths: Mapping[str, str], required: Collection[str],
         _with_shared(stages),
         tuple(_placed(checks)),
         parsed=bool(parts.items),
+        headers=bool(tree.headers.fields),
         inserted=tuple(name for name, _ in inserted),
         lacks=tuple(lack for one in field_sqls for lack in one.lacks),
     )
 
 
-def _spelled(paths: Iterable[FieldPath]) -> list[FieldPath]:
-    return [keys for path in paths for keys in spellings(path)]
+def filled_fields(
+    columns: Columns, paths: Mapping[str, Field]
+) -> tuple[list[tuple[Column, FieldPaths]], list[Nested]]:
+    """Returns the columns that events fill, each with its field's paths, and the Nested among them."""
+    filled = [column for column in columns if column.taken and column.name not in HOLDERS]
+    nested = nested_of([(column.name, column.type) for column in filled], paths)
+    parts = {name for group in nested for name, _ in group.columns}
+    return [(column, _paths(column, paths, parts)) for column in filled], nested
+
+
+def _of_group(group: Nested, times: Times) -> Spelled:
+    """Objects in one array are cast together: by what is said of the first of their columns."""
+    return next((times[name] for name, _ in group.columns if name in times), AS_WRITTEN)
 
 
 def _inserted(
@@ -187,10 +253,14 @@ def _inserted(
         yield column.missing, Sql(missing[column.name])
 
 
-def _containers(fields: Sequence[tuple[Column, FieldPath]]) -> dict[FieldPath, str]:
+def _containers(fields: Sequence[tuple[Column, FieldPaths]]) -> dict[FieldPath, str]:
     """Returns what the parse gives of the fields that are containers. Of many, nothing: both ways make the
     statement twice as long, and the server takes a second for each 100,000 characters."""
-    types_by_path = {path: texts_of(parse(column.type).stored) for column, path in fields}
+    types_by_path = {
+        places[-1]: texts_of(parse(column.type).stored)
+        for column, places in fields
+        if header_of(places[-1]) is None
+    }
     return types_by_path if sum(map(bool, types_by_path.values())) <= _MOST_CONTAINERS else {}
 
 
@@ -205,14 +275,12 @@ def _placed(checks: Iterable[FitCheck]) -> Iterator[FitCheck]:
 
 def _with_shared(stages: Sequence[Sequence[Sql]]) -> tuple[tuple[Sql, ...], ...]:
     """Puts the expressions that several stages use before the others."""
-    uses = {"quoted_brackets": [QUOTED], "nested_arrays": [NESTED], "long_numbers": [LONG, *ODD]}
+    uses = {"quoted_brackets": [QUOTED], "nested_arrays": [NESTED]}
+    uses |= {"long_numbers": [LONG, *ODD], "odd_doubles": [LONG, *ODD]}
+    uses |= {"any_null": [NULLS], "event_text": [EVENT], "large_numbers": [LARGE]}
     parts = [part for stage in stages for part in stage]
-    used = [
-        expression
-        for name, all_ in uses.items()
-        if any(name in part for part in parts)
-        for expression in all_
-    ]
+    found = (all_ for name, all_ in uses.items() if any(name in part for part in parts))
+    used = dict.fromkeys(expression for all_ in found for expression in all_)
     return tuple(tuple(stage) for stage in (used, *stages) if stage)
 
 
@@ -237,15 +305,17 @@ def _held(column: Column) -> tuple[Sql, FitCheck | None]:
     return Sql(value), FitCheck(column.name, column.type, f"toString({name})", unfit_of(name, value))
 
 
-def _path(column: Column, paths: Mapping[str, str], nested: Collection[str]) -> FieldPath:
-    """Returns the path of the column's field. The dot in a column's name of a Nested divides no path."""
+def _paths(column: Column, paths: Mapping[str, Field], nested: Collection[str]) -> FieldPaths:
+    """Returns the paths of the column's field. The dot in a column's name of a Nested divides no path."""
     own = column.name in nested and column.name not in paths
-    return (column.name,) if own else path_of(column.name, paths)
+    return ((column.name,),) if own else paths_of(column.name, paths)
 
 
 # Checks that an event has the shape that a table's paths need. Pure.
-Paths = Sequence[tuple[str, FieldPath]]
+Paths = Sequence[tuple[str, FieldPaths]]
 """Columns and their fields' paths."""
+_Through = list[tuple[str, FieldPath, FieldPaths]]
+"""Columns, the path of each through an object, and all its paths."""
 
 
 def strays(tree: ObjectNode, paths: Paths) -> list[FitCheck]:
@@ -253,7 +323,7 @@ def strays(tree: ObjectNode, paths: Paths) -> list[FitCheck]:
     with a dot, and is no object, is another field."""
     checks = []
     for node, through in _needed(tree, paths):
-        name, path = through[0]
+        name, path, _ = through[0]
         kind = f"an object at {'.'.join(node.path)} (its path is {'.'.join(path)})"
         checks.append(FitCheck(name, kind, node.text, node.unfit))
     return checks
@@ -263,29 +333,48 @@ def stray_names(tree: ObjectNode, paths: Paths) -> list[Sql]:
     """Returns whether something is there that is no object, and some column's field is nowhere else."""
     names = []
     for node, through in _needed(tree, paths):
-        needed = either(*(_nowhere_else(tree, path) for _, path in through))
-        names.append(Sql(f"{both(node.stray, needed)} AS {node.unfit}"))
+        needed = either(*(_nowhere_else(tree, path, places) for _, path, places in through))
+        unfit = either(both(node.stray, needed), both(unreadable(node), needed))
+        names.append(Sql(f"{unfit} AS {node.unfit}"))
     return names
 
 
-def _needed(tree: ObjectNode, paths: Paths) -> Iterator[tuple[ObjectNode, Paths]]:
+def _needed(tree: ObjectNode, paths: Paths) -> Iterator[tuple[ObjectNode, _Through]]:
     for node in nodes(tree):
         size = len(node.path)
-        through = [(name, path) for name, path in paths if path[:size] == node.path and len(path) > size]
+        through = [
+            (name, path, places)
+            for name, places in paths
+            for path in places
+            if path[:size] == node.path and len(path) > size
+        ]
         if through:
             yield node, through
 
 
-def _nowhere_else(tree: ObjectNode, path: FieldPath) -> str:
-    earlier = [tree.node_of(keys).element(keys[-1]) for keys in spellings(path)[:-1]]
-    return both(*(f"isNull({text})" for text in earlier))
+def _nowhere_else(tree: ObjectNode, path: FieldPath, places: FieldPaths) -> str:
+    others = [keys for keys in all_spellings(places) if keys != path]
+    return both(*(f"isNull({tree.node_of(keys).element(keys[-1])})" for keys in others))
+
+
+def unreadable(node: ObjectNode) -> str:
+    """Returns the condition that the server cannot parse an inner object: it writes a double such as 1e20 as
+    a whole number, which it cannot read. The full check is rare."""
+    nothing = summed([f"isNull({node.element(name)})" for name in node.fields])
+    none = both(f"isNotNull({node.text})", f"({nothing}) = {len(node.fields)}")
+    return both(none, f"JSONType(assumeNotNull({node.text})) != 'Object'")
 
 
 def whole(tree: ObjectNode) -> FitCheck:
     """Returns the check that the event is an object. Anything else would fill columns by position, or none.
     The full check is rare."""
+    if not tree.fields:
+        return FitCheck(
+            "", "a JSON object that ClickHouse can parse", "_payload", "(JSONType(_payload) != 'Object')"
+        )
     fields_present = summed([f"isNotNull({tree.element(name)})" for name in tree.fields])
-    unfit = f"if(startsWith(_payload, '{{') * ({fields_present}) > 0, 0, JSONType(_payload) != 'Object')"
+    text = tree.text
+    unfit = f"if(startsWith({text}, '{{') * ({fields_present}) > 0, 0, JSONType({text}) != 'Object')"
     return FitCheck("", "a JSON object that ClickHouse can parse", "_payload", unfit)
 
 

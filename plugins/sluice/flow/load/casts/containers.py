@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from sluice.clients.clickhouse.sql import both, either, identifier, listed, literal, summed
-from sluice.clients.clickhouse.types import Type, named
+from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.exact_numbers import FieldText
 from sluice.flow.load.casts.judged import (
     MISSING,
+    TWICE,
     Cast,
     Caster,
     Field,
@@ -21,6 +20,7 @@ from sluice.flow.load.casts.judged import (
     inside,
     let,
     of_pair,
+    repeats,
 )
 from sluice.flow.load.casts.scalars import ENUMS
 
@@ -43,10 +43,12 @@ def array(caster: Caster, kind: Type, field: Field) -> Cast:
         bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
     judged = f"j{depth}"
     unfit = field.unfit(*bad, f"has(tupleElement({judged}, 2), 1)")
-    items_judged = mapped(lists | _tokens(of, raws, depth), item_of(caster, of, field, by_token(of)).pair)
+    items_judged = mapped(
+        lists | _tokens(of, field, raws), item_of(caster, of, field, by_token(of, field)).pair
+    )
     pair = let([(judged, items_judged)], f"tuple(tupleElement({judged}, 1), {unfit})")
-    item = item_of(caster, of, field, _asked(of))
-    lists |= {f"q{depth}": raws} if _asked(of) else {}
+    item = item_of(caster, of, field, _asked(of, field))
+    lists |= {f"q{depth}": raws} if _asked(of, field) else {}
     name = f"toString(n{depth} - 1)"
     return of_pair(pair, _where(kind, field, lists, (item.unfit, item.where), name))
 
@@ -64,27 +66,56 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
     if of.shape.name in CONTAINERS:
         bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
     judged = f"j{depth}"
-    unfit = field.unfit(*bad, f"has(tupleElement({judged}, 3), 1)")
+    keys_given = f"tupleElement({judged}, 1)"
+    unfit = field.unfit(*bad, f"has(tupleElement({judged}, 3), 1)", repeats(keys_given))
     built = f"mapFromArrays(tupleElement({judged}, 1), tupleElement({judged}, 2))"
-    entry = entry_of(key, item_of(caster, of, field, by_token(of)), depth)
-    pair = let([(judged, mapped(lists | _tokens(of, raws, depth), entry))], f"tuple({built}, {unfit})")
-    item = item_of(caster, of, field, _asked(of))
-    lists |= {f"q{depth}": raws} if _asked(of) else {}
+    entry = entry_of(key, item_of(caster, of, field, by_token(of, field)), depth)
+    pair = let([(judged, mapped(lists | _tokens(of, field, raws), entry))], f"tuple({built}, {unfit})")
+    item = item_of(caster, of, field, _asked(of, field))
+    lists |= {f"q{depth}": raws} if _asked(of, field) else {}
     where = (either(key.unfit, item.unfit), f"if({key.unfit}, {key.where}, {item.where})")
     name = (
         f"replaceAll(toJSONString(substringUTF8(assumeNotNull(k{depth}), 1, {_MOST_OF_KEY})), {_SLASH}, '/')"
     )
-    return of_pair(pair, _where(kind, field, lists, where, name))
+    place = _where(kind, field, lists, where, name)
+    again = let(
+        [("k", first_repeated(f"JSONExtractKeys({field.text})"))],
+        key_twice("concat('[', toJSONString(k), ']')", field.x),
+    )
+    return of_pair(pair, f"if({repeats(f'JSONExtractKeys({field.text})')}, {again}, {place})")
 
 
-def _tokens(of: Type, raws: str, depth: int) -> dict[str, str]:
+def first_repeated(keys: str) -> str:
+    """Returns the first of an array's values that is there again."""
+    return let([("all", keys)], "arrayElement(all, arrayFirstIndex(n -> n > 1, arrayEnumerateUniq(all)))")
+
+
+def key_twice(path: str, x: str) -> str:
+    """Returns the place of a rejected row where a key is there twice, or a path."""
+    return f"tuple({path}, {literal(TWICE)}, CAST({x}, 'Nullable(String)'))"
+
+
+def twice_in_document(x: str, otherwise: str) -> str:
+    """Returns the place of a key that is there twice in the object `x`, or of a path that is there in two
+    spellings of its first dot; `otherwise` where there is none."""
+    text, parts = f"ifNull({x}, '')", "splitByChar('.', k, 2)"
+    keys = f"JSONExtractKeys({text})"
+    spelled = f"arrayFirst(k -> position(k, '.') > 0 AND JSONHas({text}, {parts}[1], {parts}[2]), keys)"
+    again = "arrayElement(keys, arrayFirstIndex(n -> n > 1, arrayEnumerateUniq(keys)))"
+    path = f"if({repeats('keys')}, {again}, {spelled})"
+    at = "concat('.', path)"
+    named = f"if(empty(path), {otherwise}, {key_twice(at, x)})"
+    return let([("keys", keys)], let([("path", path)], named))
+
+
+def _tokens(of: Type, field: Field, raws: str) -> dict[str, str]:
     """Returns what the items are in JSON, where that says more than their texts."""
-    return {f"q{depth}": raws} if by_token(of) else {}
+    return {f"q{field.depth}": raws} if by_token(of, field) else {}
 
 
-def _asked(of: Type) -> bool:
+def _asked(of: Type, field: Field) -> bool:
     """Returns whether the place of a rejected row depends on which items are strings in JSON."""
-    return by_token(of) or of.shape.name in CONTAINERS
+    return by_token(of, field) or of.shape.name in CONTAINERS
 
 
 def item_of(caster: Caster, of: Type, field: Field, asked: bool) -> Cast:
@@ -124,6 +155,7 @@ def _where(kind: Type, field: Field, lists: dict[str, str], item_unfit: tuple[st
 # The cast of a value inside a container: what a null there becomes, and whether it fits.
 CONTAINERS = ("Array", "Map", "Tuple", "JSON")
 _BY_TOKEN = (*ENUMS, "Variant", "Dynamic")
+_TEXTS = ("String", "FixedString")
 
 
 def element(caster: Caster, kind: Type, field: Field) -> Cast:
@@ -153,9 +185,9 @@ def _with_default(kind: Type, field: Field, element_cast: Cast) -> Cast:
     return Cast(value, element_cast.unfit, where=element_cast.where)
 
 
-def by_token(kind: Type) -> bool:
-    """Returns whether a string and a number of the same text are two values of the type."""
-    return kind.plain.name in _BY_TOKEN
+def by_token(kind: Type, field: Field) -> bool:
+    """Returns whether a string and a number of the same text are two values of the type, inside `field`."""
+    return kind.plain.name in _BY_TOKEN or (field.key is not None and kind.plain.name in _TEXTS)
 
 
 def may_lack(kind: Type) -> bool:
@@ -198,13 +230,14 @@ def _named(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, 
 
 def _unnamed(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str, Type]]) -> Cast:
     texts, raws = f"t{field.depth}", f"q{field.depth}"
+    asked = any(_by_kind(part, field) for _, part in parts)
     named = [
         (texts, f"JSONExtract({field.text}, 'Array(Nullable(String))')"),
-        *([(raws, f"JSONExtractArrayRaw({field.text})")] if any(map(_by_kind, parts)) else []),
+        *([(raws, f"JSONExtractArrayRaw({field.text})")] if asked else []),
     ]
     casts = []
     for n, (_, part) in enumerate(parts, start=1):
-        quoted = f"startsWith(arrayElement({raws}, {n}), {_QUOTE})" if _by_kind(("", part)) else ""
+        quoted = f"startsWith(arrayElement({raws}, {n}), {_QUOTE})" if _by_kind(part, field) else ""
         of = Field(
             f"arrayElement({texts}, {n})",
             field.depth + 1,
@@ -224,13 +257,13 @@ def _unnamed(caster: Caster, kind: Type, field: Field, parts: Sequence[tuple[str
     return _built(kind, field, named, casts, bad, paths)
 
 
-def _by_kind(part: tuple[str, Type]) -> bool:
-    return by_token(part[1]) or part[1].shape.name in CONTAINERS
+def _by_kind(part: Type, field: Field) -> bool:
+    return by_token(part, field) or part.shape.name in CONTAINERS
 
 
 def _of_object(field: Field, x: str, name: str, kind: Type, number: int) -> Field:
     key: FieldText = None if field.key is None else name if field.key else ""
-    quoted = f"JSONType({field.text}, {literal(name)}) = 'String'" if _by_kind(("", kind)) else ""
+    quoted = f"JSONType({field.text}, {literal(name)}) = 'String'" if _by_kind(kind, field) else ""
     present = _is_there(field, name)
     required = not (field.default or field.filled or may_lack(kind))
     default = _default(field, number)
@@ -307,63 +340,6 @@ def of_parts(
     return let(once, pair) if once else pair
 
 
-# JSON columns: the strict judgement of their typed paths (flow/load/casts/casts.py).
-#
-# ClickHouse casts what is there loosely: it has to be what the strict cast says. It takes a key `a.b` for the
-# path of two keys, too, and hides what is no object on the way; such events are rejected rows.
-
-_NO_PATH = re.compile(r"SKIP |max_dynamic_(paths|types) ?=")  # the other arguments of a JSON
-_MOST_KEYS = 6  # of one typed path: its spellings double with each
-
-
-def paths_of(kind: Type) -> list[tuple[str, Type]]:
-    """Returns (path, type) of a JSON's typed paths. Raises UnsupportedType."""
-    paths = [named(argument) for argument in kind.arguments if not _NO_PATH.match(argument)]
-    if any(name.count(".") >= _MOST_KEYS for name, _ in paths):
-        raise UnsupportedType(kind.text)
-    return paths
-
-
-def text_at(x: str, name: str) -> str:
-    return f"JSONExtract({_place(x, name.split('.'))}, 'Nullable(String)')"
-
-
-def is_string(x: str, name: str) -> str:
-    return f"JSONType({_place(x, name.split('.'))}) = 'String'"
-
-
-def path_unfit(kind: Type, x: str, name: str, text: str, path_cast: Cast) -> str:
-    keys = name.split(".")
-    stored = f"getSubcolumn(accurateCastOrNull({x}, {literal(kind.text)}), {literal(name)})"
-    # In an array two tuples with NULLs are the same; by themselves that is unknown.
-    same = (f"[{stored}]", f"[{path_cast.value}]") if path_cast.container else (stored, path_cast.value)
-    other = f"ifNull({same[0]} != {same[1]}, isNotNull({stored}))"
-    odd = [f"JSONHas({_place(x, way)})" for way in _spellings(keys)]
-    odd += [f"JSONType({_place(x, keys[:end])}) NOT IN ('Object', 'Null')" for end in range(1, len(keys))]
-    return both(f"isNotNull({x})", either(both(f"isNotNull({text})", either(path_cast.unfit, other)), *odd))
-
-
-def _place(x: str, keys: Sequence[str]) -> str:
-    return f"assumeNotNull({x}), {listed(map(literal, keys))}"
-
-
-def _spellings(keys: list[str]) -> list[list[str]]:
-    """Returns the other ways to write a path of several keys: `a.b` as one key."""
-    return [
-        [".".join(keys[start:end]) for start, end in zip((0, *ends), (*ends, len(keys)), strict=True)]
-        for count in range(len(keys) - 1)
-        for ends in combinations(range(1, len(keys)), count)
-    ]
-
-
-def document(kind: Type, x: str, unfit_values: Sequence[str], quoted: str) -> str:
-    """Returns the value of a JSON with these rejected rows of its typed paths."""
-    value = f"accurateCastOrNull({x}, {literal(kind.text)})"
-    wrong = [f"({summed(unfit_values)}) > 0"] if unfit_values else []
-    wrong += if_quoted(quoted)
-    return f"if({either(*wrong)}, NULL, {value})" if wrong else value
-
-
 # Arrays and maps that the parse of the event gives as such: their texts need not be parsed again.
 #
 # JSONExtract into `Variant(<container of texts>, String)` gives the container, the text of what is none, or
@@ -404,11 +380,11 @@ def parsed(caster: Caster, kind: Type, parsed_value: str, name: str, long: bool)
     if shape.name == "Map":
         items = _entries(caster, shape, field, container)
         value = f"mapFromArrays({value}, tupleElement({name}, 2))"
-        bad = f"has(tupleElement({name}, 3), 1)"
+        bad = f"has(tupleElement({name}, 3), 1) + {repeats(f'tupleElement({name}, 1)')}"
     else:
         items = mapped({"x0": container}, _item(caster, shape, field))
     unusual = [bad, f"isNotNull(variantElement({parsed_value}, 'String'))", *_doubts(shape)]
-    unusual += ["long_numbers"] if long else []
+    unusual += ["long_numbers", "notEmpty(large_numbers)"] if long else []
     return ParsedContainer(items, value, f"(({summed(unusual)}) = 0)")
 
 

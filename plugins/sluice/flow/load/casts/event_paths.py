@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sluice.clients.clickhouse.sql import Sql, either, identifier, listed, literal, summed, table
-from sluice.field_path import MOST_NAMES, FieldPath, names_of
+from sluice.field_path import MOST_NAMES, FieldPath, header_of, names_of
 
 RESERVED = "null"
 """The one name that an element of a tuple cannot have: no column takes a field of that name."""
@@ -23,19 +23,53 @@ _NESTED = literal(r"[\[,]\s*\[")
 NESTED = Sql(f"multiMatchAny(_payload, [{_NESTED}]) AS nested_arrays")
 """Whether an array may hold an array."""
 _TEXT = "Nullable(String)"
+NULLS = Sql("(position(_payload, 'null') > 0) AS any_null")
+"""Whether a field may be null, and not missing."""
 QUOTED = Sql(f"multiSearchAny(_payload, [{listed(map(literal, _QUOTED))}]) AS quoted_brackets")
+
+
+@dataclass
+class HeaderNode:
+    """A record's headers, which stand beside the event: a tuple of those that columns read, as texts."""
+
+    fields: dict[str, None] = field(default_factory=dict)
+    parsed: Mapping[str, str] = field(default_factory=dict)
+
+    def element(self, path: str) -> str:
+        return f"tupleElement(headers, {list(self.fields).index(path) + 1})"
+
+    text_of = element
+
+    def quoted(self, path: str) -> str:
+        """A header's text is never a JSON string: a container takes what it says."""
+        return "0"
+
+    def there(self, path: str) -> str:
+        return f"arrayExists(h -> tupleElement(h, 1) = {_name(path)}, _headers)"
+
+    @property
+    def extracted(self) -> Sql:
+        """Of each name the last header, as everywhere."""
+        last = (f"arrayLast(h -> tupleElement(h, 1) = {_name(path)}, _headers)" for path in self.fields)
+        return Sql(f"tuple({listed(f'tupleElement({header}, 2)' for header in last)}) AS headers")
+
+
+def _name(path: str) -> Sql:
+    return literal(header_of((path,)) or "")
 
 
 @dataclass
 class ObjectNode:
     """An object: its place in the tree, the text that holds it, its key there, and its fields.
 
-    `parsed` are the types of fields that are containers of texts (parsed.py).
+    `parsed` are the types of fields that are containers of texts (parsed.py), `source` is the event's text.
     """
 
     place: tuple[int, ...] = ()
     path: FieldPath = ()
     fields: dict[str, ObjectNode] = field(default_factory=dict)
+    headers: HeaderNode = field(default_factory=lambda: HeaderNode())
+    source: str = "_payload"
     parsed: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -44,7 +78,7 @@ class ObjectNode:
 
     @property
     def text(self) -> str:
-        return self._named("text") if self.place else "_payload"
+        return self._named("text") if self.place else self.source
 
     @property
     def stray(self) -> str:
@@ -70,6 +104,14 @@ class ObjectNode:
             return self.element(name)
         return f"tupleElement({self.odd}, {list(self.parsed).index(name) + 1})"
 
+    def quoted(self, name: str) -> str:
+        """The condition that a field's value is a string."""
+        return f"JSONType(ifNull({self.text}, ''), {literal(name)}) = 'String'"
+
+    def there(self, name: str) -> str:
+        """The condition that a field is there, maybe as null; where it has no value."""
+        return f"has({self.keys}, {literal(name)})"
+
     def _named(self, what: str) -> str:
         return "_".join([what, *map(str, self.place)])
 
@@ -77,7 +119,9 @@ class ObjectNode:
         return f"tupleElement({self.tuple}, {list(self.fields).index(name) + 1})"
 
     def add(self, path: FieldPath) -> None:
-        if path:
+        if header_of(path) is not None:
+            self.headers.fields.setdefault(path[0], None)
+        elif path:
             name, *rest = path
             inner = self.fields.setdefault(
                 name, ObjectNode((*self.place, len(self.fields) + 1), (*self.path, name))
@@ -88,20 +132,31 @@ class ObjectNode:
         """Returns the objects inside it that columns read."""
         return [node for node in self.fields.values() if node.fields]
 
-    def node_of(self, path: FieldPath) -> ObjectNode:
-        """Returns the object that holds the last field of the path."""
+    def node_of(self, path: FieldPath) -> ObjectNode | HeaderNode:
+        """Returns what holds the last field of the path."""
+        if header_of(path) is not None:
+            return self.headers
         return self.fields[path[0]].node_of(path[1:]) if len(path) > 1 else self
 
 
-def tree_of(paths: Iterable[FieldPath], parsed: Mapping[FieldPath, str] = MappingProxyType({})) -> ObjectNode:
+def tree_of(
+    paths: Iterable[FieldPath],
+    parsed: Mapping[FieldPath, str] = MappingProxyType({}),
+    source: str = "_payload",
+) -> ObjectNode:
     """Returns the tree of the paths. `parsed` are the types of fields that may be containers of texts. They
-    are where nothing else needs the field's text."""
-    root, asked = ObjectNode(), list(paths)
+    are where nothing else needs the field's text. `source` is the event's text."""
+    root, asked = ObjectNode(source=source), list(paths)
     for path in asked:
         root.add(path)
     for path, kind in parsed.items():
         node = root.node_of(path)
-        if kind and asked.count(path) == 1 and not node.fields[path[-1]].fields:
+        if (
+            isinstance(node, ObjectNode)
+            and kind
+            and asked.count(path) == 1
+            and not node.fields[path[-1]].fields
+        ):
             node.parsed[path[-1]] = kind
     return root
 
@@ -109,7 +164,7 @@ def tree_of(paths: Iterable[FieldPath], parsed: Mapping[FieldPath, str] = Mappin
 def extract(root: ObjectNode, marked: Sequence[FieldPath] = ()) -> list[list[Sql]]:
     """Returns the stages (columns.py) that give the texts of all nodes' fields, outer nodes first. Of nodes
     that hold a path of `marked` that is also the keys they have, where such a field is NULL."""
-    stages, level = [], [root] if root.fields else []
+    stages, level = [[root.headers.extracted]] if root.headers.fields else [], [root] if root.fields else []
     while level:
         stages.append([_fields(node) for node in level])
         stages.append([part for node in level for part in (*_keys(node, marked), *_inside(node))])
@@ -147,7 +202,8 @@ def _keys(node: ObjectNode, marked: Sequence[FieldPath]) -> list[Sql]:
     if not names:
         return []
     null = summed([f"isNull({node.element(name)})" for name in names])
-    return [Sql(f"if(({null}) > 0, JSONExtractKeys({_guarded(node)}), emptyArrayString()) AS {node.keys}")]
+    keys = f"JSONExtractKeys({_guarded(node)})"
+    return [Sql(f"if(any_null * ({null}) > 0, {keys}, emptyArrayString()) AS {node.keys}")]
 
 
 def _inside(node: ObjectNode) -> list[Sql]:
@@ -180,6 +236,8 @@ def refusal(name: str, columns: Collection[str]) -> str:
     """Returns why no column of a table that has `columns` can have the name; empty where one can."""
     if name == "" or RESERVED in names_of(name) or len(names_of(name)) > MOST_NAMES:
         return "no column can have this name"
+    if header_of(names_of(name)) is not None:
+        return "a column of this name takes the record's header"
     if name.startswith("_"):
         return "names that begin with _ are Sluice's and ClickHouse's own"
     if not name.isprintable() or len(name.encode()) > NAME_BYTES:

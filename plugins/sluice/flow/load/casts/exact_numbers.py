@@ -47,6 +47,58 @@ ODD = (
 )
 """To be selected beside them."""
 
+# A whole number beyond 64 bits, for which the server's parser refuses the whole event: it reads a text of the
+# same digits instead. Strings are tokens of their own, so that none is found inside one.
+_TOKENS = literal(r'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|[^"0-9-]+')
+_MAY_BE_LARGE = f"match(_payload, {literal('[0-9]{20}|-[0-9]{19}')})"
+_LARGE = both(
+    f"match(t, {literal('^-?[0-9]{19,}$')})",
+    "isNull(accurateCastOrNull(t, 'UInt64'))",
+    "isNull(accurateCastOrNull(t, 'Int64'))",
+)
+_AS_TEXTS = f"arrayMap(t -> if({_LARGE}, concat('\"', t, '\"'), t), extractAll(_payload, {_TOKENS}))"
+EVENT = Sql(f"if({_MAY_BE_LARGE}, arrayStringConcat({_AS_TEXTS}), _payload) AS event_text")
+"""The event as the server can parse it."""
+_LARGE_TEXT = literal('"(-?[0-9]{19,})"')
+_ALL_LARGE = f"arrayFilter(t -> {_LARGE}, extractAll(_payload, {_TOKENS}))"
+LARGE = Sql(f"if({_MAY_BE_LARGE}, {_ALL_LARGE}, emptyArrayString()) AS large_numbers")
+"""The numbers that are texts there."""
+
+
+def any_large(text: str, key: FieldText) -> str:
+    """Returns the condition that a value, or something in it, may be such a number, which has no type that
+    is chosen by the value. A string of the same digits in the same event counts as one."""
+    if key is None:
+        return "0"
+    inside = f"extractAll({text}, {_LARGE_TEXT})"
+    return both(
+        "notEmpty(large_numbers)", either(f"has(large_numbers, {text})", f"hasAny(large_numbers, {inside})")
+    )
+
+
+def spelled_out(x: str, key: FieldText, quoted: str) -> str:
+    """Returns the text `x` with its numbers as the event spells them, and NULL where that is not known:
+    another number of the event is the same double, or a string has the same digits. A string stays as it is;
+    `quoted` is the condition that it is one."""
+    if key is None:
+        return x
+    double, number = "toFloat64OrZero(t)", literal("^-?[0-9]")
+    rounded = both(f"match(t, {number})", f"has(odd_doubles, {double})")
+    # Strings have a quote at both ends.
+    digits = "substring(t, 2, length(t) - 2)"
+    large = both(f"startsWith(t, {literal(chr(34))})", f"has(large_numbers, {digits})")
+    same = both(f"match(n, {number})", f"toFloat64OrZero(n) = {double}")
+    found = f"arrayFilter(n -> {same}, extractAll(_payload, {_TOKENS}))"
+    numbers = f"arrayDistinct(arrayMap(n -> {_plain('n')}, {found}))"
+    unknown = either(both(rounded, f"length({numbers}) != 1"), both(large, "position(_payload, t) > 0"))
+    tokens = f"extractAll(assumeNotNull({x}), {_TOKENS})"
+    text = (
+        f"arrayStringConcat(arrayMap(t -> multiIf({rounded}, {numbers}[1], {large}, {digits}, t), {tokens}))"
+    )
+    plain = either(f"isNull({x})", both("empty(odd_doubles)", "empty(large_numbers)"), quoted or "0")
+    return f"multiIf({plain}, {x}, arrayExists(t -> {unknown}, {tokens}), NULL, {text})"
+
+
 Around = tuple[tuple[str, str], ...]
 """What may stand between a key and its value, and behind the value."""
 _BARE: Around = ((":", ","), (":", "}"))

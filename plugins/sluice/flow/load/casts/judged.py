@@ -75,6 +75,15 @@ def if_quoted(condition: str) -> list[Sql]:
     return [Sql(both("quoted_brackets", condition))] if condition else []
 
 
+TWICE = "there twice"
+"""What stands for the type where an object has a key twice, or a path in two spellings."""
+
+
+def repeats(values: str) -> str:
+    """Returns the condition that an array has two of the same."""
+    return f"arrayExists(n -> n > 1, arrayEnumerateUniq({values}))"
+
+
 @dataclass(frozen=True)
 class Field:
     """A value's place: `x`, the expression of its text; see `cast`.

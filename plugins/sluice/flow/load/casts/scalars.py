@@ -6,40 +6,44 @@ import re
 
 from sluice.clients.clickhouse.sql import both, literal
 from sluice.clients.clickhouse.types import Type
-from sluice.flow.load.casts.exact_numbers import SHORT, FieldText, exact, unrounded
-from sluice.flow.load.casts.judged import UnsupportedType
+from sluice.flow.load.casts.exact_numbers import SHORT, FieldText, exact, spelled_out, unrounded
+from sluice.flow.load.casts.judged import UnsupportedType, let
 from sluice.flow.load.casts.times import CLOCKS, RANGES, clock, time
+from sluice.time_grammar import AS_WRITTEN, Spelled
 
 _INTEGERS = re.compile(r"U?Int(8|16|32|64)")
 _WIDE_INTEGERS = re.compile(r"U?Int(128|256)")
 _INTERVALS = re.compile(r"Interval[A-Z][a-z]+")
-_PASSED_THROUGH = ("UUID", "IPv4", "IPv6", "FixedString")
+_PASSED_THROUGH = ("UUID", "IPv4", "IPv6")
 ENUMS = ("Enum8", "Enum16")
 _NUMBER_NAMED = re.compile(r"'-?[0-9]")  # a name that a JSON number may be taken for
 _WHOLE = literal("^(0|-?[1-9][0-9]{0,4})$")
 
 
-def scalar(kind: Type, x: str, key: FieldText, quoted: str) -> str:
+def scalar(kind: Type, x: str, key: FieldText, quoted: str, spelled: Spelled = AS_WRITTEN) -> str:
     """Returns the value of `x`, NULL where it does not fit; see `cast`. Raises UnsupportedType."""
     if kind.name == "String":
-        return x
+        return spelled_out(x, key, quoted)
     if _INTEGERS.fullmatch(kind.name):
-        return f"if({exact(x, key)}, accurateCastOrNull({x}, '{kind.name}'), NULL)"
+        return f"if({exact(x, key)}, {_integer(kind, x)}, NULL)"
+    if kind.name == "FixedString":
+        return f"accurateCastOrNull({spelled_out(x, key, quoted)}, {literal(kind.text)})"
     if kind.name in _PASSED_THROUGH:
         return f"accurateCastOrNull({x}, {literal(kind.text)})"
     if _WIDE_INTEGERS.fullmatch(kind.name):
         # These wrap around without a word: the value has to read as it was written.
         number = f"accurateCastOrNull({x}, '{kind.name}')"
-        return f"if({both(f'toString({number}) = {x}', exact(x, key))}, {number}, NULL)"
+        same = both(f"toString({number}) = {x}", exact(x, key))
+        return f"if({x} IN ('true', 'false'), {_truth(kind, x)}, if({same}, {number}, NULL))"
     if kind.name in ("Float32", "Float64"):
         number = f"accurateCastOrNull({x}, '{kind.name}')"
         return f"if(isFinite({number}), {number}, NULL)"
     if kind.name == "BFloat16":
         return _half_float(x)
     if kind.name == "Decimal":  # as ClickHouse names Decimal32(4), too
-        return decimal(kind, x, key)
+        return decimal(kind, x, key, quoted)
     if kind.name in RANGES:
-        return time(kind, x, key)
+        return time(kind, x, key, spelled)
     if kind.name in CLOCKS:
         return clock(kind, x)
     if kind.name == "Bool":
@@ -52,6 +56,15 @@ def scalar(kind: Type, x: str, key: FieldText, quoted: str) -> str:
         number = f"if({exact(x, key)}, accurateCastOrNull({x}, 'Int64'), NULL)"
         return f"CAST({number}, 'Nullable({kind.name})')"
     raise UnsupportedType(kind.text)
+
+
+def _integer(kind: Type, x: str) -> str:
+    return f"ifNull(accurateCastOrNull({x}, '{kind.name}'), {_truth(kind, x)})"
+
+
+def _truth(kind: Type, x: str) -> str:
+    """Returns 1 of true and 0 of false, NULL of all else."""
+    return f"if({x} = 'true', CAST(1, '{kind.name}'), if({x} = 'false', CAST(0, '{kind.name}'), NULL))"
 
 
 def _half_float(x: str) -> str:
@@ -84,16 +97,17 @@ _EXACT_POWERS = 18  # 10 to these fits UInt64, and is a double without rounding
 _WIDTHS = {9: 32, 18: 64, 38: 128, 76: 256}  # the digits that so many bits hold
 
 
-def decimal(kind: Type, x: str, key: FieldText) -> str:
-    """Refuses more digits after the point than the scale, and digits that the JSON parser has rounded."""
+def decimal(kind: Type, x: str, key: FieldText, quoted: str = "") -> str:
+    """Refuses more digits after the point than the scale. Digits that the JSON parser has rounded are those
+    that the event has."""
     precision, scale = map(int, kind.arguments)
-    value = _within(kind, precision, scale, x)
-    number = f"isNotNull(accurateCastOrNull({x}, 'Float64'))"
-    fits = both(number, f"{_digits_after_the_point(x)} <= {scale}", exact(x, key))
+    fits = both("isNotNull(accurateCastOrNull(w, 'Float64'))", f"{_digits_after_the_point('w')} <= {scale}")
+    written = f"if({exact(x, key)}, {x}, {spelled_out(x, key, quoted)})"
+    odd = let([("w", written)], f"if({fits}, {_within(kind, precision, scale, 'w')}, NULL)")
     # Nearly every value passes the cheap conditions; the others are evaluated for the rest only.
     fraction = rf"([.][0-9]{{1,{scale}}})?" if scale else ""
     plain = f"match({x}, {literal(f'^-?[0-9]+{fraction}$')}) * {unrounded(key)}"
-    text = f"if({plain} > 0, {value}, if({fits}, {value}, NULL))"
+    text = f"if({plain} > 0, {_within(kind, precision, scale, x)}, {odd})"
     return _by_double(kind, precision, scale, x, key, text) if scale <= _EXACT_POWERS else text
 
 

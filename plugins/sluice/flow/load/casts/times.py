@@ -6,15 +6,24 @@ zeros, and so is a Date's time of day.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from sluice.clients.clickhouse.sql import Sql, both, either, literal
 from sluice.clients.clickhouse.types import Type
 from sluice.flow.load.casts.exact_numbers import FieldText, exact
+from sluice.flow.load.casts.judged import let
+from sluice.time_grammar import (
+    AS_WRITTEN,
+    EPOCHS,
+    SECONDS_IN_OFFSET,
+    SIZES,
+    Spelled,
+    text_pattern,
+)
 
 # Around each edge a year more: a day outside in its own zone may be inside in UTC.
-_DAY = r"(1[89]|2[0-3])\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-_MINUTE, _ZONE = r"([01]\d|2[0-3]):[0-5]\d", r"[Zz]|[+-]([01]\d|2[0-3]):?[0-5]\d"
+_YEAR = "(?:1[89]|2[0-3])[0-9]{2}"
 # [first, end) of what each type holds: https://clickhouse.com/docs/sql-reference/data-types
 RANGES = {
     "Date": (datetime(1970, 1, 1, tzinfo=UTC), datetime(2149, 6, 7, tzinfo=UTC)),
@@ -25,23 +34,104 @@ RANGES = {
 
 _DAY_SECONDS = 86_400
 _EPOCH = "toDateTime64(0, 3, 'UTC')"
+_UTC, _NANO = "'UTC'", 10**9
+_SECONDS_IN_OFFSET = literal(SECONDS_IN_OFFSET)
+# No minutes, or basic format without seconds; ClickHouse does not read all of these.
+_SHORT = r"^(?:[0-9-]{8,10}[Tt ][0-9]{2}|[0-9]{8}[Tt ][0-9]{4})(?: ?[^0-9:.,].*)?$"
+_ODD = literal(f"{_SHORT}|{SECONDS_IN_OFFSET}")
+_COMPLETED = tuple(
+    (literal(pattern), literal(written))
+    for pattern, written in (
+        (r"^([0-9-]+[Tt ][0-9]{2})( ?[^0-9:].*)?$", r"\1:00\2"),
+        (
+            r"^([0-9]{4})([0-9]{2})([0-9]{2})[Tt ]([0-9]{2}):?([0-9]{2})( ?[^0-9.,].*)?$",
+            r"\1-\2-\3T\4:\5\6",
+        ),
+        # ClickHouse reads at most 19 digits; behind the ninth there are zeros.
+        (r"([.,][0-9]{9})[0-9]+", r"\1"),
+    )
+)
+_NUMBER = literal(r"^-?[0-9]{1,19}(?:[.][0-9]{1,9}0*)?$")
 _NANOSECONDS_END = 9_223_372_036_855  # the first millisecond since 1970 whose nanoseconds exceed 64 bits
 
 
-def time(kind: Type, x: str, key: FieldText) -> str:
-    """A time without a zone is UTC, whatever the column's zone."""
+def time(kind: Type, x: str, key: FieldText, spelled: Spelled = AS_WRITTEN) -> str:
+    """Returns the time that `x` is in the one grammar (sluice.time_grammar), whatever the column's zone."""
     digits = max(3, _digits(kind))
-    # ClickHouse knows T and Z only; RFC 3339, section 5.6, has small letters, too.
-    parsed = f"parseDateTime64BestEffortOrNull(upper({x}), {digits}, 'UTC')"
+    zone = spelled.zone if kind.name in ("DateTime", "DateTime64") else None  # a day is what is written
+    counted = _counted(x, digits, spelled.format if spelled.format in EPOCHS else None)
+    if spelled.format in EPOCHS:
+        value = _of_ticks(kind, digits, counted)
+        return _as(kind, f"if({both(f'match({x}, {_NUMBER})', exact(x, key))}, {value}, NULL)")
+    parsed = f"parseDateTime64BestEffortOrNull({_readable(x)}, {digits}, 'UTC')"
     first, end = (int(edge.timestamp()) * 10**digits for edge in RANGES[kind.name])
     # Milliseconds would be cut towards 1970, into the range.
     ticks = f"reinterpretAsInt64({parsed})"
     unit = _ticks(kind, digits)
     whole = f" * ({ticks} % {unit} = 0)" if unit > 1 else ""
-    fits = f"{_spelled(x, parsed, digits)} * ({ticks} >= {first}) * ({ticks} < {end}){whole} > 0"
+    fits = f"{_spelled(x, parsed, digits, zone)} * ({ticks} >= {first}) * ({ticks} < {end}){whole} > 0"
     # A number of seconds or milliseconds is maybe another's double, also where that is a whole one.
     sure = either(f"substring({x}, 5, 1) = '-'", exact(x, key))
-    return f"CAST(if({both(fits, sure)}, {parsed}, NULL), {literal(f'Nullable({kind.text})')})"
+    odd = _of_ticks(kind, digits, _odd_ticks(x, digits, zone))
+    rare = [f"match({x}, {_pattern(digits)})", odd]
+    if spelled.format is None:
+        rare += [both(f"match({x}, {_NUMBER})", exact(x, key)), _of_ticks(kind, digits, counted)]
+    return _as(kind, f"multiIf({both(fits, sure)}, {parsed}, {', '.join(rare)}, NULL)")
+
+
+def _as(kind: Type, value: str) -> str:
+    return f"CAST({value}, {literal(f'Nullable({kind.text})')})"
+
+
+def _readable(x: str) -> str:
+    """ClickHouse knows T, Z and a point only. ISO 8601 has a comma, RFC 3339, section 5.6, small letters."""
+    return f"replaceOne(upper({x}), ',', '.')"
+
+
+def _of_ticks(kind: Type, digits: int, ticks: str) -> str:
+    """Returns the DateTime64 of so many 10^-digits seconds since 1970; NULL where the column has no room."""
+    first, end = (int(edge.timestamp()) * 10**digits for edge in RANGES[kind.name])
+    unit, last = _ticks(kind, digits), min(end, 1 << 63) - 1
+    whole = f" * (t % {unit} = 0)" if unit > 1 else ""
+    fits = f"(t >= {first}) * (t <= {last}){whole} > 0"
+    made = f"reinterpret(toInt64(assumeNotNull(t)), {literal(f'DateTime64({digits}, {_UTC})')})"
+    return let([("t", ticks)], f"if({fits}, {made}, NULL)")
+
+
+def _odd_ticks(x: str, digits: int, zone: str | None) -> str:
+    """Returns the ticks of a text that ClickHouse does not read as it stands, or that is one of the zone.
+
+    A local time that is there twice is the first of both to ClickHouse, too. One that the clock skips lies
+    before the gap, so that its offset is the one before.
+    """
+    cut = f"if(match({x}, {_SECONDS_IN_OFFSET}), ':?[0-9]{{2}}$', '^')"
+    text = f"replaceRegexpOne(assumeNotNull({x}), {cut}, '')"
+    for pattern, written in _COMPLETED:
+        text = f"replaceRegexpOne({text}, {pattern}, {written})"
+    text = _readable(text)
+    sign = f"if(match({x}, '-[0-9:]+$'), 1, -1)"
+    away = f"if(match({x}, {_SECONDS_IN_OFFSET}), toInt64OrZero(right(assumeNotNull({x}), 2)) * {sign}, 0)"
+    if zone:
+        there = f"parseDateTime64BestEffortOrNull({text}, {digits}, {literal(zone)})"
+        away += f" - if(match({x}, {_pattern(digits, local=True)}), timeZoneOffset({there}), 0)"
+    parsed = f"parseDateTime64BestEffortOrNull({text}, {digits}, 'UTC')"
+    return f"reinterpretAsInt64({parsed}) + ({away}) * {10**digits}"
+
+
+def _counted(x: str, digits: int, form: str | None) -> str:
+    """Returns the ticks of a number; without a format its size says the unit. NULL for a part of a tick."""
+    number = "toInt128(accurateCastOrNull(n, 'Decimal(38, 9)') * 1000000000)"
+    divisors = {name: 10 ** (9 + EPOCHS[name] - digits) for name in EPOCHS}
+    if form is not None:
+        divisor = str(divisors[form])
+    else:
+        sizes = ", ".join(
+            f"{both(f'abs(n) >= {first * _NANO}', f'abs(n) < {end * _NANO}')}, {divisors[name]}"
+            for name, (first, end) in SIZES.items()
+        )
+        divisor = f"multiIf(n = 0, 1, {sizes}, NULL)"
+    whole = "if(n % d = 0, intDiv(n, d), NULL)"
+    return let([("n", number.replace("(n,", f"({x},"))], let([("d", f"toInt128({divisor})")], whole))
 
 
 def _ticks(kind: Type, digits: int) -> int:
@@ -55,12 +145,10 @@ def _digits(kind: Type) -> int:
     return int(kind.arguments[0]) if kind.name == "DateTime64" else 0
 
 
-def _spelling(digits: int) -> Sql:
-    """Returns the pattern of a day, ISO 8601 with or without a zone, ten digits of seconds since the epoch or
-    thirteen of milliseconds; behind so many digits of a second there are zeros."""
-    fraction = rf"(\.\d{{1,{digits}}}0*)?"
-    clock_ = rf"[Tt ]{_MINUTE}(:[0-5]\d{fraction})?({_ZONE})?"
-    return Sql(literal(rf"^({_DAY}({clock_})?|\d{{10}}{fraction}|\d{{13}})$"))
+def _pattern(digits: int, local: bool = False) -> Sql:
+    """Returns the pattern of a text; behind so many digits of a second there are zeros."""
+    named = text_pattern(_YEAR, rf"[0-9]{{1,{digits}}}0*", local)
+    return Sql(literal(re.sub(r"\?P<\w+>", "?:", named)))
 
 
 def of_stamp(kind: Type, x: str) -> str:
@@ -75,11 +163,14 @@ def of_stamp(kind: Type, x: str) -> str:
     return f"if({fits}, CAST(if({fits}, {_cut(kind, x)}, {_EPOCH}), {literal(kind.text)}), NULL)"
 
 
-def _spelled(x: str, parsed: str, digits: int) -> str:
-    """`x` is spelled as a time is. The usual spelling is what the parsed time is written as, which is known
-    in half the time that the expression takes."""
+def _spelled(x: str, parsed: str, digits: int, zone: str | None) -> str:
+    """`x` is spelled as a time that ClickHouse reads right. The usual spelling is what the parsed time is
+    written as, which is known in half the time that the expression takes."""
     usual = f"formatDateTime(if(endsWith({x}, 'Z'), {parsed}, NULL), '%Y-%m-%dT%H:%i:%S.%fZ') = {x}"
-    return f"if({usual}, 1, match({x}, {_spelling(digits)}))"
+    others = f"match({x}, {_pattern(digits)}) * (match({x}, {_ODD}) = 0)"
+    if zone:
+        others += f" * (match({x}, {_pattern(digits, local=True)}) = 0)"
+    return f"if({usual}, 1, {others})"
 
 
 def _cut(kind: Type, parsed: str) -> str:

@@ -40,7 +40,7 @@ from sluice.plan.modes import Mode
 from sluice.safe_text import Remark, Say, line, visible
 from sluice.slices import Unit
 from sluice.state.additions import Addition, announce, begin, confirm, decides, latest, read_additions
-from sluice.state.departed_tables import over
+from sluice.state.departed_tables import adding, over
 from sluice.state.lease import Lease
 from sluice.state.ledger import unit_of
 from sluice.state.status import UnitStatus
@@ -180,6 +180,10 @@ class Evolution:
         self._confirm(names)
         for column in new:
             self._tell(f"column {visible(column.name)} {column.type} was added: {column.field.evidence}")
+        if new and self.target.latest is not None:
+            newest = self.target.latest.table
+            added = adding(newest, [Column(column.name, column.type) for column in new])
+            self._tell(f"{newest} gets what was added by {added}, and is loaded again then")
 
     def _refused(self, error: ServerError, sql: Sql) -> Exception:
         if error.retryable:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.config.pipeline import Pipeline, Target
-from sluice.field_path import first_keys, names_of, path_of
+from sluice.field_path import first_keys, names_of, paths_of
 from sluice.flow.load.casts import event_paths
 from sluice.manifest import TypeFields
 
@@ -69,7 +69,7 @@ class TakenNames:
 def taken_names(pipeline: Pipeline, target: Target, columns: Sequence[Column]) -> TakenNames:
     """Returns what the table has. A field is also covered by a column that reads a part of it, by one that is
     computed, and where it is the event's type."""
-    paths = [path_of(column.name, target.columns) for column in columns]
+    paths = [path for column in columns for path in paths_of(column.name, target.columns)]
     paths += [names_of(pipeline.event.type.field)] if pipeline.event.type.field else []
     # A column named `a.b` may also be of a Nested, which the field `a` fills.
     covered = frozenset[str]().union(*map(first_keys, paths))

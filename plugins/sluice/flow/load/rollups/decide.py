@@ -7,11 +7,11 @@ them, the unit is frozen: its rows stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sluice.config.target import Rollup, Target
+from sluice.config.target import Derived, Target
 from sluice.flow.load.work import LoadWork
 from sluice.plan.modes import LOADS_AGAIN, Mode
 from sluice.slices import Unit
@@ -41,8 +41,12 @@ class SourceUnit:
     work: LoadWork | None
 
     @property
+    def whole(self) -> bool:
+        return self.steady and self.counted == self.row.rows
+
+    @property
     def input(self) -> Input:
-        if self.steady and self.counted == self.row.rows:
+        if self.whole:
             return Input.TABLE
         if self.work is None:
             return Input.NONE
@@ -64,9 +68,10 @@ class RollupChoice:
 class RollupFacts:
     """What a choice goes by: what the ledger holds of the source and of the rollup. `rules`: the digest of an
     earlier load's, if the rollup is as it was then. `sharding` and `source_sharding`: the stamps by which the
-    pipeline file places the rollup and its source."""
+    pipeline file places the rollup and its source. `present`: units of which the table has rows, whether or
+    not it has committed them."""
 
-    rollup: Rollup
+    rollup: Derived
     source: LedgerRows
     ledger: LedgerRows
     mode: Mode
@@ -74,6 +79,7 @@ class RollupFacts:
     sharding: str = ""
     rules: str = ""
     source_sharding: str = ""
+    present: Collection[Unit] = ()
 
     def due(self, units: Iterable[Unit]) -> list[Unit]:
         """Returns those whose rows are of another commit, in their order. A unit that the source does not
@@ -96,11 +102,9 @@ class RollupFacts:
 
     def _done(self, unit: Unit) -> bool:
         row = self.ledger.get(unit)
-        if (
-            row is None
-            or row.sharding != self._sharding(unit)
-            or not settles(row.manifest, self._commit(unit))
-        ):
+        if row is None or row.added or row.sharding != self._sharding(unit):
+            return False
+        if not settles(row.manifest, self._commit(unit)):
             return False
         return self.mode not in LOADS_AGAIN or (self.token != "" and row.token == self.token)
 
@@ -115,7 +119,7 @@ class RollupFacts:
         return commit_of(self.rollup, self.source[unit])
 
     def _work(self, unit: Unit) -> LoadWork:
-        landed, replaces = self.source[unit].rows, unit in self.ledger
+        landed, replaces = self.source[unit].rows, unit in self.ledger or unit in self.present
         commit = self._commit(unit)
         return LoadWork(unit, commit, (), (), landed, replaces, self._sharding(unit), rules=self.rules)
 
@@ -140,7 +144,7 @@ def frozen_line(target: Target, works: Sequence[LoadWork]) -> str:
     )
 
 
-def changed(rollup: Rollup, works: Sequence[LoadWork], source: LedgerRows) -> list[Unit]:
+def changed(rollup: Derived, works: Sequence[LoadWork], source: LedgerRows) -> list[Unit]:
     """Returns the units whose source is not committed any more as it was when they were chosen."""
     return [
         work.unit

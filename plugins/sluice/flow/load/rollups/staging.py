@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from sluice.clients.clickhouse.client import READ_QUORUM, STEADY, Client
+from sluice.clients.clickhouse.client import READ_QUORUM, Client
 from sluice.clients.clickhouse.errors import ServerError
 from sluice.clients.clickhouse.inspect_tables import expiring_columns, keeps_values, read_table
 from sluice.clients.clickhouse.shards import Placement, placement_in
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, own_prefix, render, table
 from sluice.clients.clickhouse.tables import TargetTable
-from sluice.clients.clickhouse.types import Type, parse
+from sluice.clients.clickhouse.types import parse, takes
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import Rollup
+from sluice.config.target import Derived, Rollup
 from sluice.errors import Changed, TargetRefused
 from sluice.flow.load.casts import event_paths
 from sluice.flow.load.casts.columns import ALWAYS, Filling
@@ -29,21 +29,11 @@ from sluice.flow.load.work import LoadWork, work_for
 from sluice.flow.load.writer import UnitCounts, Writer
 from sluice.manifest import Manifest
 from sluice.slices import Unit
-from sluice.state.departed_tables import everything, over
+from sluice.state.departed_tables import columns_of, over
 from sluice.state.ledger import LedgerRow, unit_of
 from sluice.state.manifests import read_manifests
 
 # The table of a rollup: whether it takes what the SELECT gives, as it is.
-
-NamedTypes = tuple[tuple[str, str], ...]
-"""(name, type) of what a SELECT gives."""
-
-
-def columns_of(client: Client, rollup: Rollup) -> NamedTypes:
-    """Raises ServerError when the SELECT does not work."""
-    # With the settings that the rollup's statement carries, on which the types may depend.
-    rows = client.rows(render("rollups/describe", select=everything(rollup)), settings=STEADY)
-    return tuple((row[0], row[1]) for row in rows)
 
 
 def check_rollup(
@@ -51,8 +41,8 @@ def check_rollup(
 ) -> Filling:
     """Returns how the columns are filled by what the SELECT gives.
 
-    `then`: the types that the columns had when the SELECT was this one; without it they have today's types.
-    Values of a column whose type was changed since are brought into it as ALTER TABLE brings them.
+    `then`: the types that the columns had when the SELECT was this one. Values that a column takes no more as
+    they are, because its type was changed since, are brought into it as ALTER TABLE brings them.
     Raises TargetRefused: the SELECT does not work, or gives other types than the columns had.
     """
     database, _, name = rollup.source.partition(".")
@@ -76,9 +66,10 @@ def check_rollup(
             columns, alias = [column.name for column in target_table.columns], f"rename it in {rollup.sql}"
             remedy = event_paths.remedy(target.table, name, kind, columns, alias)
             raise TargetRefused(target.table, f"it has no column {name}, which its SELECT gives", remedy)
-        wanted = then.get(name, kinds[name])
-        if not takes(parse(wanted), parse(kind)):
-            reason = f"its SELECT gives column {name} as {kind}, the table has {wanted}"
+        # The source's column may have changed with the rollup's, as it does before a retry.
+        as_now = takes(parse(kinds[name]), parse(kind))
+        if not as_now and not takes(parse(then.get(name, kinds[name])), parse(kind)):
+            reason = f"its SELECT gives column {name} as {kind}, the table has {kinds[name]}"
             remedy = (
                 f"let {rollup.sql} give that, or the column have the SELECT's type: a cast may cut values"
             )
@@ -86,40 +77,13 @@ def check_rollup(
         # Qualified: a column may be named like an alias.
         value = f"{given(names)}.{identifier(name)}"
         altered = f"CAST({value}, {literal(kinds[name])})"
-        values.append(Sql(value if wanted == kinds[name] else altered))
+        values.append(Sql(value if as_now else altered))
     return Filling(names, tuple(values), (), ())
 
 
 def given(columns: Collection[str]) -> Sql:
     """Returns the name of what the SELECT gives in the statement that inserts it: of no column's."""
     return Sql(f"{own_prefix(columns)}given")
-
-
-def takes(column: Type, given: Type) -> bool:
-    """Returns whether every value of the type `given` is the same in the column: the types are the same apart
-    from LowCardinality and time zones, and the column may be Nullable."""
-    column, given = _bare(column), _bare(given)
-    if column.name == "Nullable":
-        return takes(column.argument(0), given.argument(0) if given.name == "Nullable" else given)
-    if column.name != given.name:
-        return False
-    if column.name == "DateTime":
-        return True
-    if column.name == "DateTime64":
-        return column.arguments[0] == given.arguments[0]
-    if column.name in ("Array", "Map", "Tuple"):
-        pairs = list(zip(column.named_arguments(), given.named_arguments(), strict=False))
-        same_names = all(mine == theirs for (mine, _), (theirs, _) in pairs)
-        same_count = len(column.arguments) == len(given.arguments)
-        return same_count and same_names and all(takes(mine, theirs) for (_, mine), (_, theirs) in pairs)
-    return column.text == given.text
-
-
-def _bare(kind: Type) -> Type:
-    """Returns the type of the values: how they are stored, and that merges add them up, changes none."""
-    if kind.name == "LowCardinality":
-        return _bare(kind.argument(0))
-    return _bare(kind.stored) if kind.name == "SimpleAggregateFunction" else kind
 
 
 # The table that a rollup is made from, on one server: what it still has, and its rows out of the lake.
@@ -249,20 +213,51 @@ def keeping_values(client: Client, target_table: TargetTable) -> TargetTable:
 
 
 # A replica that has just taken over may lack rows of the source that a quorum has.
-_SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"
+SEQUENTIAL = "SETTINGS select_sequential_consistency = 1"
 
 
 @dataclass(frozen=True)
-class RollupStaging(Staging):
-    """`lake_rows` stage the source's rows of the units whose work says so. `shuffled`: the SELECT reads its
-    rows in an order that chance decides. `then`: the types that the columns had by the rules of the load.
+class DerivedStaging(Staging):
+    """Stages what is made of another table's rows.
 
     A load revokes a unit before it touches its rows: the same commit before and after the SELECT, and as many
     rows as it has, mean that the SELECT has read all of them.
     """
 
-    rollup: Rollup
+    rollup: Derived
     source: RollupSource
+
+    def review(self) -> tuple[UnitCounts, UnitCounts]:
+        """Counts rows by unit; none is rejected. Raises Changed, and TargetRefused where the
+        types are others by now."""
+        source = self.source.ledger()
+        for unit in changed(self.rollup, self.works, source):
+            raise self._changed(unit, "was loaded again")
+        read = {work.unit: work.landed for work in self.works if work.source is None}
+        counted = self.source.counted(read)
+        for unit, rows in read.items():
+            if counted.get(unit, 0) != rows:
+                raise self._changed(unit, "lost rows")
+        self._check_again()
+        return self.writer.count_rows(self.writer.attempt.staging), {}
+
+    def _check_again(self) -> None:
+        """Raises TargetRefused where the types are others by now."""
+        raise NotImplementedError
+
+    def _changed(self, unit: Unit, what: str) -> Changed:
+        return Changed(
+            f"table {self.target_table.table}: {self.rollup.source} {what} in slice {unit} while it was "
+            "read: make it again"
+        )
+
+
+@dataclass(frozen=True)
+class RollupStaging(DerivedStaging):
+    """`lake_rows` stage the source's rows of the units whose work says so. `shuffled`: the SELECT reads its
+    rows in an order that chance decides. `then`: the types that the columns had by the rules of the load."""
+
+    rollup: Rollup
     lake_rows: tuple[Staging, ...] = ()
     shuffled: bool = False
     then: Mapping[str, str] = field(default_factory=dict)
@@ -278,7 +273,7 @@ class RollupStaging(Staging):
     def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
         """Its rows are no events: none is left out as `failing`."""
         staged = self._stage_lake_rows()
-        settings = Sql(_SEQUENTIAL if self.target_table.replicated or self.source.replicated else "")
+        settings = Sql(SEQUENTIAL if self.target_table.replicated or self.source.replicated else "")
         for work in self.works:
             rows = staged.get(work.unit, table(self.rollup.source))
             sql = render(
@@ -323,25 +318,8 @@ class RollupStaging(Staging):
         words = (*unit.slice.words, "--table", self.rollup.source, "--mode", "reload")
         return self.pipeline.command("run", *words)
 
-    def review(self) -> tuple[UnitCounts, UnitCounts]:
-        """Counts rows by unit; a rollup has no rejected rows. Raises Changed, and TargetRefused where the
-        types are others by now."""
-        source = self.source.ledger()
-        for unit in changed(self.rollup, self.works, source):
-            raise self._changed(unit, "was loaded again")
-        read = {work.unit: work.landed for work in self.works if work.source is None}
-        counted = self.source.counted(read)
-        for unit, rows in read.items():
-            if counted.get(unit, 0) != rows:
-                raise self._changed(unit, "lost rows")
+    def _check_again(self) -> None:
         check_rollup(self.writer.client, self.target_table, self.target, self.rollup, self.then)
-        return self.writer.count_rows(self.writer.attempt.staging), {}
-
-    def _changed(self, unit: Unit, what: str) -> Changed:
-        return Changed(
-            f"table {self.target_table.table}: {self.rollup.source} {what} in slice {unit} while the rollup "
-            "read it: make it again"
-        )
 
 
 # The SELECT of one unit. Pure.

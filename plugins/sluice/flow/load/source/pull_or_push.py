@@ -49,6 +49,7 @@ def needed(filling: Filling, filtered: bool, placed: bool = False) -> tuple[str,
     """Returns the lake's columns that the target's rows are made of; `placed`: their partition decides the
     shard."""
     used = {"_cluster", *filling.columns} | ({"_payload"} if filling.stages else set())
+    used |= {"_headers"} if filling.headers else set()
     used |= {"_partition"} if placed else set()
     return tuple(name for name in LAKE if name in used or (filtered and name == "_type"))
 
@@ -246,6 +247,7 @@ def _sees(client: Client, lake: Lake, pull_source: PullSource, unit: Unit, must:
 # Reads the lake's Parquet files here and makes the bodies that are sent to the server.
 _BODY_BYTES = 48 * 1024 * 1024
 _ROWS_AT_ONCE = 65_536
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _ARROW: dict[str, pa.DataType] = {
     "_type": pa.string(),
     "_cluster": pa.string(),
@@ -255,6 +257,7 @@ _ARROW: dict[str, pa.DataType] = {
     "_row": pa.int32(),
     "_timestamp": pa.timestamp("ms", "UTC"),
     "_key": pa.binary(),
+    "_headers": pa.list_(_HEADER),
     "_payload": pa.binary(),
     "_slice": pa.timestamp("s", "UTC"),
 }

@@ -39,14 +39,14 @@ export function overview(range) {
 
 export const slice = (name, id) => send(path("pipelines", name, "slices", id));
 export const rejected = (name, id) => send(path("pipelines", name, "slices", id, "rejected"));
+export const rowsNow = (name, id) => send(path("pipelines", name, "slices", id, "rows"));
 export const manifest = (name, id, cluster) => send(path("pipelines", name, "slices", id, "manifests", cluster));
 export const lagNow = (name) => send(path("pipelines", name, "lag-now"));
 export const lag = (name) => send(path("pipelines", name, "lag"));
 export const series = (name, range) => send(path("pipelines", name, "series") + query(range));
 export const late = (name, range) => send(path("pipelines", name, "late") + query(range));
-export const anomalies = (name) => send(path("pipelines", name, "anomalies"));
 export const freshness = (name) => send(path("pipelines", name, "freshness"));
-export const problems = (name) => send(path("pipelines", name, "problems"));
+export const checks = (name) => send(path("pipelines", name, "checks"));
 export const tables = (name, range) => send(path("pipelines", name, "tables") + query(range));
 export const lagTrend = (name, range) => send(path("pipelines", name, "lag_trend") + query(range));
 export const retention = (name) => send(path("pipelines", name, "retention"));
@@ -57,11 +57,12 @@ export const backfills = (name) => send(path("pipelines", name, "backfills"));
 export const plan = (name, asked) => send(path("pipelines", name, "plan"), json("POST", asked));
 export const progress = (name, run) => send(path("pipelines", name, "progress") + query({ run }));
 
-// Airflow itself decides who may start a run, and keeps its audit log.
-export async function startBackfill(dag, conf) {
+// Airflow itself decides who may start a run, and keeps its audit log. The run's id says its range and mode.
+export async function startBackfill(dag, name, conf) {
+  const dag_run_id = `${name}__${new Date().toISOString().replace(/[-:]/g, "")}`;
   const url = new URL(`api/v2/dags/${encodeURIComponent(dag)}`, AIRFLOW);
   await send(url, json("PATCH", { is_paused: false }));
-  return send(`${url}/dagRuns`, json("POST", { logical_date: null, conf }));
+  return send(`${url}/dagRuns`, json("POST", { dag_run_id, logical_date: null, conf }));
 }
 
 // Airflow ends the tasks that are at work; whoever may not gets its refusal.

@@ -1,6 +1,6 @@
 // Backfills: the form, whose fields are in the address, the plan before the start, progress, and what was done.
 import * as api from "./api.js";
-import { card, h, loading, replace, section } from "./dom.js";
+import { asOf, card, h, loading, replace, section } from "./dom.js";
 import { clock } from "./format.js";
 import { pipelineHead } from "./pipeline.js";
 import { showPlan } from "./plan.js";
@@ -19,13 +19,15 @@ const MODES = [
 const HOUR = 3600000;
 
 export async function backfillView(view, name) {
-  const [problem, place, past] = [h("div", { "aria-live": "polite" }), h("div", { class: "place backfill" }, loading("220px")), h("div", { class: "place past" }, loading("120px"))];
+  const [problem, place, past] = [h("div", { "aria-live": "polite" }), h("div", { class: "place backfill" }, loading("220px")), h("div", { class: "place past", hidden: true }, loading("120px"))];
   replace(view, pipelineHead(name, "backfill"), problem, place, past);
   const failed = (error) => replace(problem, h("p", { class: "error", role: "alert" }, error.message));
   let form = null;
   const stop = await keep(async () => {
     if (!form) form = await readyForm(place, name, () => showPast(past, name));
+    past.hidden = false; // below the form, which has its height now
     replace(problem);
+    asOf(new Date().toISOString());
     return (await showPast(past, name)).runs.some((run) => run.state === "running" || run.state === "queued");
   }, failed);
   const off = onRoute((route) => { if (route.view === "backfill" && route.pipeline === name) form?.follow(route.query); });
@@ -44,7 +46,7 @@ async function readyForm(place, name, ended) {
   const data = await api.overview({ from: "1h", to: "now" });
   const row = data.pipelines.find((each) => each.pipeline === name);
   if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
-  document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
+  asOf(data.now, data.user);
   const form = backfillForm(place, name, row, data.now, ended);
   form.follow(current().query);
   return form;

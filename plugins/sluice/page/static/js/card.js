@@ -1,25 +1,26 @@
 // A pipeline in the overview: what it needs somebody for, its cells, and its key figures.
 import * as api from "./api.js";
 import { badge, h, replace, stats, time } from "./dom.js";
+import { needing, summary } from "./findings.js";
 import { ago, brief, clock, count, percent, sliceName } from "./format.js";
 import { CellGrid } from "./grid.js";
 import { lagOf } from "./lag_queue.js";
 import { current, format, go, sliceRoute } from "./router.js";
 import { sparkline } from "./spark.js";
 
-const TONES = { unavailable: "bad", broken: "bad", anomaly: "bad", expired: "bad", failed: "bad", "no-table": "bad", late: "warn", problem: "warn", stale: "warn", paused: "", lossy: "" };
-const DONE = new Set(["forgotten", "verified", "loaded", "lossy", "broken"]);
+const DONE = new Set(["forgotten", "verified", "loaded", "empty", "odd", "lossy", "broken"]);
 
 export class PipelineCard {
   constructor(name) {
     this.name = name;
     this.grid = new CellGrid(openCell);
     this.link = h("a", { href: "#/" }, name);
-    this.needs = h("span", { class: "needs" });
+    this.state = h("span", { class: "needs" });
+    this.needs = h("div", { class: "summary" });
     this.next = h("span", { class: "actions quiet" });
     this.figures = h("div");
-    const head = h("div", { class: "card-head" }, h("h2", {}, this.link), this.needs, this.next);
-    this.element = h("section", { class: "card pipeline", data: { pipeline: name }, "aria-label": name }, head, this.grid.element, this.figures);
+    const head = h("div", { class: "card-head" }, h("h2", {}, this.link), this.state, this.next);
+    this.element = h("section", { class: "card pipeline", data: { pipeline: name }, "aria-label": name }, head, this.needs, this.grid.element, this.figures);
     this.lag = { state: "asked" };
     this.stopLag = lagOf(this.element, () => api.lagNow(name), (lag) => this.showLag(lag));
   }
@@ -29,8 +30,9 @@ export class PipelineCard {
     this.data = data;
     const { from, to } = current().query;
     this.link.setAttribute("href", format({ view: "pipeline", pipeline: this.name, query: { from, to } }));
-    replace(this.needs, (row.needs ?? []).map((one) => badge(one.text, TONES[one.need] ?? "")));
-    if (!row.needs?.length) replace(this.needs, badge("nothing to do", "good"));
+    const [urgent] = needing(row.findings);
+    replace(this.state, urgent ? badge("Needs attention", urgent.tone) : badge("healthy", "good"));
+    replace(this.needs, summary(this.name, row, row.can_start));
     replace(this.next, nextRun(row));
     this.grid.show(row, data);
     this.showFigures();
@@ -43,7 +45,7 @@ export class PipelineCard {
 
   showFigures() {
     const { row, data, lag } = this;
-    const figures = row.error ? [lagFigure(lag)] : [freshness(row, data), rowsFigure(row, data), againstExpected(row, data), lagFigure(lag), rejected(row), lost(row, lag), problems(row)];
+    const figures = row.error ? [lagFigure(lag)] : [freshness(row, data), rowsFigure(row, data), againstExpected(row, data), lagFigure(lag), rejected(row), lost(row, lag)];
     replace(this.figures, stats(figures));
   }
 
@@ -76,11 +78,12 @@ function freshness(row, data) {
 function rowsFigure(row, data) {
   const each = data.zoom === "days" ? "day" : row.slice_seconds === 3600 ? "hour" : "slice";
   const values = row.cells.map((cell) => (DONE.has(cell.cell) || cell.rows ? cell.rows ?? 0 : null));
-  const last = newest(row);
+  const today = data.zoom === "days" && row.cells.at(-1)?.rows ? row.cells.at(-1) : null; // so far
+  const last = today ?? newest(row);
   if (!last) return { label: `Rows per ${each}`, value: "–", note: "none is complete", tone: "wide" };
   const [value, unit] = brief(last.rows ?? 0);
   const label = `Rows per ${each} of the range, from ${count(Math.min(...values.filter(Number.isFinite)))} to ${count(Math.max(...values.filter(Number.isFinite)))}${row.expected?.some(Number.isFinite) ? "; dashed: expected" : ""}`;
-  return { label: `Rows per ${each}`, value: h("span", { class: "with-spark" }, h("span", {}, value, h("span", { class: "unit" }, ` ${unit} rows`)), sparkline(values, { label, expected: row.expected ?? [] })), note: last.id.includes("T") ? `at ${sliceName(last.id).slice(11, 16)}` : last.id, tone: "wide" };
+  return { label: `Rows per ${each}`, value: h("span", { class: "with-spark" }, h("span", {}, value, h("span", { class: "unit" }, ` ${unit} rows`)), sparkline(values, { label, expected: row.expected ?? [] })), note: last.id.includes("T") ? `at ${sliceName(last.id).slice(11, 16)}` : `${last.id}${today ? " so far" : ""}`, tone: "wide" };
 }
 
 const newest = (row) => row.cells.findLast((cell) => DONE.has(cell.cell) && !cell.counts?.open);
@@ -89,7 +92,7 @@ function againstExpected(row, data) {
   if (data.zoom === "days") return null;
   const last = newest(row);
   const expected = last && row.expected?.[row.cells.indexOf(last)];
-  if (!expected) return { label: "Against expected", value: "–", note: "no earlier days" };
+  if (!expected) return { label: "Against expected", value: "–", note: "no history yet" };
   const share = (last.rows ?? 0) / expected - 1;
   const sign = share < 0 ? "−" : "+";
   const [value, unit] = brief(expected);
@@ -121,13 +124,4 @@ function lost(row, lag) {
   const said = [recorded && `${count(recorded)} recorded`, deleted && `${count(deleted)} deleted by Kafka before they landed`, hours && `${count(hours)} ${hours === 1 ? "hour" : "hours"} expired`].filter(Boolean);
   const gone = recorded + deleted;
   return { label: "Lost", value: count(gone), unit: gone ? "records" : "", note: said.join(", ") || "none", tone: said.length ? "bad" : "" };
-}
-
-function problems(row) {
-  const kinds = Object.entries(row.problems ?? {});
-  const total = kinds.reduce((sum, [, number]) => sum + number, 0);
-  const watched = row.watched ?? true;
-  const seen = kinds.map(([kind, number]) => `${kind} ${number}`).join(", ");
-  if (!watched) return { label: "Problems", value: total ? count(total) : "–", note: seen ? `${seen}; not watched now` : "not watched: its DAG is paused", tone: "warn" };
-  return { label: "Problems", value: count(total), note: seen || "the watch sees none", tone: total ? "warn" : "" };
 }

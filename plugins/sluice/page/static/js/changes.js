@@ -3,7 +3,7 @@ import { badge, card, empty, h, replace, time } from "./dom.js";
 import { clock, count, sliceName } from "./format.js";
 import { format, sliceRoute } from "./router.js";
 
-const NAMES = { file: "pipeline file", Sluice: "Sluice", column: "column added", field: "field", topic: "topic", partition: "partitions", erasure: "erasure" };
+const NAMES = { file: "pipeline file", Sluice: "Sluice", column: "column added", field: "field", topic: "topic", partition: "partitions", erasure: "erasure", table: "table", type: "new type", retention: "retention", run: "run" };
 
 export function showChanges(place, name, { changes, more, known_since: since, fields_at: at, start }) {
   const said = since ? `Of the pipeline file versions are known since ${clock(since)} UTC.` : "No run has noted the pipeline file yet: the next one does.";
@@ -12,7 +12,7 @@ export function showChanges(place, name, { changes, more, known_since: since, fi
   place.dataset.shape = shape;
   replace(place, card(
     "Changes of the last seven days", { badges: [badge(`${count(changes.length + more)} since ${clock(start).slice(0, 10)}`)] },
-    changes.length ? h("ol", { class: "changes" }, changes.map((one) => item(name, one))) : empty("Nothing has changed.", "Files, columns, fields, Sluice's version, topics and their partitions are compared, and erasures are listed."),
+    changes.length ? h("ol", { class: "changes" }, changes.map((one) => item(name, one))) : empty("Nothing has changed.", "Files, Sluice's version, tables, types and fields of events, topics, their partitions and retention are compared; backfills, commands and erasures are listed."),
     more > 0 && h("p", { class: "quiet" }, `And ${count(more)} older ones.`), h("p", { class: "quiet" }, said, " The fields of events were compared ", h("span", { class: "asked" }, time(at)), ": every five minutes at most."),
   ));
 }

@@ -87,6 +87,13 @@ export function time(iso, { short = false } = {}) {
   return h("time", { datetime: iso }, h("span", { class: "nowrap" }, `${clock(iso)} UTC`), " ", said);
 }
 
+// Who looks, and as of when: a part of the frame, the same on every tab. Only the overview says who.
+export function asOf(now, user = null) {
+  const [who, at] = document.getElementById("asof").children;
+  if (user) who.textContent = `${user}, `;
+  at.textContent = `${clock(now)} UTC`;
+}
+
 export function keepTimes() {
   setInterval(() => {
     for (const said of document.querySelectorAll("[data-instant]")) said.textContent = ago(Number(said.dataset.instant));

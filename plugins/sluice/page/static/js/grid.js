@@ -22,6 +22,7 @@ export class CellGrid {
   // Cells stay the same elements while the range stays: focus survives a refresh.
   show(row, data) {
     this.legend = new Map(data.legend.map((entry) => [entry.cell, entry]));
+    this.most = Math.max(1, ...row.cells.map((cell) => cell.rows ?? 0));
     const shape = JSON.stringify([data.zoom, row.pipeline, row.error, row.cells.length, row.cells[0]?.id, row.cells.at(-1)?.id]);
     if (shape !== this.shape) this.build(row, data);
     else for (const cell of row.cells) this.paint(this.cells.get(cell.id), row.pipeline, cell);
@@ -46,6 +47,8 @@ export class CellGrid {
     const all = [...this.cells.values()];
     const lines = { calendar, days, strip: hours, lines: hours }[layout];
     replace(this.element, row.error ? h("p", { class: "error" }, row.error) : lines(row.cells, all, row.slice_seconds ?? 3600));
+    const wide = this.element.querySelector(".scroll-x");
+    if (wide) requestAnimationFrame(() => { wide.scrollLeft = wide.scrollWidth; }); // a year on a phone: its end
     const first = all.find((cell) => cell.dataset.key === focused) ?? all.at(-1);
     if (first) first.tabIndex = 0;
     if (focused) first?.focus();
@@ -53,6 +56,8 @@ export class CellGrid {
 
   paint(cell, pipeline, said) {
     const label = cellLabel(pipeline, said, this.legend);
+    const share = ((said.rows ?? 0) / this.most).toFixed(2);
+    if (cell.style.getPropertyValue("--rows") !== share) cell.style.setProperty("--rows", share);
     if (cell.ariaLabel === label) return;
     cell.className = `cell ${said.cell}${said.running ? " running" : ""}`;
     cell.textContent = this.legend.get(said.cell)?.sign ?? "";
@@ -127,6 +132,7 @@ function otherGrid(element, here, step) {
   if (!cells) return null;
   const left = here.getBoundingClientRect().left;
   const [first, last] = [cells[0], cells[cells.length - 1]];
-  const line = [...cells].filter((cell) => cell.offsetTop === (step > 0 ? first : last).offsetTop);
+  const foot = (cell) => cell.offsetTop + cell.offsetHeight; // a strip's cells are as high as their rows are many
+  const line = [...cells].filter((cell) => foot(cell) === foot(step > 0 ? first : last));
   return line.reduce((best, cell) => (Math.abs(cell.getBoundingClientRect().left - left) < Math.abs(best.getBoundingClientRect().left - left) ? cell : best));
 }

@@ -14,7 +14,7 @@ function lagSentence(rows) {
   const [lacking, outside] = [sum("lacking"), sum("outside")];
   const passed = lacking ? ` ${count(lacking)} of them are in hours that landed without the topic: a reland brings them.` : "";
   const before = outside ? ` ${count(outside)} more lie before the first boundary, outside of every hour.` : "";
-  return h("p", { class: "lag-sum" }, h("b", {}, count(records)), ` records in ${rows.length} partitions are not landed${oldest}; in the landed hours they came at ${rate(pace)}.${passed}${before}`);
+  return h("p", { class: "lag-sum" }, h("b", {}, count(records)), ` records in ${rows.length} partitions are not landed${oldest}; in the newest landed hour they came at ${rate(pace)}.${passed}${before}`);
 }
 
 export function showLag(place, lag) {
@@ -30,14 +30,14 @@ export function showLag(place, lag) {
       { name: "Lacking", number: true, value: (r) => count(r.lacking), title: "Of these, offsets in hours that have landed without the topic" },
       { name: "Outside", number: true, value: (r) => count(r.outside), title: "Offsets before the first boundary, in no hour" },
       { name: "Age", number: true, value: (r) => duration(r.seconds), title: "Since the end of the newest landed hour" },
-      { name: "Rate", number: true, value: (r) => rate(r.rate), title: "Records a second over the landed hours shown" },
+      { name: "Rate", number: true, value: (r) => rate(r.rate), title: "Records a second in the newest landed hour" },
     ], rows, "No partition is known."),
   ));
 }
 
-export function showTrend(place, trend) {
+export function showTrend(place, trend, asked) {
   const none = empty("Nothing is known of this range.", "The watch notes the lag every hour: unpause its DAG.");
-  linePlot(place, "Lag by hour: the highest that the watch saw", trend.starts, [{ label: "records behind", values: trend.records }, { label: "of these held by a transaction", values: trend.held }], { most: true, none });
+  linePlot(place, "Lag by hour: the highest that the watch saw", trend.starts, [{ label: "records behind", values: trend.records }, { label: "of these held by a transaction", values: trend.held }], { asked, most: true, none });
 }
 
 export function showRetention(place, name, { at, waiting, hours, topics, errors, keep }) {
@@ -57,7 +57,7 @@ export function showRetention(place, name, { at, waiting, hours, topics, errors,
     ], hours.map((one) => ({ ...one, tone: one.gone ? "bad-row" : "" })), "They were not asked for: their cluster does not answer."),
     hours.length < waiting && h("p", { class: "quiet" }, `The oldest ${hours.length} of ${count(waiting)}.`),
     !waiting && h("p", { class: "quiet" }, "What has landed stays in the lake, whatever Kafka deletes."),
-    topicTable(topics), keep && keepTable(name, keep), h("p", { class: "quiet" }, "Asked of Kafka ", time(at), "."),
+    topicTable(topics), keep ? keepTable(name, keep) : h("p", { class: "quiet" }, "The lake and the tables keep what has landed: the pipeline file has no keep."), h("p", { class: "quiet" }, "Asked of Kafka ", time(at), "."),
   ));
 }
 
@@ -80,6 +80,7 @@ function topicTable(topics) {
   return table("How long Kafka keeps topics", [
     { name: "Topic", value: (r) => `${r.cluster}/${r.topic}` }, { name: "Kept for", number: true, value: (r) => (r.kept_seconds === null ? "no bound" : duration(r.kept_seconds)) },
     { name: "Kept", number: true, unit: "a partition", value: (r) => (r.kept_bytes === null ? "no bound" : bytes(r.kept_bytes)) },
-    { name: "Oldest record", value: (r) => time(r.oldest) }, { name: "Records", number: true, value: (r) => count(r.records) },
+    { name: "Oldest record", value: (r) => time(r.oldest) },
+    { name: "May go", title: "When the oldest record is as old as the topic allows", value: (r) => (r.oldest && r.kept_seconds !== null ? time(new Date(Date.parse(r.oldest) + r.kept_seconds * 1000).toISOString()) : "–") }, { name: "Records", number: true, value: (r) => count(r.records) },
   ], topics, "No topic is known.");
 }

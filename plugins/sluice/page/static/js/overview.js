@@ -1,7 +1,7 @@
 import * as api from "./api.js";
 import { PipelineCard } from "./card.js";
-import { empty, h, loading, replace } from "./dom.js";
-import { clock } from "./format.js";
+import { asOf, empty, h, loading, replace } from "./dom.js";
+import { needing as urgent } from "./findings.js";
 import { legendButton, legendPopover } from "./labels.js";
 import { rangePicker } from "./range.js";
 import { keep } from "./refresh.js";
@@ -31,6 +31,7 @@ class OverviewPage {
     this.title = h("h1", {}, "Pipelines");
     this.legend = h("div");
     this.needing = h("span", { class: "segments", role: "group", "aria-label": "Which pipelines" });
+    this.segments(null);
     this.words = h("input", { type: "search", class: "words", "aria-label": "Pipelines whose name has", placeholder: "Name", value: current().query.q ?? "", oninput: (event) => setQuery({ q: event.target.value }) });
     this.bar = h("div", { class: "bar" }, h("div", { class: "bar" }, this.title, this.needing, this.words), h("div", { class: "bar" }, rangePicker(asked, { view: "overview" }), legendButton()));
   }
@@ -38,7 +39,7 @@ class OverviewPage {
   async refresh() {
     const data = await api.overview(this.asked);
     this.data = data;
-    document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
+    asOf(data.now, data.user);
     replace(this.problems, (data.broken_files ?? []).map((line) => h("p", { class: "error" }, line)));
     if (!this.legend.childElementCount) replace(this.legend, legendPopover(data.legend));
     this.show(data);
@@ -76,16 +77,22 @@ class OverviewPage {
 
   filter() {
     if (!this.data) return;
-    const { q = "", show = "", from, to } = current().query;
+    const { q = "", show = "" } = current().query;
     const rows = this.data.pipelines;
-    const needing = rows.filter((row) => row.needs?.length);
+    const needing = rows.filter((row) => urgent(row.findings).length);
     for (const row of rows) {
-      const hidden = !row.pipeline.includes(q) || (show === "needing" && !row.needs?.length);
+      const hidden = !row.pipeline.includes(q) || (show === "needing" && !needing.includes(row));
       this.cards.get(row.pipeline).element.hidden = hidden;
     }
-    const link = (name, value) => h("a", { class: "button", href: format({ view: "overview", query: { from, to, q, show: value } }), "aria-current": show === value ? "true" : null }, name);
-    if (current().view === "overview") replace(this.needing, link(`All ${rows.length}`, ""), link(`Need somebody ${needing.length}`, "needing"));
+    this.segments([rows.length, needing.length]);
     this.words.hidden = rows.length < 2 && !q;
+  }
+
+  // They have their place before they have their numbers.
+  segments(numbers) {
+    const { q = "", show = "", from, to } = current().query;
+    const link = (name, value, number) => h("a", { class: "button", href: format({ view: "overview", query: { from, to, q, show: value } }), "aria-current": show === value ? "true" : null }, `${name} `, h("span", { class: "counted" }, numbers ? String(number) : ""));
+    replace(this.needing, link("All", "", numbers?.[0]), link("Needs attention", "needing", numbers?.[1]));
   }
 
   stop() {

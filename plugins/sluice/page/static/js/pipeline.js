@@ -1,9 +1,9 @@
 import * as api from "./api.js";
-import { causeCard } from "./causes.js";
 import { showChanges } from "./changes.js";
 import { linePlot } from "./charts.js";
-import { h, loading, replace, section, table, tabs } from "./dom.js";
-import { clock, count } from "./format.js";
+import { asOf, badge, card, empty, h, loading, replace, section, tabs, time } from "./dom.js";
+import { findingList, needing } from "./findings.js";
+import { count } from "./format.js";
 import { freshnessCard } from "./freshness.js";
 import { CellGrid } from "./grid.js";
 import { delayTable, heatTable } from "./heat.js";
@@ -36,6 +36,7 @@ export async function pipelineView(view, name, range) {
     const refresh = TABS[tab](body, name, asked);
     const mine = await keep(async () => {
       const busy = await refresh();
+      if (tab !== "hours") asOf(new Date().toISOString());
       replace(problem);
       return busy;
     }, (error) => shown === tab && failed(error));
@@ -50,21 +51,25 @@ export async function pipelineView(view, name, range) {
 const tabOf = (query) => (Object.hasOwn(TABS, query.tab ?? "") ? query.tab : "hours");
 
 // `tab` is that of the view, or backfill: a view of its own beside the tabs.
-export function pipelineHead(name, tab, { from, to } = {}, asked = null) {
+export function pipelineHead(name, tab, { from, to } = {}, asked = { from: "48h", to: "now" }) {
   const address = (key) => format({ view: "pipeline", pipeline: name, query: { from, to, tab: key === "hours" ? null : key } });
   const entries = Object.keys(TABS).map((key) => ({ name: NAMES[key], href: address(key), current: key === tab }));
   entries.push({ name: "Backfill", href: format({ view: "backfill", pipeline: name }), current: tab === "backfill" });
-  const ranged = asked && tab !== "changes";
-  return h("div", { class: "stack" }, h("div", { class: "bar" }, h("h1", {}, name), ranged && rangePicker(asked, { view: "pipeline", pipeline: name, query: { tab: tab === "hours" ? null : tab } })), tabs(name, entries));
+  return h("div", { class: "stack" }, h("div", { class: "bar" }, h("h1", {}, name), rangePicker(asked, { view: "pipeline", pipeline: name, query: { tab: ["hours", "backfill"].includes(tab) ? null : tab } })), tabs(name, entries));
 }
 
 function placesOf(names, height = "120px") {
-  return Object.fromEntries(names.map((key) => [key, h("div", { class: `place ${key}` }, loading(height))]));
+  return Object.fromEntries(names.map((key, number) => [key, h("div", { class: `place ${key}`, hidden: number > 0 }, loading(height))]));
 }
 
-// One part that does not answer leaves the others alone.
-async function part(place, title, show) {
+// One part that does not answer leaves the others alone. A part is seen once those before it are: what comes late
+// moves nothing that is there.
+async function part(place, title, show, ...also) {
   await show().catch((error) => replace(place, section(title, h("p", { class: "error" }, error.message))));
+  for (const filled of [place, ...also]) filled.dataset.filled = "yes";
+  const all = [...document.querySelectorAll("#view .place")];
+  const waits = all.findIndex((one) => !one.dataset.filled);
+  all.forEach((one, number) => { one.hidden = waits >= 0 && number > waits; });
 }
 
 // An age such as 48h as an instant, for what takes instants only.
@@ -77,17 +82,16 @@ function exact({ from, to }) {
 
 function hoursTab(body, name, asked) {
   const grid = new CellGrid((pipeline, id) => go(id.includes("T") ? sliceRoute(pipeline, id) : { view: "pipeline", pipeline, query: { from: id } }));
-  const places = placesOf(["problems", "anomalies", "tables", "freshness"], "84px");
-  replace(body, h("div", { class: "card wide" }, grid.element), places.problems, places.anomalies, places.tables, places.freshness);
+  const places = placesOf(["findings", "tables", "freshness"], "84px");
+  replace(body, h("div", { class: "card wide" }, grid.element), places.findings, places.tables, places.freshness);
   return async () => {
     const data = await api.overview(asked);
     const row = data.pipelines.find((each) => each.pipeline === name);
     if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
     grid.show(row, data);
-    document.getElementById("asof").textContent = `${data.user}, ${clock(data.now)} UTC`;
+    asOf(data.now, data.user);
     await Promise.all([
-      part(places.anomalies, "Open anomalies", async () => showAnomalies(places.anomalies, await api.anomalies(name), name, row.can_start)),
-      part(places.problems, "Problems that the watch sees", async () => showProblems(places.problems, await api.problems(name))),
+      part(places.findings, "Needs attention", async () => showFindings(places.findings, row, await api.checks(name))),
       part(places.tables, "Tables", async () => showTables(places.tables, name, await api.tables(name, asked), row.can_start)),
       part(places.freshness, "Freshness", async () => replace(places.freshness, freshnessCard(await api.freshness(name)))),
     ]);
@@ -102,8 +106,8 @@ function trafficTab(body, name, asked) {
     const range = exact(asked);
     await Promise.all([
       part(places.sizes, "Hours against those before", async () => showSizes(places.sizes, name, await api.sizes(name))),
-      part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, range))),
-      part(places.late, "Late events", async () => showLate(places, await api.late(name, range))),
+      part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, range), asked), places.rejected),
+      part(places.late, "Late events", async () => showLate(places, await api.late(name, range)), places.delays),
     ]);
     return false;
   };
@@ -115,7 +119,7 @@ function lagTab(body, name, asked) {
   return async () => {
     await Promise.all([
       part(places.lag, "Lag now", async () => showLag(places.lag, await api.lag(name))),
-      part(places.trend, "Lag by hour", async () => showTrend(places.trend, await api.lagTrend(name, asked))),
+      part(places.trend, "Lag by hour", async () => showTrend(places.trend, await api.lagTrend(name, asked), asked)),
       part(places.retention, "Retention", async () => showRetention(places.retention, name, await api.retention(name))),
     ]);
     return false;
@@ -128,9 +132,9 @@ function runsTab(body, name, asked) {
   return async () => {
     await part(places.runs, "Runs", async () => {
       const found = await api.runs(name, asked);
-      showThroughput(places.throughput, found.throughput);
+      showThroughput(places.throughput, found.throughput, asked);
       replace(places.runs, section("Runs", runTable(found, "No run was at work in this range.", "Hourly runs begin when the DAG is unpaused.")));
-    });
+    }, places.throughput);
     return false;
   };
 }
@@ -144,36 +148,38 @@ function changesTab(body, name) {
   };
 }
 
-function showAnomalies(place, { causes: found, verifications }, name, mayStart) {
-  const last = verifications[0];
-  const said = last ? `Last verified ${clock(last.at)} UTC: ${count(last.units)} hours and clusters, ${count(last.records)} records, ${last.found} anomalies.` : "Nothing was verified yet.";
-  const shape = JSON.stringify(found);
+// The overview's own list, in full, and who has looked.
+function showFindings(place, row, checks) {
+  const findings = row.findings ?? [];
+  const shape = JSON.stringify(findings);
   if (place.dataset.shape === shape) {
-    place.querySelector(".last").textContent = said;
+    replace(place.querySelector(".last"), looked(checks));
     return; // an opened list stays open
   }
   place.dataset.shape = shape;
-  const body = found.length ? causeCard(name, found, mayStart) : section("Open anomalies", h("p", { class: "quiet" }, "None."));
-  body.append(h("p", { class: "quiet last" }, said));
-  replace(place, body);
+  const urgent = needing(findings);
+  const badges = urgent.length ? [badge(count(urgent.length + (row.more ?? 0)), urgent[0].tone)] : [badge("healthy", "good")];
+  const body = findings.length ? findingList(row.pipeline, findings, row.can_start) : empty("Nothing is known to be wrong.");
+  const more = row.more ? h("p", { class: "quiet" }, `${count(row.more)} more: \`sluice verify\` lists all.`) : null;
+  replace(place, card("Needs attention", { badges }, body, more, h("p", { class: "quiet last" }, looked(checks))));
 }
 
-// What the watch has seen: also what will be lost if nothing happens.
-function showProblems(place, { problems, watched, paused, watch_dag: dag, remedy }) {
+function looked({ verified, watched, paused, watch_dag: dag, remedy }) {
   const link = airflowLink(api.dagUrl(dag), dag);
-  const said = watched ? h("p", { class: "quiet" }, `Last watched ${clock(watched)} UTC by `, link, paused && ", which is paused", ".") : h("p", { class: "quiet" }, "Not watched yet: ", link, paused ? " is paused." : " has not run.");
-  replace(place, section("Problems that the watch sees", table("Problems that the watch sees", [
-    { name: "Problem", value: (r) => r.kind }, { name: "Where", value: (r) => r.place },
-    { name: "What", class: "wide-text", value: (r) => r.message }, { name: "Since (UTC)", value: (r) => clock(r.since) },
-  ], problems, watched && !paused ? "None." : "Nothing is known."), said, remedy && h("p", { class: "warn" }, remedy)));
+  const found = verified && `: ${count(verified.units)} hours and clusters, ${count(verified.records)} records, ${count(verified.found)} anomalies`;
+  return [
+    verified ? h("span", {}, "Last verified ", time(verified.at), found, ". ") : "Nothing was verified yet. ",
+    watched ? h("span", {}, "Last watched ", time(watched), " by ", link, paused && ", which is paused", ".") : h("span", {}, "Not watched yet: ", link, paused ? " is paused." : " has not run."),
+    remedy && ` ${remedy}`,
+  ];
 }
 
-function showSeries(places, series) {
+function showSeries(places, series, asked) {
   const types = Object.entries(series.types);
   const lines = types.length ? types.map(([label, values]) => ({ label, values })) : [{ label: "rows loaded", values: series.rows }, { label: "records read", values: series.read }];
   const each = series.by_day ? "day" : "hour";
-  linePlot(places.rows, `Rows per ${each}${types.length ? " by type" : ""}`, series.starts, lines);
-  linePlot(places.rejected, `Rejected per ${each}`, series.starts, [{ label: "rejected records", values: series.rejected_records }, { label: "rejected rows", values: series.rejected_rows }, { label: "later than grace", values: series.late }]);
+  linePlot(places.rows, `Rows per ${each}${types.length ? " by type" : ""}`, series.starts, lines, { asked });
+  linePlot(places.rejected, `Rejected per ${each}`, series.starts, [{ label: "rejected records", values: series.rejected_records }, { label: "rejected rows", values: series.rejected_rows }, { label: "later than grace", values: series.late }], { asked });
 }
 
 function showLate(places, late) {

@@ -31,9 +31,14 @@ function planned(answer, plan, started) {
       { label: "Size in the lake", value: plan.bytes === null ? "unknown" : bytes(plan.bytes), note: plan.bytes === null ? "no hour of it has landed" : plan.estimated ? "estimated from what has landed" : "of its files" },
     ]),
     work && h("p", { class: "time" }, "Time: ", h("b", {}, plan.time)),
-    replaced(plan.replaces), plan.waiting.map((line) => h("p", { class: "warn" }, line)),
+    obstacles(plan.obstacles), replaced(plan.replaces), plan.waiting.map((line) => h("p", { class: "warn" }, line)),
     lines(plan), h("div", { class: "buttons" }, start, !work && h("span", { class: "quiet" }, "There is nothing to do.")),
   ];
+}
+
+function obstacles(found) {
+  if (!found.length) return null;
+  return h("div", { class: "obstacles warn-line" }, h("p", {}, h("b", {}, "In its way"), ":"), h("ul", {}, found.map((one) => h("li", {}, one))));
 }
 
 function replaced(found) {
@@ -50,7 +55,7 @@ const lines = (plan) => h("div", {}, table("The plan, slice by slice", [
 async function begin(answer, plan, button, started) {
   button.disabled = true;
   try {
-    const run = await api.startBackfill(plan.dag_id, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false, ...(plan.missing_columns ? { missing_columns: true } : {}), ...(plan.tables.length ? { tables: plan.tables } : {}) });
+    const run = await api.startBackfill(plan.dag_id, plan.run, { from: plan.start, to: plan.end, mode: plan.mode, dry_run: false, ...(plan.missing_columns ? { missing_columns: true } : {}), ...(plan.tables.length ? { tables: plan.tables } : {}) });
     await started(run.dag_run_id);
   } catch (error) {
     button.disabled = false;

@@ -3,7 +3,7 @@ import * as api from "./api.js";
 import { h, replace, table } from "./dom.js";
 import { bytes, count, duration, rate } from "./format.js";
 import { airflowLink } from "./links.js";
-import { stepTable } from "./runs.js";
+import { said as why, stepTable } from "./runs.js";
 
 const ENDED = ["success", "failed", "cancelled"];
 const POLL_MS = 2000;
@@ -28,7 +28,7 @@ export async function follow(answer, name, runId, { mayStart, ended }) {
       }
       show(now, { title, bar, said, steps });
       if (ENDED.includes(now.state)) {
-        replace(end, h("div", { class: "did" }, h("p", {}, summary(now)), stepTable(now.did)));
+        replace(end, h("div", { class: "did" }, h("p", {}, summary(now)), why(now), stepTable(now.did)));
         await ended();
         return;
       }
@@ -45,16 +45,18 @@ function show(now, { title, bar, said, steps }) {
   const left = steps.querySelector(".scroll")?.scrollTop ?? 0;
   replace(steps, table("Steps", [
     { name: "Step", value: (r) => r.step }, { name: "Batches", number: true, value: (r) => count(r.batches) }, { name: "Done", number: true, value: (r) => count(r.done) },
-    { name: "At work", number: true, value: (r) => count(r.running) }, { name: "Failed", number: true, value: (r) => count(r.failed) },
+    { name: "At work", number: true, value: (r) => count(r.running) }, { name: "Failed", number: true, value: (r) => count(r.failed) }, { name: "Not begun", number: true, title: "A step before it failed", value: (r) => count(r.held) },
   ], now.steps.map((one) => ({ ...one, tone: one.failed ? "bad-row" : "" })), "No batch is known yet."));
   if (left) steps.querySelector(".scroll").scrollTop = left;
 }
 
 function sentence(now) {
   const tasks = Object.entries(now.tasks).map(([state, number]) => `${number} ${state}`).join(", ");
-  const slices = now.slices ? `${count(now.slices_done)} of ${count(now.slices)} slices done` : "no slice has work yet";
-  const phase = now.phase ? `, now ${now.phase}` : "";
-  return `${now.state}: ${now.state === "success" ? "all done" : slices + phase}. Tasks: ${tasks}.`;
+  const ended = ENDED.includes(now.state);
+  const slices = now.slices ? `${count(now.slices_done)} of ${count(now.slices)} hours ${ended ? "are complete" : "done"}` : ended ? "nothing was done" : "no hour has work yet";
+  const phase = now.phase && !ended ? `, now ${now.phase}` : "";
+  const all = now.state === "success" && now.slices_done === now.slices;
+  return `${now.state}: ${all ? "all done" : slices + phase}. Tasks: ${tasks}.`;
 }
 
 function summary(now) {

@@ -5,14 +5,16 @@ import { badge, empty, h, table, time } from "./dom.js";
 import { bytes, clock, count, duration, rate } from "./format.js";
 import { airflowLink } from "./links.js";
 
-const TONES = { success: "good", failed: "bad", running: "warn" };
+const TONES = { success: "good", failed: "bad", lost: "bad", running: "warn" };
+const LOGS = 10; // of failed runs whose error is read out of Airflow's log at once
 const perSecond = (rows, seconds) => (rows && seconds ? rate(rows / seconds) : "–");
 
 export function runTable({ runs, count: all }, none, next) {
+  const read = new Set(runs.filter((one) => one.failed).slice(0, LOGS));
   return h("div", {}, table("Runs", [
     { name: "Began", value: (r) => time(r.started) },
     { name: "Run", value: (r) => [r.dag_id ? airflowLink(api.runUrl(r.dag_id, r.run_id), r.kind) : "sluice run", r.user && h("span", { class: "quiet" }, ` by ${r.user}`)] },
-    { name: "State", value: (r) => (r.state ? badge(r.state, TONES[r.state] ?? "") : "–") },
+    { name: "State", value: (r) => [r.state ? badge(r.state, TONES[r.state] ?? "") : "–", said(r, read.has(r))] },
     { name: "Range (UTC)", value: (r) => (r.start ? [h("span", { class: "nowrap" }, `${minute(r.start)} –`), " ", h("span", { class: "nowrap" }, minute(r.end))] : "–") },
     { name: "Mode", value: (r) => `${r.mode}${r.tables.length ? `, only ${r.tables.join(", ")}` : ""}` },
     { name: "Took", number: true, value: (r) => duration(r.seconds) },
@@ -23,17 +25,40 @@ export function runTable({ runs, count: all }, none, next) {
   ], runs, empty(none, next)), runs.length < all && h("p", { class: "quiet" }, `The newest ${runs.length} of ${count(all)}.`));
 }
 
+// Why a run has failed or had nothing to do. The error itself is in the log of the try, which Airflow shows to
+// who may read it.
+export function said(run, read = true) {
+  if (!run.why) return null;
+  const error = h("span", { role: "status" });
+  const awaits = run.failed && read;
+  if (awaits) errorOf(run.failed).then((found) => { [error.textContent, error.title] = found ? [`: ${found}`, found] : ["", ""]; });
+  const { failed } = run;
+  const where = failed ? airflowLink(api.taskUrl(failed.dag_id, failed.run_id, failed), run.why) : run.why;
+  return h("p", { class: `quiet why${awaits ? " awaits" : ""}` }, where, error, run.before.map((one, index) => [index ? ", and by " : " Done before by ", earlier(one)]));
+}
+
+// A try that has failed for good has one log: it is read once, however often the list is drawn.
+const errors = new Map();
+function errorOf(failed) {
+  const key = JSON.stringify(failed);
+  if (errors.size > 100) errors.clear();
+  if (!errors.has(key)) errors.set(key, api.lastError(failed).catch(() => null));
+  return errors.get(key);
+}
+
+const earlier = (one) => [one.dag_id ? airflowLink(api.runUrl(one.dag_id, one.run_id), `${one.kind} run`) : "sluice run", one.user ? ` of ${one.user}` : "", " ", time(one.at)];
+
 const minute = (iso) => clock(iso).slice(0, 16);
 
-export function showThroughput(place, found) {
-  linePlot(place, "Throughput by hour, while steps were at work", found.starts, [{ label: "landed records/s", values: found.land }, { label: "loaded rows/s", values: found.load }], { most: true, said: (value) => rate(value) });
+export function showThroughput(place, found, asked) {
+  linePlot(place, "Throughput by hour, while steps were at work", found.starts, [{ label: "landed records/s", values: found.land }, { label: "loaded rows/s", values: found.load }], { asked, most: true, said: (value) => rate(value) });
 }
 
 // What a run did, step by step.
-export function stepTable(steps) {
+export function stepTable(steps, none = "It moved nothing.") {
   return table("What it did", [
     { name: "Step", value: (r) => (r.table ? `${r.step} ${r.table}` : r.step) }, { name: "Units", number: true, title: "Hours by cluster", value: (r) => count(r.units) },
     { name: "Rows", number: true, value: (r) => count(r.rows) }, { name: "Size", number: true, value: (r) => (r.bytes ? bytes(r.bytes) : "–") },
     { name: "Took", number: true, value: (r) => duration(r.seconds) }, { name: "Rate", number: true, value: (r) => perSecond(r.rows, r.seconds) },
-  ], steps, "No step had anything to do.");
+  ], steps, none);
 }

@@ -42,7 +42,8 @@ function compared(now, then) {
 }
 
 function against(label, now, then) {
-  return { label, value: then === null ? "–" : count(then), note: then === null ? "not known" : `now ${change(now, then) || "more"}` };
+  const none = label === "Expected" ? "no history yet" : "not known";
+  return { label, value: then === null ? "–" : count(then), note: then === null ? none : then === 0 ? "it was empty" : `now ${change(now, then)}` };
 }
 
 function speed(label, [now, day, week]) {

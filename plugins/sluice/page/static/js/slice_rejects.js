@@ -10,22 +10,26 @@ const WITHHELD = {
 
 export async function rejectsCard(place, name, id, data) {
   const number = (key) => data.counts.find((row) => row.name === key)?.now ?? 0;
-  const [rejectedRecords, rejected_rows, landed] = [number("Rejected records"), number("Rejected rows"), number("Rows landed")];
+  const [rejectedRecords, rejected_rows] = [number("Rejected records"), number("Rejected rows")];
+  const read = Math.max(number("Records read"), number("Rows landed") + rejectedRecords);
   if (rejectedRecords + rejected_rows === 0) return replace(place, card("Rejected records", {}, empty("No record of this hour was rejected.")));
   const found = await api.rejected(name, id).catch((error) => ({ error }));
   const badges = [badge(`${count(rejectedRecords)} ${rejectedRecords === 1 ? "rejected record" : "rejected records"}`, rejectedRecords ? "warn" : ""), badge(`${count(rejected_rows)} ${rejected_rows === 1 ? "rejected row" : "rejected rows"}`, rejected_rows ? "warn" : "")];
   const body = found.error
     ? h("p", { class: "error", role: "alert" }, found.error.message)
-    : [WITHHELD[found.payloads] && h("p", { class: "quiet" }, WITHHELD[found.payloads]), found.groups.map((group, index) => groupOf(group, landed + rejectedRecords, found.payloads, index)), found.more > 0 && h("p", { class: "quiet" }, `${count(found.more)} more groups are in sluice.rejected.`)];
+    : [WITHHELD[found.payloads] && h("p", { class: "quiet" }, WITHHELD[found.payloads]), found.groups.map((group, index) => groupOf(group, landedFor(data, group) ?? read, found.payloads, index)), found.more > 0 && h("p", { class: "quiet" }, `${count(found.more)} more groups are in sluice.rejected.`)];
   return replace(place, card("Rejected records", { badges }, body));
 }
+
+// A rejected row counts among those that landed for its table, a rejected record among all.
+const landedFor = (data, group) => (group.kind === "row" ? data.tables.find((one) => one.table === group.table)?.landed : null);
 
 // The first groups are open: what there is most of is what has to be seen.
 function groupOf(group, rows, payloads, index) {
   const where = group.column ? `${group.table}.${group.column}: ` : "";
   return h(
     "details", { class: "reject", open: index < 3 },
-    h("summary", {}, h("b", {}, `${where}${group.reason}`), h("span", { class: "quiet" }, ` ${count(group.records)} ${group.kind === "row" ? (group.records === 1 ? "rejected row" : "rejected rows") : (group.records === 1 ? "rejected record" : "rejected records")}, ${percent(group.records / Math.max(rows, 1))} of all rows`)),
+    h("summary", {}, h("b", {}, `${where}${group.reason}`), h("span", { class: "quiet" }, ` ${count(group.records)} ${group.kind === "row" ? (group.records === 1 ? "rejected row" : "rejected rows") : (group.records === 1 ? "rejected record" : "rejected records")}, ${percent(group.records / Math.max(rows, 1))} of ${group.kind === "row" ? group.table : "all records"}`)),
     h("p", { class: "advice" }, group.advice),
     table(`Samples: ${where}${group.reason}`, [
       { name: "Where", class: "nowrap", value: (r) => `${r.cluster}/${r.topic}/${r.partition} @ ${count(r.offset)}` },

@@ -1,16 +1,16 @@
 // What one cluster's part of an hour is made of: offsets, tables, files, manifest.
 import * as api from "./api.js";
-import { opened as more } from "./causes.js";
+import { opened as more } from "./findings.js";
 import { card, h, table } from "./dom.js";
 import { bytes, clock, count } from "./format.js";
 
 export function unitCard(name, data, unit) {
   const facts = [
     ["In the tables", unit.state.startsWith("complete") ? `${unit.state}: every table has it` : unit.state],
-    unit.manifest && ["Counts", unit.verified ? "hold, by the last verify" : data.causes.some((one) => one.breaks) ? "do not all hold: see above" : "not verified as it is now"],
+    unit.manifest && ["Counts", unit.verified ? "match, by the last verify" : data.findings.some((one) => one.kind === "damage") ? "don't all match: see above" : "not verified as it is now"],
     ["Records read", count(unit.read)], ["Parsed", count(unit.parsed)],
     ...(unit.rows_held == null ? [] : [["Rows in them", count(unit.rows_held)]]),
-    ["Rejected records", count(rejectedRecords(unit))], ["Gaps", count(unit.gaps)], ...(unit.erased ? [["Erased", count(unit.erased)]] : []), ["Later than grace", count(unit.late)],
+    ["Rejected records", count(rejectedRecords(unit))], ["Gaps", count(unit.gaps)], ...(unit.erased ? [["Erased", count(unit.erased)]] : []), ["Later than grace", count(unit.late)], ...(unit.tombstones ? [["Tombstones", count(unit.tombstones)]] : []),
     ["Files", `${count(unit.file_count)}, ${bytes(unit.bytes)}`], ["Landed", unit.landed_at ? `${clock(unit.landed_at)} UTC` : "–"],
     ["Manifest", unit.manifest || "–"],
   ].filter(Boolean);
@@ -38,7 +38,7 @@ const tables = (unit) => table(`Tables of ${unit.cluster}`, [
   { name: "Landed", number: true, value: (r) => count(r.landed) },
   { name: "Committed", number: true, value: (r) => count(r.rows) },
   { name: "Rejected rows", number: true, value: (r) => count(r.rejected_rows) },
-], unit.tables.map((row) => ({ ...row, tone: ["committed", "before"].includes(row.state) ? "" : "warn-row" })), "No tables.");
+], unit.tables.map((row) => ({ ...row, tone: ["committed", "before", "open"].includes(row.state) ? "" : "warn-row" })), "No tables.");
 
 const offsets = (unit) => table(`Offsets of ${unit.cluster}`, [
   { name: "Topic", value: (r) => r.topic },

@@ -1,0 +1,1 @@
+_slice IN (SELECT slice FROM {fence}) AND (_slice, _cluster) IN (SELECT slice, cluster FROM {fence})

@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (id UInt64, amount Decimal(12, 2), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

@@ -1,0 +1,2 @@
+CREATE TABLE @DB@.orders (id Int64, total Float64, _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice;
+CREATE TABLE @DB@.refunds (id Int64, why String, _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

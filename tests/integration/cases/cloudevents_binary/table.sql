@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.orders (event_id String, source String, seen DateTime64(3, 'UTC'), total Decimal(9, 2), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (id UInt32, day Nullable(Int32), op String, deleted Bool, _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.rides (rider UInt32, city String DEFAULT 'nowhere', price Decimal(18, 2), tags Array(UInt8), note Nullable(String) DEFAULT 'none', _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

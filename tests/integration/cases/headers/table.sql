@@ -1,0 +1,2 @@
+CREATE TABLE @DB@.rides (source String, shard UInt8, tags Array(String), rider Nullable(UInt32), price Decimal(9, 2), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice;
+CREATE TABLE @DB@.traffic (hour DateTime('UTC'), type LowCardinality(String), source String, count UInt64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

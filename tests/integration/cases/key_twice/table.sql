@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (id UInt32, j JSON, d Dynamic, m Map(String, Nullable(String)), n Map(UInt8, UInt8), l Array(JSON), t Tuple(a Nullable(UInt8)), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (id UInt32, s Nullable(String), f Nullable(FixedString(20)), l LowCardinality(String), a Array(String), m Map(String, String), t Tuple(n String), u Tuple(String, UInt8), d Nullable(Decimal(38, 18)), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

@@ -1,0 +1,2 @@
+CREATE TABLE @DB@.`of.events v1` (`log.level` String, lvl String, `q\`"\\` Nullable(UInt8), `e f` Nullable(UInt8), `ключ` Nullable(String), _payload String, _type String, _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice;
+CREATE TABLE @DB@.`it's "a" \`t\`` (level String, _type String, _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

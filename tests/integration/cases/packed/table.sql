@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (id UInt32, log String, _offset Int64, _row Int32, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.orders (id Int64, status Nullable(String), history Array(String), note Nullable(String), coupon Nullable(String), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

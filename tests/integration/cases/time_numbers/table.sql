@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (seen DateTime64(3, 'UTC'), s DateTime64(3, 'UTC'), ms DateTime64(3, 'UTC'), us DateTime64(6, 'UTC'), ns Array(DateTime64(9, 'UTC')), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

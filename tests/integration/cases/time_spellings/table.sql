@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (at DateTime64(9, 'UTC'), all Array(DateTime64(9, 'UTC')), by Map(String, DateTime64(9, 'UTC')), doc JSON(at DateTime64(9, 'UTC')), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice

@@ -1,0 +1,1 @@
+CREATE TABLE @DB@.t (u8 UInt8, i8 Nullable(Int8), i64 Int64, u64 UInt64, u256 UInt256, l Array(UInt8), m Map(String, Int16), t Tuple(a UInt8, b Array(UInt32)), j JSON(f UInt8), dec Nullable(Decimal(9, 2)), _offset Int64, _slice DateTime('UTC'), _cluster LowCardinality(String)) ENGINE = MergeTree ORDER BY _slice
