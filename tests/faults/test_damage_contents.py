@@ -73,6 +73,7 @@ def test_what_is_whole_has_no_anomaly(damaged: Damaged):
     assert [name for (name,) in names if name.startswith(own)] == []
 
 
+@pytest.mark.long
 def test_an_updated_value(damaged: Damaged):
     change(damaged, f"{{db}}.clicks UPDATE n = n + 1 WHERE {at(2)} AND _partition = 1 AND _offset = 11")
     assert [a for a in damaged.verify() if a["kind"] != "view"] == []

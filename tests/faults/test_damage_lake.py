@@ -53,6 +53,7 @@ def clicks(damaged: Damaged, hour: int) -> Path:
     return damaged.root / file.key
 
 
+@pytest.mark.long
 def test_files_removed_truncated_and_altered(damaged: Damaged):
     """Of three hours, each with its own damage; only reading the bytes finds the flipped one."""
     removed, cut, flipped = (clicks(damaged, hour) for hour in range(3))

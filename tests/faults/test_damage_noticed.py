@@ -384,7 +384,7 @@ def noticed(kafka_broker, clickhouse_server, name, tmp_path, monkeypatch, capsys
     return Noticed(story, capsys)
 
 
-@pytest.mark.parametrize("damage", per_commit(DAMAGE, keep=4), ids=lambda damage: damage.name)
+@pytest.mark.parametrize("damage", per_commit(DAMAGE, keep=2), ids=lambda damage: damage.name)
 def test_a_damage_is_noticed(noticed: Noticed, damage: Damage):
     story = noticed.story
     damage.prepare(story)

@@ -52,6 +52,7 @@ def test_what_is_whole_has_no_anomaly(damaged: Damaged):
     assert damaged.sql("SELECT count() FROM {db}.clicks") == [(35,)]
 
 
+@pytest.mark.long
 def test_a_row_that_was_deleted(damaged: Damaged):
     damaged.sql(f"DELETE FROM {{db}}.clicks WHERE {at(2)} AND _partition = 1 AND _offset = 11")
     anomalies = damaged.verify()

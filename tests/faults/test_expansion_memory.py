@@ -38,6 +38,7 @@ def ordinary() -> int:
     return landed("ordinary")["memory"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", per_commit([*_FEW, *sorted({*CASES} - {*_FEW, "ordinary"})], len(_FEW)))
 def test_the_worst_records_take_no_more_than_an_ordinary_hour(ordinary: int, case: str):
     """At most 1.5 times as much, measured in the same run; what is just within the bounds lands."""

@@ -21,7 +21,6 @@ from sluice.slices import SliceRange, utc
 from tests.faults.kills_points import ENVIRONMENT, SITE, Order, give, name_of, obeyed
 from tests.integration.land.test_main_job import User
 from tests.integration.load import test_rejected as rejected
-from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
@@ -94,7 +93,8 @@ def named(order: Order) -> str:
     return f"{order.point}-{order.nth}"
 
 
-@pytest.mark.parametrize("order", per_commit(ORDERS, 1), ids=named)
+@pytest.mark.long
+@pytest.mark.parametrize("order", ORDERS, ids=named)
 def test_killed_at_a_point(retries: Retries, fault_log, order: Order):
     with fault_log.trial("kill", order.point, victim="sluice rejected --retry"):
         retries.spoil()

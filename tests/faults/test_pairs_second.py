@@ -26,6 +26,7 @@ def test_what_is_there_is_what_was_sent(case: Case, seed: int, tmp_path: Path, p
     try_case(case, seed, tmp_path, paired)
 
 
+@pytest.mark.long
 def test_a_line_in_two_partitions_is_two_records(seed: int, tmp_path: Path, paired: Services):
     """Whichever task reads them: copies are told apart within a partition's records of one slice."""
     try_case(Case(0, batch="partitions"), seed, tmp_path, paired)

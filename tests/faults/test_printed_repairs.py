@@ -92,6 +92,7 @@ def commits(state: Damaged, table: str) -> list[tuple]:
     return [*map(tuple, state.sql(f"SELECT * FROM sluice.ledger WHERE {where} ORDER BY ALL"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("damage", "words", "whole", "named"),
     per_commit(
@@ -400,7 +401,7 @@ class Printed:
 
 RECORD = "bids:1:11"
 """The second click of the third hour, in partition 1."""
-EACH_COMMIT = 3
+EACH_COMMIT = 1
 PRINTED = {
     "page": Printed(without_a_row, of_page, f"run {{ads}} {edges(2, 2)} --mode repair --table {{db}}.clicks"),
     "run, a file is gone before its move": Printed(
@@ -564,6 +565,7 @@ def test_a_printed_repair_works_as_it_stands(state: Damaged, case: Printed):
     assert code == 0, text
 
 
+@pytest.mark.long
 def test_no_repair_is_printed_that_a_renamed_column_would_refuse(state: Damaged):
     """Also where only rows are counted. As long as the file does not name the field, a person has to."""
     with_a_renamed_column(state)
@@ -586,6 +588,7 @@ def copy_to(state: Damaged, hour: int) -> None:
         state.sql(f"INSERT INTO {{db}}.{table} {copy}")
 
 
+@pytest.mark.long
 def test_rows_of_an_hour_that_has_not_landed_go_when_it_lands(state: Damaged):
     """A DELETE that is printed now, and pasted then, would take rows that were loaded."""
     state.make()
@@ -602,6 +605,7 @@ def test_rows_of_an_hour_that_has_not_landed_go_when_it_lands(state: Damaged):
     assert code == 0, text
 
 
+@pytest.mark.long
 def test_rows_before_the_first_hour_go_by_the_statement_that_is_printed(state: Damaged):
     """A run over their hour would make it the pipeline's first: all between would be missing."""
     state.make()

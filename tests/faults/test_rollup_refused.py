@@ -26,6 +26,7 @@ def run(state: Damaged, first: int, last: int, *words: str) -> tuple[int, str]:
     return state.command(f"sluice run ads --config {state.config} {edges} {' '.join(words)}")
 
 
+@pytest.mark.long
 def test_the_sources_hours_are_loaded_and_the_rollups_follow_when_it_is_mended(state: Damaged):
     select = state.folder / "per_hour.sql"
     select.write_text(WORKS)

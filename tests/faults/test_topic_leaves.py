@@ -81,6 +81,7 @@ def story(kafka_broker, clickhouse_server, name, tmp_path, monkeypatch) -> TwoTo
     return found
 
 
+@pytest.mark.long
 def test_what_has_landed_of_a_topic_that_left_stays(story: TwoTopics, fault_log):
     everything = {0: [1, 2, 3, 4], 1: [5, 6], 2: [7]}
     story.topic.send(7, at=2.5)

@@ -94,7 +94,7 @@ CONDITIONAL: dict[str, tuple[str, Do, Do]] = {
 LOST = (Fault.LOSE, Fault.CUT, Fault.CLOSE)
 
 
-@pytest.mark.parametrize("fault", LOST)
+@pytest.mark.parametrize("fault", per_commit(LOST))
 @pytest.mark.parametrize("place", CONDITIONAL)
 def test_a_write_whose_answer_is_lost_has_won(
     server: S3Settings, wire: Wire, place: str, fault: Fault, fault_log: FaultLog
@@ -222,7 +222,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("done", [False, True], ids=["undone", "done"])
-@pytest.mark.parametrize("request_", REQUESTS)
+@pytest.mark.parametrize("request_", per_commit(REQUESTS, 2))
 def test_a_landing_with_a_server_in_trouble(
     server: S3Settings, layer: HttpLayer, request_: str, done: bool, fault_log: FaultLog, long_form: bool
 ) -> None:

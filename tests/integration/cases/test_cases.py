@@ -49,6 +49,7 @@ from sluice.flow.verify.audit import AuditScope, audit
 from sluice.init.init import init
 from sluice.init.questions import InitRequest, MessageForm
 from sluice.manifest import TOMBSTONE
+from tests.support.long_form import per_commit
 from tests.support.registry_server import serve
 from tests.support.shards_world import point_at, shards
 from tests.support.spark_world import START, hours
@@ -56,8 +57,21 @@ from tests.support.spark_world import START, hours
 pytestmark = pytest.mark.integration
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/case.yaml"))
+EACH_COMMIT = (
+    "avro_decimal",
+    "debezium_bare",
+    "json_behind_schema_ids",
+    "protobuf_text_registry",
+    "time_spellings",
+)
 OWN_FILES = {"case.yaml", "pipeline.yaml", "table.sql", "records.jsonl", "rows.jsonl", "rejected.jsonl"}
 MIDDLE = START.add(minutes=30)
+
+
+def chosen() -> list[Any]:
+    """All cases, those of `make test` first."""
+    first = [folder for folder in CASES if folder.name in EACH_COMMIT]
+    return per_commit([*first, *(folder for folder in CASES if folder not in first)], len(first))
 
 
 class Case:
@@ -145,7 +159,7 @@ def case_registry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         yield
 
 
-@pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", chosen(), ids=lambda folder: folder.name)
 def test_case(
     folder, tmp_path, kafka_broker, clickhouse_server, clickhouse_servers, engine, monkeypatch, case_registry
 ):
@@ -181,7 +195,7 @@ def test_case(
                 client.command(f"DROP DATABASE `{case.name}`")
 
 
-@pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", chosen(), ids=lambda folder: folder.name)
 def test_proposed(folder, tmp_path, kafka_broker, clickhouse_server, engine, monkeypatch, case_registry):
     case = Case(folder, f"init_{uuid.uuid4().hex[:12]}", tmp_path, kafka_broker)
     case.send()

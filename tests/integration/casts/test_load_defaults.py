@@ -65,6 +65,7 @@ def rejected_rows(world: World) -> list[tuple]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("case", "read"), per_commit(product(reversed(DEFAULTS), ["pull", "push"])))
 def test_such_rows_are_rejected_rows_and_all_others_load(world: World, case: str, read: str):
     columns, failing, fitting, value = DEFAULTS[case]
@@ -111,6 +112,7 @@ BEHIND = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", BEHIND)
 def test_the_column_at_fault_is_named_wherever_it_stands(world: World, case: str):
     columns, events = BEHIND[case]

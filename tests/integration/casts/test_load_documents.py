@@ -87,6 +87,7 @@ AT = {kind: "c{}.a" for kind, _, _ in TYPED} | {
 }
 
 
+@pytest.mark.long
 def test_typed_paths_of_a_json_are_as_strict_as_columns(world: World):
     make(world, ", ".join(f"c{n} JSON({kind})" for n, (kind, _, _) in enumerate(TYPED)))
     payloads = [f'{{"c{n}": {{"a": {value}, "z": "2026-02-30"}}}}' for n, (_, value, _) in enumerate(TYPED)]

@@ -67,6 +67,7 @@ def world(name, tmp_path, clickhouse_server, monkeypatch):
     client.run(f"DROP DATABASE {name} SYNC")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", ["pull", "push"])
 def test_defaults_read_the_events_values(world: World, read: str):
     create(world)

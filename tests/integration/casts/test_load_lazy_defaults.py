@@ -89,7 +89,7 @@ CASES: dict[str, tuple[str, str, list[tuple[dict[str, Any], str]]]] = {
 
 
 @pytest.mark.parametrize("read", per_commit(["pull", "push"]))
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", per_commit(CASES))
 def test_a_default_is_evaluated_where_the_field_is_missing(world: World, case: str, read: str):
     columns, keys, events = CASES[case]
     world.sql(f"CREATE TABLE {{db}}.t ({columns}, {KEYS}) ENGINE = MergeTree {keys}")

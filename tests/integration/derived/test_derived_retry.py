@@ -16,6 +16,7 @@ from sluice.state.departed_tables import creation
 from tests.faults.damage import Damaged
 from tests.integration.landed import client_of
 from tests.support.landing_world import START, World, hours
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -104,6 +105,7 @@ def retried(clickhouse_server, tmp_path, name, monkeypatch, capsys) -> Retried:
     return Retried(tmp_path, client_of(clickhouse_server), name, monkeypatch, capsys)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_derived_table_would_refuse_is_asked_before_anything_changes(retried: Retried, kind: str):
     retried.begin(kind)
@@ -119,7 +121,7 @@ def test_what_a_derived_table_would_refuse_is_asked_before_anything_changes(retr
     retried.sound()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", per_commit(KINDS))
 def test_a_load_that_did_not_come_to_the_derived_table_is_gone_on_with(retried: Retried, kind: str):
     """By the same command: it finds no rejected record any more."""
     retried.begin(kind)
@@ -138,6 +140,7 @@ def test_a_load_that_did_not_come_to_the_derived_table_is_gone_on_with(retried: 
     assert "no rejected record matches" in retried.retry()[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_derived_rows_follow_a_remake_a_reland_and_an_erasure(retried: Retried, kind: str):
     retried.begin(kind)

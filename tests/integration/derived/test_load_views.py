@@ -106,7 +106,7 @@ def _with_login(statement: str) -> str:
     return statement.replace("{user}", USER).replace("{password}", os.environ[PASSWORD])
 
 
-@pytest.mark.parametrize("case", per_commit(CASES, 3))
+@pytest.mark.parametrize("case", per_commit(CASES, 1))
 def test_views_get_what_an_insert_gives_them(world: World, mirror: World, case: str):
     for place in (world, mirror):
         for statement in (*BEFORE, *CASES[case]):

@@ -17,6 +17,7 @@ from sluice.state.newest_version import deleted, version
 from sluice.state.unit_state import UnitState
 from tests.integration.landed import Event, World, client_of, land, unit
 from tests.integration.newest import Change, Newest
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +73,7 @@ def test_the_newest_row_follows_the_log(newest: Newest):
     assert newest.seen() == newest.expected()
 
 
-@pytest.mark.parametrize("step", [TableLoad.REVOKED, TableLoad.DELETED, TableLoad.MOVED])
+@pytest.mark.parametrize("step", per_commit([TableLoad.REVOKED, TableLoad.DELETED, TableLoad.MOVED]))
 def test_a_kill_forgets_no_key(newest: Newest, monkeypatch, step: TableLoad):
     """Key 1 is only in rows that the next landing lacks, and merges have given up its older row."""
     newest.land(unit(0), [Change(1, "a", 10), Change(2, "b", 11)])
@@ -101,6 +102,7 @@ def test_a_kill_forgets_no_key(newest: Newest, monkeypatch, step: TableLoad):
     assert newest.differing() == []
 
 
+@pytest.mark.long
 def test_it_is_said_which_rows_are_wrong(newest: Newest):
     newest.land(unit(0), [Change(1, "a", 10), Change(2, "b", 11)])
     newest.land(unit(1), [Change(1, "A", 20)])
@@ -177,6 +179,7 @@ def printed(newest: Newest) -> list[str]:
     return remedy.split("; ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "change", "found"),
     [
@@ -219,6 +222,7 @@ def test_a_dropped_table_is_made_as_it_was_while_that_fits(newest: Newest):
     assert newest.fill(unit(0)) == {"log": 0, "customer": 1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dropped", [False, True])
 def test_a_key_that_the_log_lacks_is_refused_before_any_advice_to_drop(newest: Newest, dropped: bool):
     newest.land(unit(0), [Change(1, "a", 10)])
@@ -251,6 +255,7 @@ def test_what_evolve_adds_to_the_log_is_said_with_what_adds_it_to_the_table(newe
     assert newest.world.sql("SELECT id, city FROM {db}.customer FINAL") == [(1, "Bonn")]
 
 
+@pytest.mark.long
 def test_a_column_that_the_table_gets_is_filled_in_all_hours(newest: Newest):
     newest.land(unit(0), [Change(1, "a", 10), Change(2, "b", 11)])
     newest.land(unit(1), [Change(1, "A", 20)])

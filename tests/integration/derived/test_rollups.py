@@ -33,6 +33,7 @@ def rolled(clickhouse_server, tmp_path, name) -> Rolled:
     made.world.sql("DROP DATABASE {db} SYNC")
 
 
+@pytest.mark.long
 def test_late_events_reruns_and_relands_leave_rollups_right(rolled: Rolled):
     rolled.land(unit(0), clicks(90))
     rolled.land(unit(1), clicks(40, 1, seed=2))
@@ -180,6 +181,7 @@ OTHER_TYPES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("given", "kind"), per_commit(OTHER_TYPES, 4), ids=lambda text: text[:30])
 def test_another_type_stops_the_rollup_before_anything_is_removed(rolled: Rolled, given: str, kind: str):
     rolled.world.sql(f"ALTER TABLE {{db}}.by_user ADD COLUMN more {kind}")

@@ -142,6 +142,7 @@ def test_each_shards_views_are_compared_with_its_own_rows(two: Shards, by: str):
     assert told(contents(two, pipeline)) == set()
 
 
+@pytest.mark.long
 def test_a_row_that_is_on_the_wrong_shard_gone_or_there_twice(two: Shards):
     pipeline = pipeline_of(two, "intDiv(n, 4)")
     two.load(pipeline, unit(0), unit(1))

@@ -246,6 +246,7 @@ def test_beside_a_reland_of_the_same_hours(turn: int, world: EraseWorld) -> None
     assert audit(world.pipeline(), SLICES, AuditScope(whole=True)).anomalies == []
 
 
+@pytest.mark.long
 def test_a_landing_that_did_not_know_is_named_and_mended(world: EraseWorld) -> None:
     """As one that is killed between its commit and its second read of the list."""
     eraser = world.eraser(f"uid={PERSON}")
@@ -260,6 +261,7 @@ def test_a_landing_that_did_not_know_is_named_and_mended(world: EraseWorld) -> N
     assert in_folder(world.folder / "lake", PERSON) == []
 
 
+@pytest.mark.long
 def test_hours_that_the_lake_forgot_stay_named_until_they_land_again(server, name: str, tmp_path) -> None:
     """Their tables still hold the person, and no file is left to search."""
     world = EraseWorld.made(tmp_path, client_of(server), name, keep={"lake": "30d"})
@@ -285,6 +287,7 @@ def test_hours_that_the_lake_forgot_stay_named_until_they_land_again(server, nam
     assert audit(world.pipeline(), SLICES, AuditScope()).anomalies == []
 
 
+@pytest.mark.long
 def test_tables_are_loaded_that_have_rows_of_the_files_before(world: EraseWorld) -> None:
     """As after an erasure in other words that was killed between its remake and its load; also hours before
     the cluster's `start`, which was moved."""
@@ -320,6 +323,7 @@ def test_an_erasure_that_was_stopped_goes_on_and_covers_what_came_after_it(world
     assert in_folder(world.folder / "lake", PERSON) == []
 
 
+@pytest.mark.long
 def test_the_same_words_end_an_erasure_that_was_stopped_although_a_mask_came_since(world: EraseWorld) -> None:
     """The mask adds a hash to what is looked for: that is another entry, and each gets its receipt."""
     before, other, rejected_rows = world.rows("clicks"), world.rows("other"), world.rejected_rows()

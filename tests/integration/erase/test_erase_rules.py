@@ -136,6 +136,7 @@ def test_values_that_no_default_gives_twice_stay(world: EraseWorld) -> None:
     sound(world)
 
 
+@pytest.mark.long
 @KILLS
 def test_types_go_to_another_table_since(killed: Any, world: EraseWorld, monkeypatch) -> None:
     """A fill moves them, and nothing else does."""
@@ -157,6 +158,7 @@ def test_types_go_to_another_table_since(killed: Any, world: EraseWorld, monkeyp
     sound(world)
 
 
+@pytest.mark.long
 def test_types_go_to_another_table_and_the_one_that_has_them_left_the_file(world: EraseWorld) -> None:
     """The rows stay there; the receipt names it, and no other table gets them."""
     db = world.database
@@ -226,6 +228,7 @@ def test_a_column_of_a_rollup_was_altered_since(world: EraseWorld) -> None:
     sound(world)
 
 
+@pytest.mark.long
 def test_one_table_that_is_refused_holds_up_no_other(world: EraseWorld) -> None:
     db = world.database
     world.client.run(f"ALTER TABLE `{db}`.clicks ADD COLUMN s String DEFAULT 'old'")
@@ -286,6 +289,7 @@ def test_a_derived_table_has_another_select_since(killed: Any, world: EraseWorld
     sound(world)
 
 
+@pytest.mark.long
 @KILLS
 def test_a_column_has_another_field_from_a_later_hour_on(killed: Any, world: EraseWorld, monkeypatch) -> None:
     """The documented way to follow a renamed field: the new name under `columns`, and a reload from then on.
@@ -313,6 +317,7 @@ def test_a_column_has_another_field_from_a_later_hour_on(killed: Any, world: Era
     assert 0 < len(left) < len(older)
 
 
+@pytest.mark.long
 def test_the_table_of_a_view_that_refreshes_by_itself_is_named_until_it_does(world: EraseWorld) -> None:
     """No load reaches it: of a target, of a view's table through what stands over it, and of such a table."""
     db = world.database

@@ -149,6 +149,7 @@ def seen(pipeline: Pipeline) -> list[str]:
     return [status.seen for status in survey(pipeline, HOURS)]
 
 
+@pytest.mark.long
 def test_hours_are_forgotten_once_every_table_has_them_and_a_reland_brings_them_back(place: Place):
     pipeline = place.pipeline()
     place.land(pipeline)

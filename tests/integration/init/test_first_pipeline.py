@@ -106,6 +106,7 @@ def test_the_printed_commands_load_a_file_of_arrays(newcomer: Newcomer, clickhou
     assert client_of(clickhouse_server).rows(sql) == sorted(wanted)
 
 
+@pytest.mark.long
 def test_each_block(newcomer: Newcomer, clickhouse_server):
     began, printed = time.monotonic(), []
     for block in BLOCKS:

@@ -65,6 +65,7 @@ def test_every_type_is_one_of_the_servers(shape: str, name: str, client):
         assert plain == {column: one.type.replace("`", "") for column, one in columns.items()}
 
 
+@pytest.mark.long
 def test_hostile_names_and_values_are_loaded(name: str, tmp_path: Path, client):
     """Of each text a field of that name, with that value; 1,000 fields, 50 levels, 300 characters."""
     texts = [text for text in TEXTS.values() if text < "\ud800" or text > "\udfff"]

@@ -183,6 +183,7 @@ def test_the_printed_table_holds_hours_of_other_centuries(place: Place):
     assert place.sql(view) == [("2026-01-01 00:00:00", 3)]
 
 
+@pytest.mark.long
 def test_verify_adds_up_the_table_and_its_rejected_rows(place: Place):
     """A country of three letters fits no FixedString(2): its row of counts is a rejected row, and still
     counted."""
@@ -203,6 +204,7 @@ def test_verify_adds_up_the_table_and_its_rejected_rows(place: Place):
     assert place.anomalies(spec, hours(1)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number",
     per_commit(

@@ -83,6 +83,7 @@ def test_a_bomb_is_rejected_and_its_neighbours_and_the_other_hours_land(
     assert [m.rejected_records for m in world.manifests(pipeline, hours(0, 3))] == [{}, {"too large": 1}, {}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("together", [True, False], ids=["by tasks", "by Spark's source"])
 def test_a_record_of_millions_of_headers_is_rejected_and_its_neighbours_land(
     kafka_broker, name, tmp_path, engine, monkeypatch, together

@@ -127,6 +127,7 @@ def holds_pushes_and_forks(user: User, events: list[dict]) -> None:
     )
 
 
+@pytest.mark.long
 def test_foreign_events_arrive_once_with_a_pipeline_file_alone(user):
     events = foreign_events.make(START, HOURS, 2_000, seed=7)
     create_tables(user)

@@ -113,6 +113,7 @@ def user(name, tmp_path, stack_env, kafka_broker, start_clickhouse_server) -> Us
     return user
 
 
+@pytest.mark.long
 def test_a_search_over_all_bytes_finds_nothing(user: User, tmp_path: Path):
     data = next(tmp_path.glob("clickhouse*"))
     spec(user, MASK)

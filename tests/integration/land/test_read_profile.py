@@ -114,6 +114,7 @@ def seen(world: World, server: ClickHouseServer, login: str, monkeypatch) -> tup
     return states, [one for one in counted if one[0] in TABLES], whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("login", ["bent", "reader"])
 def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login: str, monkeypatch):
     states, counted, whole = seen(world, server, login, monkeypatch)

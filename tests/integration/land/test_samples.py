@@ -46,6 +46,7 @@ def topic(kafka_broker: str, name: str) -> str:
     return name
 
 
+@pytest.mark.long
 def test_a_bomb_is_told_and_not_unpacked(kafka_broker: str, topic: str):
     send(kafka_broker, topic, 0, batch(bomb(0, BOMB), 1, "gzip", FIRST_MS + 5))
     send(kafka_broker, topic, 0, batch([record(0, b"a")], 1, stamp=FIRST_MS + 7))

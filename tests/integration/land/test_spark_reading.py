@@ -71,6 +71,7 @@ def records(session, kafka_broker, name) -> Any:
     return session.read.format("kafka").options(**options).load()
 
 
+@pytest.mark.long
 def test_the_short_way_brings_the_same_records(records, name):
     from kafka_source import straight
 

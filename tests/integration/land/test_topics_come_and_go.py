@@ -84,6 +84,7 @@ def landed(pipeline: Pipeline) -> Counter[tuple[str, str]]:
     return Counter((row[2], row[5]) for row in rows_in(lake, list(manifests)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("total", "moving"), per_commit([(24, 6), (300, 20)]))
 def test_every_record_is_in_exactly_one_hour(kafka_broker, name, tmp_path, engine, total, moving):
     """Of `moving` topics a third comes in the second hour and goes after it, a third is there at first, goes

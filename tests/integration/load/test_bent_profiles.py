@@ -43,6 +43,7 @@ def bent(start_clickhouse_server, tmp_path, monkeypatch, name):
     return start
 
 
+@pytest.mark.long
 def test_settings_that_have_done_harm(bent):
     world = bent({"harmed": HARMED, "old": {"compatibility": "22.3"}})
     assert [world.outcome(login) for login in ("harmed", "old")] == ["", ""]

@@ -152,6 +152,7 @@ def test_one_table_is_loaded_and_whole_hours_are_verified_and_published(user: Us
     assert rows(user) == whole
 
 
+@pytest.mark.long
 def test_one_table_on_shards(clickhouse_servers, tmp_path, name, monkeypatch):
     two = made(tmp_path, name, clickhouse_servers, monkeypatch)
     for table in ("clicks", "bids"):

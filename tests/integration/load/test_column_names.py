@@ -44,6 +44,7 @@ def world(clickhouse_server, tmp_path, name, monkeypatch) -> World:
     made.sql("DROP DATABASE {db} SYNC")
 
 
+@pytest.mark.long
 def test_the_rows_of_a_views_table_are_compared_by_its_own_columns(world: World):
     given = ", ".join(map(identifier, NAMES))
     engine = f"SummingMergeTree(({given})) ORDER BY (_slice, _cluster)"

@@ -374,6 +374,7 @@ def test_two_clusters_of_one_slice_count_together(world: World):
     assert world.sql("SELECT coupon FROM {db}.clicks ORDER BY coupon") == [("dc1",), ("dc2",)]
 
 
+@pytest.mark.long
 def test_a_refill_loads_exactly_the_slices_that_lack_values(world: World):
     """One has the field below the limit, one has not, one was counted in a sample, one has the column."""
     make(world)

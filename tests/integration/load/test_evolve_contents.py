@@ -34,6 +34,7 @@ def compared(world: World, pipeline: Pipeline, *hours: int) -> TableContents:
     return Comparing(Stage(world.client, pipeline, target, world.lake, ALONE), Repairs("p")).check(works)
 
 
+@pytest.mark.long
 def test_what_came_before_the_column_is_no_finding_and_is_told(world: World):
     """One row had the field already, with a value that would not fit now: its row is in the table."""
     make(world)

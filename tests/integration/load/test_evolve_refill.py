@@ -94,6 +94,7 @@ def test_the_other_slices_of_the_load_are_filled(world: World, read: str):
         assert rejected(world) == []
 
 
+@pytest.mark.long
 def test_either_remedy_that_the_message_names_ends_it(world: World):
     make(world)
     pipeline = evolving(world, rows=5)
@@ -166,6 +167,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("new", "old", "kind", "held"), per_commit(KINDS, 2), ids=[str(one[1]) for one in KINDS]
 )

@@ -177,6 +177,7 @@ def test_two_runs_at_once_add_one_type(two: Shards, monkeypatch):
     assert two.everywhere(ROWS) == [[(0, "0"), (2, "2"), (10, "x0")], [(1, "1"), (3, "3"), (11, "x1")]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", per_commit(["partition", "n"]))
 def test_a_refill_takes_no_row_out_of_any_shard(two: Shards, by: str):
     """By `n` the rejected row would be rejected by another shard than the one whose row it is."""

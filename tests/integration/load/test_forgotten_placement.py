@@ -95,6 +95,7 @@ ALONE = {"connection": connection("s1")}
 GONE = f"complete; files forgotten on {pendulum.now('UTC'):%Y-%m-%d}"
 
 
+@pytest.mark.long
 def test_forgotten_hours_of_one_server_stay_there_when_a_shard_comes(place: Place):
     place.forgotten(ALONE)
     both = place.pipeline(shards("s1", "s2"))
@@ -126,6 +127,7 @@ def test_what_can_be_moved_is_placed_anew(place: Place):
     assert (seen(third), broken(third)) == ([GONE, GONE, "complete"], [])
 
 
+@pytest.mark.long
 def test_a_shard_that_holds_forgotten_hours_has_to_stay_in_the_file(place: Place):
     place.forgotten(shards("s1", "s2"))
     for clickhouse in (shards("s1"), ALONE):

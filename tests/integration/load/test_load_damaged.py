@@ -19,6 +19,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", per_commit(["pull", "push"]))
 def test_a_damaged_file(world: World, read: str):  # noqa: F811
     world.sql(

@@ -93,6 +93,7 @@ def hold(world: World, read: str) -> tuple[list, list, list]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", ["pull", "push"])
 def test_an_odd_profile_changes_nothing(start_clickhouse_server, tmp_path, name, read: str):
     settings = "".join(f"<{key}>{value}</{key}>" for key, value in ODD.items())

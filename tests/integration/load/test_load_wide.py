@@ -137,6 +137,7 @@ def compare(world: World, kinds: Sequence[Shape], there: Sequence[int]) -> None:
     assert wrong == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("read", "long"), per_commit([("pull", True), ("push", False)]))
 def test_a_wide_table_is_loaded_like_any_other(world: World, read: str, long: bool):
     load_wide(world, mixed(COLUMNS), read, long)

@@ -158,6 +158,7 @@ BIG = 2**63 - 1
 MINUTE = START.add(minutes=1)
 
 
+@pytest.mark.long
 def test_avro_by_a_schema_file_from_two_topics_into_one_table(spark_world: SparkWorld):
     one, two = spark_world.topic("one"), spark_world.topic("two")
     spark_world.send(one, [avro(SECOND, {"at": MINUTE, "id": BIG, "price": Decimal("12.50")}), b"\x01"])

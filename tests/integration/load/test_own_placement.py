@@ -123,11 +123,27 @@ def all_here(rows: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
 CHANGES = [
     pytest.param(BY_K, BY_K_PLUS_1, even_and_odd, lambda rows: even_and_odd(rows, 1), id="expression"),
     pytest.param(
-        BY_K, shards("s2", "s1", shard_by="k"), even_and_odd, lambda r: even_and_odd(r, 1), id="list"
+        BY_K,
+        shards("s2", "s1", shard_by="k"),
+        even_and_odd,
+        lambda r: even_and_odd(r, 1),
+        id="list",
+        marks=pytest.mark.long,
     ),
-    pytest.param(BY_K, shards("s1", "s2"), even_and_odd, by_partition, id="to-partition"),
-    pytest.param(shards("s1", "s2"), BY_K, by_partition, even_and_odd, id="from-partition"),
-    pytest.param({"connection": connection("s1")}, BY_K, all_here, even_and_odd, id="shard-came"),
+    pytest.param(
+        BY_K, shards("s1", "s2"), even_and_odd, by_partition, id="to-partition", marks=pytest.mark.long
+    ),
+    pytest.param(
+        shards("s1", "s2"), BY_K, by_partition, even_and_odd, id="from-partition", marks=pytest.mark.long
+    ),
+    pytest.param(
+        {"connection": connection("s1")},
+        BY_K,
+        all_here,
+        even_and_odd,
+        id="shard-came",
+        marks=pytest.mark.long,
+    ),
 ]
 Placed = Callable[[list[tuple[int, int]]], list[list[tuple[int, int]]]]
 
@@ -148,6 +164,7 @@ def test_a_retry_leaves_rows_where_they_are(
     hour.sound()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("then", "now", "placed", "anew"), CHANGES)
 def test_an_erasure_leaves_rows_where_they_are(
     hour: Hour, then: Any, now: Any, placed: Placed, anew: Placed
@@ -161,6 +178,7 @@ def test_an_erasure_leaves_rows_where_they_are(
     hour.sound()
 
 
+@pytest.mark.long
 def test_an_erasure_that_was_killed_on_a_shard_goes_on_by_the_own_placement(hour: Hour, monkeypatch) -> None:
     begun(hour, BY_K)
     hour.place(BY_K_PLUS_1)
@@ -186,6 +204,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("now", "why"), REFUSED)
 def test_what_cannot_stay_is_refused_before_a_shard_changes(hour: Hour, now: Any, why: str) -> None:
     begun(hour, BY_K)
@@ -236,6 +255,7 @@ def test_an_hour_of_two_placements_is_refused(hour: Hour, monkeypatch) -> None:
     assert hour.held() == even_and_odd(without(SENT), 1)
 
 
+@pytest.mark.long
 def test_a_retry_brings_a_row_in_where_the_others_of_its_hour_are(hour: Hour) -> None:
     """The file places all of them on the other shard by now."""
     sent = [(0, n) for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 200)]
@@ -248,6 +268,7 @@ def test_a_retry_brings_a_row_in_where_the_others_of_its_hour_are(hour: Hour) ->
     assert "no rejected record matches" in said and hour.held() == [sent, []]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("then", "placed"),
     [(shards("s1", "s2"), by_partition), ({"connection": connection("s1")}, all_here)],

@@ -96,6 +96,7 @@ def lake_contents(user: User, slices: SliceRange) -> dict:
 
 
 @pytest.mark.parametrize("hours", per_commit([12, 24 * 15]))
+@pytest.mark.long
 def test_what_was_rejected_comes_in_by_one_command(user, kafka_broker, hours: int):
     sent = events(hours)
     send(user, kafka_broker, sent)

@@ -255,6 +255,7 @@ def loaded(state: Damaged, change: Change, identity: str, more: Sequence[tuple[b
     state.sql(f"ALTER TABLE {{db}}.clicks MODIFY COLUMN x {change.now} SETTINGS mutations_sync = 2")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("identity", per_commit(["", IDENTITY]), ids=lambda text: "kept" if text else "made")
 @pytest.mark.parametrize("change", per_commit(CHANGES, 2), ids=str)
 def test_what_fits_the_type_of_now_comes_in(state: Damaged, change: Change, identity: str):
@@ -298,6 +299,7 @@ def test_what_the_load_would_refuse_is_refused_before_the_landing_brings_records
     assert (held(state), manifests(state)) == before
 
 
+@pytest.mark.long
 def test_a_trial_counts_what_is_asked_for(state: Damaged):
     """Two types with a rejected row each, and records of two reasons that the file cures."""
     texts = [

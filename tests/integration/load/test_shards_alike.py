@@ -152,7 +152,7 @@ def test_a_column_that_one_shard_has_lost_while_the_other_is_away(two: Shards, m
     assert places(two, 1) == once(8)
 
 
-@pytest.mark.parametrize("changed", ["type", "default", "required"])
+@pytest.mark.parametrize("changed", per_commit(["type", "default", "required"]))
 def test_a_shard_that_was_away_makes_its_part_as_the_other_has(two: Shards, changed: str, monkeypatch):
     """What has changed meanwhile, on both of them, would make a rejected row of the first a row on the
     second."""

@@ -108,6 +108,7 @@ def test_a_topic_that_takes_only_small_events_names_the_line(
     assert set(events) == {value for value, _ in stored(kafka_broker, name)}
 
 
+@pytest.mark.long
 def test_a_broker_that_is_not_there(name: str, tmp_path: Path):
     path = tmp_path / "events.ndjson"
     path.write_bytes(event(0))

@@ -50,6 +50,7 @@ def test_its_hour_resolves_lands_loads_and_verifies(spark_world, alone):
     assert [(offset, text.encode()) for offset, text in loaded] == rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", per_commit(["CreateTime", "LogAppendTime"]))
 def test_where_instants_are_is_kafkas_rule(kafka_broker, name, kind):
     """Each instant at and around each record's stamp, against the stamps themselves."""

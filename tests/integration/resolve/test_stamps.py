@@ -88,6 +88,7 @@ def test_offsets_that_are_gone_are_told(kafka_broker: str, topic: str):
         read(KafkaSettings("dc1", kafka_broker), topic, {0: (50, 60)})
 
 
+@pytest.mark.long
 def test_settings_that_do_not_do_are_told(kafka_broker: str):
     settings = KafkaSettings("dc1", kafka_broker, protocol="SSL", ca_file="/nowhere/ca.pem")
     with pytest.raises(KafkaUnavailable, match="dc1"):
@@ -126,6 +127,7 @@ print(json.dumps([rows, int(status["VmHWM"].split()[0])]))
 """
 
 
+@pytest.mark.long
 def test_a_bomb_is_read_past_in_bounded_memory(kafka_broker: str, topic: str):
     before, after = (batch([record(0, b"v")], 1, stamp=FIRST_MS + at) for at in (1, 9))
     for stored in (before, batch([*bomb(0, BOMB), record(1, b"v")], 2, "gzip", FIRST_MS + 5), after):

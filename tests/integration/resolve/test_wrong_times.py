@@ -35,6 +35,7 @@ def events(user: User, per_second: int) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_seconds_read_as_milliseconds_and_the_other_way_round(user: User):
     user.write(event={"type": {"field": "type"}, "time": {"field": "at", "format": "epoch_ms"}})
     remedy = "they are probably seconds: set `format: epoch_s` under `event.time`"

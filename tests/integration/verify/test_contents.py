@@ -126,6 +126,7 @@ def test_a_value_of_every_type(world: World, read: str):
     assert told(compared(world, pipeline)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("whole", per_commit([True, False]))
 def test_a_number_that_clickhouse_itself_reads_otherwise(world: World, monkeypatch, whole: bool):
     """Its other parser of JSON is a digit off in one double of ten, in the table and in what is staged."""
@@ -228,6 +229,7 @@ def test_each_shard_holds_its_own_share(clickhouse_servers, tmp_path, name: str,
     assert "other values in n; records 1" in seen
 
 
+@pytest.mark.long
 def test_rollups(world: World):
     """By user the SELECT joins a table that may change, and takes any row's page."""
     rolled = Rolled(world)
@@ -274,6 +276,7 @@ def test_rollups(world: World):
     ]
 
 
+@pytest.mark.long
 def test_a_rollup_whose_input_is_gone_is_not_compared(world: World):
     summed = Summed(world)
     world.sql("DROP DATABASE {db}")

@@ -26,6 +26,7 @@ def world(clickhouse_server, tmp_path, name: str, monkeypatch) -> World:
     return found
 
 
+@pytest.mark.long
 def test_a_table_that_left_the_file_is_known_by_its_rows(world: World) -> None:
     both = world.pipeline({"click": "clicks", "view": "views"})
     for hour in range(2):

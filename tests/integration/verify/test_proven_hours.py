@@ -72,6 +72,7 @@ def test_in_any_order_each_is_told_when_its_last_slice_is_loaded(there: Told):
     assert sorted(told) == list(range(8 - GRACE))
 
 
+@pytest.mark.long
 def test_a_slice_that_lacks_one_table_holds_back_its_hours_in_all(there: Told):
     """They have landed, and `_SUCCESS` is there."""
     late = 5

@@ -128,6 +128,7 @@ def test_a_shard_that_only_has_another_name_holds_nothing_foreign(two: Shards, m
     assert [line for line in said if "cannot be read" in line] == []
 
 
+@pytest.mark.long
 def test_a_table_is_given_up_when_the_listed_shards_have_all_of_its_hours(two: Shards):
     land(two.world.lake, unit(1), [event(n=n) for n in range(20, 25)], partitions=4)
     both, last = pipeline_of(two, "s1", "s2"), pipeline_of(two, "s1")

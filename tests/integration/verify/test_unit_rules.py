@@ -148,6 +148,7 @@ def test_a_column_that_the_table_got_later_stays_as_it_was(world: World):
     assert world.sql(sql) == [(f"p{n}", f"c{n}", f"P{n}") for n in range(5)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["amend", "retry"])
 @pytest.mark.parametrize("elements", per_commit([False, True]), ids=["records", "elements"])
 def test_rows_of_records_that_stay_are_not_made_again(world: World, mode: str, elements: bool):
@@ -187,6 +188,7 @@ def test_rows_of_records_that_stay_are_not_made_again(world: World, mode: str, e
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("identity", per_commit(["_topic String, _partition UInt32, _offset UInt64, ", ""]))
 def test_a_retry_takes_the_types_of_now_and_the_expressions_of_then(world: World, identity: str):
     world.client.run(
@@ -226,6 +228,7 @@ def test_rows_that_are_damaged_are_made_of_the_lake(world: World):
     assert rows(world) == NAMED_OLD
 
 
+@pytest.mark.long
 def test_a_missing_value_keeps_the_default_of_the_type_that_it_had(world: World):
     """Also when a retry has brought in a value that did not fit that type."""
     world.client.run(
