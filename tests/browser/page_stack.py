@@ -162,6 +162,22 @@ class PageStack:
         (offset,) = self.client().query(f"SELECT min(_offset) {of_hour}").first_row
         self.client().command(f"DELETE {of_hour} AND _offset = {offset}")
 
+    def double_rows(self, hour: datetime, count: int) -> None:
+        """Inserts rows of the hour a second time; once."""
+        published = sum('"type":"impression"' in line for line in self.lines(hour))
+        if self.rows("adx.impressions", hour) == published:
+            rows = (
+                f"SELECT * FROM adx.impressions WHERE _slice = '{hour:%F %T}' ORDER BY _offset LIMIT {count}"
+            )
+            self.client().command(f"INSERT INTO adx.impressions {rows}")
+
+    def lose_a_file(self, hour: datetime) -> Path:
+        """Deletes the hour's file of bids in the lake."""
+        folder = self.settings.home / "lake" / "adx" / "type=bid_request" / f"{hour:date=%Y-%m-%d/hour=%H}"
+        (found,) = folder.glob(f"{hour:%Y-%m-%dT%HZ}-*.parquet")
+        found.unlink()
+        return found
+
     def lines(self, hour: datetime) -> list[str]:
         """What is published with record times of the hour: each day further back a little less."""
         return lines_of(hour, PER_HOUR - LESS * max((self.hours[-1] - hour) // DAY, 0))

@@ -70,7 +70,7 @@ def test_a_plan_says_how_long_it_takes(admin: Page, page_stack: PageStack, shoot
     the form, as a repair's button does."""
     edges = {"from": slice_id(page_stack.hours[4]), "to": slice_id(page_stack.hours[-1] + HOUR)}
     form = backfill(admin, page_stack, **edges, mode="reload")
-    expect(form.get_by_role("radio", name=re.compile("^reload"))).to_be_checked()
+    expect(form.get_by_role("radio", name=re.compile("^Reload from the lake"))).to_be_checked()
     plan = admin.locator(".plan")
     expect(plan.locator(".does")).to_contain_text("16 load again")
     expect(plan.locator(".time")).to_contain_text(re.compile(r"Time: about \d+ .*load \d+"))

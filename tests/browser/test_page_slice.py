@@ -76,10 +76,36 @@ def test_by_keyboard(admin: Page, landed: PageStack):
     expect(cell(admin, hour + HOUR)).to_be_focused()
     assert admin.locator('.cell[tabindex="0"]').count() == 1
     admin.keyboard.press("Enter")
-    expect(admin.get_by_role("dialog")).to_contain_text(f"{hour + HOUR:%Y-%m-%d %H:%M} UTC")
+    title = admin.get_by_role("dialog").get_by_role("heading", level=1)
+    expect(title).to_contain_text(f"{hour + HOUR:%Y-%m-%d %H:%M} UTC")
+    admin.keyboard.press("ArrowLeft")
+    expect(title).to_contain_text(f"{hour:%Y-%m-%d %H:%M} UTC")
+    expect(cell(admin, hour)).to_have_attribute("aria-current", "true")
+    admin.keyboard.press("ArrowRight")
+    expect(title).to_contain_text(f"{hour + HOUR:%Y-%m-%d %H:%M} UTC")
     admin.keyboard.press("Escape")
     expect(admin.get_by_role("dialog")).to_have_count(0)
     expect(cell(admin, hour + HOUR)).to_be_focused()
+
+
+def test_the_cells_stay_in_reach_beside_an_open_hour(log_in: Callable[..., Page], landed: PageStack):
+    page = log_in("admin", width=1700)
+    overview(page, landed)
+    cell(page, landed.hours[9]).click()
+    panel = page.get_by_role("dialog")
+    expect(panel).to_be_visible()
+    edge = panel.bounding_box()["x"]
+    boxes = {hour: cell(page, hour).bounding_box() for hour in landed.hours}
+    assert all(box["x"] + box["width"] < edge for box in boxes.values())
+    other = boxes[landed.hours[12]]
+    page.mouse.click(other["x"] + other["width"] / 2, other["y"] + other["height"] - 3)
+    expect(panel.get_by_role("heading", level=1)).to_contain_text(f"{landed.hours[12]:%Y-%m-%d %H:%M} UTC")
+    expect(cell(page, landed.hours[12])).to_have_attribute("aria-current", "true")
+    page.mouse.click(5, 800)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator(".cell[aria-current]")).to_have_count(0)
+    assert page.wrong == []
+    page.context.close()
 
 
 def test_a_deleted_row_is_seen_after_verify(admin: Page, landed: PageStack, shoot: Shoot):
@@ -89,6 +115,9 @@ def test_a_deleted_row_is_seen_after_verify(admin: Page, landed: PageStack, shoo
     assert done.returncode == 1, done.stdout + done.stderr
     overview(admin, landed)
     expect_state(cell(admin, hour), "broken")
+    wrong = admin.locator(".mark-of.wrong")
+    expect(wrong).to_have_count(1)
+    expect(wrong).to_have_attribute("aria-label", "adx.bids has wrong rows: 1 hour")
     assert state(cell(admin, hour + HOUR)) == "verified"
     cell(admin, hour).click()
     panel = admin.get_by_role("dialog")

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from local.readiness import wait_until
 from tests.browser.asking import Operator, change, complete, over, patience, rate_of, read_at, shown
-from tests.browser.history import KEPT, WATCHED, burst
+from tests.browser.history import DOUBLED, GONE, KEPT, LOST, TWICE, WATCHED, burst
 from tests.browser.page_stack import DAY, HOUR, PARTITIONS, SECONDS, TABLES, WEEK, PageStack
 from tests.browser.steps import cell, slice_id, state
 
@@ -63,7 +63,9 @@ def test_which_hours_are_complete(operator: Operator, history: PageStack):
     said = {hour: state(cell(operator.page, hour)) for hour in shown(history)}
     done = {hour for hour, one in said.items() if one in ("verified", "broken")}
     assert done == complete(history) & said.keys()
-    assert [hour for hour, one in said.items() if one == "broken"] == [history.hours[7]]
+    assert [hour for hour, one in said.items() if one == "broken"] == [
+        history.hours[n] for n in (GONE, DOUBLED, LOST)
+    ]
     left = len(said) - len(done)
     newest = operator.page.locator(".stat", has_text="Newest complete")
     expect(newest).to_contain_text(f"{max(done):%H:%M} UTC {max(done):%m-%d}")
@@ -96,9 +98,38 @@ def test_which_is_late_for_what_it_lacks(operator: Operator, history: PageStack)
     operator.answered("lacks")
 
 
+def test_what_is_wrong_and_what_to_do_first(operator: Operator, history: PageStack):
+    """Five kinds of damage at once, a finding each, and three that can be repaired with a button."""
+    urgent = operator.page.locator(".first-finding")
+    expect(urgent).to_contain_text("wrong rows, table adx.bids (rows are missing): 1 hour")
+    expect(urgent.get_by_role("link", name="Plan this repair")).to_be_visible()
+    for table, sign in (("bids", "≠1"), ("impressions", "≠1"), ("traffic", "!")):
+        expect(operator.page.locator(".mark-of", has_text=table)).to_contain_text(sign)
+    operator.pipeline()
+    wrong = operator.page.locator(".place.findings li")
+    for what, hour in (
+        ("wrong rows, table adx.bids (rows are missing)", history.hours[GONE]),
+        ("wrong rows, table adx.impressions", history.hours[DOUBLED]),
+        ("lake file is gone", history.hours[LOST]),
+    ):
+        own = wrong.filter(has_text=what)
+        expect(own).to_have_count(1)
+        expect(own).to_contain_text(slice_id(hour))
+        expect(own.get_by_role("link", name="Plan this repair")).to_be_visible()
+    doubled = wrong.filter(has_text="adx.impressions")
+    operator.click(doubled.locator("summary"))
+    expect(doubled.locator(".examples li")).to_have_count(PARTITIONS)
+    said = [
+        re.search(r"seen (\d+) rows of (\d+) records", one) for one in doubled.locator("li").all_inner_texts()
+    ]
+    assert sum(int(seen) - int(records) for seen, records in (one.groups() for one in said)) == TWICE
+    expect(wrong.filter(has_text="DAG adx is paused")).to_have_count(1)
+    operator.answered("wrong", operator.page.locator(".place.findings"))
+
+
 def test_did_we_lose_anything(operator: Operator, history: PageStack):
     """Nothing in Kafka; rows of one hour are gone from a table since it was loaded."""
-    hour = history.hours[7]
+    hour = history.hours[GONE]
     published = sum('"type":"bid_request"' in line for line in history.lines(hour))
     gone = published - history.rows("adx.bids", hour)
     assert gone > 0

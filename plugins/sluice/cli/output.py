@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,6 +71,11 @@ def console(wide: bool = False) -> Console:
 def print_line(text: object) -> None:
     clear()
     print(line(str(text)))
+
+
+def print_verdict(text: str, good: bool) -> None:
+    """Prints the line that an answer comes to: on a terminal in green, or in red."""
+    show(text_of(text, style="green" if good else "bold red"))
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
@@ -183,7 +188,7 @@ class FittedTable:
             name, right = Text(self.columns[index].name), index in self.right
             table.add_column(name, justify="right" if right else "left", width=width)
         for row in self.rows:
-            table.add_row(*(Text(row[index]) for index in sorted(shown)))
+            table.add_row(*(Text(row[i], style=self.columns[i].style(row[i])) for i in sorted(shown)))
         return table
 
     def _listed(self) -> Iterable[str]:
@@ -203,11 +208,12 @@ _BORDERS = 3  # of each column: a space on both sides and a line; the table has 
 @dataclass(frozen=True)
 class TableColumn:
     """A column's name, and its rank: the one with the highest rank is hidden first, rank 0 never. `wraps`:
-    its texts may be wrapped at spaces."""
+    its texts may be wrapped at spaces. `style`: Rich's for a text, from the text."""
 
     name: str
     rank: int
     wraps: bool = True
+    style: Callable[[str], str] = lambda text: ""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,16 @@ from sluice.cli.options import (
     load_pipeline,
     tables_of,
 )
-from sluice.cli.output import TableColumn, print_facts, print_json, print_line, progress, show, table_of
+from sluice.cli.output import (
+    TableColumn,
+    print_facts,
+    print_json,
+    print_line,
+    print_verdict,
+    progress,
+    show,
+    table_of,
+)
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, WrongUse
 from sluice.plan.dry_run import DryRun, lost, unit_json
@@ -43,7 +52,7 @@ Exact = Annotated[
 _COLUMNS = (
     TableColumn("slice", 0),
     TableColumn("cluster", 2),
-    TableColumn("state", 1),
+    TableColumn("state", 1, style=status_lines.style_of),
     TableColumn("does", 0),
     TableColumn("offsets", 6),
     TableColumn("rows", 5),
@@ -101,7 +110,7 @@ def plan(
         print_line(line)
     for line in obstacles:
         print_line(f"in its way: {line}")
-    print_line(_verdict(dry, obstacles))
+    print_verdict(_verdict(dry, obstacles), good=not obstacles)
     _raise_first(dry.silent)
 
 

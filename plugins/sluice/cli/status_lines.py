@@ -8,13 +8,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sluice.cli.output import TableColumn
 from sluice.config.pipeline import Pipeline, Target
-from sluice.flow.verify.facts import lacking, targets_of
+from sluice.flow.verify.facts import lacking_landed, targets_of
 from sluice.state.status import UnitStatus
+from sluice.state.unit_state import UnitState
+
+_BAD = ("broken", UnitState.EXPIRED)
+_LEFT = (
+    UnitState.MISSING,
+    UnitState.LANDED,
+    UnitState.STALE,
+    UnitState.COMPLETE_WITH_LOSS,
+    "mostly rejected",
+    "shard",
+)
+
+
+def style_of(states: str) -> str:
+    """Returns the style of a state, or of a line's counted states, as the worst of them asks for it."""
+    if any(word in states for word in _BAD):
+        return "bold red"
+    if any(word in states for word in _LEFT):
+        return "yellow"
+    return "dim" if states == UnitState.NOT_OVER else "green"
+
 
 COLUMNS = (
     TableColumn("slice", 0),
     TableColumn("cluster", 1),
-    TableColumn("state", 0),
+    TableColumn("state", 0, style=style_of),
     TableColumn("records", 5),
     TableColumn("parsed", 7),
     TableColumn("rejected records", 4),
@@ -81,9 +102,7 @@ def lacked_by(units: Sequence[UnitStatus], pipeline: Pipeline) -> str:
 
 def lacking_tables(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> list[str]:
     """Returns the tables that lack a landed unit, in the order of the pipeline file."""
-    if status.manifest is None or status.state.done:
-        return []
-    lacked = lacking(pipeline, targets, status)
+    lacked = lacking_landed(pipeline, targets, status)
     return [name for name in targets if name in lacked]
 
 

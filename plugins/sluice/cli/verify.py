@@ -23,7 +23,7 @@ from sluice.cli.options import (
     load_pipeline,
     tables_of,
 )
-from sluice.cli.output import Progress, print_json, print_line
+from sluice.cli.output import Progress, print_json, print_line, print_verdict
 
 if TYPE_CHECKING:
     from sluice.config.pipeline import Pipeline
@@ -171,7 +171,8 @@ def _print(seen: _Seen, repairs: Sequence[str], verbose: bool) -> None:
     for command in repairs:
         print_line(f"repair: {command}")
     counts = {name: count for name, count in seen.facts.items() if count or name in _ALWAYS}
-    print_line(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
+    good = not seen.causes and not seen.blocked
+    print_verdict(", ".join(f"{name}: {count:,}" for name, count in counts.items()), good)
 
 
 def _as_json(cause: Cause) -> dict[str, Any]:

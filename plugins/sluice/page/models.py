@@ -243,14 +243,29 @@ class Finding(Model):
         return f"{self.what}: {self.effect}" if self.effect else self.what
 
 
+class TableState(StrEnum):
+    HEALTHY = "healthy"
+    BEHIND = "behind"
+    WRONG = "wrong"
+    MISSING = "missing"
+
+
+class TableMark(Model):
+    """How a table does in a range, and in how many of its hours it is behind or wrong, or is missing."""
+
+    table: str
+    state: TableState
+    hours: int = 0
+
+
 class OverviewRow(Model):
     """`error` is one line, where the lake or ClickHouse of the pipeline did not answer; `tables` are those
     that a backfill may choose from, for who may start one.
 
-    `expected` has the rows that are expected of each cell, where cells are slices and earlier weeks are
-    known; `findings` the most urgent first, `more` are left out. `next_run` is when Airflow makes the next
-    hourly run, empty where it makes none; `lost` are offsets of the range. `arrays`: a record is an array of
-    rows, so that more rows than records may be rejected."""
+    Where cells are slices, `marks` say how each table does, and `expected` has the rows that are expected of
+    each cell, as far as earlier weeks are known; `findings` the most urgent first, `more` are left out.
+    `next_run` is when Airflow makes the next hourly run, empty where it makes none; `lost` are offsets of the
+    range. `arrays`: a record is an array of rows, so that more rows than records may be rejected."""
 
     pipeline: str
     slice_seconds: int
@@ -258,6 +273,7 @@ class OverviewRow(Model):
     paused: bool
     arrays: bool = False
     tables: list[str] = Field(default_factory=list)
+    marks: list[TableMark] = Field(default_factory=list)
     behind_seconds: int | None
     cells: list[OverviewCell]
     error: str = ""

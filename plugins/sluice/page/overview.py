@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
@@ -136,11 +136,13 @@ def sums_of(units: Collection[UnitSummary]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class OverviewSnapshot:
-    """The state of a range: `statuses` slice by slice, each one's summary, and the boundaries they go by."""
+    """The state of a range: `statuses` slice by slice, each one's summary, the boundaries they go by, and of
+    units that landed the tables that lack them."""
 
     statuses: list[UnitStatus]
     summaries: list[UnitSummary]
     boundaries: Boundaries
+    lacking: Sequence[tuple[Slice, frozenset[str]]] = ()
 
 
 # Units of which Kafka has deleted records before they landed, as the watch has seen it. Pure.

@@ -31,8 +31,9 @@ from sluice.page.overview import (
     odd_of,
 )
 from sluice.page.status_cache import PendingLedgers, PipelineCache, StatusCache, ask_together
+from sluice.page.table_marks import table_marks
 from sluice.plan.lag import LONGEST
-from sluice.slices import FIRST, SliceRange, ceil, parse_instant
+from sluice.slices import FIRST, Slice, SliceRange, ceil, parse_instant
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.months import Summaries, read_summaries, summary_of
 from sluice.state.status import UnitStatus, complete_slices
@@ -169,6 +170,7 @@ def _row(
     )
     usual: UsualRows = {}
     odd: list[Odd] = []
+    lacking: Sequence[tuple[Slice, frozenset[str]]] = ()
 
     def around(first: datetime | None) -> OverviewContext:
         begins, expired = cache.begins(lake), expired_units(alarms)
@@ -188,6 +190,7 @@ def _row(
             table_seen or any(status.state is UnitState.LANDED for status in snapshot.statuses),
             lambda facts: hours_past(past, noted, facts) + hours_of(snapshot, noted, facts),
         )
+        lacking = snapshot.lacking
         done = complete_slices(snapshot.statuses)
         behind = _seconds_since(done[-1].end, requested) if done else _behind(past, noted, requested)
     else:
@@ -211,6 +214,8 @@ def _row(
         paused=schedule.paused,
         watched=schedule.watched,
     )
+    ids, missing = {cell.id for cell in cells}, known.missing.keys()
+    marks = table_marks(pipeline, lacking, verdict.anomalies, missing, ids, requested.now) if hourly else []
     row = _as_row(
         pipeline,
         schedule,
@@ -218,6 +223,7 @@ def _row(
         behind,
         lost=sum(cell.lost for cell in cells),
         expected=[_rounded(usual.get(start)) for start in starts] if hourly else [],
+        marks=marks,
     )
     return with_findings(row, findings_of(known))
 

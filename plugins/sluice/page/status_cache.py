@@ -35,6 +35,7 @@ from sluice.clients.lake.open import brief_lake, open_lake
 from sluice.config.clickhouse import Shard
 from sluice.config.pipeline import Pipeline
 from sluice.errors import SluiceError, Unavailable
+from sluice.flow.verify.facts import lacking_landed, targets_of
 from sluice.manifest import Manifest
 from sluice.page.history import CachedDays
 from sluice.page.odd import UsualRows
@@ -213,12 +214,14 @@ Stamp = tuple[datetime, int]
 
 @dataclass(frozen=True)
 class CachedStatus:
-    """A unit's status, computed when the boundary log had `entries` entries and its manifest this stamp."""
+    """A unit's status, computed when the boundary log had `entries` entries and its manifest this stamp;
+    `lacking` are the tables that lack it."""
 
     entries: int
     stamp: Stamp | None
     status: UnitStatus
     summary: UnitSummary
+    lacking: frozenset[str]
 
     def holds(self, entries: int, stamp: Stamp | None, rows: Mapping[str, LedgerRow]) -> bool:
         """Returns whether nothing has changed since. An hour that was not over then may be so now."""
@@ -275,9 +278,12 @@ class PipelineCache:
         for group in facts.groups([unit for unit, cached in by_unit.items() if cached is None]):
             by_unit.update(self._read(facts, group, self._manifests(facts, group)))
         # A unit of a cluster that the pipeline file no longer has may have no status.
-        statuses = [cached for cached in by_unit.values() if cached is not None]
+        known = [cached for cached in by_unit.values() if cached is not None]
         return OverviewSnapshot(
-            [cached.status for cached in statuses], [cached.summary for cached in statuses], facts.boundaries
+            [cached.status for cached in known],
+            [cached.summary for cached in known],
+            facts.boundaries,
+            [(cached.status.unit.slice, cached.lacking) for cached in known if cached.lacking],
         )
 
     def walk(self, facts: RangeFacts) -> Iterator[CachedStatus]:
@@ -329,11 +335,13 @@ class PipelineCache:
     ) -> dict[Unit, CachedStatus]:
         by_unit: dict[Unit, CachedStatus] = {}
         evidence = (facts.boundaries, manifests, facts.ledgers, facts.now)
+        targets = targets_of(self.pipeline)
         for status in statuses(self.pipeline, units, *evidence):
             # A manifest that has gone since the listing has no stamp.
             stamp = facts.stamps.get(status.unit) if status.manifest is not None else None
             light = replace(status, manifest=None)
-            cached = CachedStatus(facts.boundaries.entries, stamp, light, summary_of(status))
+            lacking = lacking_landed(self.pipeline, targets, status)
+            cached = CachedStatus(facts.boundaries.entries, stamp, light, summary_of(status), lacking)
             self.shelf.put((self.number, "status", status.unit), cached, size_of_status(light))
             by_unit[status.unit] = cached
         return by_unit

@@ -23,6 +23,7 @@ from sluice.cli import status as status_command
 from sluice.cli.commands import commands
 from sluice.cli.output import ColumnNeeds, FittedTable, TableColumn, fit, flowing
 from sluice.cli.status import Behind
+from sluice.cli.status_lines import style_of
 from sluice.cli.traffic import TrafficHour
 from sluice.manifest import LandedFile, Loss
 from sluice.plan.backlog import Backlog
@@ -275,3 +276,29 @@ def test_a_line_flows(text: str, width: int):
     lines = flowing(text, width)
     assert " ".join(lines) == text
     assert all(cell_len(line) <= width or " " not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("complete", 32),
+        ("forgotten", 32),
+        ("24 complete", 32),
+        ("missing", 33),
+        ("3 missing, 21 complete", 33),
+        ("complete with loss", 33),
+        ("complete, mostly rejected", 33),
+        ("landed, not on shard s2", 33),
+        ("stale", 33),
+        ("not over", 2),
+        ("expired", 31),
+        ("broken: wrong rows, table adx.bids", 31),
+        ("2 expired, 1 landed", 31),
+    ],
+)
+def test_a_terminal_shows_a_state_in_the_color_of_the_worst(state: str, code: int):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, color_system="standard", width=120, highlight=False)
+    console.print(output.table_of("", [TableColumn("state", 0, style=style_of)], [(state,)]))
+    (codes,) = re.findall(rf"\x1b\[([0-9;]*)m{re.escape(state)}", screen.getvalue())
+    assert str(code) in codes.split(";")

@@ -234,6 +234,13 @@ def lacking(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatu
     )
 
 
+def lacking_landed(pipeline: Pipeline, targets: Mapping[str, Target], status: UnitStatus) -> frozenset[str]:
+    """Returns the tables that lack a landed unit, or hold an older state of it; none of one that is done."""
+    if status.manifest is None or status.state.done:
+        return frozenset()
+    return lacking(pipeline, targets, status)
+
+
 def narrowed(
     pipeline: Pipeline, statuses: Sequence[UnitStatus], tables: Collection[str] | None
 ) -> list[UnitStatus]:

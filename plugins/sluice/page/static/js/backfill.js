@@ -10,11 +10,13 @@ import { current, onRoute, setQuery } from "./router.js";
 import { runTable } from "./runs.js";
 
 const MODES = [
-  ["fill", "only what is missing or stale"],
-  ["reload", "loads ClickHouse again from the lake, by the pipeline file as it is; Kafka is not needed"],
-  ["reland", "reads Kafka again with the same boundaries, and replaces the hours everywhere"],
-  ["repair", "for experts: loads damaged hours again from the lake, by the rules of their own last load"],
-  ["remake", "for experts: makes what has landed again out of the lake's own records, by the pipeline file as it is"],
+  ["fill", "Fill gaps", "only what is missing or stale"],
+  ["reload", "Reload from the lake", "by the pipeline file as it is; Kafka is not needed"],
+  ["reland", "Read Kafka again", "with the same boundaries, and replace the hours everywhere"],
+];
+const MORE = [
+  ["repair", "Repair", "load damaged hours again from the lake, by the rules of their own last load"],
+  ["remake", "Remake", "make what has landed again out of the lake's own records, by the pipeline file as it is"],
 ];
 const HOUR = 3600000;
 
@@ -48,7 +50,7 @@ async function readyForm(place, name, ended) {
   if (!row) throw new Error(`There is no pipeline ${name} that you may see.`);
   asOf(data.now, data.user);
   const form = backfillForm(place, name, row, data.now, ended);
-  form.follow(current().query);
+  await form.follow(current().query);
   return form;
 }
 
@@ -69,9 +71,10 @@ function backfillForm(place, name, row, now, ended) {
   const [, first, last] = presetsOf(Date.parse(now), row.slice_seconds * 1000)[0];
   const edge = (key, value) => h("input", { type: "text", name: key, required: true, maxlength: "40", size: "20", spellcheck: "false", autocomplete: "off", placeholder: "2026-11-20T10:00Z", value, disabled: !mayStart });
   const [start, end] = [edge("from", iso(first)), edge("to", iso(last))];
-  const modes = MODES.map(([mode, what], index) => h("label", { class: "choice" }, h("input", { type: "radio", name: "mode", value: mode, checked: index === 0, disabled: !mayStart }), h("span", {}, h("b", {}, mode), ` ${what}`)));
+  const choice = ([mode, title, what]) => h("label", { class: "choice" }, h("input", { type: "radio", name: "mode", value: mode, checked: mode === "fill", disabled: !mayStart }), h("span", {}, h("b", {}, title), `: ${what} `, h("code", { class: "quiet" }, mode)));
   const box = h("input", { type: "checkbox", name: "missing_columns", disabled: !mayStart });
   const missing = h("label", { class: "choice" }, box, h("span", {}, "With reload: only hours that were loaded before a column was added, and may have its field"));
+  const more = h("details", {}, h("summary", {}, "More"), MORE.map(choice), missing);
   const tables = (row.tables ?? []).map((each) => h("label", { class: "choice" }, h("input", { type: "checkbox", name: "table", value: each }), h("span", {}, each)));
   const answer = h("div", { class: "plan", "aria-live": "polite" });
   const presets = presetsOf(Date.parse(now), row.slice_seconds * 1000).map(([title, from, to]) => h("button", { type: "button", class: "small", disabled: !mayStart, onclick: () => preset(from, to) }, title));
@@ -79,7 +82,7 @@ function backfillForm(place, name, row, now, ended) {
     "form", { "aria-label": "Backfill" },
     h("div", { class: "presets", role: "group", "aria-label": "Ranges" }, presets),
     h("div", { class: "fields" }, h("label", {}, "From (UTC)", start), h("label", {}, "To (UTC, not included)", end)),
-    h("fieldset", {}, h("legend", {}, "Mode"), modes, missing),
+    h("fieldset", {}, h("legend", {}, "Mode"), MODES.map(choice), more),
     tables.length > 1 && h("fieldset", {}, h("legend", {}, "Tables (none: all)"), h("div", { class: "choices" }, tables)),
     h("button", { type: "submit", class: "primary", disabled: !mayStart }, "Show the plan"),
     !mayStart && h("p", { class: "quiet" }, "Your role may read, but not start runs."),
@@ -105,7 +108,7 @@ function backfillForm(place, name, row, now, ended) {
     [start.value, end.value] = [iso(from), iso(to)];
     plan();
   }
-  // Fills the form with what an address says, and shows the plan of it, or the run that it names.
+  // Fills the form with what an address says, and shows the plan of it, or the run that it names. Ends with the plan.
   function fill(query) {
     if (query.from) start.value = query.from;
     if (query.to) end.value = query.to;
@@ -113,10 +116,12 @@ function backfillForm(place, name, row, now, ended) {
     for (const one of form.querySelectorAll("[name=table]")) one.checked = wanted.includes(one.value);
     for (const radio of form.querySelectorAll("[name=mode]")) radio.checked = radio.value === (query.mode ?? "fill");
     box.checked = query.columns === "missing";
+    more.open = box.checked || MORE.some(([mode]) => mode === query.mode);
     const unknown = wanted.filter((table) => !(row.tables ?? []).includes(table));
-    if (query.run) watchRun(query.run);
+    if (query.run) watchRun(query.run); // as long as the run lasts
     else if (mayStart && unknown.length) replace(answer, h("p", { class: "error", role: "alert" }, `The pipeline has no table ${unknown.join(", ")}: choose another one.`));
-    else if (mayStart && query.from && query.to) plan();
+    else if (mayStart && query.from && query.to) return plan();
+    return null;
   }
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -128,9 +133,9 @@ function backfillForm(place, name, row, now, ended) {
     follow(query) {
       const { from = null, to = null, mode = "fill", columns = null, table = null, run = null } = query;
       const said = JSON.stringify({ from, to, mode, columns, table, run });
-      if (said === shown) return;
+      if (said === shown) return null;
       shown = said;
-      fill(query);
+      return fill(query);
     },
   };
 }

@@ -4,6 +4,7 @@ import { badge, h, replace, stats, time } from "./dom.js";
 import { needing, summary } from "./findings.js";
 import { ago, brief, clock, count, percent, sliceName } from "./format.js";
 import { CellGrid } from "./grid.js";
+import { tableMarks } from "./table_marks.js";
 import { lagOf } from "./lag_queue.js";
 import { current, format, go, sliceRoute } from "./router.js";
 import { sparkline } from "./spark.js";
@@ -18,9 +19,10 @@ export class PipelineCard {
     this.state = h("span", { class: "needs" });
     this.needs = h("div", { class: "summary" });
     this.next = h("span", { class: "actions quiet" });
+    this.tables = h("div");
     this.figures = h("div");
     const head = h("div", { class: "card-head" }, h("h2", {}, this.link), this.state, this.next);
-    this.element = h("section", { class: "card pipeline", data: { pipeline: name }, "aria-label": name }, head, this.needs, this.grid.element, this.figures);
+    this.element = h("section", { class: "card pipeline", data: { pipeline: name }, "aria-label": name }, head, this.needs, this.grid.element, this.tables, this.figures);
     this.lag = { state: "asked" };
     this.stopLag = lagOf(this.element, () => api.lagNow(name), (lag) => this.showLag(lag));
   }
@@ -35,6 +37,7 @@ export class PipelineCard {
     replace(this.needs, summary(this.name, row, row.can_start));
     replace(this.next, nextRun(row));
     this.grid.show(row, data);
+    replace(this.tables, tableMarks(this.link.getAttribute("href"), row.marks ?? []));
     this.showFigures();
   }
 

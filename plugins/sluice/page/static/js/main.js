@@ -39,7 +39,15 @@ async function showHour({ pipeline, slice }) {
   if (hour === mine && panel.open) return;
   hour = mine;
   await hourView(panel, pipeline, slice).catch((error) => replace(panel, errorBox(error)));
-  if (hour === mine && !panel.open && router.current().view === "slice") panel.showModal();
+  if (hour !== mine || router.current().view !== "slice") return;
+  markCell(`${pipeline} ${slice}`);
+  if (!panel.open) panel.showModal();
+  else if (!panel.contains(document.activeElement)) panel.querySelector("[autofocus]")?.focus(); // its link has gone
+}
+
+function markCell(key) {
+  for (const cell of view.querySelectorAll(".cell[aria-current]")) cell.removeAttribute("aria-current");
+  if (key) view.querySelector(`.cell[data-key="${CSS.escape(key)}"]`)?.setAttribute("aria-current", "true");
 }
 
 // With its plots it is the largest part of the page, and the overview is there without it.
@@ -66,12 +74,23 @@ function showError(error) {
 
 panel.addEventListener("close", () => {
   replace(panel);
+  markCell(null);
   hour = null;
   const route = router.current();
   if (route.view === "slice") router.go(router.behind(route));
 });
-panel.addEventListener("click", (event) => {
-  if (event.target === panel) panel.close();
+// Beside the panel, a click opens the hour there, or closes the panel.
+panel.addEventListener("click", ({ target, clientX: x, clientY: y }) => {
+  if (target !== panel || x >= panel.getBoundingClientRect().left) return;
+  const cell = [...view.querySelectorAll(".cell")].find((one) => holds(one.getBoundingClientRect(), x, y));
+  if (cell) cell.click();
+  else panel.close();
+});
+const holds = (box, x, y) => x >= box.left && x <= box.right && y >= box.top && y <= box.bottom;
+panel.addEventListener("keydown", (event) => {
+  const side = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+  if (!side || event.ctrlKey || event.metaKey || event.altKey || event.target.closest(".scroll, input, select, textarea, pre")) return;
+  panel.querySelector(`.panel-head a[rel="${side}"]`)?.click();
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // its address is no view

@@ -19,7 +19,7 @@ export async function sliceView(panel, name, id) {
 }
 
 function head(name, data) {
-  const go = (id) => (id ? h("a", { class: "button", href: `#/s/${encodeURIComponent(name)}/${id}` }, id === data.before ? "← Earlier" : "Later →") : null);
+  const go = (id, rel, words) => (id ? h("a", { class: "button", rel, title: `Key ${words.match(/[←→]/)[0]}`, href: `#/s/${encodeURIComponent(name)}/${id}` }, words) : null);
   return h(
     "header", { class: "panel-head" },
     h(
@@ -28,7 +28,7 @@ function head(name, data) {
       h("p", { class: "said" }, h("b", { class: `state ${data.cell}` }, data.cell), ` ${data.said}`, data.running && h("span", { class: "quiet" }, ` A run is ${data.running} now.`)),
       data.event_hours.map(eventHour),
     ),
-    h("nav", { "aria-label": "Other hours" }, go(data.before), go(data.after), h("button", { type: "button", autofocus: true, "aria-label": "Close", onclick: () => document.getElementById("panel").close() }, "✕")),
+    h("nav", { "aria-label": "Other hours" }, go(data.before, "prev", "← Earlier"), go(data.after, "next", "Later →"), h("button", { type: "button", autofocus: true, "aria-label": "Close", onclick: () => document.getElementById("panel").close() }, "✕")),
   );
 }
 
