@@ -247,8 +247,17 @@ def _next(
     slice_ = next(_due(pipeline, lake, hours, edges), None)
     if slice_ is None:
         return []
-    at = max(slice_.end + age, begins(keep_since(pipeline.keep, read_versions(lake)), now))
-    return [NextForgotten(what=what, slice=slice_.id, at=iso(at))]
+    return [NextForgotten(what=what, slice=slice_.id, at=_goes(pipeline, lake, slice_, age, now))]
+
+
+def forgets_at(pipeline: Pipeline, lake: Lake, slice_: Slice, now: datetime) -> str:
+    """Returns when the lake forgets the files of a slice that has landed; empty where it keeps them."""
+    age = pipeline.keep.lake
+    return "" if age is None else _goes(pipeline, lake, slice_, age, now)
+
+
+def _goes(pipeline: Pipeline, lake: Lake, slice_: Slice, age: timedelta, now: datetime) -> str:
+    return iso(max(slice_.end + age, begins(keep_since(pipeline.keep, read_versions(lake)), now)))
 
 
 def _due(pipeline: Pipeline, lake: Lake, hours: SliceRange, edges: KeepEdges) -> Iterator[Slice]:

@@ -250,7 +250,8 @@ class ChangeRow(Model):
 
 
 class SliceView(Model):
-    """`said` is what holds of the hour, in one sentence; `findings` say what is wrong, and its remedy."""
+    """`said` is what holds of the hour, in one sentence; `findings` say what is wrong, and its remedy.
+    `forgets_at`: when the lake forgets its files, empty where it keeps them, or has forgotten them."""
 
     pipeline: str
     can_start: bool
@@ -264,6 +265,7 @@ class SliceView(Model):
     counts: list[CountRow] = Field(default_factory=list)
     tables: list[TableCounts] = Field(default_factory=list)
     balance: Balance | None = None
+    forgets_at: str = ""
     running: str
     before: str
     after: str

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.flow.forget import forgotten_first, keep_since
 from sluice.manifest import Forgotten
-from sluice.page.retention import Keeping, NextForgotten, read_keeping
+from sluice.page.retention import Keeping, NextForgotten, forgets_at, read_keeping
 from sluice.plan.due import NOTICE
 from sluice.slices import Unit
 from sluice.state.boundaries.log import BoundaryLog
@@ -84,6 +84,15 @@ def test_what_goes_next_and_when(lake: MemoryLake):
     assert found is not None and [one.slice for one in found.following] == ["2026-01-01T01Z"]
     only = asked(lake, tables="90d")
     assert only is not None and (only.lake_seconds, only.following) == (None, [])
+
+
+def test_when_an_hours_files_go(lake: MemoryLake):
+    first = next(iter(hours(1)))
+    assert forgets_at(pipeline(), lake, first, NOW) == ""
+    kept = pipeline(keep={"lake": "30d", "rejected": "22d"})
+    assert forgets_at(kept, lake, first, NOW) == "2026-01-31T01:00:00+00:00"
+    new = pipeline(keep={"lake": "2d"})  # no run has read it yet: a week from now
+    assert forgets_at(new, lake, first, NOW) == "2026-01-28T00:00:00+00:00"
 
 
 @pytest.mark.parametrize("years", [1, 3, 8])

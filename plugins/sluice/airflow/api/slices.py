@@ -35,6 +35,7 @@ from sluice.page.overview import (
     with_expired,
 )
 from sluice.page.rejected_samples import Rejects, forgotten_counts, rejected_records_counts, rejects_of
+from sluice.page.retention import forgets_at
 from sluice.page.rows import open_alarms, usual_rows, with_history
 from sluice.page.run_history import step_runs
 from sluice.page.slice_findings import RunRow, SliceFacts
@@ -113,10 +114,12 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
     view = slice_view(facts, slice_, hour.running, noted, now)
+    held = any(not status.forgotten_on for status in snapshot.statuses if status.manifest)
     return view.model_copy(
         update={
             **_counts(pipeline, slice_, snapshot),
             "can_start": may_start(user, pipeline.name),
+            "forgets_at": forgets_at(pipeline, lake, slice_, now) if held else "",
             "event_hours": event_hours_of(
                 lake, pipeline, slice_, any(status.forgotten_on for status in snapshot.statuses)
             ),

@@ -1,6 +1,6 @@
 // One hour: what is wrong and its remedy first, then counts, rejects, steps, and what it is made of.
 import * as api from "./api.js";
-import { badge, card, empty, h, loading, replace, table } from "./dom.js";
+import { badge, card, empty, h, loading, replace, table, time } from "./dom.js";
 import { findingList, needing } from "./findings.js";
 import { sliceName } from "./format.js";
 import { countsCard } from "./slice_counts.js";
@@ -27,6 +27,7 @@ function head(name, data) {
       h("h1", { id: "panel-title" }, `${name}, ${sliceName(data.slice)}`),
       h("p", { class: "said" }, h("b", { class: `state ${data.cell}` }, data.cell), ` ${data.said}`, data.running && h("span", { class: "quiet" }, ` A run is ${data.running} now.`)),
       data.event_hours.map(eventHour),
+      data.forgets_at && h("p", { class: "quiet" }, "The lake forgets its files ", time(data.forgets_at), "."),
     ),
     h("nav", { "aria-label": "Other hours" }, go(data.before, "prev", "← Earlier"), go(data.after, "next", "Later →"), h("button", { type: "button", autofocus: true, "aria-label": "Close", onclick: () => document.getElementById("panel").close() }, "✕")),
   );
