@@ -8,13 +8,13 @@ The keys that it takes are those in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import boto3
@@ -36,13 +36,14 @@ class CannotBuild(Exception):
 
 
 def program() -> str:
-    """Raises CannotBuild."""
-    if not _FOLDER.exists():
-        with tempfile.TemporaryDirectory(dir=FETCHED) as work:
-            made = Path(work, _FOLDER.name)
-            build(made)
-            fetched.note(made, _FOLDER)
-            with suppress(OSError):  # another process has built it meanwhile: the same bytes
+    """Build it if it is not there; another process that wants it meanwhile waits. Raises CannotBuild."""
+    with (FETCHED / "versitygw.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _FOLDER.exists():
+            with tempfile.TemporaryDirectory(dir=FETCHED) as work:
+                made = Path(work, _FOLDER.name)
+                build(made)
+                fetched.note(made, _FOLDER)
                 made.rename(_FOLDER)
     return str(fetched.require(_FOLDER, "start it again: it is built anew") / "versitygw")
 
