@@ -89,8 +89,10 @@ def test_a_plan_says_how_long_it_takes(admin: Page, page_stack: PageStack, shoot
 
 
 def test_a_plan_knows_a_table_that_is_gone_and_a_run_that_stops_says_why(admin: Page, page_stack: PageStack):
-    """The table is away while the run begins. All hours of its range stay complete in the ledger."""
+    """The table is away while the run begins. All hours of its range stay complete in the ledger. The
+    overview makes one like it."""
     hour, client = page_stack.hours[12], page_stack.client()
+    definition = client.command("SHOW CREATE TABLE adx.clicks")
     client.command("RENAME TABLE adx.clicks TO adx.away")
     try:
         edges = {"from": slice_id(hour), "to": slice_id(hour + HOUR)}
@@ -104,7 +106,14 @@ def test_a_plan_knows_a_table_that_is_gone_and_a_run_that_stops_says_why(admin: 
         did = plan.locator(".did")
         expect(did).to_contain_text("Stopped in plan: table adx.clicks: there is no such table")
         expect(admin.locator(".past tbody tr").first).to_contain_text("Stopped in plan: table adx.clicks")
+        overview(admin, page_stack)
+        first = admin.locator(".first-finding")
+        expect(first).to_contain_text("adx.clicks is missing in ClickHouse")
+        first.get_by_role("button", name="Recreate").click()
+        expect(first.get_by_role("status")).to_contain_text("adx.clicks is there again. Fill the hours")
+        assert client.command("SHOW CREATE TABLE adx.clicks") == definition
     finally:
+        client.command("DROP TABLE IF EXISTS adx.clicks SYNC")
         client.command("RENAME TABLE adx.away TO adx.clicks")
 
 

@@ -17,6 +17,7 @@ SOUND = {
     "pipeline": "ads",
     "slice_id": SLICE,
     "cluster": "dc1",
+    "table": "a.b",
     "from": "2026-11-19",
     "to": "2026-11-20",
     "run": "r",

@@ -72,7 +72,7 @@ def escaped(value: str) -> str:
 
 
 def test_each_parameter_is_tried():
-    assert {name for _, _, name in NAMES} == {"pipeline", "slice_id", "cluster"}
+    assert {name for _, _, name in NAMES} == {"pipeline", "slice_id", "cluster", "table"}
     assert {name for _, _, name in QUERIES} == {"from", "to", "run"}
 
 

@@ -216,12 +216,14 @@ class Finding(Model):
     """What somebody may have to act on, once for its cause. `tone` is bad, warn, or empty for what needs
     nobody. `slices` hours have it, from `first` to `last`.
 
-    `names` are those by which verify, the watch and the documents know it. `since` is ISO 8601, or empty;
+    `names` are those by which verify, the watch and the documents know it; `table`: one that the page can
+    create again. `since` is ISO 8601, or empty;
     `held_at`: when all of these hours were last verified without an anomaly; `run`: the try whose log says
     more; `examples` are the first of `anomalies`."""
 
     kind: FindingKind
     names: list[str] = Field(default_factory=list)
+    table: str = ""
     tone: str
     what: str
     effect: str = ""

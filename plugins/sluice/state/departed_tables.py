@@ -24,7 +24,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import SOURCE, Derived, Newest, Rollup
-from sluice.errors import TargetRefused
+from sluice.errors import TargetRefused, WrongUse
 from sluice.named_file import read_named_text
 from sluice.state.newest_version import OWN
 from sluice.state.rules import FOLDER, RulesReader, TableRules
@@ -48,15 +48,51 @@ def creations(client: Client, pipeline: Pipeline, tables: Sequence[str]) -> dict
     its views and their tables that are gone, too; else what the pipeline file says of it. A derived table is
     made as it was only where what it is made of now would be taken."""
     targets = {target.table: target for target in pipeline.targets if target.table in tables}
-    rules = last_rules(client, pipeline, open_lake(pipeline), list(targets))
+    made = _made_by(client, targets, last_rules(client, pipeline, open_lake(pipeline), list(targets)))
+    return {name: creation(pipeline, target, made[name]) for name, target in targets.items()}
+
+
+def _made_by(
+    client: Client, targets: Mapping[str, Target], rules: Mapping[str, TableRules]
+) -> dict[str, tuple[str, ...]]:
+    """Returns by target the statements that made it and what is gone of its views; empty where unknown."""
     known = {name: one.ddl for name, one in rules.items() if fits(client, targets[name].rollup, one)}
     named = {name for ddl in known.values() for statement in ddl if (name := named_by(statement))}
     absent = set(gone(client, sorted(named | set(targets))))
     there = {name for (name,) in client.rows(render("state/databases"))}
-    return {
-        name: creation(pipeline, target, missing_of(known.get(name, ()), absent, there))
-        for name, target in targets.items()
-    }
+    return {name: missing_of(known.get(name, ()), absent, there) for name in targets}
+
+
+def recreate(pipeline: Pipeline, name: str) -> int:
+    """Creates a target that servers lack, as its last load knew it, with what is gone of its views and their
+    tables. What is there stays. Every server is asked before the first statement. Returns how many servers
+    lacked it.
+
+    Only statements that the ledger vouches for are run: it names them by their checksum. Raises WrongUse
+    where they are not known, for replicas, and for what is no target of the pipeline; and what the clients
+    and the lake raise.
+    """
+    targets = {target.table: target for target in pipeline.targets if target.table == name}
+    if not targets:
+        raise WrongUse(
+            f"{name} is no table of {pipeline.name}: {', '.join(t.table for t in pipeline.targets)}"
+        )
+    lake = open_lake(pipeline)
+    with connect_shards(pipeline) as servers:
+        lacking_servers = [(s.shard, s.reached) for s in servers if gone(s.reached, [name])]
+        made = []
+        for shard, client in lacking_servers:
+            rules = ledger_rules(client, pipeline, lake, [name])
+            statements = _made_by(client, targets, rules)[name]
+            if shard.replicas or not statements:
+                why = "its server has replicas" if shard.replicas else "no load has kept how it was made"
+                remedy = creation(pipeline, targets[name], statements)
+                raise WrongUse(f"{name} cannot be created from here: {why}; {remedy}")
+            made.append((client, statements))
+        for client, statements in made:
+            for statement in statements:
+                client.run(statement)
+    return len(made)
 
 
 def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable) -> None:
@@ -80,12 +116,19 @@ def last_rules(
 ) -> dict[str, TableRules]:
     """Returns the rules of each table's last load, with the CREATE statements of it, its views and their
     tables, where they are known. Raises what the client and the lake raise."""
-    reader = RulesReader(lake)
-    digests = _digests(client, pipeline, lake, tables)
-    found = {name: rules for name, digest in digests.items() if (rules := reader.table(digest))}
+    found = ledger_rules(client, pipeline, lake, tables)
     if len(found) < len(tables):
         found = {**_newest_kept(lake, tables), **found}
     return {name: rules for name, rules in found.items() if rules.ddl}
+
+
+def ledger_rules(
+    client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]
+) -> dict[str, TableRules]:
+    """Returns the rules that the ledger names by their checksum."""
+    reader = RulesReader(lake)
+    digests = _digests(client, pipeline, lake, tables)
+    return {name: rules for name, digest in digests.items() if (rules := reader.table(digest))}
 
 
 def _digests(client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]) -> Mapping[str, str]:

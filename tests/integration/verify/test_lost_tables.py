@@ -7,11 +7,11 @@ import json
 import pytest
 
 from sluice.cli.commands import commands
-from sluice.errors import TableMissing, TargetRefused
+from sluice.errors import SluiceError, TableMissing, TargetRefused, WrongUse
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.init.init import statements_in
-from sluice.state.departed_tables import creations, last_rules
+from sluice.state.departed_tables import creations, last_rules, recreate
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.support.long_form import per_commit
 
@@ -73,6 +73,50 @@ def test_a_dropped_table_is_made_as_it_was(world: World, lost: list[str], ledger
     assert world.sql(ROWS) == rows
     if "sums" in lost:
         assert world.sql(SUMS) == sums
+
+
+@pytest.fixture
+def connected(clickhouse_server, monkeypatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_page_makes_a_dropped_table_as_it_was_and_nothing_else(world: World):
+    pipeline = world.pipeline({"click": "clicks", "never": "never"})
+    name = pipeline.targets[0].table
+    world.load(pipeline, unit())
+    before, rows, sums = world.sql(DEFINITIONS), world.sql(ROWS), world.sql(SUMS)
+    assert recreate(pipeline, name) == 0
+    assert (world.sql(DEFINITIONS), world.sql(ROWS)) == (before, rows)
+    for lost in ("clicks", "to_sums", "sums"):
+        world.sql(f"DROP TABLE {{db}}.{lost} SYNC")
+    assert recreate(pipeline, name) == 1
+    assert world.sql(DEFINITIONS) == before
+    world.load(pipeline, unit())
+    assert (world.sql(ROWS), world.sql(SUMS)) == (rows, sums)
+    with pytest.raises(WrongUse, match="no load has kept how it was made; .*prints a CREATE TABLE"):
+        recreate(pipeline, f"{world.database}.never")
+    with pytest.raises(WrongUse, match="system.users is no table of p"):
+        recreate(pipeline, "system.users")
+
+
+@pytest.mark.usefixtures("connected")
+def test_the_page_runs_no_statement_that_the_ledger_does_not_vouch_for(world: World):
+    """Whoever can write to the lake cannot have the page run a statement."""
+    pipeline = world.pipeline({"click": "clicks"})
+    name = pipeline.targets[0].table
+    world.load(pipeline, unit())
+    world.sql("DROP TABLE {db}.clicks SYNC")
+    [kept] = [path for path in (world.root / "p/_rules").iterdir() if b"CREATE TABLE" in path.read_bytes()]
+    sound = kept.read_bytes()
+    kept.write_bytes(sound.replace(b"INDEX i n TYPE minmax", b"INDEX i n TYPE set(0)"))
+    with pytest.raises(SluiceError, match="holds other rules than its name says"):
+        recreate(pipeline, name)
+    kept.write_bytes(sound)
+    world.client.run(f"DELETE FROM sluice.ledger WHERE target = '{name}'")
+    with pytest.raises(WrongUse, match="no load has kept how it was made"):
+        recreate(pipeline, name)
+    assert world.sql("SHOW TABLES FROM {db} LIKE 'clicks'") == []
 
 
 def test_a_dropped_database_is_made_first(world: World):

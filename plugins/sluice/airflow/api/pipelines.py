@@ -11,7 +11,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -39,6 +39,7 @@ from sluice.page.rows import RequestedRange, Schedule, legend, rows_of
 from sluice.page.run_history import ProgressView
 from sluice.page.status_cache import StatusCache
 from sluice.slices import iso
+from sluice.state import departed_tables
 
 pipelines = APIRouter()
 memory = StatusCache()
@@ -132,6 +133,18 @@ def plan(pipeline: Startable, asked: PlanAsked, session: SessionDep) -> PlanView
     plan = planning.plan_view(pipeline, slices, replace(dry, obstacles=obstacles, time=time), tables)
     more = asked.model_dump(include={"mode", "missing_columns", "tables"})
     return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), **more})
+
+
+class Recreated(models.Model):
+    """How many servers lacked the table."""
+
+    servers: int
+
+
+@pipelines.post("/pipelines/{pipeline}/tables/{table}")
+def recreate(pipeline: Startable, table: Annotated[str, Path(max_length=MOST_NAME)]) -> Recreated:
+    """Creates a table of the pipeline that is missing in ClickHouse, as it was at its last load."""
+    return Recreated(servers=departed_tables.recreate(pipeline, table))
 
 
 def _unscheduled(session: Session, pipeline: Pipeline) -> list[str]:

@@ -19,7 +19,7 @@ export function summary(name, row, mayStart) {
   const repair = first.repairs?.find((one) => one.mode);
   const hidden = rest.length - NAMED + (row.more ?? 0);
   return [
-    h("p", { class: `first-finding tone-${first.tone}` }, h("b", {}, hoursLink(name, first, lineOf(first))), mayStart && repair && planLink(name, repair)),
+    h("p", { class: `first-finding tone-${first.tone}` }, h("b", {}, hoursLink(name, first, lineOf(first))), mayStart && first.table && recreateButton(name, first.table), mayStart && repair && planLink(name, repair)),
     rest.length > 0 && h("p", { class: "quiet more-findings" }, `+${count(rest.length + (row.more ?? 0))} more: ${rest.slice(0, NAMED).map(lineOf).join(" · ")}${hidden > 0 ? " …" : ""}`),
   ];
 }
@@ -35,6 +35,7 @@ function finding(name, one, mayStart) {
   return [
     h("p", {}, h("b", {}, one.what), one.effect && [": ", hoursLink(name, one, one.effect)]),
     one.message && h("p", {}, one.message),
+    mayStart && one.table && h("p", { class: "repair" }, recreateButton(name, one.table)),
     (one.repairs ?? []).map((each) => h("p", { class: "repair" }, copyable(each.command), mayStart && each.mode && planLink(name, each))),
     one.run && failure(one.run),
     one.advice && h("p", { class: "quiet" }, prose(one.advice)),
@@ -50,6 +51,22 @@ const hoursLink = (name, one, text) => (one.first?.includes("T") ? h("a", { href
 export function planLink(name, run, label = "Plan this repair") {
   const query = new URLSearchParams({ from: run.start, to: run.end, mode: run.mode, ...(run.tables?.length ? { table: run.tables.join(",") } : {}) });
   return h("a", { class: "button small", href: `#/p/${encodeURIComponent(name)}/backfill?${query}` }, label);
+}
+
+// Makes a table as its last load knew it; what is there stays.
+function recreateButton(name, table) {
+  const said = h("span", { class: "quiet", role: "status" });
+  const button = h("button", { type: "button", class: "small", title: `Create ${table} as it was at its last load`, onclick: async () => {
+    button.disabled = true;
+    try {
+      const { servers } = await api.recreate(name, table);
+      said.textContent = ` ${table} is there${servers ? " again" : ""}. Fill the hours that lack it.`;
+    } catch (error) {
+      said.textContent = ` ${error.message}`;
+      button.disabled = false;
+    }
+  } }, "Recreate");
+  return [button, said];
 }
 
 // Why the try failed is in its log, which Airflow shows to who may read it.
