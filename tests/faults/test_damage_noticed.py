@@ -293,7 +293,7 @@ DAMAGE = [
     Damage("partition dropped", drop_partition, WATCH, anomaly="rows missing"),
     Damage("table dropped", drop_table, WATCH, "table missing", "table missing"),
     Damage("readers' view dropped", drop_readers_view, WATCH, anomaly="readers' view"),
-    Damage("materialized view dropped", drop_view, NOBODY, prepare=make_view),
+    Damage("materialized view dropped", drop_view, WATCH, anomaly="view missing", prepare=make_view),
     Damage("rows of a view deleted", delete_rows_of_view, VERIFY, anomaly="view", prepare=make_view),
     Damage("ledger row gone", delete_ledger_row, WATCH, anomaly="uncovered rows"),
     Damage("rejected rows deleted", delete_rejected, WATCH, anomaly="rejected_rows"),

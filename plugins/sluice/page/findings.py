@@ -357,6 +357,7 @@ _PLAIN: dict[str, str] = {
     AnomalyKind.REJECTED_ROWS: "counts of rejected rows don't match",
     AnomalyKind.COUNTS: "traffic counts don't match",
     AnomalyKind.VIEW: "a view's table doesn't match",
+    AnomalyKind.VIEW_MISSING: "a materialized view is gone",
     AnomalyKind.READERS_VIEW: "the readers' view doesn't match",
     AnomalyKind.MISPLACED: "rows on the wrong shard",
     AnomalyKind.LEFT: "rows on a shard that left",

@@ -111,6 +111,14 @@ def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable)
         )
 
 
+def lost_views(client: Client, pipeline: Pipeline, name: str) -> dict[str, str]:
+    """Returns the materialized views that the last load of the table knew and that are gone, each with what
+    creates it as it was. Raises what the client and the lake raise."""
+    rules = last_rules(client, pipeline, open_lake(pipeline), [name]).get(name)
+    lost = gone(client, sorted(rules.views)) if rules and rules.views else []
+    return {view: "; ".join(missing_of(rules.ddl, {view})) for view in lost} if rules else {}
+
+
 def last_rules(
     client: Client, pipeline: Pipeline, lake: Lake, tables: Sequence[str]
 ) -> dict[str, TableRules]:

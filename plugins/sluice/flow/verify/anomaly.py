@@ -51,6 +51,7 @@ class AnomalyKind(StrEnum):
     REJECTED_ROWS = "rejected_rows"
     COUNTS = "traffic counts"  # they do not sum up to the rows that landed
     VIEW = "view"  # a table that a materialized view writes to
+    VIEW_MISSING = "view missing"  # it fed a table until the last load
     READERS_VIEW = "readers' view"  # it does not show the committed slices
     MISPLACED = "misplaced rows"  # they belong on another shard
     LEFT = "left shard"  # one that is not in the pipeline file any more, and still holds rows
@@ -72,11 +73,14 @@ CHEAP_KINDS = frozenset(
         *(AnomalyKind.MANIFEST, AnomalyKind.FILE_MISSING, AnomalyKind.FILE_SIZE, AnomalyKind.FILE_UNKNOWN),
         *(AnomalyKind.TABLE_MISSING, AnomalyKind.READERS_VIEW, AnomalyKind.LEDGER, AnomalyKind.COUNTS),
         *(AnomalyKind.ROWS_MISSING, AnomalyKind.ROWS_EXTRA, AnomalyKind.ROWS_UNCOVERED),
-        AnomalyKind.REJECTED_ROWS,
+        *(AnomalyKind.REJECTED_ROWS, AnomalyKind.VIEW_MISSING),
     }
 )
 # The hour is exact: a run logs it, and goes on. One that is mostly rejected ends it when all else is done.
-QUIET_KINDS = (AnomalyKind.NOT_ERASED, AnomalyKind.LACKING, AnomalyKind.MOSTLY_REJECTED)
+QUIET_KINDS = (
+    *(AnomalyKind.NOT_ERASED, AnomalyKind.LACKING, AnomalyKind.MOSTLY_REJECTED),
+    AnomalyKind.VIEW_MISSING,
+)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from sluice.flow.verify.check_rejected import check_rejected
 from sluice.flow.verify.check_tables import (
     after_creation,
     check_counts,
+    check_lost_views,
     check_missing_tables,
     check_readers_views,
     check_shards,
@@ -80,6 +81,7 @@ def _anomalies(facts: VerifyFacts, repairs: Repairs) -> list[Anomaly]:
         *check_states(facts, repairs),
         *check_missing_tables(facts, repairs),
         *check_readers_views(facts, repairs),
+        *check_lost_views(facts),
         *check_stalled(facts),
         *check_boundaries(facts, repairs),
         *check_neighbours(facts, repairs),

@@ -344,6 +344,20 @@ def check_readers_views(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomal
             )
 
 
+def check_lost_views(facts: VerifyFacts) -> Iterator[Anomaly]:
+    """Materialized views that are gone since the table's last load: the next one feeds them no more."""
+    for part in facts.shards or facts.tables:
+        for view, creation in part.lost_views.items():
+            yield Anomaly(
+                AnomalyKind.VIEW_MISSING,
+                expected=f"materialized view {view}, as at the last load",
+                seen="none",
+                advice=f"create it as it was: {creation}; the next load goes on without it",
+                table=part.table,
+                shard=part.shard,
+            )
+
+
 def _then(repairs: Repairs, waiting: list[Slice]) -> str:
     return f"then: {repairs.run([min(waiting), max(waiting)], 'fill')}" if waiting else ""
 

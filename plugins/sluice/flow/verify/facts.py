@@ -75,7 +75,8 @@ class TableFacts:
     of the counts in a table of traffic counts, rejected rows included, by event type. On a `shard` all of it
     is its own part, and `misplaced` are rows that belong on another. `projections`: the table has some.
     `rejected_columns`: by unit and type the column that rejected most, and its rows.
-    `viewed`: the readers' view shows its committed slices. `aged`: of hours that began until then it may lack
+    `viewed`: the readers' view shows its committed slices. `lost_views`: those that its last load knew and
+    that are gone, with what creates each. `aged`: of hours that began until then it may lack
     rows, as `keep.tables` says; None where the file does not. `steady`: no TTL takes values of rows away that
     stay. `newest`: the units with wrong rows of a table of newest rows."""
 
@@ -92,6 +93,7 @@ class TableFacts:
     shard: str = ""
     misplaced: Mapping[Unit, int] = field(default_factory=dict)
     viewed: bool = True
+    lost_views: Mapping[str, str] = field(default_factory=dict)
     projections: bool = False
     aged: datetime | None = None
     steady: bool = True

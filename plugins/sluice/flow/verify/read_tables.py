@@ -38,7 +38,7 @@ from sluice.flow.verify.facts import (
 )
 from sluice.safe_text import Remark, Say
 from sluice.slices import SliceRange, Unit
-from sluice.state.departed_tables import check_written, creations
+from sluice.state.departed_tables import check_written, creations, lost_views
 from sluice.state.ledger import LedgerRow, unit_of
 from sluice.state.newest_version import Unfit, version
 from sluice.state.shard_ledgers import (
@@ -160,6 +160,7 @@ def read_target(
         ledger=ledger,
         counted=read_counts(client, pipeline, target, target_table, span.parameters),
         viewed=not ledger or view_stands(client, target_table),
+        lost_views=lost_views(client, pipeline, target.table) if ledger else {},
         aged=pipeline.keep.began_before(target.table, pendulum.now("UTC")),
     )
     if cheap:
