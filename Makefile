@@ -77,7 +77,7 @@ tools:
 
 # The pictures of README.md and docs, out of the run that tests the page.
 screenshots: setup tools
-	mkdir -p docs/images && SLUICE_SCREENSHOTS=docs/images $(PYTEST) tests/browser
+	mkdir -p docs/images && SLUICE_SCREENSHOTS=docs/images $(PYTEST) tests/browser --long
 
 # A site of README.md, its neighbours and docs/, with search, in var/site. A link or an anchor that leads nowhere fails.
 docs: setup
@@ -87,8 +87,9 @@ docs: setup
 
 # Every fault test, and all that `make test` leaves out: hundreds of kills, races and faults, and a table of them at the
 # end.
-faults: setup
+faults: setup tools
 	$(PYTEST) tests/unit tests/dags tests/integration tests/faults --long -m "long or faults" -n $(JOBS) --dist worksteal
+	$(PYTEST) tests/browser --long
 
 # Changes what decides, one place at a time, and asks the tests each time (docs/RELIABILITY.md, "Mutants"): an hour or
 # two, and it goes on where it was stopped. ROOMS="slices plan" are only these; `rm -r var/mutants` begins anew.

@@ -19,7 +19,7 @@ from tests.browser.history import DOUBLED, GONE, KEPT, LOST, TWICE, WATCHED, bur
 from tests.browser.page_stack import DAY, HOUR, PARTITIONS, SECONDS, TABLES, WEEK, PageStack
 from tests.browser.steps import cell, slice_id, state
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def behind(history: PageStack) -> int:

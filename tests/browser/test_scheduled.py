@@ -9,7 +9,7 @@ from local.readiness import wait_until
 from tests.browser.page_stack import SECONDS, PageStack
 from tests.browser.steps import RUN_MS, cell, expect_state, overview, state
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def test_airflows_own_backfill_of_the_hourly_dag(admin: Page, page_stack: PageStack):

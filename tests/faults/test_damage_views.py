@@ -174,9 +174,8 @@ def expect_found(viewed: Viewed, names: set[str]) -> None:
     assert viewed.verify("--contents") == []
 
 
-@pytest.mark.parametrize(
-    "changes", [pytest.param(CHANGED, id="changed"), pytest.param(GONE, id="gone", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("changes", [CHANGED, GONE], ids=["changed", "gone"])
 def test_rows_that_somebody_has_changed_or_taken_away(viewed: Viewed, changes: tuple[str, ...]):
     for change in changes:
         viewed.sql(f"ALTER TABLE {{db}}.{change} AND {HERE} SETTINGS mutations_sync = 2")

@@ -116,7 +116,7 @@ _FORMATS = {"avro": of_avro, "protobuf": of_protobuf}
 
 
 @pytest.mark.parametrize(
-    ("name", "rounds"), per_commit([("avro", 12), ("protobuf", 8), ("avro", 300), ("protobuf", 200)])
+    ("name", "rounds"), per_commit([("avro", 4), ("protobuf", 8), ("avro", 300), ("protobuf", 200)])
 )
 def test_a_search_for_the_largest_expansion_finds_none_above_the_bound(
     tmp_path: Path, name: str, rounds: int, seed: int

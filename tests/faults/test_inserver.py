@@ -20,7 +20,7 @@ from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
-SHORT = 5
+SHORT = 3
 # What makes something visible or gone: done, but nobody is told of it.
 TELLING = {"rename", "renameat2", "symlink", "unlink"}
 

@@ -78,6 +78,7 @@ def verified(scene: Scene) -> list[Anomaly] | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "look"), per_commit([("reload", looked), ("reland", verified)]))
 def test_looks_beside_loads_find_nothing(scene: Scene, mode: str, look, long_form: bool, fault_log):
     looks = 50 if long_form else 10

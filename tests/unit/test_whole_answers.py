@@ -24,6 +24,7 @@ from sluice.errors import ClickHouseUnavailable, LakeRefused, LakeUnavailable, U
 from sluice.page import status_cache
 from sluice.page.status_cache import Clients
 from tests.support.dripping_server import HEAD, DrippingServer
+from tests.support.long_form import per_commit
 
 WHOLE = 0.5
 PIECES = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -77,7 +78,9 @@ def lake_at(server: DrippingServer) -> S3Lake:
 @each_head
 @pytest.mark.parametrize(
     "act",
-    [lambda lake: lake.read("a"), lambda lake: list(lake.list("")), lambda lake: lake.part("a", 0, 9)],
+    per_commit(
+        [lambda lake: lake.read("a"), lambda lake: list(lake.list("")), lambda lake: lake.part("a", 0, 9)]
+    ),
     ids=["read", "list", "part"],
 )
 def test_a_store_asked_by_the_page(dripping: DrippingServer, act):

@@ -139,28 +139,36 @@ def test_an_empty_table_is_seen_and_filled_again(newest: Newest):
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [
-        ("ALTER TABLE {db}.log MODIFY TTL _slice + INTERVAL 9 YEAR", "a TTL of its log"),
-        ("ALTER TABLE {db}.log DROP COLUMN _offset", "no column _offset"),
-        ("ALTER TABLE {db}.log DROP COLUMN lsn", "`latest` names lsn"),
-        ("ALTER TABLE {db}.log MODIFY COLUMN name LowCardinality(Nullable(String))", "column name has type"),
-        ("ALTER TABLE {db}.customer MODIFY TTL _slice + INTERVAL 9 YEAR", "its TTL takes"),
-        ("ALTER TABLE {db}.customer ADD COLUMN more String", "is not one of"),
-        (
-            "ALTER TABLE {db}.customer MODIFY SETTING allow_experimental_replacing_merge_with_cleanup = 1",
-            "forgets",
-        ),
-        (
-            "CREATE MATERIALIZED VIEW {db}.v ENGINE = MergeTree ORDER BY id AS SELECT * FROM {db}.customer",
-            "view .* reads it",
-        ),
-        ("DROP TABLE {db}.customer SYNC", "CREATE TABLE .* ReplacingMergeTree"),
-        (f"{AGAIN} ReplacingMergeTree(_version) ORDER BY id", "its engine is ReplacingMergeTree"),
-        (f"{AGAIN} MergeTree ORDER BY id", "its engine is MergeTree"),
-        (f"{AGAIN} {ENGINE} ORDER BY (id, name)", "its ORDER BY is id, name"),
-        (f"{AGAIN} {ENGINE} ORDER BY intDiv(id, 10)", "its ORDER BY is intDiv"),
-        (f"{AGAIN} {ENGINE} PARTITION BY toYYYYMM(_slice) ORDER BY id", "it is partitioned by"),
-    ],
+    per_commit(
+        [
+            ("ALTER TABLE {db}.log MODIFY TTL _slice + INTERVAL 9 YEAR", "a TTL of its log"),
+            ("ALTER TABLE {db}.log DROP COLUMN _offset", "no column _offset"),
+            ("ALTER TABLE {db}.log DROP COLUMN lsn", "`latest` names lsn"),
+            (
+                "ALTER TABLE {db}.log MODIFY COLUMN name LowCardinality(Nullable(String))",
+                "column name has type",
+            ),
+            ("ALTER TABLE {db}.customer MODIFY TTL _slice + INTERVAL 9 YEAR", "its TTL takes"),
+            ("ALTER TABLE {db}.customer ADD COLUMN more String", "is not one of"),
+            (
+                "ALTER TABLE {db}.customer MODIFY SETTING "
+                "allow_experimental_replacing_merge_with_cleanup = 1",
+                "forgets",
+            ),
+            (
+                "CREATE MATERIALIZED VIEW {db}.v ENGINE = MergeTree ORDER BY id AS "
+                "SELECT * FROM {db}.customer",
+                "view .* reads it",
+            ),
+            ("DROP TABLE {db}.customer SYNC", "CREATE TABLE .* ReplacingMergeTree"),
+            (f"{AGAIN} ReplacingMergeTree(_version) ORDER BY id", "its engine is ReplacingMergeTree"),
+            (f"{AGAIN} MergeTree ORDER BY id", "its engine is MergeTree"),
+            (f"{AGAIN} {ENGINE} ORDER BY (id, name)", "its ORDER BY is id, name"),
+            (f"{AGAIN} {ENGINE} ORDER BY intDiv(id, 10)", "its ORDER BY is intDiv"),
+            (f"{AGAIN} {ENGINE} PARTITION BY toYYYYMM(_slice) ORDER BY id", "it is partitioned by"),
+        ],
+        keep=4,
+    ),
 )
 def test_tables_that_cannot_be_right_are_refused(newest: Newest, change: str, says: str):
     newest.land(unit(0), [Change(1, "a", 10)])

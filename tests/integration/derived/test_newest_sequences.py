@@ -137,7 +137,7 @@ def test_the_newest_rows_are_those_of_the_log(clickhouse_server, tmp_path, name,
     runs, long_form = count(), pytestconfig.getoption("--long")
 
     @settings(
-        max_examples=300 if long_form else 2,
+        max_examples=300 if long_form else 1,
         deadline=None,
         derandomize=not long_form,
         database=None,

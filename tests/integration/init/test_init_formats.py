@@ -163,7 +163,8 @@ def test_a_topic_of_avro(by: str, topic, name: str, kafka_broker: str, tmp_path:
         assert client.rows(f"SELECT {COLUMNS} FROM {name}.{kind} ORDER BY id") == wanted
 
 
-@pytest.mark.parametrize("by", [pytest.param("file", marks=pytest.mark.long), "registry"])
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["file", "registry"])
 def test_a_topic_of_protobuf(
     by: str, topic, name: str, kafka_broker: str, tmp_path: Path, client, monkeypatch
 ):

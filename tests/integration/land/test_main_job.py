@@ -16,6 +16,7 @@ import yaml
 from kafka import KafkaProducer
 
 from tests.integration import foreign_events, s3_servers
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -304,7 +305,7 @@ class TestOneClearLine:
         self.publish_one(user)
         self.fail(user, 3, "127.0.0.1:1", "ClickHouse")
 
-    @pytest.mark.parametrize("lacking", ["_slice", "_cluster"])
+    @pytest.mark.parametrize("lacking", per_commit(["_slice", "_cluster"]))
     def test_a_target_without_its_columns(self, user, lacking):
         kept = {"_slice": "_slice DateTime('UTC')", "_cluster": "_cluster LowCardinality(String)"}
         del kept[lacking]
@@ -333,7 +334,13 @@ class TestOneClearLine:
 
     @pytest.mark.parametrize(
         ("change", "key"),
-        [({"rows_per_reed": 5}, "rows_per_reed"), ({"slice": "7m"}, "slice"), ({"lake": "ftp://x"}, "lake")],
+        per_commit(
+            [
+                ({"rows_per_reed": 5}, "rows_per_reed"),
+                ({"slice": "7m"}, "slice"),
+                ({"lake": "ftp://x"}, "lake"),
+            ]
+        ),
     )
     def test_a_wrong_pipeline_file(self, user, change, key):
         user.write(**change)

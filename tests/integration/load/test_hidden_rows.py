@@ -81,6 +81,7 @@ def held(world: World) -> tuple:
     return world.client.rows(counts), sorted(world.client.rows(ledger))
 
 
+@pytest.mark.long
 def test_nothing_is_revoked_where_rows_are_hidden(as_user):
     root = as_user("default")
     pipeline = begun(root)

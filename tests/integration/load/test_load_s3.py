@@ -18,6 +18,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import Conservation, Refused
 from tests.integration import s3_servers
 from tests.integration.landed import World, client_of, event, land, unit
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -97,14 +98,17 @@ def world(server: services.ClickHouseServer, store: S3Settings, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("settings", "pulled"),
-    [
-        ({"read": "pull", "named_collection": "lake"}, True),
-        ({"named_collection": "lake"}, True),
-        ({"read": "push", "named_collection": "lake"}, False),
-        ({"named_collection": "elsewhere"}, False),
-        ({"named_collection": "unknown"}, False),
-        ({}, False),
-    ],
+    per_commit(
+        [
+            ({"read": "pull", "named_collection": "lake"}, True),
+            ({}, False),
+            ({"named_collection": "lake"}, True),
+            ({"read": "push", "named_collection": "lake"}, False),
+            ({"named_collection": "elsewhere"}, False),
+            ({"named_collection": "unknown"}, False),
+        ],
+        keep=2,
+    ),
     ids=str,
 )
 def test_the_same_rows_either_way(world: S3World, settings: dict[str, str], pulled: bool):

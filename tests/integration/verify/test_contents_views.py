@@ -17,6 +17,7 @@ from sluice.flow.verify.read_tables import SliceSpan, read_target
 from tests.integration.landed import World, event, land, unit
 from tests.integration.verify import test_contents
 from tests.integration.verify.test_contents import compared
+from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.integration
 
@@ -45,7 +46,7 @@ def told(found: ContentsReport) -> list[tuple[str, str]]:
     return [(a.kind, a.table.partition(".")[2]) for a in found.anomalies]
 
 
-@pytest.mark.parametrize("populate", ["", " POPULATE"])
+@pytest.mark.parametrize("populate", per_commit(["", " POPULATE"]))
 def test_a_view_that_was_made_over_rows_that_are_there(world: World, pipeline: Pipeline, populate: str):
     world.sql(f"{VIEW}{populate} AS SELECT n, {OWN}")
     rows = 4 if populate else 0

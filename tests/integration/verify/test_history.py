@@ -215,7 +215,7 @@ def tried(machine: type[History], examples: int) -> None:
 
 
 def test_some_histories(machine: type[History]):
-    tried(machine, int(os.environ.get("SLUICE_HISTORIES", "3")))
+    tried(machine, int(os.environ.get("SLUICE_HISTORIES", "2")))
 
 
 @pytest.mark.long

@@ -206,7 +206,7 @@ def _without_ids(text: str) -> str:
     return re.sub(r"hmac256:[0-9a-f]{8}:", "hmac256:", text)
 
 
-@pytest.mark.parametrize("examples", per_commit([25, 200]))
+@pytest.mark.parametrize("examples", per_commit([12, 200]))
 def test_histories(clickhouse_server, tmp_path, monkeypatch: pytest.MonkeyPatch, examples: int):
     """A pipeline without tables asks the ledger, too: it may have had some."""
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)

@@ -17,6 +17,7 @@ import pytest
 
 from sluice.clients.lake.folder import FolderLake
 from sluice.errors import LakeRefused, LakeUnavailable
+from tests.support.long_form import per_commit
 
 SECONDS, PATIENCE = 0.5, 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -146,7 +147,7 @@ ACTS = {
 }
 
 
-@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+@pytest.mark.parametrize("act", per_commit(ACTS.values(), 4), ids=ACTS)
 def test_nothing_outside_is_read_written_or_deleted(
     act: Callable, lake: FolderLake, outside: Path, attacked: Callable[[], int]
 ):
