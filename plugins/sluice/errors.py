@@ -135,6 +135,19 @@ class KafkaUnavailable(Unavailable):
 
 
 @dataclass(eq=False)
+class GroupAtWork(Unavailable):
+    """The consumer group whose place Sluice takes still reads."""
+
+    cluster: str
+    group: str
+    members: int
+    message = (
+        "consumer group {group!r} of cluster {cluster!r} still has {members} members: stop its consumers; "
+        "the first slice begins at its committed offsets once Kafka knows that they are gone"
+    )
+
+
+@dataclass(eq=False)
 class ClusterWaits(Unavailable):
     """All else is done; `units` hours of one cluster are not, from `first` to `last` (slice ids).
 
@@ -400,6 +413,21 @@ class UnknownTopic(SluiceError):
     message = (
         "Kafka cluster {cluster!r} has no topic {topic!r}: "
         "create it, or correct `topics` in the pipeline file"
+    )
+
+
+@dataclass(eq=False)
+class GroupUnusable(SluiceError):
+    """A consumer group whose committed offsets are no place to go on from."""
+
+    cluster: str
+    group: str
+    topic: str
+    partition: int
+    reason: str
+    message = (
+        "consumer group {group!r} has {reason} of {cluster}/{topic}/{partition}: set the offset from which "
+        "Sluice is to read (kafka-consumer-groups.sh --reset-offsets), or name another `group` under `start`"
     )
 
 

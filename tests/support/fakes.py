@@ -182,6 +182,7 @@ class FakeKafka:
 
     topics: dict[tuple[str, str], FakeTopic]
     silent: set[str] = field(default_factory=set)
+    groups: dict[tuple[str, str, str], dict[int, int]] = field(default_factory=dict)
     during: Callable[[], None] = lambda: None
     scanned: list[tuple[int, int]] = field(default_factory=list)
 
@@ -222,6 +223,9 @@ class FakeReader:
             result.offsets.append(offset)
             result.timestamps.append(-1 if offset == NONE else stamps[offset])
         return result
+
+    def committed(self, group: str, topic: str) -> Mapping[int, int]:
+        return self.kafka.groups[self.cluster, group, topic]
 
     def kept_ms(self, topic: str) -> int | None:
         return self.kafka.topics[self.cluster, topic].kept_ms

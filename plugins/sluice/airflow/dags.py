@@ -84,9 +84,9 @@ Past hours: `{pipeline.name}_backfill`.
 
 
 def _first(pipeline: Pipeline) -> str:
-    if pipeline.start is None:
+    if pipeline.since is None:
         return "the first hour that was ever resolved"
-    return f"`start`, {pipeline.start:%Y-%m-%dT%H:%MZ}"
+    return f"`start`, {pipeline.since:%Y-%m-%dT%H:%MZ}"
 
 
 def backfill(pipeline: Pipeline) -> str:
@@ -239,7 +239,7 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
 
 def _common(pipeline: Pipeline) -> dict[str, Any]:
     return {
-        "start_date": pipeline.start or BEFORE_KAFKA,
+        "start_date": pipeline.since or BEFORE_KAFKA,
         "max_active_tasks": 4,
         "on_failure_callback": callbacks(pipeline),
         **of_dag(pipeline),

@@ -54,7 +54,7 @@ def doctor(
     if ddl is not None:
         return _propose(spec, ddl, sample, json)
     start, to = day_or(spec, start, to, day)
-    since = start or (spec.start.isoformat() if spec.start else None)
+    since = start or (spec.since.isoformat() if spec.since else None)
     slices = slice_range(spec, since, to)
     examination = Examination(spec, find(pipeline, config), slices, sample)
     checks = list(examination.checks()) if json else print_checks(examination.checks())

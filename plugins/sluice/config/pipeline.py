@@ -23,12 +23,13 @@ from sluice.config.target import TARGET_KEYS, Derived, Latest, Rollup
 from sluice.config.target import Target as Target
 from sluice.config.types import (
     Duration,
-    Instant,
+    FromGroup,
     OptionalDuration,
     PlainName,
     QualifiedTable,
     Section,
     Size,
+    Start,
     WrongKey,
 )
 from sluice.config.yaml_text import ON_COMMAND_LINE, assigns_secret, names_secret
@@ -67,8 +68,8 @@ class Cluster(Section):
     """Airflow connection of type `kafka`, with address and login. Example: `kafka_dc1`"""
     isolation: Isolation = "read_committed"
     """Expert. Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
-    start: Instant | None = None
-    """Its earliest slice, on a slice's edge; without it the first slice that it was asked for.
+    start: Start | None = None
+    """Its earliest slice, on a slice's edge, or a `group`; without it as the pipeline's.
     Example: `2026-11-01T00:00Z`"""
 
     @model_validator(mode="after")
@@ -82,6 +83,11 @@ class Cluster(Section):
         if self.exclude and self.patterns is None:
             raise ValueError("`exclude` is beside patterns in `topics`, and all of these are names")
         return self
+
+    @property
+    def since(self) -> datetime | None:
+        """The earliest slice of its own."""
+        return self.start if isinstance(self.start, datetime) else None
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -232,9 +238,10 @@ class Pipeline(Section):
     """Length of a slice: 15m to 1d, a multiple of 15m that divides the day. The first boundary fixes it for
     good.
     Example: `15m`"""
-    start: Instant | None = None
+    start: Start | None = None
     """The earliest slice of hourly runs, and of `verify` without a range, on a slice's edge; without it the
-    first that was resolved. A range that is asked for may begin earlier.
+    first that was resolved. A range that is asked for may begin earlier. `{group: NAME}` takes over from a
+    consumer group that is stopped: no slice has a record before its committed offsets.
     Example: `2026-11-01T00:00Z`"""
     settle: Duration = timedelta(minutes=2)
     """Wait after a slice's end before it is resolved. Example: `5m`"""
@@ -331,7 +338,7 @@ class Pipeline(Section):
         if self.clickhouse.named_collection and not self.lake.startswith("s3://"):
             raise WrongKey(("clickhouse", "named_collection"), "is for a lake in S3")
         for number, cluster in enumerate(self.kafka):
-            if cluster.start is not None and floor(cluster.start, self.slice) != cluster.start:
+            if cluster.since is not None and floor(cluster.since, self.slice) != cluster.since:
                 raise WrongKey(("kafka", number, "start"), "expected an instant on a slice's edge")
         mappings: dict[str, Target] = {}
         for name, target in self.tables.items():
@@ -351,7 +358,7 @@ class Pipeline(Section):
         for name, target in self.tables.items():
             if target.latest is not None:
                 self._check_latest(name, target.table, target.latest, {*sources, *self.rollups})
-        if self.start is not None and floor(self.start, self.slice) != self.start:
+        if self.since is not None and floor(self.since, self.slice) != self.since:
             raise WrongKey(("start",), "expected an instant on a slice's edge")
         if self.airflow.offset and not self.airflow.offset < self.slice:
             raise WrongKey(("airflow", "offset"), "expected less than a slice")
@@ -437,6 +444,16 @@ class Pipeline(Section):
     def config(self) -> Path | None:
         """Its file, where a command does not find it by the pipeline's name."""
         return self._config
+
+    @property
+    def since(self) -> datetime | None:
+        """The earliest slice of hourly runs, where the file says one."""
+        return self.start if isinstance(self.start, datetime) else None
+
+    def group_of(self, cluster: Cluster) -> str | None:
+        """Returns the consumer group of which the cluster's first boundaries are."""
+        start = cluster.start or self.start
+        return start.group if isinstance(start, FromGroup) else None
 
     @property
     def targets(self) -> tuple[Target, ...]:

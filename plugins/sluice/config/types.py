@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, get_args
 
@@ -11,6 +12,8 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
+    TypeAdapter,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
@@ -126,6 +129,42 @@ def _instant(value: datetime) -> datetime:
 
 
 Instant = Annotated[datetime, AfterValidator(_instant), WithJsonSchema(TEXT)]
+
+
+class FromGroup(Section):
+    """A consumer group that has read what lies before its committed offsets."""
+
+    group: str = Field(min_length=1)
+
+
+def _start(value: Any) -> Any:
+    if isinstance(value, FromGroup):
+        return value
+    if isinstance(value, Mapping):
+        if value.keys() != {"group"} or not isinstance(value["group"], str) or not value["group"]:
+            raise ValueError("expected an instant, or {group: NAME}")
+        return FromGroup(group=value["group"])
+    return _INSTANT.validate_python(value)
+
+
+_INSTANT: TypeAdapter[datetime] = TypeAdapter(Instant)
+Start = Annotated[
+    datetime | FromGroup,
+    BeforeValidator(_start),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                TEXT,
+                {
+                    "type": "object",
+                    "properties": {"group": TEXT},
+                    "required": ["group"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
 
 
 def check_name(value: str) -> str:

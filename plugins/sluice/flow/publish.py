@@ -66,7 +66,7 @@ class EventWindow:
 
 
 def event_window(pipeline: Pipeline, first_resolved: pendulum.DateTime) -> EventWindow:
-    first = floor(first_resolved if pipeline.start is None else pipeline.start, pipeline.slice)
+    first = floor(first_resolved if pipeline.since is None else pipeline.since, pipeline.slice)
     return EventWindow(pipeline.slice, pipeline.success_grace, pipeline.max_early, first)
 
 

@@ -118,8 +118,8 @@ def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
     Of older ones `sluice.flow.choose_backlog` takes a part.
     """
     start = floor(own.end - pipeline.lookback, pipeline.slice)
-    if pipeline.start is not None:
-        start = max(start, pendulum.instance(pipeline.start))
+    if pipeline.since is not None:
+        start = max(start, pendulum.instance(pipeline.since))
     return SliceRange(min(start, own.start), own.end, pipeline.slice)
 
 

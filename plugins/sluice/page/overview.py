@@ -47,8 +47,8 @@ def first_instant(
     pipeline: Pipeline, boundaries: Boundaries | None, noted: Summaries | None = None
 ) -> datetime | None:
     """Returns where the pipeline's hours begin: its file's `start`, else the first hour that was resolved."""
-    if pipeline.start is not None:
-        return pipeline.start
+    if pipeline.since is not None:
+        return pipeline.since
     span = boundaries.span() if boundaries is not None else None
     if span is not None:
         return span[0]

@@ -194,7 +194,7 @@ def _row(
         done = complete_slices(snapshot.statuses)
         behind = _seconds_since(done[-1].end, requested) if done else _behind(past, noted, requested)
     else:
-        boundaries = None if pipeline.start is not None else cache.boundaries(lake)
+        boundaries = None if pipeline.since is not None else cache.boundaries(lake)
         cells, gone = _with_missing_tables(
             memory,
             around(first_instant(pipeline, boundaries, noted)),
@@ -324,7 +324,7 @@ def findings_of_units(
     raises."""
     verdict, alarms, now = read_verdict(lake), open_alarms(lake), pendulum.now("UTC")
     resolved = [one for one in statuses if one.ranges is not None] or statuses
-    first = pipeline.start or min((one.unit.slice.start for one in resolved), default=None)
+    first = pipeline.since or min((one.unit.slice.start for one in resolved), default=None)
     snapshot = OverviewSnapshot(list(statuses), [summary_of(one) for one in statuses], Boundaries())
     around = OverviewContext(
         pipeline, {}, verdict, first, now, gone=frozenset(gone), expired=expired_units(alarms)

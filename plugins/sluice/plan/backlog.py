@@ -91,7 +91,7 @@ class Backlog:
 def hours_until(pipeline: Pipeline, boundaries: Boundaries, until: datetime) -> SliceRange | None:
     """Returns all hours of the pipeline before `until`; None when there are none yet."""
     span = boundaries.span()
-    first = pipeline.start or (span[0] if span else None)
+    first = pipeline.since or (span[0] if span else None)
     if first is None or first >= until:
         return None
     return SliceRange(floor(first, pipeline.slice), floor(until, pipeline.slice), pipeline.slice)

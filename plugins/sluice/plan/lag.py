@@ -72,7 +72,7 @@ def _without_starts(pipeline: Pipeline) -> Pipeline:
 
 def _before_start(pipeline: Pipeline, unit: Unit) -> bool:
     cluster = pipeline.cluster(unit.cluster) if unit.cluster in pipeline.clusters else None
-    starts = (pipeline.start, cluster.start if cluster else None)
+    starts = (pipeline.since, cluster.since if cluster else None)
     return any(start is not None and unit.slice.start < start for start in starts)
 
 

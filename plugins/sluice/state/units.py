@@ -74,8 +74,8 @@ def _length(length: timedelta) -> str:
 
 
 def _begin(cluster: Cluster, asked_since: datetime | None, first: datetime | None) -> datetime | None:
-    if cluster.start is not None:
-        return cluster.start
+    if cluster.since is not None:
+        return cluster.since
     if first is None or asked_since == first:
         return None
     return NEVER if asked_since is None else asked_since
@@ -149,4 +149,4 @@ def awaits(pipeline: Pipeline, unit: Unit) -> bool:
 
 def begun(cluster: Cluster, slices: Iterable[Slice]) -> list[Slice]:
     """Returns those of `slices` that may be asked of the cluster."""
-    return [slice_ for slice_ in slices if cluster.start is None or cluster.start <= slice_.start]
+    return [slice_ for slice_ in slices if cluster.since is None or cluster.since <= slice_.start]

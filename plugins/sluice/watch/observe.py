@@ -232,8 +232,8 @@ def watched_range(pipeline: Pipeline, now: datetime) -> SliceRange:
     """Returns the `lookback` of complete slices, not before `start`: the range of each hourly run."""
     end = floor(now, pipeline.slice)
     start = floor(end - pipeline.lookback, pipeline.slice)
-    if pipeline.start is not None:
-        start = min(max(start, floor(pipeline.start, pipeline.slice)), end)
+    if pipeline.since is not None:
+        start = min(max(start, floor(pipeline.since, pipeline.slice)), end)
     return SliceRange(start, end, pipeline.slice)
 
 

@@ -10,17 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pendulum
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from sluice.clients.kafka import lookups
 from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
-from sluice.errors import KafkaUnavailable, UnknownTopic
+from sluice.errors import GroupAtWork, KafkaUnavailable, UnknownTopic
 from sluice.flow.resolve.resolve import Resolution, resolve
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice, SliceRange
@@ -42,7 +43,7 @@ def slice_at(hour: int) -> Slice:
     return Slice(TEN.add(hours=hour - 10))
 
 
-def pipeline_of(bootstrap: str, *topics: str, **cluster: str) -> Pipeline:
+def pipeline_of(bootstrap: str, *topics: str, **cluster: Any) -> Pipeline:
     return Pipeline.model_validate(
         {
             "name": "adx",
@@ -250,3 +251,33 @@ def test_sixteen_resolvers_at_once_agree(it: World, tmp_path: Path):
     for earlier, later in pairwise(tiled):
         assert [r.until for r in earlier] == [r.start for r in later]
         assert all(r.start <= r.until for r in earlier)
+
+
+def test_the_first_slice_begins_where_a_consumer_group_has_stopped(it: World):
+    """While it has members Sluice waits; a kill leaves them until their session ends."""
+    it.make(partitions=3)
+    it.add(ms(8), ms(9), ms(10, 30), ms(11), partition=0)
+    it.add(ms(10, 10), partition=1)  # the group is at its end; partition 2 is empty
+    group = f"loader of {it.topic}"
+    it.pipeline = pipeline_of(it.bootstrap, it.topic, start={"group": group})
+    consumer = KafkaConsumer(
+        it.topic, bootstrap_servers=it.bootstrap, group_id=group, enable_auto_commit=False
+    )
+    deadline = time.monotonic() + 60
+    while len(consumer.assignment()) < 3:
+        consumer.poll(200)
+        assert time.monotonic() < deadline
+    places = {TopicPartition(it.topic, n): OffsetAndMetadata(at, "", -1) for n, at in ((0, 2), (1, 1))}
+    consumer.commit(places)
+    found = it.resolve(10).unreachable["dc1"]
+    assert isinstance(found, GroupAtWork) and found.members == 1 and found.retryable
+    consumer.close()
+    it.add(ms(10, 40), partition=2)  # after it was stopped: nobody has read it
+    assert "of dc1/" in str(it.resolve(10).unreachable["dc1"])
+    it.admin.alter_group_offsets(group, {TopicPartition(it.topic, 2): OffsetAndMetadata(0, "", -1)})
+    it.resolved(10)
+    assert [it.edges(10, n) for n in range(3)] == [(2, 3), (1, 1), (0, 1)]
+    it.admin.delete_groups([group])
+    it.resolved(9, 11)
+    assert [it.edges(9, n) for n in range(3)] == [(2, 2), (1, 1), (0, 0)]
+    assert [it.edges(11, n) for n in range(3)] == [(3, 4), (1, 1), (1, 1)]

@@ -36,7 +36,7 @@ from sluice.clients.kafka.records import BoundedReader, OffsetSpan, PartitionRec
 from sluice.clients.kafka.settings import DamagedBatch, KafkaSettings, admin, error_of, reached, settings_of
 from sluice.clients.kafka.topic_facts import TopicsOf, kept_ms
 from sluice.config.pipeline import Cluster, Pipeline
-from sluice.errors import NoTopicMatches, SluiceError, UnknownTopic
+from sluice.errors import GroupAtWork, GroupUnusable, NoTopicMatches, SluiceError, UnknownTopic
 
 # A look-up waits for its metadata and then for its answer; kafka-python keeps at most five requests on a
 # connection.
@@ -132,6 +132,26 @@ class Topics:
         explain."""
         with reached(self._settings):
             return self._client.unhidden(TopicPartition(topic, partition), gaps)
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Returns what a consumer group has committed, by partition; of an empty one without a commit its
+        end. Raises GroupAtWork while it has members, and GroupUnusable."""
+        state, cluster = self.describe(topic), self._settings.cluster
+        with reached(self._settings):
+            members = self._client.describe_groups([group])[group]["members"]
+            if members:
+                raise GroupAtWork(cluster, group, len(members))
+            places = [TopicPartition(topic, partition) for partition in sorted(state.ends)]
+            found = self._client.list_group_offsets({group: places})[group]  # type: ignore[no-untyped-call]
+        ends = self.high_watermarks(topic, state.ends)
+        offsets = {place.partition: at.offset for place, at in found.items() if at.offset >= 0}
+        for partition, end in sorted(ends.items()):
+            if partition not in offsets and end > state.log_starts[partition]:
+                raise GroupUnusable(cluster, group, topic, partition, "committed no offset")
+            if offsets.setdefault(partition, end) > end:
+                reason = f"committed offset {offsets[partition]:,}, behind the end {end:,},"
+                raise GroupUnusable(cluster, group, topic, partition, reason)
+        return offsets
 
     def compacted(self, topic: str) -> bool:
         """False, too, without the right to see the topic's settings."""

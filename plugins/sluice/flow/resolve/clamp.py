@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,7 +38,9 @@ class Answers:
     """What Kafka said about one topic; `instants` are seconds since the epoch, ascending.
 
     Retention by age has deleted no record stamped at `kept_since` or later: where the look-up of such an
-    instant gives the log start, that is the first record from it on. None: not known.
+    instant gives the log start, that is the first record from it on. None: not known. `taken_over`: by
+    partition what a consumer group has committed. The topic's first boundary is there, and so is each of an
+    earlier instant.
     """
 
     cluster: str
@@ -47,6 +49,7 @@ class Answers:
     instants: Sequence[int]
     partitions: Mapping[int, PartitionAnswers]
     kept_since: int | None = None
+    taken_over: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def certain(self) -> int:
@@ -71,9 +74,12 @@ def boundaries_to_store(stored: TopicBoundaries | None, answers: Answers) -> Top
     columns = {}
     for partition, partition_answers in sorted(answers.partitions.items()):
         hidden = np.asarray(instants, np.int64) < answers.certain
-        column = _at_once(stored, partition, above, rows, partition_answers, hidden)
+        floor = answers.taken_over.get(partition, 0)
+        if partition in answers.taken_over and rows and not stored.instants:
+            partition_answers = replace(partition_answers, offsets=[floor, *partition_answers.offsets[1:]])
+        column = _at_once(stored, partition, above, rows, partition_answers, hidden, floor)
         columns[partition] = column or _place(
-            stored, partition, instants, rows, partition_answers, answers.certain
+            stored, partition, instants, rows, partition_answers, answers.certain, floor
         )
     return TopicBoundaries(answers.cluster, answers.topic, answers.uuid, instants, columns)
 
@@ -85,6 +91,7 @@ def _at_once(
     rows: Sequence[int],
     answers: PartitionAnswers,
     hidden: np.ndarray,
+    floor: int,
 ) -> PartitionColumn | None:
     """Returns what `_place` gives, for all instants at once; None where records may have expired.
 
@@ -96,7 +103,7 @@ def _at_once(
     if partition in stored.columns:
         offsets = np.asarray(stored.columns[partition].offsets, np.int64)
         stored_offsets = np.where(offsets == UNKNOWN, first, offsets)
-    below, ceiling = np.append(0, stored_offsets)[above], np.append(stored_offsets, _NO_CEILING)[above]
+    below, ceiling = np.append(floor, stored_offsets)[above], np.append(stored_offsets, _NO_CEILING)[above]
     answered = np.asarray(answers.offsets, np.int64)[list(rows)]
     if ((below < answered) & (answered <= answers.log_start_after) & hidden).any():
         return None
@@ -116,13 +123,14 @@ def _place(
     rows: Sequence[int],
     answers: PartitionAnswers,
     certain_from: int,
+    floor: int,
 ) -> PartitionColumn:
     column = stored.columns.get(partition) or PartitionColumn.unknown(answers.log_start, len(stored.instants))
     placed = PartitionColumn(column.first_start, array("q"), array("q"), array("q"), array("b"))
     largest = certain = 0
     for instant, row in zip(instants, rows, strict=True):
         above = bisect_left(stored.instants, instant)
-        below = column.offset(above - 1) if above else 0
+        below = column.offset(above - 1) if above else floor
         ceiling = column.offset(above) if above < len(stored.instants) else None
         answer, how = answers.offsets[row], answers.found_by[row]
         prior = max(below, certain)

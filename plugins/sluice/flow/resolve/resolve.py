@@ -332,9 +332,22 @@ class Inquiry:
                 error.accept = accept_command(self._pipeline, state, cluster, topic, self._now)
             self.failed.setdefault(cluster, error)
             return
-        self._said[cluster, topic] = topic_answers.answers
+        self._said[cluster, topic] = self._from_group(reader, of, topic_answers.answers, state)
         self.future += topic_answers.future
         self.held += topic_answers.held
+
+    def _from_group(
+        self, reader: TopicReader, cluster: Cluster, answers: Answers, state: Boundaries
+    ) -> Answers:
+        """Returns the answers with what a consumer group has committed. Once the topic's first boundary says
+        that, the group is asked no more."""
+        group = self._pipeline.group_of(cluster)
+        stored = state.stored(cluster.cluster, answers.topic)
+        if group is None or (cluster.cluster, answers.topic) in self._accepted:
+            return answers
+        if stored is not None:
+            return replace(answers, taken_over={p: column.offset(0) for p, column in stored.columns.items()})
+        return replace(answers, taken_over=reader.committed(group, answers.topic))
 
 
 def _contradiction(state: Boundaries, answers: Answers) -> SluiceError | None:

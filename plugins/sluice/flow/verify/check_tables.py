@@ -184,7 +184,7 @@ def _is_next(facts: VerifyFacts, unit: Unit) -> bool:
 def _is_known(facts: VerifyFacts, unit: Unit) -> bool:
     """Returns whether the unit has landed, or is between the first hour, which is the file's `start` or else
     the first resolved one, and the newest resolved one."""
-    start, known = facts.pipeline.start, facts.boundaries
+    start, known = facts.pipeline.since, facts.boundaries
     if start is not None and unit.slice.start < start:
         return False
     if unit in {status.unit for status, _ in facts.landed}:
@@ -192,7 +192,7 @@ def _is_known(facts: VerifyFacts, unit: Unit) -> bool:
     begin, end = known.begin(unit.cluster), known.end(unit.cluster)
     if begin is None or end is None or not awaits(facts.pipeline, unit):
         return False
-    first = start or facts.pipeline.cluster(unit.cluster).start or begin
+    first = start or facts.pipeline.cluster(unit.cluster).since or begin
     return first <= unit.slice.start and unit.slice.end <= end
 
 

@@ -35,17 +35,18 @@ def stored(draw: st.DrawFn) -> TopicBoundaries:
     st.lists(st.tuples(OFFSETS, st.sampled_from(list(FoundBy))), max_size=20),
     st.integers(0, 9),
     st.integers(0, 20),
+    st.integers(0, 9),
 )
 @settings(deadline=None)
-def test_the_same_boundaries(known, answered, log_start, certain_from):
+def test_the_same_boundaries(known, answered, log_start, certain_from, lowest):
     free = [instant for instant in range(20) if known.row(instant) is None][: len(answered)]
     offsets, found = [at for at, _ in answered], [how for _, how in answered]
     said = PartitionAnswers(log_start, log_start, offsets, found)
     instants, rows = array("q", free), list(range(len(free)))
     above = np.searchsorted(np.asarray(known.instants, np.int64), np.asarray(instants, np.int64))
     hidden = np.asarray(instants, np.int64) < certain_from
-    at_once = _at_once(known, 0, above, rows, said, hidden)
-    one_by_one = _place(known, 0, instants, rows, said, certain_from)
+    at_once = _at_once(known, 0, above, rows, said, hidden, lowest)
+    one_by_one = _place(known, 0, instants, rows, said, certain_from, lowest)
     assert at_once is None or at_once == one_by_one
     if CODE[FoundBy.LOG_START] in [code for code in one_by_one.codes if code] and at_once is not None:
         assert FoundBy.LOG_START in found  # it was Kafka's own answer, not an expiry
@@ -54,5 +55,5 @@ def test_the_same_boundaries(known, answered, log_start, certain_from):
 def test_it_is_used_where_nothing_has_expired():
     known = TopicBoundaries("dc1", "bids", "id", array("q"), {})
     said = PartitionAnswers(0, 0, [0, 5, 5], [FoundBy.RECORD, FoundBy.RECORD, FoundBy.END])
-    placed = _at_once(known, 0, np.zeros(3, np.intp), [0, 1, 2], said, np.ones(3, bool))
+    placed = _at_once(known, 0, np.zeros(3, np.intp), [0, 1, 2], said, np.ones(3, bool), 0)
     assert placed is not None and list(placed.offsets) == [0, 5, 5]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.config.pipeline import Pipeline
+from sluice.config.types import FromGroup
 from sluice.flow.resolve.resolve import resolve
 from sluice.manifest import OffsetRange
 from sluice.slices import Slice
@@ -134,3 +135,34 @@ def test_a_partition_that_appears_is_in_the_slices_from_its_start(
     assert pieces[0].start == 0
     assert all(later.start == earlier.until for earlier, later in pairwise(pieces))
     assert pieces[-1].until == next((i for i, m in enumerate(minutes) if m >= HOURS * 60), len(minutes))
+
+
+@given(
+    st.permutations(range(HOURS)),
+    st.lists(st.integers(0, HOURS * 60), max_size=30).map(sorted),
+    st.integers(0, 30),
+    st.integers(0, 5),
+)
+def test_a_consumer_group_is_taken_over_where_it_has_stopped(
+    order: list[int], minutes: list[int], committed: int, expired: int
+):
+    """Each record from there on is in one slice, and none before, whatever is resolved first."""
+    it = World()
+    it.pipeline = it.pipeline.model_copy(update={"start": FromGroup(group="loader")})
+    it.arrive(0, minutes)
+    committed = min(committed, len(minutes))
+    it.expire(0, min(expired, committed))
+    it.kafka.groups["dc1", "loader", "bids"] = {0: committed}
+    for number, hour in enumerate(order):
+        it.resolve([hour])
+        if not number:
+            it.kafka.groups.clear()  # it is asked once
+    found = [it.first_seen[Slice(START.add(hours=hour)), 0] for hour in range(HOURS)]
+    assert found[0].start == committed
+    assert all(later.start == earlier.until for earlier, later in pairwise(found))
+    last = next((i for i, m in enumerate(minutes) if m >= HOURS * 60), len(minutes))
+    assert found[-1].until == max(committed, last)
+    assert all(r.start == r.until for r in found[: order[0]]), "the group has read what lies before"
+    for hour in range(order[0] + 1, HOURS):
+        begin = next((i for i, m in enumerate(minutes) if m >= hour * 60), len(minutes))
+        assert found[hour].start == max(committed, begin)
