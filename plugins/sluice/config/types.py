@@ -149,7 +149,7 @@ def _start(value: Any) -> Any:
 
 _INSTANT: TypeAdapter[datetime] = TypeAdapter(Instant)
 Start = Annotated[
-    datetime | FromGroup,
+    Instant | FromGroup,
     BeforeValidator(_start),
     WithJsonSchema(
         {

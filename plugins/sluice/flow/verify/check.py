@@ -259,6 +259,8 @@ def _of(
                 table=view_table.called,
             )
         for unit in sorted(set(view_table.rows) - set(table.ledger) - set(table.rows)):
+            if not unit.cluster:
+                continue
             command, advice = cover(facts, unit, view_table.table, view_table.projections, repairs)
             yield Anomaly(
                 AnomalyKind.ROWS_UNCOVERED,

@@ -44,6 +44,12 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
     yield from (f"{departed}: {departed.remedy}" for departed in facts.departed)
     yield from _frozen(facts)
     for table in facts.tables:
+        if before := sum(sum(rows.values()) for unit, rows in table.rows.items() if not unit.cluster):
+            yield (
+                f"table {table.table}: {before:,} rows without `_cluster` were there before Sluice: no load "
+                "deletes them, and nothing proves them"
+            )
+    for table in facts.tables:
         if not table.expiring and table.aged is None:
             continue
         expired = [unit for unit in units_of(facts, table.table) if table.may_lack(unit)]
