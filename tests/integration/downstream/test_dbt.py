@@ -13,15 +13,16 @@ import pytest
 import yaml
 
 from sluice.cli.commands import commands
+from sluice.dbt_files import loaded_at
 from sluice.slices import HOUR, Slice, Unit, floor
 from tests.integration.landed import World, client_of, event, land
 from tests.integration.stack.test_wheel import UV, run
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = pytest.mark.integration
 
 DBT = ["dbt-core>=1.11,<1.12", "dbt-clickhouse~=1.10"]
 MODEL = """{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='_slice',
-batch_size='hour', begin='%s', lookback=0, unique_key='_slice', engine='MergeTree()', order_by='(_slice, kind)') }}
+batch_size='hour', begin='%s', lookback=0, unique_key='_slice', order_by='(_slice, kind)') }}
 SELECT _slice, kind, count() AS clicks, sum(n) AS total FROM {{ source('p', 'clicks') }} GROUP BY _slice, kind
 """
 HOURS = 6
@@ -68,7 +69,7 @@ class Marts:
 
 
 @pytest.fixture
-def marts(dbt: Path, clickhouse_server, tmp_path: Path, name: str, monkeypatch) -> Marts:
+def marts(request, clickhouse_server, tmp_path: Path, name: str, monkeypatch) -> Marts:
     monkeypatch.setenv("AIRFLOW_CONN_CLICKHOUSE_DEFAULT", clickhouse_server.at.variable)
     world = World(tmp_path, client_of(clickhouse_server), name)
     world.sql("CREATE DATABASE {db} ENGINE = Atomic")
@@ -100,6 +101,7 @@ def marts(dbt: Path, clickhouse_server, tmp_path: Path, name: str, monkeypatch) 
         yaml.safe_dump({"marts": {"target": "test", "outputs": {"test": output}}})
     )
     (folder / "models" / "by_hour.sql").write_text(MODEL % f"{first:%Y-%m-%d %H:%M:%S}")
+    dbt = request.getfixturevalue("dbt") if request.node.get_closest_marker("long") else Path()
     return Marts(dbt, world, folder, first)
 
 
@@ -109,6 +111,7 @@ def written(marts: Marts) -> None:
     assert not ended.value.code
 
 
+@pytest.mark.long
 def test_marts_follow_the_hours_and_half_of_one_is_never_read(marts: Marts):
     for number in range(HOURS):
         if number != 3:
@@ -132,6 +135,21 @@ def test_marts_follow_the_hours_and_half_of_one_is_never_read(marts: Marts):
     marts.bring(1, ("a", 100), generation=2)  # another landing: late records, or a fix
     assert marts.build(1, 2).returncode == 0
     assert marts.mart == expected - Counter([(1, "a", 2, 2), (1, "b", 1, 7)]) + Counter([(1, "a", 1, 100)])
+
+
+def test_hours_are_loaded_up_to_the_first_that_lacks(marts: Marts):
+    pipeline = marts.world.pipeline({"click": "clicks"})
+    query = loaded_at(pipeline, pipeline.targets[0].table)
+
+    def loaded() -> int:
+        [(at,)] = marts.world.client.rows(f"SELECT toUnixTimestamp(({query}))")
+        return (at - int(marts.first.timestamp())) // 3600
+
+    for number, until in ((2, 3), (4, 3), (3, 5), (0, 1), (1, 5)):
+        marts.bring(number, ("a", number))
+        assert loaded() == until, number
+    marts.world.sql("DROP TABLE {db}.clicks SYNC")
+    assert loaded() <= HOURS - 24
 
 
 def test_a_file_of_somebody_else_stays(marts: Marts):
