@@ -16,7 +16,7 @@ from sluice.clients.clickhouse.sql import SYSTEM, Sql, literal, render
 from sluice.config.pipeline import Pipeline
 from sluice.runtime import SHIPPED
 
-MARK = "Written by `sluice dbt`: run it again when tables change."
+MARK = "Written by Sluice for dbt: write it again when tables change."
 TEST = "sluice_hour_complete"
 SOURCES, TESTS = "models", "tests/generic"
 _TEST = SHIPPED / "include" / "sql" / "dbt" / f"{TEST}.sql"

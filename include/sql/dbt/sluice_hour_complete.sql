@@ -1,4 +1,4 @@
--- Written by `sluice dbt`: run it again when tables change.
+-- Written by Sluice for dbt: write it again when tables change.
 -- Fails with the hours of [sluice_from, sluice_to) that a table does not have whole. `dbt build` asks it before the
 -- models that read the source. Both are variables of the run; without them nothing is asked.
 {% test sluice_hour_complete(model, table, clusters, seconds) %}

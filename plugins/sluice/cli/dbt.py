@@ -46,7 +46,7 @@ def dbt(pipeline: PipelineArgument, into: Into = Path(), config: Config = None) 
     files = {into / name: text for name, text in dbt_files(spec, tables).items()}
     for path in files:
         if path.exists() and MARK not in path.read_text(encoding="utf-8"):
-            raise WrongUse(f"{path} is there, and not of `sluice dbt`: move it away")
+            raise WrongUse(f"{path} is there, and somebody else has written it: move it away")
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         same = path.exists() and path.read_text(encoding="utf-8") == text

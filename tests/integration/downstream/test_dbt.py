@@ -155,7 +155,7 @@ def test_hours_are_loaded_up_to_the_first_that_lacks(marts: Marts):
 def test_a_file_of_somebody_else_stays(marts: Marts):
     file = marts.folder / "models" / "sluice_p.yml"
     file.write_text("mine")
-    with pytest.raises(Exception, match="is there, and not of `sluice dbt`"):
+    with pytest.raises(Exception, match="is there, and somebody else has written it"):
         commands(
             ["dbt", "p", "--config", str(marts.world.root / "p.yaml"), "--into", str(marts.folder)],
             standalone_mode=False,
