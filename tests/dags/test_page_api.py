@@ -184,10 +184,11 @@ def test_an_hour_says_what_holds_what_is_wrong_and_its_numbers(airflow_app, monk
     (finding,) = found["findings"]
     what, (repair,) = finding["what"], finding["repairs"]
     assert (what, repair["mode"], repair["start"]) == (
-        "DAG ads is not in Airflow",
+        "Not loaded",
         "fill",
         "2026-11-20T10:00Z",
     )
+    assert finding["advice"] == "`airflow dags list-import-errors`"
     assert found["tables"] == [
         {
             "table": "a.b",

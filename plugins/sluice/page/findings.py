@@ -25,7 +25,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.flow.verify.anomaly import AnomalyKind
 from sluice.flow.verify.causes import Cause, causes_of
 from sluice.flow.verify.repairs import Repairs, ranged
-from sluice.flow.verify.verdict import OpenAnomaly, Verification
+from sluice.flow.verify.verdict import OpenAnomaly, Verification, by_tables
 from sluice.page.models import Cell, Example, Finding, FindingKind, OverviewCell, OverviewRow, RepairRow
 from sluice.page.odd import RECORDS, Odd
 from sluice.slices import Slice, floor
@@ -55,7 +55,8 @@ _URGENCY = {kind: number for number, kind in enumerate(FindingKind)}
 @dataclass(frozen=True)
 class Known:
     """All that is known of a pipeline and of the hours of a range. `alarms` are the watch's; `gone`: target
-    tables that are not there, None where nobody asked; `paused`: whether the hourly DAG is, None where
+    tables that are not there, None where nobody asked, and `absent` those of the whole pipeline where `gone`
+    are only an hour's; `paused`: whether the hourly DAG is, None where
     Airflow has none. `error`: the lake or ClickHouse did not answer; `one`: it is all about one hour."""
 
     pipeline: Pipeline
@@ -65,6 +66,7 @@ class Known:
     verifications: Sequence[Verification] = ()
     alarms: Sequence[Alarm] = ()
     gone: Collection[str] | None = None
+    absent: Collection[str] | None = None
     odd: Sequence[Odd] = ()
     paused: bool | None = False
     watched: bool = True
@@ -92,6 +94,26 @@ class Known:
             if anomaly.kind == AnomalyKind.TABLE_MISSING or anomaly.cause:
                 said.setdefault(anomaly.cause or anomaly.table, []).append(anomaly)
         return {name: tuple(sources) for name, sources in said.items() if name not in there}
+
+    @cached_property
+    def judged(self) -> tuple[OpenAnomaly, ...]:
+        """The anomalies by the tables that are there now: what had to wait for one can be repaired."""
+        absent = self.gone if self.absent is None else self.absent
+        if absent is None:
+            return tuple(self.anomalies)
+        return tuple(by_tables(one, absent) for one in self.anomalies)
+
+    @property
+    def knows_lookback(self) -> bool:
+        """Whether the cells say of each hour that the watch looks at how it is now."""
+        if self.one:
+            return True
+        if not self.cells or "T" not in self.cells[0].id:
+            return False
+        length = self.pipeline.slice
+        first, last = (self._slice(self.cells[at].id) for at in (0, -1))
+        begun = floor(self.now - self.pipeline.lookback, length)
+        return first.start <= begun and last.end >= floor(self.now, length) - length
 
     def cell_of(self, slice_id: str) -> OverviewCell | None:
         """Returns the cell of a slice, or of its day; None for one outside of the range."""
@@ -213,9 +235,12 @@ def table_of(place: str) -> str:
 
 
 def _missing_tables(known: Known) -> Iterator[Finding]:
-    lacking = _hours_by_cell(known).get(Cell.NO_TABLE, _Hours())
+    by_cell = _hours_by_cell(known)
     for table, said in known.missing.items():
-        hours = _Hours(lacking.count, lacking.first, lacking.last)
+        hours = _Hours()
+        for of_cell in (by_cell[cell] for cell in (Cell.NO_TABLE, Cell.LANDED) if cell in by_cell):
+            hours.add(of_cell.first, of_cell.count)
+            hours.add(of_cell.last, 0)
         anomalies = [one for one in said if isinstance(one, OpenAnomaly)]
         outside = {name for one in anomalies for name in one.slices if not known.cell_of(name)}
         for name in sorted(outside) or ([known.cells[0].id] if known.one and not hours.count else []):
@@ -271,7 +296,8 @@ def _incomplete(known: Known) -> Iterator[Finding]:
         count = one.counts.get(Cell.LATE, 0) if one.counts else int(one.cell is Cell.LATE)
         if count:
             what = "Not complete" if one.counts else "Not landed" if one.unlanded else "Not loaded"
-            late.setdefault(paused_words(known) or what, _Hours()).add(one.id, count)
+            reason = paused_words(known) if one.counts or one.unlanded else ""
+            late.setdefault(reason or what, _Hours()).add(one.id, count)
     for what, of_cell in late.items():
         advice = paused_advice(known) or "The next hourly run goes back to them."
         since = _since(known, Cell.LATE)
@@ -368,7 +394,7 @@ _NAMED = 2
 def _causes(known: Known) -> Iterator[Finding]:
     still = any(alarm.problem.kind is ProblemKind.STILL for alarm in known.open_alarms)
     since = {a.problem.place: a.since for a in known.open_alarms if a.problem.kind is ProblemKind.ANOMALY}
-    for cause in causes_of(one for one in known.anomalies if not _is_covered(known, one)):
+    for cause in causes_of(one for one in known.judged if not _is_covered(known, one)):
         if cause.name == AnomalyKind.STALLED and still:
             continue
         yield _of_cause(known, cause, since.get(f"{cause.name}, {cause.place}", ""))
@@ -532,7 +558,7 @@ def _is_said(known: Known, alarm: Alarm, incomplete: bool) -> bool:
     if kind in (ProblemKind.OVERDUE, ProblemKind.EXPIRED):
         return known.cell_of(_slice_in(place)) is not None
     if kind is ProblemKind.NOT_COMMITTED:
-        return incomplete or table_of(place) in known.missing
+        return incomplete or known.knows_lookback or table_of(place) in known.missing
     if kind is ProblemKind.LAG:
         return place == "seconds" and (incomplete or bool(known.missing))
     if kind is ProblemKind.UNAVAILABLE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -99,9 +99,16 @@ def check(request: PlanAsked, slices: SliceRange) -> str:
     return asked_mode(request.mode, request.missing_columns)
 
 
-def plan_view(pipeline: Pipeline, slices: SliceRange, dry: DryRun, tables: Tables | None = None) -> PlanView:
+def plan_view(
+    pipeline: Pipeline,
+    slices: SliceRange,
+    dry: DryRun,
+    tables: Tables | None = None,
+    broken: Callable[[str, str], Sequence[str]] = lambda slice_id, cluster: (),
+) -> PlanView:
     """Returns the plan as the form shows it. `actions` counts units by action; offsets and reads are of units
-    to land, rows, bytes and batches of all with work. `tables` are the chosen ones, None: all."""
+    to land, rows, bytes and batches of all with work. `tables` are the chosen ones, None: all; `broken` says
+    what verify has found wrong with a unit."""
     size, estimated = bytes_of(dry)
     return PlanView(
         start=slices.start.to_iso8601_string(),
@@ -121,15 +128,19 @@ def plan_view(pipeline: Pipeline, slices: SliceRange, dry: DryRun, tables: Table
         waiting=dry.waiting,
         obstacles=list(dry.obstacles),
         run=run_name(dry.mode, slices.start, slices.end),
-        lines=[_line(status, dry.does(status)) for status in dry.statuses[:MOST_LINES]],
+        lines=[_line(s, dry.does(s), broken(*place_of(s))) for s in dry.statuses[:MOST_LINES]],
     )
 
 
-def _line(status: UnitStatus, does: str) -> PlanLine:
+def place_of(status: UnitStatus) -> tuple[str, str]:
+    return status.unit.slice.id, status.unit.cluster
+
+
+def _line(status: UnitStatus, does: str, broken: Sequence[str]) -> PlanLine:
     return PlanLine(
         slice=status.unit.slice.id,
         cluster=status.unit.cluster,
-        state=str(status.state),
+        state=f"broken: {', '.join(broken)}" if broken else str(status.state),
         action=does,
         offsets=status.offsets,
         reads=status.reads,

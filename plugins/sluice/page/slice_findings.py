@@ -158,6 +158,7 @@ def _known(facts: SliceFacts, waits: bool) -> Known:
         verifications=verdict.verifications,
         alarms=about if waits else (),
         gone=None if facts.gone is None else [name for name in facts.gone if name in lacks],
+        absent=facts.gone,
         odd=facts.odd,
         paused=facts.paused,
         one=True,
@@ -192,10 +193,12 @@ def _waiting(facts: SliceFacts, known: Known, what: str, message: str, kind: Pro
     if failed := _failed(facts):
         said = f"{message} {failed.message}"
         return failed.model_copy(update={"message": said, "since": since, "repairs": repairs, "slices": 1})
-    if reason := paused_words(known):
+    reason = paused_words(known)
+    if reason and kind is ProblemKind.OVERDUE:
         more = {"effect": what.lower(), "message": message, "advice": paused_advice(known)}
         return finding(FindingKind.LATE, reason, since=since, repairs=repairs, **more)
-    advice = "" if facts.runs else "No run of Airflow has touched it: the next hourly run goes back to it."
+    untouched = "No run of Airflow has touched it: the next hourly run goes back to it."
+    advice = paused_advice(known) or ("" if facts.runs else untouched)
     late = facts.state is Cell.LATE
     kind_ = FindingKind.LATE if late else FindingKind.NOTE
     return finding(kind_, what, message=message, since=since, repairs=repairs, advice=advice)

@@ -122,15 +122,25 @@ def progress_of_tables(
 
 
 def table_facts(
-    tables: Sequence[TableProgress], now: Mapping[str, TableNow], gone: Collection[str]
+    tables: Sequence[TableProgress],
+    now: Mapping[str, TableNow],
+    gone: Collection[str],
+    wrong: Collection[str] = (),
 ) -> list[TableFacts]:
-    """Returns the facts of each table. `now` is by table; `gone` are tables that a server does not have."""
-    return [_facts(table, now.get(table.target.table), table.target.table in gone) for table in tables]
+    """Returns the facts of each table. `now` is by table; `gone` are tables that a server does not have, and
+    `wrong` those in which something is known to be wrong."""
+    return [_facts(table, now.get(table.target.table), gone, wrong) for table in tables]
 
 
-def _facts(progress: TableProgress, now: TableNow | None, gone: bool) -> TableFacts:
+def _facts(
+    progress: TableProgress, now: TableNow | None, gone: Collection[str], wrong: Collection[str]
+) -> TableFacts:
     target, first = progress.target, min(progress.lacking, default=None)
-    state = "no such table" if gone else "behind" if first else "complete" if progress.ends else "nothing yet"
+    state = "behind" if first else "complete" if progress.ends else "nothing yet"
+    if target.table in wrong:
+        state = "wrong rows"
+    if target.table in gone:
+        state = "no such table"
     return TableFacts(
         table=target.table,
         kind="newest rows"

@@ -92,6 +92,40 @@ def test_a_table_that_is_there_again_is_no_finding_whatever_was_seen_before():
     assert [one.kind for one in findings_of(known("verified", gone=(), **view))] == ["table missing"]
 
 
+def test_what_waits_for_a_table_is_repaired_once_that_is_there():
+    """`verify` has put it off, and none has run since: the page sees that nothing is missing any more."""
+    command = Repairs("ads").repair(Slice.from_id(hour(1), pipeline().slice), "e.clicks")
+    advice = f"when e.other is created: {command}"
+    seen = [replace(rows_missing(1), command="", later=command, advice=advice)]
+    (waits,) = findings_of(known("verified", "broken", gone={"e.other"}, anomalies=seen))[1:]
+    assert (waits.repairs, waits.advice) == ([], advice)
+    (due,) = findings_of(known("verified", "broken", gone=(), anomalies=seen))
+    assert [(one.mode, one.tables) for one in due.repairs] == [("repair", ["e.clicks"])]
+    assert due.advice == ""
+    (still,) = findings_of(known("broken", gone=(), absent={"e.other"}, one=True, anomalies=seen))
+    assert still.repairs == [], "the hour has no need of it, and no run begins without it"
+
+
+def test_hours_that_the_page_sees_complete_refute_the_watch():
+    it = alarm(ProblemKind.NOT_COMMITTED, "table e.clicks", "19 units; inspect its load task")
+    assert lines(known(*["verified"] * 24, alarms=[it])) == []
+    late = known("verified", alarms=[it])
+    later = replace(late, now=NOW.add(days=9))
+    assert lines(later) == ["Not loaded into e.clicks"], "the cells are of other hours"
+
+
+def test_a_paused_dag_is_not_why_what_has_landed_is_not_loaded():
+    it = [OverviewCell(id=hour(0), cell="late"), OverviewCell(id=hour(1), cell="late", unlanded=True)]
+    both = replace(known(paused=True), cells=it)
+    assert sorted(lines(both)) == ["DAG ads is paused: 1 hour isn't complete", "Not loaded: 1 hour"]
+
+
+def test_the_fill_of_a_missing_table_takes_in_hours_that_are_not_late_yet():
+    (found,) = findings_of(known("no-table", "no-table", "landed", gone={"e.clicks"}))
+    assert found.line == "e.clicks is missing in ClickHouse: 3 hours"
+    assert found.repairs[0].end == "2026-11-20T03:00Z"
+
+
 def test_what_verify_has_found_is_said_once_in_plain_words():
     it = known(
         "verified",

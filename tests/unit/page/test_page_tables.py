@@ -38,7 +38,14 @@ def facts(found: list[UnitStatus], **more: object):
         progress_of_tables(spec, found, more.get("first", START), more.get("at", START.add(days=1))),
         more.get("now", {}),
         more.get("gone", ()),
+        more.get("wrong", ()),
     )
+
+
+def test_a_table_with_wrong_rows_is_not_complete():
+    clicks, others = facts([whole(0, 5, 3)], wrong={TABLE})
+    assert (clicks.state, others.state) == ("wrong rows", "complete")
+    assert facts([whole(0, 5, 3)], wrong={TABLE}, gone={TABLE})[0].state == "no such table"
 
 
 def test_which_table_is_behind_and_since_when():

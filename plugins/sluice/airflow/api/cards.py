@@ -147,11 +147,12 @@ def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:
     )
     claims = [(client, read_claims(client, pipeline, lake.url, names)) for client in clients]
     errors = [str(server.error) for server in servers if server.error]
+    wrong = {one.table for one in read_verdict(lake).anomalies if one.breaks and one.table}
     now = tables_now([(client, claim.own) for client, claim in claims], pipeline, lake.url, slices)
     return Tables(
         start=slices.start.isoformat(),
         end=slices.end.isoformat(),
-        tables=table_facts(progress, now, memory.clients.gone(pipeline)),
+        tables=table_facts(progress, now, memory.clients.gone(pipeline), wrong),
         errors=[*errors, *dict.fromkeys(taken.public for _, claim in claims for taken in claim.taken)],
         departed=[f"{one}: {one.remedy}" for one in departed_tables(clients, pipeline, lake.url)],
     )

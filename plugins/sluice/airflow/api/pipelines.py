@@ -31,6 +31,8 @@ from sluice.airflow.run_params import refuse_future, requested_slices
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline, tables_for
 from sluice.errors import WrongPipeline
+from sluice.flow.verify.causes import broken_units
+from sluice.flow.verify.verdict import read_verdict
 from sluice.page import models
 from sluice.page import plan as planning
 from sluice.page.findings import by_need
@@ -130,7 +132,8 @@ def plan(pipeline: Startable, asked: PlanAsked, session: SessionDep) -> PlanView
         *read_obstacles(pipeline, slices, tables, now, brief_lake(pipeline)),
     ]
     time = dry.time.with_startup(startup_of_backfills(session, pipeline))
-    plan = planning.plan_view(pipeline, slices, replace(dry, obstacles=obstacles, time=time), tables)
+    broken = broken_units(read_verdict(brief_lake(pipeline)).anomalies)
+    plan = planning.plan_view(pipeline, slices, replace(dry, obstacles=obstacles, time=time), tables, broken)
     more = asked.model_dump(include={"mode", "missing_columns", "tables"})
     return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), **more})
 

@@ -122,10 +122,12 @@ def after(
     """Returns what is open after a verification: its anomalies, and the old ones that it did not cover, or
     that concern a unit which it could not judge. `pending` are these; one without a slice stands for what
     belongs to none. `uncompared` are tables whose values it could not judge. Each verification asks for all
-    tables, whatever its range: one that it does not report as missing is there."""
+    tables, whatever its range: one that it does not report as missing is there. What is found again keeps
+    the instant at which it was found first."""
     start, until = (utc(datetime.fromisoformat(text)) for text in (verification.start, verification.until))
     covered_units = covered or {}
-    new = tuple(anomalies)
+    found = {(a.kind, a.place): a.found_at for a in old.anomalies}
+    new = tuple(replace(a, found_at=found.get((a.kind, a.place), a.found_at)) for a in anomalies)
     new_places = {(a.kind, a.place) for a in new}
     kept = [
         a
@@ -141,11 +143,11 @@ def after(
         )
     ]
     missing = {a.table for a in (*kept, *new) if a.kind == AnomalyKind.TABLE_MISSING}
-    kept = [_by_tables(a, missing) for a in kept]
+    kept = [by_tables(a, missing) for a in kept]
     return Verdict((*kept, *new)[:MOST], (*old.verifications, verification)[-MOST_VERIFICATIONS:])
 
 
-def _by_tables(anomaly: OpenAnomaly, missing: Collection[str]) -> OpenAnomaly:
+def by_tables(anomaly: OpenAnomaly, missing: Collection[str]) -> OpenAnomaly:
     """Returns an anomaly that was not verified again by the tables that are `missing` now: a command that had
     to wait for others works, and a table that is there explains nothing."""
     anomaly = replace(anomaly, cause=anomaly.cause if anomaly.cause in missing else "")

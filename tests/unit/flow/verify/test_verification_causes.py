@@ -237,3 +237,14 @@ def test_a_unit_is_broken_by_what_everybody_calls_the_cause():
     assert broken(HOURS[0].id, "dc2") == ("wrong files, cluster dc2",)
     assert broken(HOURS[1].id, "dc1") == ()
     assert broken(HOURS[2].id, "dc1") == broken(HOURS[2].id, "dc2") == (title,)
+
+
+def test_what_is_found_again_keeps_the_instant_at_which_it_was_found_first():
+    later = replace(AT, at="2026-11-23T00:00:00Z")
+    wrong = rows(0, AnomalyKind.ROWS_MISSING)
+    first = verdicts.after(verdicts.Verdict(), AT, [opened_by(wrong, AT)])
+    again = verdicts.after(first, later, [opened_by(wrong, later), opened_by(rows(1, wrong.kind), later)])
+    assert [one.found_at for one in again.anomalies] == [AT.at, later.at]
+    sound = verdicts.after(again, later, [])
+    anew = verdicts.after(sound, later, [opened_by(wrong, later)])
+    assert [one.found_at for one in anew.anomalies] == [later.at]

@@ -3,13 +3,14 @@ import { badge, card, empty, h, replace, table, time } from "./dom.js";
 import { bytes, count, percent, sliceName } from "./format.js";
 import { format, sliceRoute } from "./router.js";
 
-const TONES = { complete: "good", behind: "warn", "no such table": "bad" };
+const TONES = { complete: "good", behind: "warn", "wrong rows": "bad", "no such table": "bad" };
 const known = (value, said) => (value === null ? "–" : said(value));
 
 export function showTables(place, name, { tables, errors, departed, start, end }, mayStart) {
   const gone = tables.filter((one) => one.state === "no such table").length;
   const behind = tables.filter((one) => one.state === "behind").length;
-  const badges = [gone > 0 && badge(`${gone} missing`, "bad"), behind > 0 && badge(`${behind} behind`, "warn"), !gone && !behind && tables.length > 0 && badge("all complete", "good")].filter(Boolean);
+  const wrong = tables.filter((one) => one.state === "wrong rows").length;
+  const badges = [wrong > 0 && badge(`${wrong} with wrong rows`, "bad"), gone > 0 && badge(`${gone} missing`, "bad"), behind > 0 && badge(`${behind} behind`, "warn"), !gone && !behind && !wrong && tables.length > 0 && badge("all complete", "good")].filter(Boolean);
   const rows = tables.map((one) => ({ ...one, tone: one.state === "no such table" ? "bad-row" : "" }));
   replace(place, card("Tables", { badges }, errors.map((line) => h("p", { class: "error" }, line)), departed.map((line) => h("p", {}, line)), table("Tables", [
     { name: "Table", class: "name-cell", value: (r) => [h("b", {}, r.table), h("div", { class: "quiet" }, r.kind === "events" ? r.types.join(", ") : r.kind)] },
