@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import pendulum
+import structlog
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
@@ -43,6 +44,7 @@ from sluice.page.status_cache import StatusCache
 from sluice.slices import iso
 from sluice.state import departed_tables
 
+log = structlog.get_logger(__name__)
 pipelines = APIRouter()
 memory = StatusCache()
 
@@ -145,9 +147,13 @@ class Recreated(models.Model):
 
 
 @pipelines.post("/pipelines/{pipeline}/tables/{table}")
-def recreate(pipeline: Startable, table: Annotated[str, Path(max_length=MOST_NAME)]) -> Recreated:
+def recreate(
+    pipeline: Startable, table: Annotated[str, Path(max_length=MOST_NAME)], user: GetUserDep
+) -> Recreated:
     """Creates a table of the pipeline that is missing in ClickHouse, as it was at its last load."""
-    return Recreated(servers=departed_tables.recreate(pipeline, table))
+    servers = departed_tables.recreate(pipeline, table)
+    log.info("table created again", table=table, servers=servers, user=user.get_name())
+    return Recreated(servers=servers)
 
 
 def _unscheduled(session: Session, pipeline: Pipeline) -> list[str]:
