@@ -36,6 +36,7 @@ class Service:
     port: int
     options: list[str] = field(default_factory=list)
     process: subprocess.Popen | None = None
+    environment: dict[str, str] = field(default_factory=dict, kw_only=True)
 
     host = HOST
 
@@ -51,7 +52,11 @@ class Service:
         command = [sys.executable, "-m", self.module, "--data", str(self.data), "--port", str(self.port)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                leashed([*command, *self.options]), cwd=ROOT, stdout=log, stderr=log
+                leashed([*command, *self.options]),
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.environment},
             )
         try:
             wait_until(self.ready, self.module, START_SECONDS, check=self._still_alive)

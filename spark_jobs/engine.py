@@ -90,10 +90,10 @@ class SparkEngine:
         self._lands += 1
         again = [(run, task) for run, task in reads if task.files is not None]
         new = [(run, task) for run, task in reads if task.files is None]
-        together = [(run, task) for run, task in new if run.together]
-        apart = [(run, task) for run, task in new if not run.together]
+        by_tasks = [(run, task) for run, task in new if run.together or not _read_by_spark(run, task)]
+        by_spark = [(run, task) for run, task in new if not run.together and _read_by_spark(run, task)]
         lake = self._read_from_lake(again)
-        return TaskReport.of([*lake, *self._read_by_tasks(together), *self._read_by_spark(apart)])
+        return TaskReport.of([*lake, *self._read_by_tasks(by_tasks), *self._read_by_spark(by_spark)])
 
     def _read_from_lake(self, reads: Sequence[tuple[ReadGroup, Task]]) -> list[TaskReport]:
         """Reads in this process where the records are one task's: that is faster than starting Spark."""
@@ -194,6 +194,10 @@ class SparkEngine:
             # Else Spark runs all frames of one partition each, one after another, in one task.
             self._spark.conf.set("spark.sql.unionOutputPartitioning", "false")
         return self._spark
+
+
+def _read_by_spark(run: ReadGroup, task: Task) -> bool:
+    return settings_of(task.pipeline.cluster(run.cluster)).read_by_spark
 
 
 def _landing(

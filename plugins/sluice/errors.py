@@ -148,6 +148,15 @@ class GroupAtWork(Unavailable):
 
 
 @dataclass(eq=False)
+class KafkaLoginFails(KafkaUnavailable):
+    """No token for the cluster, or one that its brokers refuse; `issuer` is who gives them."""
+
+    issuer: str
+    remedy: str
+    message = "Kafka cluster {cluster!r}: no login with a token of {issuer} ({reason}): {remedy}"
+
+
+@dataclass(eq=False)
 class ClusterWaits(Unavailable):
     """All else is done; `units` hours of one cluster are not, from `first` to `last` (slice ids).
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -25,9 +25,11 @@ class Authority:
         self.folder, self._name, self._key = folder, _named(name), ec.generate_private_key(ec.SECP256R1())
         self.pem = self._write(name, self._key.public_key(), self._name, days=2, is_ca=True)
 
-    def sign(self, name: str, days: int = 2, passphrase: bytes | None = None) -> tuple[Path, Path]:
+    def sign(
+        self, name: str, days: int = 2, passphrase: bytes | None = None, rsa_key: bool = False
+    ) -> tuple[Path, Path]:
         """Writes `NAME.pem` and `NAME.key`, for 127.0.0.1; with days below 0 it has expired."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = rsa.generate_private_key(65537, 2048) if rsa_key else ec.generate_private_key(ec.SECP256R1())
         pem = self._write(name, key.public_key(), _named(name), days, is_ca=False)
         hidden = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
         path = self.folder / f"{name}.key"
@@ -35,7 +37,12 @@ class Authority:
         return pem, path
 
     def _write(
-        self, name: str, key: ec.EllipticCurvePublicKey, subject: x509.Name, days: int, is_ca: bool
+        self,
+        name: str,
+        key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
+        subject: x509.Name,
+        days: int,
+        is_ca: bool,
     ) -> Path:
         now = dt.datetime.now(dt.UTC)
         address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])

@@ -16,7 +16,7 @@ ROOMS = {
     "clickhouse_connect": ("plugins/sluice/clients/clickhouse/", "benchmarks/"),
     "openlineage": ("plugins/sluice/clients/openlineage/",),
     "boto3": ("plugins/sluice/clients/lake/", "benchmarks/"),
-    "botocore": ("plugins/sluice/clients/lake/", "benchmarks/"),
+    "botocore": ("plugins/sluice/clients/lake/", "plugins/sluice/clients/kafka/", "benchmarks/"),
 }
 SOURCES = [path for folder in ("dags", "plugins", "spark_jobs") for path in ROOT.glob(f"{folder}/**/*.py")]
 

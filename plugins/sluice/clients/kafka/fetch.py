@@ -64,9 +64,12 @@ class FetchAdmin(KafkaAdminClient):
     if TYPE_CHECKING:  # kafka-python's own, which it gives no type
         _manager: _Manager
 
+    rack = ""
+
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs, receive_message_max_bytes=_ANSWER_BYTES)
         self._led_by: dict[TopicPartition, int] = {}
+        self._nearer: dict[TopicPartition, int] = {}
 
     def fetch(
         self,
@@ -84,7 +87,8 @@ class FetchAdmin(KafkaAdminClient):
                 return self._fetch(place, offset, level, most)
             except KafkaError as error:  # a leader has moved, or a broker restarts
                 self._led_by.pop(place, None)
-                if not error.retriable or time.monotonic() > deadline:
+                final = not error.retriable and self._nearer.pop(place, None) is None
+                if final or time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_SECONDS)
 
@@ -114,12 +118,16 @@ class FetchAdmin(KafkaAdminClient):
         return "compact" in (policy.get("value") or "")
 
     def _fetch(self, place: TopicPartition, offset: int, level: IsolationLevel, most: int) -> Fetched:
+        """A leader may name a replica in this client's rack, and gives no records then (KIP-392)."""
         if place not in self._led_by:
             self._led_by[place] = self._leader(place)
-        request = _request(place, offset, level, most)
-        response: Any = self._manager.run(self._sent, request, self._led_by[place])
+        request = _request(place, offset, level, most, self.rack)
+        response: Any = self._manager.run(self._sent, request, self._nearer.get(place, self._led_by[place]))
         partition = response.responses[0].partitions[0]
         error = error_of(partition.error_code)
+        if self.rack and error is NoError and partition.preferred_read_replica >= 0:
+            self._nearer[place] = partition.preferred_read_replica
+            return self._fetch(place, offset, level, most)
         if error is not NoError:
             raise error(f"{place.topic}/{place.partition} at offset {offset}")
         batches = as_asked(place, offset, list(stored_batches(partition.records or b"")))
@@ -169,10 +177,13 @@ def hidden_of(batches: Sequence[StoredBatch], aborted: Sequence[tuple[int, int]]
 @contextmanager
 def fetching(settings: KafkaSettings) -> Iterator[FetchAdmin]:
     with reached(settings), admin(settings, FetchAdmin) as client:
+        client.rack = settings.rack or ""
         yield client
 
 
-def _request(place: TopicPartition, offset: int, isolation: IsolationLevel, most: int) -> FetchRequest:
+def _request(
+    place: TopicPartition, offset: int, isolation: IsolationLevel, most: int, rack: str
+) -> FetchRequest:
     partition = FetchRequest.FetchTopic.FetchPartition(
         partition=place.partition,
         current_leader_epoch=-1,
@@ -191,7 +202,7 @@ def _request(place: TopicPartition, offset: int, isolation: IsolationLevel, most
         session_epoch=-1,
         topics=[FetchRequest.FetchTopic(topic=place.topic, partitions=[partition])],
         forgotten_topics_data=[],
-        rack_id="",
+        rack_id=rack,
         min_version=4,
         max_version=_FETCH_BY_NAME,
     )

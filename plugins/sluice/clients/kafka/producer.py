@@ -71,6 +71,7 @@ class Publisher:
         self.settings = settings
         self.topic = topic
         self._trouble = ""
+        self._login_failed = False
         self._client = Producer(_configuration(settings, facts, patient) | {"error_cb": self._on_error})
 
     def send(
@@ -116,6 +117,8 @@ class Publisher:
         return len(self._client)
 
     def gone(self, reason: str) -> KafkaUnavailable:
+        if trouble := self.settings.login_trouble(self._login_failed):
+            return trouble
         text = f"{reason}; {self._trouble}" if self._trouble else reason
         return KafkaUnavailable(self.settings.cluster, self.settings.bootstrap, " ".join(text.split()))
 
@@ -127,6 +130,7 @@ class Publisher:
 
     def _on_error(self, error: KafkaError) -> None:
         self._trouble = error.str()
+        self._login_failed = error.code() == KafkaError._AUTHENTICATION
 
 
 def unavailable(error: KafkaError) -> bool:

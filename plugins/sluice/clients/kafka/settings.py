@@ -7,29 +7,50 @@ provider has them (https://github.com/confluentinc/librdkafka/blob/master/CONFIG
 from __future__ import annotations
 
 import logging
+import os
 import re
-import shlex
-from collections.abc import Iterator, Mapping
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, SaslAuthenticationFailedError, for_code
 
 from sluice.clients import connections as connections
 from sluice.clients.connections import Connection
+from sluice.clients.kafka.certificates import ClientCertificate, Shown, tls_context
+from sluice.clients.kafka.tokens import (
+    SECONDS,
+    AwsSigner,
+    Issuer,
+    OAuthClient,
+    Provider,
+    oauth_callback,
+    source_of,
+)
 from sluice.config.pipeline import Cluster
-from sluice.errors import BatchUnreadable, KafkaUnavailable, WrongUse
+from sluice.errors import BatchUnreadable, KafkaLoginFails, KafkaUnavailable, WrongUse
 from sluice.named_file import read_named
 
 _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-_OLD_KEY = re.compile(rb"^-----BEGIN (RSA|EC|DSA) PRIVATE KEY-----", re.MULTILINE)
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_OAUTH, _AWS = "OAUTHBEARER", "AWS_MSK_IAM"
+_MECHANISMS = (*_LOGIN_MODULES, _OAUTH, _AWS)
+_OF_OAUTH = "org.apache.kafka.common.security.oauthbearer."
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""The system property without which Java's client asks no token endpoint."""
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+# What a JVM takes as an option, and a shell as a word.
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]&=%+-]+")
+_EXTENSION = re.compile(r"([A-Za-z]+)=([\x21-\x7e]+)")
+_AWS_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.")
 _CHECK_HOSTNAME = "ssl.endpoint.identification.algorithm"
 _UNDERSTOOD = frozenset(
     {
@@ -37,10 +58,19 @@ _UNDERSTOOD = frozenset(
         "sasl.mechanisms",
         "sasl.username",
         "sasl.password",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.extensions",
+        _ENDPOINT,
+        "https.ca.location",
         "ssl.ca.location",
         "ssl.certificate.location",
         "ssl.key.location",
         "ssl.key.password",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
         _CHECK_HOSTNAME,
     }
 )
@@ -49,7 +79,8 @@ _CHECKED = {"https": True, "none": False, "": False}  # none is librdkafka's wor
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """One cluster's address and security; file names are PEM files on this machine."""
+    """One cluster's address and security; file names are of files on this machine. `issuer` gives the tokens
+    of a login by OAUTHBEARER; `rack` is where this client is."""
 
     cluster: str
     bootstrap: str
@@ -58,89 +89,141 @@ class KafkaSettings:
     mechanism: str | None = None
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    issuer: Issuer | None = None
     ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    key_password: str | None = field(default=None, repr=False)
+    certificate: ClientCertificate | None = None
     check_hostname: bool = True
+    rack: str | None = None
+
+    @property
+    def read_by_spark(self) -> bool:
+        """False where Java's client has no such login, so that tasks read everything themselves."""
+        return not isinstance(self.issuer, AwsSigner)
 
     def for_client(self) -> dict[str, Any]:
-        """Returns kafka-python's keyword arguments for the address and the security."""
+        """Returns kafka-python's keyword arguments for the address and the security. Raises WrongUse for a
+        file that does not do."""
         arguments: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap.split(","),
             "security_protocol": self.protocol,
         }
-        if self.protocol.startswith("SASL"):
+        if self.issuer is not None:
+            arguments["sasl_mechanism"] = _OAUTH
+            arguments["sasl_oauth_token_provider"] = Provider(self.issuer)
+        elif self.protocol.startswith("SASL"):
             arguments["sasl_mechanism"] = self.mechanism
             arguments["sasl_plain_username"] = self.username
             arguments["sasl_plain_password"] = self.password
         if self.protocol.endswith("SSL"):
-            arguments["ssl_check_hostname"] = self.check_hostname
-            arguments["ssl_cafile"] = self.ca_file
-            arguments["ssl_certfile"] = self.certificate_file
-            arguments["ssl_keyfile"] = self.key_file
-            arguments["ssl_password"] = self.key_password
+            arguments["ssl_context"] = self._tls_context()
         return arguments
 
-    def for_librdkafka(self) -> dict[str, str]:
-        """Returns the same in librdkafka's names; its `ssl.ca.location` is the system's own without one."""
-        options = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
-        if self.protocol.startswith("SASL"):
+    def for_librdkafka(self) -> dict[str, Any]:
+        """Returns the same in librdkafka's names; its `ssl.ca.location` is the system's own without one.
+        Raises WrongUse as `for_client`."""
+        options: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "security.protocol": self.protocol}
+        if self.issuer is not None:
+            options |= {"sasl.mechanisms": _OAUTH, "oauth_cb": oauth_callback(self.issuer)}
+        elif self.protocol.startswith("SASL"):
             named = (self.mechanism, self.username, self.password)
             names = ("sasl.mechanisms", "sasl.username", "sasl.password")
             options |= {name: value or "" for name, value in zip(names, named, strict=True)}
         if self.protocol.endswith("SSL"):
             options[_CHECK_HOSTNAME] = "https" if self.check_hostname else "none"
-            files = {
-                "ssl.ca.location": self.ca_file,
-                "ssl.certificate.location": self.certificate_file,
-                "ssl.key.location": self.key_file,
-                "ssl.key.password": self.key_password,
-            }
-            options |= {name: value for name, value in files.items() if value}
-        return options
+            if self.ca_file:
+                options["ssl.ca.location"] = self.ca_file
+            if shown := self._shown():
+                options |= {"ssl.certificate.pem": shown.chain, "ssl.key.pem": shown.key}
+        return options | ({"client.rack": self.rack} if self.rack else {})
 
     def for_spark(self) -> dict[str, str]:
         """Options of Spark's Kafka source: the address, the security and the isolation.
 
-        Certificates go as text, so that executors need no files. Raises WrongUse when one cannot be read.
+        Certificates go as text, so that executors need no files. Raises WrongUse when one cannot be read, and
+        where Spark does not read at all.
         """
+        if not self.read_by_spark:
+            raise WrongUse(f"Kafka cluster {self.cluster!r}: Spark's client has no {self.mechanism}")
         options = {
-            "kafka.bootstrap.servers": self.bootstrap,
-            "kafka.isolation.level": self.isolation,
-            "kafka.security.protocol": self.protocol,
+            "bootstrap.servers": self.bootstrap,
+            "isolation.level": self.isolation,
+            "security.protocol": self.protocol,
         }
-        if self.protocol.startswith("SASL"):
-            options["kafka.sasl.mechanism"] = self.mechanism or ""
-            options["kafka.sasl.jaas.config"] = self._jaas()
+        if isinstance(self.issuer, OAuthClient):
+            options |= self._java_login(self.issuer)
+        elif self.protocol.startswith("SASL"):
+            user, password = _jaas_text(self.username or ""), _jaas_text(self.password or "")
+            module = _LOGIN_MODULES[self.mechanism or ""]
+            options["sasl.mechanism"] = self.mechanism or ""
+            options["sasl.jaas.config"] = f"{module} required username={user} password={password};"
         if self.protocol.endswith("SSL"):
-            options |= self._spark_certificates()
-        return options
+            options |= self._java_certificates()
+        if self.rack:
+            options["client.rack"] = self.rack
+        return {f"kafka.{name}": value for name, value in options.items()}
 
-    def _jaas(self) -> str:
-        module = _LOGIN_MODULES[self.mechanism or ""]
-        user, password = _jaas_text(self.username or ""), _jaas_text(self.password or "")
-        return f"{module} required username={user} password={password};"
+    def login(self) -> None:
+        """Gets a token where one is needed, before a client that would hide why there is none. Raises
+        KafkaLoginFails."""
+        if self.issuer is not None:
+            source_of(self.issuer).refusal = None
+            source_of(self.issuer).token()
 
-    def _spark_certificates(self) -> dict[str, str]:
+    def login_trouble(self, login_failed: bool) -> KafkaLoginFails | None:
+        """Returns that the brokers refuse the token, or, if the login is what failed, why there is none."""
+        if self.issuer is None:
+            return None
+        source = source_of(self.issuer)
+        return source.refusal or (source.trouble if login_failed else None)
+
+    def _java_login(self, client: OAuthClient) -> dict[str, str]:
+        """The login handler trusts the certificates that its JAAS options have (JaasOptionsUtils, 3.9)."""
+        named = {"clientId": client.client_id, "clientSecret": client.secret}
+        named |= {"scope": client.scope} if client.scope else {}
+        named |= {f"extension_{name}": value for name, value in client.extensions}
+        if client.ca_file:
+            named |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self._pem(client.ca_file)}
+        words = " ".join(f"{name}={_jaas_text(value)}" for name, value in named.items())
+        return {
+            "sasl.mechanism": _OAUTH,
+            "sasl.jaas.config": f"{_OF_OAUTH}OAuthBearerLoginModule required {words};",
+            "sasl.login.callback.handler.class": f"{_OF_OAUTH}OAuthBearerLoginCallbackHandler",
+            "sasl.login.connect.timeout.ms": str(SECONDS * 1000),
+            "sasl.login.read.timeout.ms": str(SECONDS * 1000),
+            "sasl.oauthbearer.header.urlencode": "true",
+            _ENDPOINT: client.url,
+        }
+
+    def _java_certificates(self) -> dict[str, str]:
         """PEM texts as Kafka's clients take them since 2.7 (KIP-651)."""
-        options = {} if self.check_hostname else {f"kafka.{_CHECK_HOSTNAME}": ""}
+        options = {} if self.check_hostname else {_CHECK_HOSTNAME: ""}
         if self.ca_file:
-            options["kafka.ssl.truststore.type"] = "PEM"
-            options["kafka.ssl.truststore.certificates"] = self._pem(self.ca_file)
-        if self.certificate_file and self.key_file:
-            options["kafka.ssl.keystore.type"] = "PEM"
-            options["kafka.ssl.keystore.certificate.chain"] = self._pem(self.certificate_file)
-            options["kafka.ssl.keystore.key"] = self._pem(self.key_file)
-            if self.key_password:
-                options["kafka.ssl.key.password"] = self.key_password
+            options["ssl.truststore.type"] = "PEM"
+            options["ssl.truststore.certificates"] = self._pem(self.ca_file)
+        if shown := self._shown():
+            options["ssl.keystore.type"] = "PEM"
+            options["ssl.keystore.certificate.chain"] = shown.chain
+            options["ssl.keystore.key"] = shown.key
         return options
+
+    def _tls_context(self) -> ssl.SSLContext:
+        authorities = self._pem(self.ca_file) if self.ca_file else None
+        try:
+            return tls_context(authorities, self.check_hostname, self._shown())
+        except ssl.SSLError as error:
+            raise self._no_pem(self.ca_file or "") from error
+
+    def _shown(self) -> Shown | None:
+        return None if self.certificate is None else self.certificate.read(self.cluster)
 
     def _pem(self, name: str) -> str:
         try:
             return read_named(name).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise WrongUse(f"Kafka cluster {self.cluster!r}: {name} is not a readable PEM file") from error
+            raise self._no_pem(name) from error
+
+    def _no_pem(self, name: str) -> WrongUse:
+        return WrongUse(f"Kafka cluster {self.cluster!r}: {name} is not a readable PEM file")
 
 
 def settings_of(cluster: Cluster) -> KafkaSettings:
@@ -161,9 +244,14 @@ def from_connection(cluster: str, isolation: str, connection: Connection) -> Kaf
     if protocol not in _SECURITY:
         raise WrongUse(_wrong(connection, f"security.protocol {protocol}", ", ".join(sorted(_SECURITY))))
     mechanism = extra.get("sasl.mechanism") or extra.get("sasl.mechanisms")
-    if protocol.startswith("SASL") and mechanism not in _LOGIN_MODULES:
-        raise WrongUse(_wrong(connection, f"sasl.mechanism {mechanism}", ", ".join(_LOGIN_MODULES)))
-    _refuse_old_key(connection, extra.get("ssl.key.location"))
+    if protocol.startswith("SASL") and mechanism not in _MECHANISMS:
+        if mechanism == "GSSAPI":
+            raise WrongUse(
+                f"connection {connection.conn_id!r}: sasl.mechanism GSSAPI (Kerberos) is not supported, "
+                "because the Python wheels of Kafka's clients lack it: use SCRAM-SHA-512, OAUTHBEARER, or "
+                "security.protocol SSL with a client certificate"
+            )
+        raise WrongUse(_wrong(connection, f"sasl.mechanism {mechanism}", ", ".join(_MECHANISMS)))
     return KafkaSettings(
         cluster,
         bootstrap,
@@ -172,40 +260,102 @@ def from_connection(cluster: str, isolation: str, connection: Connection) -> Kaf
         mechanism=mechanism,
         username=extra.get("sasl.username") or connection.login,
         password=extra.get("sasl.password") or connection.password,
+        issuer=_issuer(cluster, bootstrap, mechanism, connection, extra) if "SASL" in protocol else None,
         ca_file=extra.get("ssl.ca.location"),
-        certificate_file=extra.get("ssl.certificate.location"),
-        key_file=extra.get("ssl.key.location"),
-        key_password=extra.get("ssl.key.password"),
+        certificate=_certificate(connection, extra),
         check_hostname=connection.chosen(_CHECK_HOSTNAME, _CHECKED, True),
+        rack=extra.get("client.rack"),
     )
+
+
+def token_urls(clusters: Iterable[Cluster]) -> list[str]:
+    """Returns the token endpoints that Spark's client has to be allowed. A connection that does not do is
+    reported by who reads by it."""
+    urls: list[str] = []
+    for cluster in clusters:
+        with suppress(WrongUse):
+            issuer = settings_of(cluster).issuer
+            urls += [issuer.url] if isinstance(issuer, OAuthClient) else []
+    return list(dict.fromkeys(urls))
+
+
+def _issuer(
+    cluster: str, bootstrap: str, mechanism: str | None, connection: Connection, extra: Mapping[str, str]
+) -> Issuer | None:
+    if mechanism == _AWS:
+        return AwsSigner(cluster, bootstrap, _region(connection, bootstrap))
+    if mechanism != _OAUTH:
+        return None
+    method, url = extra.get("sasl.oauthbearer.method", "oidc"), extra.get(_ENDPOINT, "")
+    if method.lower() != "oidc":
+        raise WrongUse(_wrong(connection, f"sasl.oauthbearer.method {method}", "oidc"))
+    if not _PLAIN_URL.fullmatch(url) or not urlsplit(url).hostname:
+        expected = "expected http(s)://host/path, without a login" if url else "it is missing in its extra"
+        raise WrongUse(f"connection {connection.conn_id!r}: {_ENDPOINT}: {expected}")
+    client_id = extra.get("sasl.oauthbearer.client.id") or connection.login
+    secret = extra.get("sasl.oauthbearer.client.secret") or connection.password
+    if not client_id or not secret:
+        raise WrongUse(
+            f"connection {connection.conn_id!r}: OAUTHBEARER needs sasl.oauthbearer.client.id and "
+            "sasl.oauthbearer.client.secret in its extra, or a login and a password"
+        )
+    return OAuthClient(
+        cluster,
+        bootstrap,
+        url,
+        client_id,
+        secret,
+        extra.get("sasl.oauthbearer.scope"),
+        _extensions(connection, extra.get("sasl.oauthbearer.extensions", "")),
+        extra.get("https.ca.location"),
+    )
+
+
+def _extensions(connection: Connection, text: str) -> tuple[tuple[str, str], ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    found = [_EXTENSION.fullmatch(part) for part in parts]
+    if None in found or any(match and match[1] == "auth" for match in found):
+        raise WrongUse(
+            f"connection {connection.conn_id!r}: sasl.oauthbearer.extensions: expected name=value,…, "
+            "with letters as names"
+        )
+    return tuple((match[1], match[2]) for match in found if match)
+
+
+def _region(connection: Connection, bootstrap: str) -> str:
+    """Returns that of the brokers' names, or else the machine's."""
+    named = _AWS_REGION.search(bootstrap)
+    region = named[1] if named else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not region:
+        raise WrongUse(
+            f"connection {connection.conn_id!r}: the brokers' names do not say in which region they are: "
+            "set AWS_REGION"
+        )
+    return region
+
+
+def _certificate(connection: Connection, extra: Mapping[str, str]) -> ClientCertificate | None:
+    certificate, key = extra.get("ssl.certificate.location"), extra.get("ssl.key.location")
+    keystore = extra.get("ssl.keystore.location")
+    if not certificate and not keystore:
+        return None
+    if keystore and (certificate or key):
+        raise WrongUse(
+            f"connection {connection.conn_id!r}: ssl.keystore.location has certificate and key: leave out "
+            "ssl.certificate.location and ssl.key.location"
+        )
+    password = extra.get("ssl.keystore.password" if keystore else "ssl.key.password")
+    return ClientCertificate(certificate=certificate, key=key, keystore=keystore, password=password)
 
 
 def _refuse_unknown(connection: Connection, extra: Mapping[str, str]) -> None:
     """A security setting that is not understood would silently not apply."""
     for key in extra:
-        if key.startswith(("sasl.", "ssl.", "enable.ssl.")) and key not in _UNDERSTOOD:
+        if (
+            key.startswith(("sasl.", "ssl.", "https.", "enable.ssl.", "enable.sasl."))
+            and key not in _UNDERSTOOD
+        ):
             raise WrongUse(_wrong(connection, key, ", ".join(sorted(_UNDERSTOOD))))
-
-
-def _refuse_old_key(connection: Connection, name: str | None) -> None:
-    """Refuses PKCS#1 and SEC 1: two of the three clients read them, and Java fails in the middle of a
-    landing. A file that cannot be read is reported by the client that needs it.
-
-    Source: Kafka's DefaultSslEngineFactory, PemStore: `PRIVATE KEY` and `ENCRYPTED PRIVATE KEY` only.
-    """
-    if not name:
-        return
-    with suppress(OSError):
-        old = _OLD_KEY.search(read_named(name))
-        if old is not None:
-            form = "PKCS#1" if old[1] == b"RSA" else "an old form"
-            files = f"-in {shlex.quote(name)} -out {shlex.quote(name + '.pk8')}"
-            raise WrongUse(
-                f"connection {connection.conn_id!r}: ssl.key.location {name} is a key in {form}, which "
-                "Spark's client does not read: name one in PKCS#8, which "
-                f"`umask 077; openssl pkcs8 -topk8 -nocrypt {files}` writes (it asks for a password without "
-                "-nocrypt)"
-            )
 
 
 def _host(connection: Connection) -> str:
@@ -259,12 +409,15 @@ def reached(settings: KafkaSettings) -> Iterator[None]:
         where = (settings.cluster, *error.place, error.start, error.start + 1)
         raise BatchUnreadable(*where, error.reason) from error
     except (KafkaError, OSError) as error:
+        if why := settings.login_trouble(isinstance(error, SaslAuthenticationFailedError)):
+            raise why from error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise KafkaUnavailable(settings.cluster, settings.bootstrap, reason) from error
 
 
 @contextmanager
 def admin(settings: KafkaSettings, kind: type[Admin]) -> Iterator[Admin]:
+    settings.login()
     client = kind(bootstrap_timeout_ms=BOOTSTRAP_MS, request_timeout_ms=REQUEST_MS, **settings.for_client())
     try:
         yield client

@@ -14,13 +14,14 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.clients import connections as connections
 from sluice.clients.connections import Connection
+from sluice.clients.kafka.settings import ALLOWED_URLS, token_urls
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.runtime import PACKAGE, PROJECT, SHIPPED
@@ -207,12 +208,21 @@ def spark_submit_arguments(
             *(("--cluster", cluster) if cluster else ()),
             *(("--accept-loss",) if accept_loss else ()),
         ),
-        conf={**spark_settings(local), **pipeline.spark},
+        conf=allowing({**spark_settings(local), **pipeline.spark}, token_urls(pipeline.kafka)),
         jars=() if PACKAGES in pipeline.spark else needed_jars(environment),
         env_vars=submit_environment(environment, local),
         # In this very process Spark finds the library as we did.
         py_files=() if local else (str(archive_file()),),
     )
+
+
+def allowing(conf: Mapping[str, str], urls: Sequence[str]) -> Mapping[str, str]:
+    """Returns the settings with which driver and executors may ask these token endpoints."""
+    if not urls:
+        return conf
+    options = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    allowed = f"-D{ALLOWED_URLS}={','.join(urls)}"
+    return {**conf, **{name: f"{conf.get(name, '')} {allowed}".strip() for name in options}}
 
 
 def refuse_cluster_mode(conn_id: str, deploy_mode: object, conf: Mapping[str, str]) -> None:

@@ -50,7 +50,7 @@ class Canned(FetchAdmin):
     """A client whose broker answers every fetch with these bytes."""
 
     def __init__(self, data: bytes) -> None:
-        self._led_by, self._manager, self._data = {PLACE: 1}, self, data
+        self._led_by, self._nearer, self._manager, self._data = {PLACE: 1}, {}, self, data
 
     def run(self, coroutine: Any, *arguments: Any) -> Any:
         return asyncio.run(coroutine(*arguments))

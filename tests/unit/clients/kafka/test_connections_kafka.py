@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import ssl
 from pathlib import Path
 
 import certifi
@@ -13,6 +13,7 @@ from sluice.clients.connections import Connection
 from sluice.clients.kafka.settings import from_connection, settings_of
 from sluice.config.pipeline import Cluster
 from sluice.errors import WrongUse
+from tests.support.certificates import Authority
 
 
 def kafka(login: str | None = None, password: str | None = None, host: str | None = None, **extra):
@@ -70,30 +71,30 @@ def test_scram_from_extra_goes_before_the_login(mechanism: str):
     )
 
 
-def test_certificates_are_files_for_the_client_and_text_for_spark(tmp_path: Path):
-    for name in ("ca", "cert", "key"):
-        (tmp_path / name).write_text(f"-----BEGIN {name}-----")
+def test_authorities_are_text_for_spark_and_a_file_for_librdkafka(tmp_path: Path):
+    ca = Authority(tmp_path, "ca").pem
     settings = kafka(
-        bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "ca"),
-        ssl_certificate_location=str(tmp_path / "cert"), ssl_key_location=str(tmp_path / "key"),
-        ssl_key_password="k", ssl_endpoint_identification_algorithm="none",
+        bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(ca),
+        ssl_endpoint_identification_algorithm="none",
     )  # fmt: skip
-    assert settings.for_client() == {
-        "bootstrap_servers": ["h:1"],
-        "security_protocol": "SSL",
-        "ssl_check_hostname": False,
-        "ssl_cafile": str(tmp_path / "ca"),
-        "ssl_certfile": str(tmp_path / "cert"),
-        "ssl_keyfile": str(tmp_path / "key"),
-        "ssl_password": "k",
-    }
+    client = settings.for_client()
+    context = client.pop("ssl_context")
+    assert client == {"bootstrap_servers": ["h:1"], "security_protocol": "SSL"}
+    assert context.verify_mode == ssl.CERT_REQUIRED and not context.check_hostname
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert [dict(part[0] for part in one["subject"]) for one in context.get_ca_certs()] == [
+        {"commonName": "ca"}
+    ]
     spark = settings.for_spark()
-    assert spark["kafka.ssl.truststore.type"] == spark["kafka.ssl.keystore.type"] == "PEM"
-    assert spark["kafka.ssl.truststore.certificates"] == "-----BEGIN ca-----"
-    assert spark["kafka.ssl.keystore.key"] == "-----BEGIN key-----"
-    assert spark["kafka.ssl.keystore.certificate.chain"] == "-----BEGIN cert-----"
-    assert spark["kafka.ssl.key.password"] == "k"
+    assert spark["kafka.ssl.truststore.type"] == "PEM"
+    assert spark["kafka.ssl.truststore.certificates"] == ca.read_text()
     assert spark["kafka.ssl.endpoint.identification.algorithm"] == ""
+
+
+def test_the_rack_is_told_to_all(tmp_path: Path):
+    settings = kafka(host="h", client_rack="zone-a")
+    assert settings.for_librdkafka()["client.rack"] == settings.for_spark()["kafka.client.rack"] == "zone-a"
+    assert settings.rack == "zone-a" and "zone-a" not in settings.for_client().values()
 
 
 @pytest.mark.parametrize(
@@ -104,11 +105,14 @@ def test_certificates_are_files_for_the_client_and_text_for_spark(tmp_path: Path
         ({"bootstrap_servers": "h:1", "security_protocol": "SASL_SSL"}, "sasl.mechanism None"),
         (
             {"bootstrap_servers": "h:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
-            "sasl.mechanism GSSAPI",
+            r"sasl.mechanism GSSAPI \(Kerberos\) is not supported, because the Python wheels of "
+            "Kafka's clients lack it: use SCRAM-SHA-512, OAUTHBEARER, or security.protocol SSL with a client certificate",
         ),
+        ({"bootstrap_servers": "h:1", "ssl_truststore_location": "x"}, "ssl.truststore.location is not"),
+        ({"bootstrap_servers": "h:1", "https_ca_pem": "x"}, "https.ca.pem is not supported"),
         (
-            {"bootstrap_servers": "h:1", "ssl_keystore_location": "x"},
-            "ssl.keystore.location is not supported",
+            {"host": "h", "ssl_keystore_location": "x", "ssl_key_location": "y"},
+            "ssl.keystore.location has certificate and key: leave out",
         ),
     ],
 )
@@ -138,31 +142,6 @@ def test_a_certificate_that_is_not_there(tmp_path: Path):
     settings = kafka(bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "no"))
     with pytest.raises(WrongUse, match="no is not a readable PEM file"):
         settings.for_spark()
-
-
-@pytest.mark.parametrize(
-    ("made", "form"),
-    [
-        ("genrsa -traditional 2048", "PKCS#1"),
-        ("genrsa -traditional -aes128 -passout pass:secret 2048", "PKCS#1"),
-        ("ecparam -name prime256v1 -genkey", "an old form"),
-    ],
-)
-def test_a_key_that_java_does_not_read(made: str, form: str, tmp_path: Path):
-    """Refused before anything is read from Kafka; what the message's command writes is taken."""
-    old = tmp_path / "my key.pem"
-    old.write_bytes(subprocess.run(["openssl", *made.split()], check=True, capture_output=True).stdout)
-    tls = {"bootstrap_servers": "h:1", "security_protocol": "SSL", "ssl_certificate_location": str(old)}
-    with pytest.raises(WrongUse, match=f"my key.pem is a key in {form}") as error:
-        kafka(**tls, ssl_key_location=str(old))
-    command = str(error.value).split("`")[1]
-    if "-aes128" in made:
-        command += " -passin pass:secret"
-    subprocess.run(["sh", "-c", command], check=True, capture_output=True)
-    new = Path(f"{old}.pk8")
-    assert new.stat().st_mode & 0o777 == 0o600
-    spark = kafka(**tls, ssl_key_location=str(new)).for_spark()
-    assert spark["kafka.ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
 
 
 def test_librdkafka_takes_what_it_is_told(tmp_path: Path):

@@ -13,8 +13,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
@@ -22,12 +21,12 @@ import httpx
 import msgspec
 
 from sluice.clients.connections import Connection
-from sluice.concurrency import Deadline
 from sluice.errors import RegistryRefused, RegistryUnavailable, SluiceError, WrongUse
 from sluice.flow.land.formats.framing import SchemaId
 from sluice.flow.land.formats.registry_tls import FILES, check_files, context_of, refusal
 from sluice.flow.land.reject_reasons import BadSchema
 from sluice.proxies import by_proxy
+from sluice.whole_answer import Request, whole_answer
 
 SECONDS = 20
 """For an answer, from the connection to its last byte."""
@@ -345,40 +344,3 @@ def _host(url: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
-
-
-@dataclass(frozen=True)
-class Request:
-    """`path` may be another server's URL; with a `form` it is a POST. The repr shows no secret."""
-
-    method: str
-    path: str
-    params: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    form: Mapping[str, str] | None = None
-
-
-@contextmanager
-def whole_answer(client: httpx.Client, request: Request, seconds: float) -> Iterator[httpx.Response]:
-    """Yields the answer as it comes; what reads it does so inside. `client` keeps no connections.
-
-    Raises httpx.RequestError, also when the answer is not whole in time.
-    """
-    late = f"no whole answer of {request.path} within {seconds} s"
-    deadline = Deadline(seconds)
-    try:
-        with deadline:
-            traced = {"trace": deadline.trace}
-            with client.stream(
-                request.method,
-                request.path,
-                params=request.params or None,
-                headers=request.headers,
-                data=request.form,
-                extensions=traced,
-            ) as answer:
-                yield answer
-    except httpx.RequestError as error:
-        raise httpx.ReadTimeout(late) if deadline.over else error from None
-    if deadline.over:
-        raise httpx.ReadTimeout(late)
