@@ -1,4 +1,4 @@
-"""A token endpoint (RFC 6749, 4.4) that signs JWTs, the keys that check them, and a broker that asks for such."""
+"""A token endpoint (RFC 6749) that signs JWTs, the keys that check them, and a broker that asks for them."""
 
 from __future__ import annotations
 

@@ -106,7 +106,8 @@ def test_the_rack_is_told_to_all(tmp_path: Path):
         (
             {"bootstrap_servers": "h:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
             r"sasl.mechanism GSSAPI \(Kerberos\) is not supported, because the Python wheels of "
-            "Kafka's clients lack it: use SCRAM-SHA-512, OAUTHBEARER, or security.protocol SSL with a client certificate",
+            "Kafka's clients lack it: use SCRAM-SHA-512, OAUTHBEARER, or security.protocol SSL with a client "
+            "certificate",
         ),
         ({"bootstrap_servers": "h:1", "ssl_truststore_location": "x"}, "ssl.truststore.location is not"),
         ({"bootstrap_servers": "h:1", "https_ca_pem": "x"}, "https.ca.pem is not supported"),

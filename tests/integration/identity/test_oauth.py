@@ -1,0 +1,300 @@
+"""OAUTHBEARER against a real broker: all three clients, over several tokens, and no secret left behind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus
+
+import clickhouse_connect
+import pendulum
+import pytest
+import yaml
+from kafka import KafkaAdminClient
+
+from local.readiness import wait_until
+from sluice.clients.kafka import producer, tokens
+from sluice.clients.kafka.producer import open_publisher
+from sluice.clients.kafka.settings import KafkaSettings, admin, reached, settings_of
+from sluice.clients.lake.open import open_lake
+from sluice.config.files import read
+from sluice.config.pipeline import Cluster
+from sluice.errors import KafkaLoginFails
+from sluice.watch.observe import observe
+from tests.support.certificates import Authority
+from tests.support.long_form import per_commit
+from tests.support.token_server import CLIENT, SECRET, SecureBroker, TokenServer, secure_broker, serve
+
+pytestmark = pytest.mark.integration
+
+HOURS = 3
+END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
+START = END - timedelta(hours=HOURS)
+RANGE = ("--from", START.isoformat(), "--to", END.isoformat())
+FIRST = ("--from", START.isoformat(), "--to", (START + timedelta(hours=1)).isoformat())
+PROGRAM = str(Path(sys.executable).with_name("sluice"))
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"), "ca")
+
+
+@pytest.fixture(scope="module")
+def token_server(authority: Authority) -> Iterator[TokenServer]:
+    with serve(authority) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Authority, token_server: TokenServer, tmp_path_factory) -> Iterator[SecureBroker]:
+    with secure_broker(tmp_path_factory.mktemp("broker"), authority, token_server) as started:
+        yield started
+
+
+class World:
+    """A pipeline of one topic that is reached with tokens only, and who types commands."""
+
+    def __init__(self, name: str, folder: Path, extra: dict[str, str], env: dict[str, str], server: Any):
+        self.name, self.folder = name, folder
+        self.extra = json.dumps({"conn_type": "kafka", "extra": extra})
+        self.env = {**env, "AIRFLOW_CONN_KAFKA_OAUTH": self.extra, "AIRFLOW_HOME": str(folder / "airflow")}
+        self.client = clickhouse_connect.get_client(**server.at.login, autogenerate_session_id=False)
+        self.client.command(f"CREATE DATABASE {name}")
+        own = "_slice DateTime('UTC'), _cluster LowCardinality(String)"
+        self.client.command(
+            f"CREATE TABLE {name}.events (n UInt64, {own}) ENGINE = MergeTree ORDER BY n"
+        )  # fmt: skip
+        self.said: list[bytes] = []
+        self.exposed: list[bytes] = []
+        (folder / "events").mkdir()
+
+    def write(self, **changes: Any) -> Path:
+        pipeline = {
+            "kafka": [{"cluster": "dc1", "connection": "kafka_oauth", "topics": [self.name]}],
+            "event": {"type": {"field": "type"}, "time": {"field": "at"}},
+            "lake": f"file://{self.folder}/lake",
+            "spark": {
+                "spark.eventLog.enabled": "true",
+                "spark.eventLog.compress": "false",
+                "spark.eventLog.dir": f"file://{self.folder}/events",
+            },
+            "tables": {"*": f"{self.name}.events"},
+        }
+        path = self.folder / f"{self.name}.yaml"
+        path.write_text(yaml.safe_dump({**pipeline, **changes}))
+        return path
+
+    def type(self, command: str, *arguments: str, seconds: int = 300) -> tuple[int, str]:
+        words = [PROGRAM, command, self.name, *arguments, "--config", str(self.folder / f"{self.name}.yaml")]
+        done = subprocess.run(words, env=self.env, capture_output=True, timeout=seconds)
+        self.said += [done.stdout, done.stderr]
+        return done.returncode, (done.stdout + done.stderr).decode()
+
+    def do(self, command: str, *arguments: str, seconds: int = 300) -> str:
+        code, said = self.type(command, *arguments, seconds=seconds)
+        assert code == 0, said
+        return said
+
+    def events(self, count: int) -> Path:
+        """All but one in a hundred in the first hour, which Spark reads; tasks read the other two."""
+        path = self.folder / "events.jsonl"
+        with path.open("w") as file:
+            for n in range(count):
+                hour = 0 if n % 100 else 1 + n // 100 % 2
+                at = START + timedelta(hours=hour, milliseconds=n % 3_600_000)
+                file.write(f'{{"n":{n},"type":"click","at":"{at.isoformat()}"}}\n')
+        return path
+
+    @contextmanager
+    def watched(self, secrets: list[bytes]) -> Iterator[None]:
+        """Looks at the arguments of every process."""
+        stop = threading.Event()
+
+        def look() -> None:
+            while not stop.wait(0.1):
+                for path in Path("/proc").glob("[0-9]*/cmdline"):
+                    with suppress(OSError):
+                        text = path.read_bytes()
+                        self.exposed += [text] if any(secret in text for secret in secrets) else []
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.fixture
+def world(
+    name, tmp_path, stack_env, clickhouse_server, broker, authority, token_server, monkeypatch
+) -> World:
+    extra = token_server.extra(broker.oauth, authority)
+    found = World(name, tmp_path, extra, stack_env, clickhouse_server)
+    for variable in ("AIRFLOW_CONN_KAFKA_OAUTH", "AIRFLOW_CONN_CLICKHOUSE_DEFAULT"):
+        monkeypatch.setenv(variable, found.env[variable])
+    tokens.source_of.cache_clear()
+    token_server.mood, token_server.lifetime = "", 30
+    token_server.asked.clear()
+    token_server.given.clear()
+    return found
+
+
+def secrets_of(server: TokenServer) -> dict[str, bytes]:
+    """Each in the forms in which it travels; of the tokens their signatures, which nothing else has."""
+    login = base64.b64encode(f"{quote_plus(CLIENT)}:{quote_plus(SECRET)}".encode())
+    fixed = {"secret": SECRET.encode(), "quoted secret": quote_plus(SECRET).encode(), "login": login}
+    return fixed | {f"token {n}": text.rpartition(".")[2].encode() for n, text in enumerate(server.given)}
+
+
+def assert_no_secret_is_left(world: World, server: TokenServer) -> None:
+    secrets = secrets_of(server)
+    left = {str(path): path.read_bytes() for path in world.folder.rglob("*") if path.is_file()}
+    assert any(b"SparkListenerApplicationStart" in content for content in left.values())
+    assert any(content[:4] == b"PAR1" for content in left.values())
+    left |= {f"output {n}": said for n, said in enumerate(world.said)}
+    for place, content in left.items():
+        for what, secret in secrets.items():
+            assert secret not in content, f"{what} is in {place}"
+    assert world.exposed == []
+
+
+def run_all(world: World, server: TokenServer, count: int, lifetime: float, seconds: int) -> dict[str, float]:
+    """Publishes, resolves, lands, loads, verifies and watches; returns seconds by step."""
+    took: dict[str, float] = {}
+    server.lifetime = lifetime
+    config, sent = world.write(rows_per_read=count // 20), world.events(count)
+    with world.watched([SECRET.encode(), quote_plus(SECRET).encode()]):
+        for what, command, *arguments in (
+            ("publish", "publish", str(sent)),
+            ("doctor", "doctor"),
+            ("by Spark", "run", *FIRST),
+            ("by tasks", "run", *RANGE),
+        ):
+            began = time.monotonic()
+            world.do(command, *arguments, seconds=seconds)
+            took[what] = round(time.monotonic() - began, 1)
+    pipeline = read(config)
+    seen = observe(pipeline, open_lake(pipeline), pendulum.now("UTC"))
+    assert seen.silent == {} and seen.lag.errors == []
+    assert sum(partition.log_end for partition in seen.lag.partitions) == count
+    rows = f"SELECT count(), sum(n), uniqExact(n), min(n) FROM {world.name}.events"
+    assert world.client.query(rows).result_rows == [(count, count * (count - 1) // 2, count, 0)]
+    assert_no_secret_is_left(world, server)
+    return took
+
+
+def test_a_run_goes_over_several_tokens(world: World, token_server: TokenServer):
+    took = run_all(world, token_server, count=300_000, lifetime=3, seconds=300)
+    print(took, token_server.asked)
+    assert token_server.asked["Java"] >= 3 and token_server.asked["python-httpx"] >= 6, token_server.asked
+
+
+@pytest.mark.long
+def test_five_million_events_over_ten_refreshes(world: World, token_server: TokenServer):
+    took = run_all(world, token_server, count=5_000_000, lifetime=5, seconds=3000)
+    assert token_server.asked["Java"] >= 10, token_server.asked
+    print(took, token_server.asked)
+
+
+@pytest.mark.parametrize(
+    ("mood", "reason"),
+    [
+        ("foreign", "the brokers refuse it): compare scope, audience, issuer and keys"),
+        *per_commit(
+            [
+                ("other", "the brokers refuse it): compare scope, audience, issuer and keys"),
+                ("expired", "its token has expired already): set the clocks"),
+                ("500", "it answers with status 500): check that it runs"),
+            ],
+            keep=0,
+        ),
+    ],
+)
+def test_the_doctor_says_in_one_line_why_there_is_no_login(
+    mood: str, reason: str, world: World, token_server: TokenServer
+):
+    token_server.mood = mood
+    world.write()
+    code, said = world.type("doctor", "--json")
+    issuer = token_server.url.split("/")[2]
+    assert code == 3
+    (found,) = [
+        check for check in json.loads(world.said[-2])["checks"]
+        if check["area"] == "kafka" and check["level"] == "fail"
+    ]  # fmt: skip
+    told = f"{found['found']}: {found['remedy']}"
+    assert told.startswith(f"Kafka cluster 'dc1': no login with a token of {issuer} ({reason}")
+    assert "\n" not in told
+    for what, secret in secrets_of(token_server).items():
+        assert secret.decode() not in said, what
+
+
+def test_an_outage_of_the_endpoint_lasts_no_longer_than_its_tokens(
+    world: World, token_server: TokenServer, broker: SecureBroker
+):
+    """While the old token holds it serves; the first question after that is told."""
+    token_server.lifetime = 5
+    settings = settings_of(Cluster(cluster="dc1", connection="kafka_oauth", topics=["t"]))
+    with reached(settings), admin(settings, KafkaAdminClient) as client:
+        client.list_topics()
+        token_server.mood = "500"
+        wait_until(lambda: token_server.asked["python-httpx"] >= 4, "a refresh that fails", 30)
+    with pytest.raises(KafkaLoginFails, match="status 500"), reached(settings):
+        wait_until(lambda: not answers(settings), "an end of the token", 30)
+        answers(settings, tell=True)
+    token_server.mood = ""
+    assert answers(settings, tell=True)
+
+
+def answers(settings: KafkaSettings, tell: bool = False) -> bool:
+    try:
+        with reached(settings), admin(settings, KafkaAdminClient) as client:
+            client.list_topics()
+    except KafkaLoginFails:
+        if tell:
+            raise
+        return False
+    return True
+
+
+def test_librdkafka_goes_on_through_refreshes_and_tells_an_outage(
+    world: World, token_server: TokenServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(producer, "_DELIVERY_MS", 5_000)
+    token_server.lifetime = 3
+    settings = settings_of(Cluster(cluster="dc1", connection="kafka_oauth", topics=["t"]))
+    acknowledged: list[int] = []
+    failed: list[str] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        failed.append(error.str()) if error else acknowledged.append(message.offset())
+
+    with open_publisher(settings, world.name, 1) as publisher:
+
+        def sent_until(done: Any, what: str) -> None:
+            def step() -> bool:
+                publisher.send(b"x", None, 0, int(time.time() * 1000), None, delivered)
+                publisher.serve(0.1)
+                return done()
+
+            wait_until(step, what, 60)
+
+        sent_until(lambda: token_server.asked["python-httpx"] >= 4, "three refreshes")
+        assert publisher.flush(30) == 0 and not failed
+        assert sorted(acknowledged) == list(range(len(acknowledged)))
+        token_server.mood = "500"
+        sent_until(lambda: failed, "an event that fails")
+        told = publisher.gone(failed[0])
+        assert isinstance(told, KafkaLoginFails) and "(it answers with status 500): " in str(told)
