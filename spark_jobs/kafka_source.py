@@ -23,6 +23,8 @@ _CONSUMER = {
 
 
 _NO_ROOM = "java.lang.OutOfMemoryError"
+# No token, one that is no JWT, or an executor whose Java options do not allow the endpoint.
+_NO_LOGIN = ("LoginException", "SaslAuthenticationException", "oauthbearer.allowed.urls")
 
 # What the source calls the RDD that it reads with: Spark 4.2, KafkaRelation.buildScan.
 _SOURCE = "kafka"
@@ -57,12 +59,13 @@ def straight(frame: DataFrame) -> DataFrame:
 
 
 def not_handed_over(error: BaseException) -> str | None:
-    """Returns what of some records stopped Spark, where a task's own reader takes them; None for another
-    error."""
+    """Returns what stopped Spark, where a task's own reader goes on; None for another error."""
     if odd_stamps.stopped(error):
         return "Spark cannot hand over the timestamps of some records"
     if _NO_ROOM in str(error):
         return "some records need more memory than Spark has, decompressed"
+    if any(name in str(error) for name in _NO_LOGIN):
+        return "Spark's client cannot log in, and brings no records"
     return None
 
 

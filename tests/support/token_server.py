@@ -35,9 +35,9 @@ def encoded(data: bytes) -> str:
 
 @dataclass
 class TokenServer:
-    """`mood`: what /token does in place of giving a good token: slow, dead (closes), 500, 401, junk, huge,
-    empty, expired, foreign (another key's), other (another audience). `given` are all tokens, `asked` counts
-    by who asks, `forms` and `logins` are what came."""
+    """`mood`: what /token does in place of giving a good token: slow, dead (closes), 500 (for Java), 401,
+    junk, huge, empty, expired, foreign (another key's), other (another audience). `given` are all tokens,
+    `asked` counts by who asks, `forms` and `logins` are what came."""
 
     url: str = ""
     jwks: str = ""
@@ -77,11 +77,11 @@ class TokenServer:
         self.given.append(made)
         return made
 
-    def answer(self, login: str) -> tuple[int, bytes]:
+    def answer(self, login: str, agent: str) -> tuple[int, bytes]:
         if self.mood == "slow":
             self.released.wait(60)
-        if self.mood in ("500", "401"):
-            return int(self.mood), f'{{"error": "no", "error_description": "{SECRET}"}}'.encode()
+        if self.mood in ("500", "401", f"500 for {agent}"):
+            return int(self.mood[:3]), f'{{"error": "no", "error_description": "{SECRET}"}}'.encode()
         if self.mood == "junk":
             return 200, b"<html>Welcome</html>"
         if self.mood == "empty":
@@ -93,7 +93,7 @@ class TokenServer:
         content = {"access_token": self.token(), "token_type": "Bearer", "expires_in": self.lifetime}
         return 200, json.dumps(content).encode()
 
-    def extra(self, broker_port: int, authority: Authority, **more: str) -> dict[str, str]:
+    def described(self, broker_port: int, authority: Authority, **more: str) -> dict[str, str]:
         """The extra of a connection, in librdkafka's names."""
         return {
             "bootstrap.servers": f"127.0.0.1:{broker_port}",
@@ -131,11 +131,12 @@ def serve(authority: Authority) -> Iterator[TokenServer]:
             login = ":".join(map(unquote_plus, base64.b64decode(text).decode().split(":")))
             server.forms.append(parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             server.logins.append(scheme)
-            server.asked[self.headers["User-Agent"].partition("/")[0]] += 1
+            agent = self.headers["User-Agent"].partition("/")[0]
+            server.asked[agent] += 1
             if server.mood == "dead":
                 self.connection.close()
                 return
-            self.reply(*server.answer(login))
+            self.reply(*server.answer(login, agent))
 
         def reply(self, status: int, body: bytes) -> None:
             with suppress(OSError):  # whoever asked may have gone

@@ -1,4 +1,4 @@
-"""OAUTHBEARER against a real broker: all three clients, over several tokens, and no secret left behind."""
+"""Logins to a real broker by all three clients, over several tokens and by certificates."""
 
 from __future__ import annotations
 
@@ -22,16 +22,22 @@ import yaml
 from kafka import KafkaAdminClient
 
 from local.readiness import wait_until
+from sluice.clients.connections import Connection
 from sluice.clients.kafka import producer, tokens
+from sluice.clients.kafka import settings as kafka_settings
 from sluice.clients.kafka.producer import open_publisher
-from sluice.clients.kafka.settings import KafkaSettings, admin, reached, settings_of
+from sluice.clients.kafka.records import BoundedReader, OffsetSpan
+from sluice.clients.kafka.settings import KafkaSettings, admin, from_connection, reached, settings_of
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
 from sluice.config.pipeline import Cluster
-from sluice.errors import KafkaLoginFails
+from sluice.errors import KafkaLoginFails, KafkaUnavailable
 from sluice.watch.observe import observe
 from tests.support.certificates import Authority
+from tests.support.key_forms import FORMS, files_of
 from tests.support.long_form import per_commit
+from tests.support.spark_world import event as made_event
+from tests.support.spark_world import hours
 from tests.support.token_server import CLIENT, SECRET, SecureBroker, TokenServer, secure_broker, serve
 
 pytestmark = pytest.mark.integration
@@ -106,12 +112,12 @@ class World:
         return said
 
     def events(self, count: int) -> Path:
-        """All but one in a hundred in the first hour, which Spark reads; tasks read the other two."""
-        path = self.folder / "events.jsonl"
+        """In the order of their times: 98 % in the first hour, which Spark reads; tasks read the others."""
+        path, few = self.folder / "events.jsonl", count // 100
         with path.open("w") as file:
             for n in range(count):
-                hour = 0 if n % 100 else 1 + n // 100 % 2
-                at = START + timedelta(hours=hour, milliseconds=n % 3_600_000)
+                hour = max(0, HOURS - 1 - (count - 1 - n) // few)
+                at = START + timedelta(hours=hour, seconds=3000 * n / count)
                 file.write(f'{{"n":{n},"type":"click","at":"{at.isoformat()}"}}\n')
         return path
 
@@ -140,7 +146,7 @@ class World:
 def world(
     name, tmp_path, stack_env, clickhouse_server, broker, authority, token_server, monkeypatch
 ) -> World:
-    extra = token_server.extra(broker.oauth, authority)
+    extra = token_server.described(broker.oauth, authority)
     found = World(name, tmp_path, extra, stack_env, clickhouse_server)
     for variable in ("AIRFLOW_CONN_KAFKA_OAUTH", "AIRFLOW_CONN_CLICKHOUSE_DEFAULT"):
         monkeypatch.setenv(variable, found.env[variable])
@@ -251,8 +257,8 @@ def test_an_outage_of_the_endpoint_lasts_no_longer_than_its_tokens(
         client.list_topics()
         token_server.mood = "500"
         wait_until(lambda: token_server.asked["python-httpx"] >= 4, "a refresh that fails", 30)
-    with pytest.raises(KafkaLoginFails, match="status 500"), reached(settings):
-        wait_until(lambda: not answers(settings), "an end of the token", 30)
+    wait_until(lambda: not answers(settings), "an end of the token", 30)
+    with pytest.raises(KafkaLoginFails, match="status 500"):
         answers(settings, tell=True)
     token_server.mood = ""
     assert answers(settings, tell=True)
@@ -298,3 +304,71 @@ def test_librdkafka_goes_on_through_refreshes_and_tells_an_outage(
         sent_until(lambda: failed, "an event that fails")
         told = publisher.gone(failed[0])
         assert isinstance(told, KafkaLoginFails) and "(it answers with status 500): " in str(told)
+
+
+@pytest.mark.long
+def test_tasks_read_where_sparks_client_gets_no_token(world: World, token_server: TokenServer):
+    """As with an issuer whose tokens are no JWTs."""
+    token_server.mood = "500 for Java"
+    world.write()
+    world.do("publish", str(world.events(1000)))
+    said = world.do("run", *FIRST)
+    assert "Spark's client cannot log in, and brings no records: tasks read them themselves" in said
+    assert token_server.asked["Java"] > 0
+    rows = world.client.query(f"SELECT n FROM {world.name}.events ORDER BY n").result_rows
+    assert rows == [(n,) for n in range(980)]
+    assert SECRET not in said
+
+
+@pytest.mark.parametrize("form", per_commit(FORMS))
+def test_a_certificate_in_each_form_lets_all_clients_in(
+    form: str, name, broker: SecureBroker, authority: Authority, engine
+):
+    extra = {key.replace("_", "."): value for key, value in files_of(form, authority).items()}
+    extra |= {
+        "bootstrap.servers": f"127.0.0.1:{broker.tls}",
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(authority.pem),
+    }
+    settings = from_connection("dc1", "read_committed", Connection("k", "kafka", extra=extra))
+    values = [b"%d" % n for n in range(100)]
+    with open_publisher(settings, name, 1) as publisher:
+        for value in values:
+            publisher.send(value, None, 0, 1_767_225_600_000, None, lambda error, _: None)
+        assert publisher.flush(30) == 0
+    with BoundedReader(settings, 1 << 20) as reader:
+        read = [value for part in reader.read([OffsetSpan(name, 0, 0, 100)]) for value in part.values]
+    source = engine.session().read.format("kafka").options(**settings.for_spark(), subscribe=name)
+    assert read == [bytes(row.value) for row in source.load().orderBy("offset").collect()] == values
+
+
+def test_a_broker_lets_nobody_in_without_a_certificate(
+    broker: SecureBroker, authority: Authority, monkeypatch
+):
+    monkeypatch.setattr(kafka_settings, "BOOTSTRAP_MS", 2_000)
+    settings = KafkaSettings(
+        "dc1", f"127.0.0.1:{broker.tls}", protocol="SSL", ca_file=str(authority.pem)
+    )  # fmt: skip
+    with pytest.raises(KafkaUnavailable), reached(settings), admin(settings, KafkaAdminClient):
+        pass
+
+
+def test_tasks_read_everything_where_sparks_client_has_no_login(spark_world, monkeypatch):
+    """As with AWS_MSK_IAM; one large hour alone is otherwise read by Spark."""
+    from engine import SparkEngine
+
+    def by_spark(*_: object) -> None:
+        raise AssertionError("Spark's own client reads")
+
+    monkeypatch.setattr(KafkaSettings, "read_by_spark", property(lambda _: False))
+    monkeypatch.setattr(SparkEngine, "_read_by_source", by_spark)
+    topic = spark_world.topic("t", partitions=2)
+    spark_world.send(topic, [made_event(n=n) for n in range(500)])
+    table = spark_world.table("events", "n UInt64")
+    pipeline = spark_world.pipeline(
+        kafka=spark_world.cluster(topic),
+        event={"type": {"topic": True}, "time": {"field": "at"}},
+        tables={"*": table},
+    )
+    assert spark_world.run(pipeline, hours()) == []
+    assert spark_world.rows("SELECT n FROM DB.events ORDER BY n") == [(n,) for n in range(500)]
