@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from urllib.parse import quote_plus
 
 import clickhouse_connect
 import pendulum
+import pyspark
 import pytest
 import yaml
 from kafka import KafkaAdminClient
@@ -122,12 +124,13 @@ class World:
         return path
 
     @contextmanager
-    def watched(self, secrets: list[bytes]) -> Iterator[None]:
+    def watched(self, server: TokenServer) -> Iterator[None]:
         """Looks at the arguments of every process."""
         stop = threading.Event()
 
         def look() -> None:
             while not stop.wait(0.1):
+                secrets = secrets_of(server).values()
                 for path in Path("/proc").glob("[0-9]*/cmdline"):
                     with suppress(OSError):
                         text = path.read_bytes()
@@ -161,7 +164,7 @@ def secrets_of(server: TokenServer) -> dict[str, bytes]:
     """Each in the forms in which it travels; of the tokens their signatures, which nothing else has."""
     login = base64.b64encode(f"{quote_plus(CLIENT)}:{quote_plus(SECRET)}".encode())
     fixed = {"secret": SECRET.encode(), "quoted secret": quote_plus(SECRET).encode(), "login": login}
-    return fixed | {f"token {n}": text.rpartition(".")[2].encode() for n, text in enumerate(server.given)}
+    return fixed | {f"token {n}": text.rpartition(".")[2].encode() for n, text in enumerate([*server.given])}
 
 
 def assert_no_secret_is_left(world: World, server: TokenServer) -> None:
@@ -181,7 +184,7 @@ def run_all(world: World, server: TokenServer, count: int, lifetime: float, seco
     took: dict[str, float] = {}
     server.lifetime = lifetime
     config, sent = world.write(rows_per_read=count // 20), world.events(count)
-    with world.watched([SECRET.encode(), quote_plus(SECRET).encode()]):
+    with world.watched(server):
         for what, command, *arguments in (
             ("publish", "publish", str(sent)),
             ("doctor", "doctor"),
@@ -212,6 +215,26 @@ def test_five_million_events_over_ten_refreshes(world: World, token_server: Toke
     took = run_all(world, token_server, count=5_000_000, lifetime=5, seconds=3000)
     assert token_server.asked["Java"] >= 10, token_server.asked
     print(took, token_server.asked)
+
+
+@pytest.mark.long
+def test_executors_of_their_own_log_in_too(world: World, token_server: TokenServer):
+    """Two JVMs; what an executor logs is searched, too."""
+    world.env["AIRFLOW_CONN_SPARK_DEFAULT"] = '{"conn_type": "spark", "host": "local-cluster[1,1,1024]"}'
+    logs = Path(pyspark.__file__).with_name("work")  # where Spark's own cluster on one machine keeps them
+    before = set(logs.glob("app-*"))
+    token_server.lifetime = 4
+    world.write()
+    world.do("publish", str(world.events(100_000)))
+    with world.watched(token_server):
+        said = world.do("run", *FIRST)
+    assert "tasks read them themselves" not in said and token_server.asked["Java"] >= 2
+    rows = world.client.query(f"SELECT count(), uniqExact(n), max(n) FROM {world.name}.events").result_rows
+    assert rows == [(98_000, 98_000, 97_999)]
+    for made in set(logs.glob("app-*")) - before:
+        shutil.move(made, world.folder)
+    assert [*world.folder.glob("app-*/*/stderr")]
+    assert_no_secret_is_left(world, token_server)
 
 
 @pytest.mark.parametrize(

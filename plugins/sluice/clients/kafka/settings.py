@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import KafkaError, SaslAuthenticationFailedError, for_code
@@ -48,7 +47,7 @@ ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """The system property without which Java's client asks no token endpoint."""
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 # What a JVM takes as an option, and a shell as a word.
-_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]&=%+-]+")
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._-]+(:\d{1,5})?([/?][A-Za-z0-9._~:/?&=%+-]*)?")
 _EXTENSION = re.compile(r"([A-Za-z]+)=([\x21-\x7e]+)")
 _AWS_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.")
 _CHECK_HOSTNAME = "ssl.endpoint.identification.algorithm"
@@ -211,7 +210,11 @@ class KafkaSettings:
         try:
             return tls_context(authorities, self.check_hostname, self._shown())
         except ssl.SSLError as error:
-            raise self._no_pem(self.ca_file or "") from error
+            reason = " ".join(str(error).split())
+            raise WrongUse(
+                f"Kafka cluster {self.cluster!r}: OpenSSL refuses its certificates ({reason}): "
+                "check the files that its connection names"
+            ) from error
 
     def _shown(self) -> Shown | None:
         return None if self.certificate is None else self.certificate.read(self.cluster)
@@ -220,10 +223,7 @@ class KafkaSettings:
         try:
             return read_named(name).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise self._no_pem(name) from error
-
-    def _no_pem(self, name: str) -> WrongUse:
-        return WrongUse(f"Kafka cluster {self.cluster!r}: {name} is not a readable PEM file")
+            raise WrongUse(f"Kafka cluster {self.cluster!r}: {name} is not a readable PEM file") from error
 
 
 def settings_of(cluster: Cluster) -> KafkaSettings:
@@ -289,7 +289,7 @@ def _issuer(
     method, url = extra.get("sasl.oauthbearer.method", "oidc"), extra.get(_ENDPOINT, "")
     if method.lower() != "oidc":
         raise WrongUse(_wrong(connection, f"sasl.oauthbearer.method {method}", "oidc"))
-    if not _PLAIN_URL.fullmatch(url) or not urlsplit(url).hostname:
+    if not _PLAIN_URL.fullmatch(url):
         expected = "expected http(s)://host/path, without a login" if url else "it is missing in its extra"
         raise WrongUse(f"connection {connection.conn_id!r}: {_ENDPOINT}: {expected}")
     client_id = extra.get("sasl.oauthbearer.client.id") or connection.login
@@ -302,12 +302,12 @@ def _issuer(
     return OAuthClient(
         cluster,
         bootstrap,
-        url,
-        client_id,
-        secret,
-        extra.get("sasl.oauthbearer.scope"),
-        _extensions(connection, extra.get("sasl.oauthbearer.extensions", "")),
-        extra.get("https.ca.location"),
+        url=url,
+        client_id=client_id,
+        secret=secret,
+        scope=extra.get("sasl.oauthbearer.scope"),
+        extensions=_extensions(connection, extra.get("sasl.oauthbearer.extensions", "")),
+        ca_file=extra.get("https.ca.location"),
     )
 
 

@@ -10,15 +10,16 @@ Sources: RFC 6749, 4.4 (client credentials); RFC 7628 (the mechanism); AWS Signa
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import os
 import ssl
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 from urllib.parse import quote, quote_plus, urlsplit
 
 import httpx
@@ -37,12 +38,15 @@ WAITS = (0.5, 1.0)
 """Seconds before each further try, where the endpoint does not answer or fails by itself."""
 _MOST_BYTES = 1 << 20
 _SERVED = 0.8  # of its time, then the next one is asked for
+_LONGEST = 3600.0  # for a token that does not say how long it lasts
+_AWS_SECONDS = 900
 _TRY_LATER = (408, 429)
 
 _CREDENTIALS = "check client id, client secret, scope and token endpoint in the connection's extra"
 _ENDPOINT = "check that it runs, and sasl.oauthbearer.token.endpoint.url in the connection's extra"
 _CA = "let https.ca.location in the connection's extra name the authority that signed its certificate"
 _CLOCKS = "set the clocks of this machine and the endpoint, or the lifetime of its tokens"
+_REFUSED = "the brokers refuse it"
 _BROKERS = "compare scope, audience, issuer and keys of its tokens with what the brokers expect"
 _AWS = (
     "give this machine a role, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, that may kafka-cluster:Connect"
@@ -64,21 +68,23 @@ class Token:
 
 @dataclass(frozen=True)
 class _Issuer:
-    """Who gives tokens for a cluster. `ask` raises KafkaLoginFails."""
+    """Who gives tokens for a cluster. `if_refused` says what to do if the brokers refuse one."""
 
+    if_refused: ClassVar[str] = _BROKERS
     cluster: str
     bootstrap: str
 
-    @property
-    def issuer(self) -> str:
-        raise NotImplementedError
-
+    @abstractmethod
     def ask(self) -> Token:
-        raise NotImplementedError
+        """Raises KafkaLoginFails."""
+
+    @abstractmethod
+    def name(self) -> str:
+        """Returns what a message calls it."""
 
     def fails(self, reason: str, remedy: str) -> KafkaLoginFails:
         reason = " ".join(reason.split())[:300]
-        return KafkaLoginFails(self.cluster, self.bootstrap, reason, self.issuer, remedy)
+        return KafkaLoginFails(self.cluster, self.bootstrap, reason, self.name(), remedy)
 
 
 class _Answer(msgspec.Struct):
@@ -91,7 +97,6 @@ class _Claims(msgspec.Struct):
 
 
 _ANSWER, _CLAIMS = msgspec.json.Decoder(_Answer, strict=False), msgspec.json.Decoder(_Claims)
-_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,7 @@ class OAuthClient(_Issuer):
     extensions: tuple[tuple[str, str], ...] = ()
     ca_file: str | None = None
 
-    @property
-    def issuer(self) -> str:
+    def name(self) -> str:
         return urlsplit(self.url).netloc
 
     def ask(self) -> Token:
@@ -142,7 +146,7 @@ class OAuthClient(_Issuer):
                 if not answer.is_success:
                     raise self.fails(f"it answers with status {answer.status_code}", _CREDENTIALS)
                 return self._bounded(answer)
-        except httpx.RequestError as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             if isinstance(_lowest(error), ssl.SSLCertVerificationError):
                 raise self.fails("its certificate is not trusted", _CA) from None
             if isinstance(error, httpx.TimeoutException):
@@ -160,7 +164,7 @@ class OAuthClient(_Issuer):
     def _token(self, content: bytes) -> Token:
         try:
             answer = _ANSWER.decode(content)
-        except _NOT_JSON:
+        except (ValueError, msgspec.DecodeError):
             raise self.fails("its answer holds no token", _ENDPOINT) from None
         text, now = answer.access_token, time.time()
         if not text or not text.isascii() or not text.isprintable() or " " in text:
@@ -172,9 +176,6 @@ class OAuthClient(_Issuer):
         return Token.lasting(text, min(left, _LONGEST))
 
 
-_LONGEST = 3600.0  # for a token that does not say how long it lasts
-
-
 class _Passing(Exception):
     """What may be another way at the next try."""
 
@@ -184,7 +185,7 @@ def _expiry(token: str) -> float:
     payload = [*token.split("."), ""][1]
     try:
         claims = _CLAIMS.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    except (binascii.Error, ValueError, *_NOT_JSON):
+    except (ValueError, msgspec.DecodeError):
         return math.inf
     return math.inf if claims.exp is None else claims.exp
 
@@ -202,11 +203,11 @@ class AwsSigner(_Issuer):
     The token is a signed URL of `kafka-cluster:Connect`, as aws-msk-iam-sasl-signer makes it.
     """
 
+    if_refused: ClassVar[str] = _AWS
     region: str
     extensions: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def issuer(self) -> str:
+    def name(self) -> str:
         return f"AWS IAM in {self.region}"
 
     def ask(self) -> Token:
@@ -229,7 +230,6 @@ class AwsSigner(_Issuer):
         return Token.lasting(base64.urlsafe_b64encode(signed.encode()).decode().rstrip("="), _AWS_SECONDS)
 
 
-_AWS_SECONDS = 900
 Issuer = OAuthClient | AwsSigner
 
 
@@ -259,7 +259,7 @@ class TokenSource:
     def refused(self) -> None:
         """Lets another token be asked for."""
         with self._lock:
-            self._token, self.refusal = None, self.issuer.fails("the brokers refuse it", _BROKERS)
+            self._token, self.refusal = None, self.issuer.fails(_REFUSED, self.issuer.if_refused)
 
 
 @lru_cache(maxsize=64)

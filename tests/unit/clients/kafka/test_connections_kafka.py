@@ -139,6 +139,13 @@ def test_a_check_of_the_name_that_is_not_understood_is_refused(value: object):
     assert str(refused.value) == message
 
 
+def test_authorities_without_a_certificate(tmp_path: Path):
+    (tmp_path / "ca").write_text("no certificate")
+    settings = kafka(host="h", security_protocol="SSL", ssl_ca_location=str(tmp_path / "ca"))
+    with pytest.raises(WrongUse, match="^Kafka cluster 'dc1': OpenSSL refuses its certificates"):
+        settings.for_client()
+
+
 def test_a_certificate_that_is_not_there(tmp_path: Path):
     settings = kafka(bootstrap_servers="h:1", security_protocol="SSL", ssl_ca_location=str(tmp_path / "no"))
     with pytest.raises(WrongUse, match="no is not a readable PEM file"):

@@ -114,6 +114,7 @@ def test_login_and_password_are_client_id_and_secret():
         ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "expected http"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://h/t' -Dx=y"}, "expected http"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://h/t,https://other/t"}, "expected http"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https://[::1/t"}, "expected http"),
         ({"sasl.oauthbearer.extensions": "no pair"}, "expected name=value"),
         ({"sasl.oauthbearer.extensions": "auth=Bearer x"}, "expected name=value"),
         ({"sasl.oauthbearer.grant.type": "x"}, "sasl.oauthbearer.grant.type is not supported"),

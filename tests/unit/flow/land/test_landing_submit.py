@@ -62,6 +62,27 @@ def test_secret_options_are_redacted(environment, option):
     assert not re.search(pattern, "kafka.bootstrap.servers")
 
 
+def test_a_token_endpoint_is_allowed_in_driver_and_executors(environment, monkeypatch):
+    extra = {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
+    }
+    feed = {"conn_type": "kafka", "login": "me", "password": "hunter2", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_FEED", json.dumps(feed))
+    spec = pipeline(
+        kafka=[{"cluster": "dc1", "connection": "feed", "topics": ["t"]}],
+        spark={"spark.executor.extraJavaOptions": "-Da=b"},
+    )
+    found = spark_submit_arguments(spec, Path("x"), hours(1), "fill", "t", environment)
+    allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer.example/token"
+    assert found.conf["spark.executor.extraJavaOptions"] == f"-Da=b {allowed}"
+    driver = found.conf["spark.driver.extraJavaOptions"]
+    assert driver.startswith("-Dlog4j2.configurationFile=") and driver.endswith(f" {allowed}")
+    assert "hunter2" not in " ".join([*found.command(), *found.env_vars.values()])
+
+
 def test_missing_jars_are_named(tmp_path, environment):
     with pytest.raises(WrongUse, match="make setup"):
         spark_submit_arguments(
