@@ -153,7 +153,9 @@ class KafkaLoginFails(KafkaUnavailable):
 
     issuer: str
     remedy: str
-    message = "Kafka cluster {cluster!r}: no login with a token of {issuer} ({reason}): {remedy}"
+    message = (
+        "Kafka cluster {cluster!r} at {bootstrap}: no login with a token of {issuer} ({reason}): {remedy}"
+    )
 
 
 @dataclass(eq=False)

@@ -156,7 +156,7 @@ def test_why_there_is_no_token(mood: str, server: TokenServer, authority: Author
         settings(**server.described(1, authority)).login()
     server.released.set()
     text, issuer = str(failed.value), server.url.split("/")[2]
-    assert text.startswith(f"Kafka cluster 'dc1': no login with a token of {issuer} ({reason}")
+    assert text.startswith(f"Kafka cluster 'dc1' at 127.0.0.1:1: no login with a token of {issuer} ({reason}")
     assert f"): {remedy}" in text and "\n" not in text
     assert SECRET not in text and not any(token in text for token in server.given)
     assert server.asked.total() == asked and time.monotonic() - began < 8
