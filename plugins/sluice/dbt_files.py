@@ -11,15 +11,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, literal, render
 from sluice.config.pipeline import Pipeline
-from sluice.runtime import SHIPPED
 
 MARK = "Written by Sluice for dbt: write it again when tables change."
 TEST = "sluice_hour_complete"
 SOURCES, TESTS = "models", "tests/generic"
-_TEST = SHIPPED / "include" / "sql" / "dbt" / f"{TEST}.sql"
+_TEST = Path(__file__).with_name(f"{TEST}.sql")
 
 
 @dataclass(frozen=True)
