@@ -34,7 +34,7 @@ from sluice.airflow.run_params import (
     to_xcom,
 )
 from sluice.config.pipeline import Pipeline
-from sluice.errors import ClockBehind, Refused, SluiceError
+from sluice.errors import ClockBehind, Refused
 from sluice.metrics.meter import count
 from sluice.slices import SliceRange
 
@@ -101,9 +101,11 @@ def plan_backfill(name: str) -> dict[str, str] | None:
 def settle(name: str, slices: dict[str, str]) -> bool:
     """Waits until the hour has been over for `settle`, so that records on their way are in it. Between
     two looks it holds no worker."""
+    from sluice.flow.steps import settled_at
+
     pipeline = read_pipeline(name)
-    end, now = from_xcom(slices, pipeline.slice).end, pendulum.now("UTC")
-    ready = end + pipeline.settle
+    run_slices, now = from_xcom(slices, pipeline.slice), pendulum.now("UTC")
+    ready, end = settled_at(pipeline, run_slices), run_slices.end
     log.info("waiting for records that are on their way", until=str(ready))
     if now < end:
         log.warning("clock", behind=str(ClockBehind(socket.gethostname(), str(now), str(end))))
@@ -217,6 +219,7 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
     """Checks the whole range of the run, also where there was nothing to do: a broken equation fails every
     run until it is resolved. So does what keeps the run from older hours."""
     from sluice.flow import steps
+    from sluice.flow.choose_backlog import left_out
 
     pipeline = read_pipeline(name)
     run_slices = from_xcom(slices, pipeline.slice)
@@ -225,8 +228,9 @@ def verify_all(name: str, slices: dict[str, str]) -> None:
     records = steps.records_of(statuses)
     log.info("verified the whole range", slices=str(run_slices), units=len(statuses), records=records)
     steps.refuse_rejected(pipeline, run_slices)
-    if not_done := left_out(run_slices, get_current_context()):
-        raise Refused(not_done)
+    error = get_current_context()["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)
+    if error is not None:
+        raise Refused(left_out(run_slices, error))
 
 
 # What an hourly run does beside its own hours: a part of the older ones.
@@ -235,35 +239,13 @@ OLDER_ERROR = "older_error"
 
 
 def older(pipeline: Pipeline, slices: SliceRange, context: Any) -> Sequence[SliceRange]:
-    """Returns batches of hours before the run's own `slices`; none when it is a run for a past hour."""
-    from sluice.flow.choose_backlog import older_batches
+    """Returns batches of hours before the run's own `slices`. What keeps it from them fails `verify_all`."""
+    from sluice.flow.choose_backlog import older_of
 
-    if not is_newest(pipeline, slices):
-        return ()
-    try:
-        backlog_work = older_batches(pipeline, slices.start, _turn(slices))
-    except SluiceError as error:
-        if error.retryable:
-            raise
-        # The run's own hours do not wait for what an older one needs: `verify_all` fails with it.
-        log.error("older hours", error=str(error))
-        context["ti"].xcom_push(OLDER_ERROR, str(error))
-        return ()
+    backlog_work = older_of(pipeline, slices)
+    if backlog_work.error is not None:
+        log.error("older hours", error=str(backlog_work.error))
+        context["ti"].xcom_push(OLDER_ERROR, str(backlog_work.error))
     waiting = {cluster: str(error) for cluster, error in backlog_work.waiting.items()}
     log.info("batches of older hours", batches=list(map(str, backlog_work.batches)), waiting=waiting)
     return backlog_work.batches
-
-
-def left_out(slices: SliceRange, context: Any) -> str:
-    """Returns what the run for `slices` did not do beside its own hours, and why; empty where it did all."""
-    error = context["ti"].xcom_pull(task_ids="resolve", key=OLDER_ERROR)
-    return "" if error is None else f"hours before {slices.start:%Y-%m-%dT%H:%MZ} were left out: {error}"
-
-
-def is_newest(pipeline: Pipeline, slices: SliceRange) -> bool:
-    """Returns whether `slices` are the newest ones, not those of a run for a past hour."""
-    return slices.end + pipeline.lookback >= pendulum.now("UTC")
-
-
-def _turn(slices: SliceRange) -> int:
-    return slices.end.int_timestamp // int(slices.length.total_seconds())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -40,10 +41,10 @@ from sluice.clients.kafka.topics import open_topics
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import find
 from sluice.config.pipeline import Cluster, Pipeline, Tables
-from sluice.errors import SluiceError, Unavailable, WrongUse
+from sluice.errors import Refused, SluiceError, Unavailable, WrongUse
 from sluice.infer.values import far_instants
 from sluice.plan.modes import MISSING_COLUMNS
-from sluice.plan.plan import waiting, waits, work_of
+from sluice.plan.plan import waiting, work_of
 from sluice.slices import SliceRange, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries
@@ -54,10 +55,12 @@ from sluice.state.status import UnitStatus
 from sluice.state.units import known_topics
 
 if TYPE_CHECKING:
-    from sluice.flow.batch_loop import Landings
+    from sluice.flow.batch_loop import LandBatch, Landings
+    from sluice.flow.land.submit import Running, SubmitSpec
 
 
 _ROUNDS = 5
+_LOOK_SECONDS = 60.0
 _MOST_OUTSIDE = 10_000  # slices on each side of a range whose manifests are read
 
 Backfill = Annotated[
@@ -68,6 +71,15 @@ Backfill = Annotated[
         "its field. Slices outside of the range are named with their command.",
     ),
 ]
+Lookback = Annotated[
+    bool,
+    typer.Option(
+        "--lookback",
+        help="Instead of a range: what a run of the hourly DAG does now. It waits until the newest slice has "
+        "settled, does what is missing back to `lookback` and a part of what is older, and forgets as `keep` "
+        "says.",
+    ),
+]
 
 
 def run(
@@ -75,6 +87,7 @@ def run(
     start: From = None,
     to: To = None,
     day: DayOption = None,
+    lookback: Lookback = False,
     mode: ModeOption = "fill",
     missing_columns: MissingColumns = False,
     table: TableOption = None,
@@ -94,6 +107,11 @@ def run(
     """
     spec = load_pipeline(pipeline, config)
     mode = check_mode(mode, missing_columns)
+    if lookback:
+        if start or to or day or mode != "fill" or table or backfill or yes:
+            raise WrongUse("--lookback does what the hourly DAG does: leave out hours, modes and tables")
+        _run_hour(spec, find(pipeline, config), wide, verbose, json)
+        return
     slices = asked_range(spec, start, to, day)
     tables, token = tables_of(spec, table, mode), uuid.uuid4().hex
     if backfill and mode != "fill":
@@ -108,14 +126,40 @@ def run(
             statuses = _filled(spec, path, slices, tables) or statuses
             _tell_outside(spec, slices, tables)
         statuses = marked(spec, statuses)
-        if json:
-            units = [as_json(spec, status) for status in statuses]
-            print_json({"pipeline": spec.name, "rejected": rejected_by_reason(statuses), "units": units})
-        else:
-            show_run(spec, statuses, f"{spec.name} {slices}", wide, verbose)
-        _tell_far_times(spec, statuses)
+        _show(spec, slices, statuses, wide, verbose, json)
         refuse_missing(spec, statuses, mode, token, silent)
         refuse_rejected(spec, slices)
+
+
+def _show(
+    spec: Pipeline, slices: SliceRange, statuses: list[UnitStatus], wide: bool, verbose: bool, json: bool
+) -> None:
+    if json:
+        units = [as_json(spec, status) for status in statuses]
+        print_json({"pipeline": spec.name, "rejected": rejected_by_reason(statuses), "units": units})
+    else:
+        show_run(spec, statuses, f"{spec.name} {slices}", wide, verbose)
+    _tell_far_times(spec, statuses)
+
+
+def _run_hour(spec: Pipeline, path: Path, wide: bool, verbose: bool, json: bool) -> None:
+    from sluice.flow.hourly import newest_slices, run_hour
+    from sluice.flow.steps import settled_at
+
+    slices, token = newest_slices(spec, pendulum.now("UTC")), uuid.uuid4().hex
+    if spec.since is not None and slices.start < spec.since:
+        progress(f"nothing to do: the first slice begins at `start`, {spec.since:%Y-%m-%dT%H:%MZ}")
+        return
+    ready = settled_at(spec, slices)
+    while (seconds := (ready - pendulum.now("UTC")).total_seconds()) > 0:
+        progress(f"waiting until {ready:%Y-%m-%dT%H:%M:%SZ} for records that are on their way (`settle`)")
+        time.sleep(min(seconds, _LOOK_SECONDS))
+    with _reported(spec, slices), _noted(spec, slices, "fill", token, None):
+        lands, alone = landings(spec, path, "fill", token), partial(_land_alone, spec, path, token)
+        ran = run_hour(spec, path, slices, token, lands, alone, progress)
+        if ran.code:
+            raise typer.Exit(ran.code)
+        _show(spec, slices, marked(spec, ran.statuses), wide, verbose, json)
 
 
 def _tell_far_times(spec: Pipeline, statuses: Sequence[UnitStatus]) -> None:
@@ -199,21 +243,14 @@ def _steps(
     """Returns the units as they are then, and the errors of clusters that did not answer, while others
     did."""
     from sluice.flow import steps
-    from sluice.flow.batch_loop import run_work
-    from sluice.flow.steps import note_file
+    from sluice.flow.batch_loop import resolve_and_note, run_work
     from sluice.flow.verify.causes import lacked_elsewhere, not_published
 
-    progress(f"resolve {slices}: {len(slices)} slices")
-    resolved = steps.resolve_range(spec, slices)
-    note_file(spec, path, resolved["waiting"])
-    for line in (*resolved["topics"], *resolved["stamped_ahead"], *resolved["held"]):
-        progress(line)
-    for cluster, why in resolved["waiting"].items():
-        progress(waits(cluster, why))
+    silent = resolve_and_note(spec, path, slices, progress)
     steps.check_targets(spec, tables)
     work = steps.work_in(spec, slices, mode, tables)
     if not work.batches:
-        others = ", or waits for its cluster" if resolved["waiting"] else ""
+        others = ", or waits for its cluster" if silent else ""
         by = last_load(newest(open_lake(spec), pendulum.now("UTC")), slices)
         progress("; ".join(filter(None, (f"nothing to do: every slice is complete{others}", by))))
     lands = landings(spec, path, mode, token, accept_loss)
@@ -223,7 +260,7 @@ def _steps(
     lacked = lacked_elsewhere(spec, ran.statuses, tables)
     if said := not_published(spec, lacked):
         progress(said)
-    return ran.statuses, resolved["waiting"]
+    return ran.statuses, silent
 
 
 def refuse_missing(
@@ -260,18 +297,38 @@ def landings(spec: Pipeline, path: Path, mode: str, token: str, accept_loss: boo
     on stderr."""
     from sluice.flow import steps
     from sluice.flow.batch_loop import one_ahead
-    from sluice.flow.land.submit import Running, SubmitSpec, run_locally
+    from sluice.flow.land.submit import Running
 
     running = Running()
 
-    def submit(job: SubmitSpec) -> int:
-        code = run_locally(job, progress, running)
-        return Unavailable.exit_code if code == _TEMPORARY else code
-
     def land(batch: SliceRange) -> int:
+        submit = partial(_submit, running)
         return steps.land_range(spec, path, batch, mode, token, submit, accept_loss=accept_loss)
 
     return partial(one_ahead, land, running.stop)
+
+
+def _submit(running: Running, job: SubmitSpec) -> int:
+    from sluice.flow.land.submit import run_locally
+
+    code = run_locally(job, progress, running)
+    return Unavailable.exit_code if code == _TEMPORARY else code
+
+
+def _land_alone(spec: Pipeline, path: Path, token: str, cluster: str) -> LandBatch:
+    """Returns what lands a batch of one cluster; it raises where that has failed."""
+    from sluice.flow import steps
+    from sluice.flow.land.submit import Running
+
+    def land(batch: SliceRange) -> int:
+        submit = partial(_submit, Running())
+        code = steps.land_range(spec, path, batch, "fill", token, submit, cluster=cluster)
+        if code:
+            error = Unavailable if code == Unavailable.exit_code else Refused
+            raise error(f"cluster {cluster}: {batch} has not landed; the landing has said why")
+        return code
+
+    return land
 
 
 def run_units(

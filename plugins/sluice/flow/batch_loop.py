@@ -4,10 +4,11 @@ and published. `sluice run` and Airflow's `cluster` tasks share it; Airflow's ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sluice.clients.kafka.topic_facts import TopicsOf
@@ -17,7 +18,7 @@ from sluice.errors import Busy, Conservation, ShardsWait, SluiceError, Unavailab
 from sluice.flow import steps
 from sluice.flow.verify.facts import narrowed
 from sluice.plan.batches import spells
-from sluice.plan.plan import PlannedWork, UnitsAndRows, Waiting, waiting, work_of
+from sluice.plan.plan import PlannedWork, UnitsAndRows, Waiting, waiting, waits, work_of
 from sluice.plan.progress import BatchProgress, Pace
 from sluice.safe_text import Remark, Say
 from sluice.slices import SliceRange, Unit
@@ -32,6 +33,10 @@ Begun = Callable[[int], None]
 
 Landings = Callable[[Sequence[SliceRange], Begun], Generator[int, None, None]]
 """Lands batches in order and gives the code of each."""
+
+
+Finish = Callable[[SliceRange], list[SluiceError]]
+"""Ends a batch that has landed and is in every table; returns what does not hold up the batches after it."""
 
 
 def landed_before(batches: Sequence[SliceRange], begun: Begun) -> Generator[int, None, None]:
@@ -75,6 +80,22 @@ class Ran(NamedTuple):
     code: int
     statuses: list[UnitStatus]
     published: list[dict[str, Any]]
+
+
+def resolve_and_note(
+    pipeline: Pipeline, path: Path, slices: SliceRange, say: Say
+) -> Mapping[str, SluiceError]:
+    """Stores the range's boundaries, and keeps the text of the pipeline file at `path`. Returns the error of
+    each cluster that did not answer. Raises what `resolve_range` raises."""
+    say(f"resolve {slices}: {len(slices)} slices")
+    resolved = steps.resolve_range(pipeline, slices)
+    silent: Mapping[str, SluiceError] = resolved["waiting"]
+    steps.note_file(pipeline, path, silent)
+    for line in (*resolved["topics"], *resolved["stamped_ahead"], *resolved["held"]):
+        say(line)
+    for cluster, why in silent.items():
+        say(waits(cluster, why))
+    return silent
 
 
 def run_work(
@@ -122,13 +143,14 @@ def run_batches(
     say: Say,
     tables: Tables | None = None,
     only: Collection[Unit] | None = None,
+    finish: Finish = lambda _: [],
 ) -> int:
     """Lands and loads batch after batch; returns the code of the last landing that failed, or 0. What has
     landed is loaded nevertheless: an hour that expired must not hold up those after it. `only` these units
-    are loaded.
+    are loaded. `finish` gets the batches that are done.
 
-    Raises at the end ShardsWait when one of the shards could not be loaded now, and what a person has to mend
-    of a table: neither holds up other tables.
+    Raises at the end ShardsWait when one of the shards could not be loaded now, what a person has to mend of
+    a table, and what `finish` returned: none holds up other tables.
     """
     report = BatchProgress(Pace(work, steps.estimated_time(pipeline, work)), say)
     failed, waits = 0, list[SluiceError]()
@@ -140,6 +162,7 @@ def run_batches(
                 report(number, f"load {target.table}", number + 1)
                 waits += _load(pipeline, target.table, batch, mode, token, say, only)
             partly = bool(code) or len(waits) > before
+            waits += [] if partly else finish(batch)
             report.done(_done(pipeline, batch, work.load[number], mode, tables) if partly else None)
             report(
                 number,

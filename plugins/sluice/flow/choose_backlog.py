@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
+import pendulum
+
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
 from sluice.clients.lake.temporary import Overlay
@@ -59,10 +61,37 @@ def seen_backlog(pipeline: Pipeline, lake: Lake, until: datetime) -> Backlog:
 @dataclass(frozen=True)
 class Older:
     """The batches that a run takes of the backlog; `waiting` has the error of each cluster that could not be
-    asked."""
+    asked. `error` kept the run from older hours: its own do not wait for what an older one needs, and it
+    fails at its end."""
 
     batches: tuple[SliceRange, ...] = ()
     waiting: Mapping[str, SluiceError] = field(default_factory=dict)
+    error: SluiceError | None = None
+
+
+def older_of(pipeline: Pipeline, slices: SliceRange) -> Older:
+    """Returns what the hourly run of `slices` does beside them; nothing when it is a run for a past hour.
+
+    Raises what a retry cures of what `older_batches` raises.
+    """
+    if slices.end + pipeline.lookback < pendulum.now("UTC"):
+        return Older()
+    try:
+        return older_batches(pipeline, slices.start, turn_of(slices))
+    except SluiceError as error:
+        if error.retryable:
+            raise
+        return Older(error=error)
+
+
+def turn_of(slices: SliceRange) -> int:
+    """Returns the number of the run of these slices."""
+    return slices.end.int_timestamp // int(slices.length.total_seconds())
+
+
+def left_out(slices: SliceRange, error: object) -> str:
+    """Says what the run of `slices` did not do beside them, and why."""
+    return f"hours before {slices.start:%Y-%m-%dT%H:%MZ} were left out: {error}"
 
 
 def older_batches(pipeline: Pipeline, until: datetime, turn: int) -> Older:

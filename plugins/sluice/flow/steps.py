@@ -123,6 +123,12 @@ def hourly_range(pipeline: Pipeline, own: SliceRange) -> SliceRange:
     return SliceRange(min(start, own.start), own.end, pipeline.slice)
 
 
+def settled_at(pipeline: Pipeline, slices: SliceRange) -> datetime:
+    """Returns when the last of the slices has been over for `settle`: records that were on their way are in
+    it."""
+    return slices.end + pipeline.settle
+
+
 @observed("resolve")
 def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     """Stores every boundary of the range that is missing. `waiting` holds the error of each cluster that
