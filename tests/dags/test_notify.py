@@ -10,10 +10,10 @@ import pytest
 import requests
 from airflow.sdk import BaseNotifier
 
-from sluice.airflow.notifiers import notifier_of, send
 from sluice.config.airflow import Channel
 from sluice.errors import NotSent
 from sluice.watch import problems
+from sluice.watch.notify import notifier_of, send
 from sluice.watch.problems import Alarm, Notice, Problem, ProblemKind
 from tests.support.channels import mail, webhook
 from tests.support.hostile_texts import HALVES, TEXTS, as_sent, is_plain, links

@@ -301,7 +301,7 @@ def callbacks(pipeline: Pipeline) -> list[Callable[[Any], None]] | None:
 
 def _notify(pipeline: str, channel: Channel, context: Any) -> None:
     """Raises NotSent."""
-    from sluice.airflow.notifiers import send
+    from sluice.watch.notify import send
 
     send(channel, f"[sluice] {pipeline}: run failed", failure_text(context))
 
@@ -472,10 +472,10 @@ def watch_dag(pipeline: Pipeline) -> DAG:
 def watch(name: str) -> dict[str, int]:
     """Observes the pipeline and notifies each channel of `alarms.notify` of problems that are new or over.
     Notified channels are stored in the lake, so that none is notified twice."""
-    from sluice.airflow.notifiers import send
     from sluice.clients.lake.open import open_lake
     from sluice.metrics.meter import emit
     from sluice.watch import watch
+    from sluice.watch.notify import send
     from sluice.watch.watch import watch as observe_and_notify
 
     pipeline, now = read_pipeline(name), pendulum.now("UTC")
@@ -487,6 +487,7 @@ def watch(name: str) -> dict[str, int]:
     for channel, (new, over) in watched.sent.items():
         log.info("notified", channel=channel, new=new, over=over)
     log.info("watched", slices=str(watched.observation.slices), problems=len(watched.problems))
+    watched.refuse_unsent()
     return {"problems": len(watched.problems), "notified": len(watched.sent)}
 
 

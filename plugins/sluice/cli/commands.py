@@ -27,6 +27,7 @@ from sluice.cli import (
     status,
     traffic,
     verify,
+    watch,
 )
 
 commands = typer.Typer(
@@ -60,6 +61,7 @@ _IN_A_LINE: dict[Callable[..., None], str] = {
     backfill.backfill: "Does the same through Airflow.",
     status.status: "Shows hours: landed, loaded, rejected; live with --watch.",
     verify.verify: "Checks that every count adds up; prints repairs.",
+    watch.watch: "Looks for problems once, and notifies of them; without Airflow.",
     traffic.traffic: "Shows the traffic of the last 24 hours, and of those to come.",
     find.find: "Says where one record is, or why it has no row.",
     rejected.rejected: "Shows what was rejected; --retry brings it in after a fix.",

@@ -66,7 +66,7 @@ from sluice.state.shard_definitions import check_alike
 from sluice.state.shard_ledgers import check_different
 from sluice.state.units import known_topics
 from sluice.topic_patterns import TopicPatterns
-from sluice.watch.problems import notifier_class
+from sluice.watch.notify import notifier_class
 
 # Can the landing application be submitted: connection, master, Java and jars?
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,13 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from hashlib import sha256
-from importlib import import_module
-from typing import Any
 
 import msgspec
 
 from sluice.clients.lake.base import Lake
-from sluice.errors import WrongUse
 from sluice.safe_text import line
 from sluice.slices import Slice
 from sluice.stored_json import decode_stored
@@ -412,21 +408,3 @@ def unaddressed(text: str) -> str:
     Markdown, whose images they fetch.
     """
     return _LINK.sub(lambda match: _NO_LINK[match[0]], text.replace("@", _AT)).translate(_MARKUP)
-
-
-# The class behind a channel's `notifier`.
-def notifier_class(path: str) -> type[Any]:
-    """Imports the class. Whoever writes a pipeline file may send a message, and call nothing else: so it has
-    to be a notifier of Airflow's.
-
-    Raises WrongUse where it is another object, and whatever the import of its module raises.
-    """
-    module, _, name = path.rpartition(".")
-    found = getattr(import_module(module), name)
-    if not (inspect.isclass(found) and any(map(_is_airflows, found.__mro__))):
-        raise WrongUse(f"{path} is no notifier: expected a subclass of Airflow's BaseNotifier")
-    return found
-
-
-def _is_airflows(base: type) -> bool:
-    return base.__name__ == "BaseNotifier" and base.__module__.partition(".")[0] == "airflow"

@@ -263,19 +263,25 @@ Send = Callable[[Channel, str, str], None]
 class Watched:
     """The observation, its problems, and how many each channel has just been notified of (new, over).
 
-    `log_starts` are those of earlier runs.
+    `log_starts` are those of earlier runs. `unsent` says of each channel that could not be notified why.
     """
 
     observation: Observation
     problems: tuple[Problem, ...]
     log_starts: Mapping[str, LogStart]
     sent: Mapping[str, tuple[int, int]]
+    unsent: tuple[str, ...] = ()
+
+    def refuse_unsent(self) -> None:
+        """Raises NotSent for channels that could not be notified: the next watch tries them again."""
+        if self.unsent:
+            raise NotSent("; ".join(self.unsent))
 
 
 def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
     """Looks for damage, observes the pipeline, stores its lag and its alarms, and notifies the channels.
 
-    Raises: NotSent after all channels were tried, Busy when another watch is at work, LakeUnavailable.
+    Raises: Busy when another watch is at work, LakeUnavailable.
     """
     store = AlarmStore(lake)
     with Lease.acquire(lake, _LEASE, uuid.uuid4().hex, _TERM, _PATIENCE) as lease, lease.keep():
@@ -287,8 +293,8 @@ def watch(pipeline: Pipeline, lake: Lake, now: datetime, send: Send) -> Watched:
         problems = bounded(problems_of(pipeline, observation, state, now), state.alarms)
         keep(lake, observation.rows)
         store.change(lambda state: replace(after(pipeline, state, observation, problems, now), looked=looked))
-        sent = _tell(pipeline, store, send)
-    return Watched(observation, problems, state.log_starts, sent)
+        sent, unsent = _tell(pipeline, store, send)
+    return Watched(observation, problems, state.log_starts, sent, tuple(unsent))
 
 
 def _look(pipeline: Pipeline, lake: Lake, before: Looked, now: datetime) -> Looked:
@@ -360,7 +366,7 @@ def _own(topics: Container[tuple[str, str]], by_partition: Mapping[str, T]) -> d
     return {name: value for name, value in by_partition.items() if tuple(name.split("/")[:2]) in topics}
 
 
-def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[int, int]]:
+def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> tuple[dict[str, tuple[int, int]], list[str]]:
     sent: dict[str, tuple[int, int]] = {}
     failed: list[str] = []
     for channel in pipeline.alarms.notify:
@@ -374,9 +380,7 @@ def _tell(pipeline: Pipeline, store: AlarmStore, send: Send) -> dict[str, tuple[
             continue
         store.change(partial(_noted, channel=channel.name, notice=notice))
         sent[channel.name] = (len(notice.raised), len(notice.cleared))
-    if failed:
-        raise NotSent("; ".join(failed))
-    return sent
+    return sent, failed
 
 
 def _noted(state: WatchState, channel: str, notice: Notice) -> WatchState:

@@ -20,7 +20,6 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from local import services
 from local.readiness import free_port
-from sluice.airflow.notifiers import send
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import NotSent
@@ -31,6 +30,7 @@ from sluice.slices import Slice, SliceRange, Unit, floor, to_ms
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.notes import read_lag
 from sluice.state.system_tables import claim, create_system_tables
+from sluice.watch.notify import send
 from sluice.watch.problems import AlarmStore, ProblemKind
 from sluice.watch.watch import Watched, watch
 from tests.integration import landed
@@ -116,7 +116,9 @@ class World:
     now: pendulum.DateTime
 
     def watch(self) -> Watched:
-        return watch(self.pipeline, self.lake, self.now, send)
+        watched = watch(self.pipeline, self.lake, self.now, send)
+        watched.refuse_unsent()
+        return watched
 
     def hour(self, ago: int) -> Slice:
         return Slice(floor(self.now, HOUR) - ago * HOUR)
