@@ -1,8 +1,10 @@
 """Airflow connections, found the same way in Airflow and outside it.
 
-First `AIRFLOW_CONN_<ID>` in the environment, then Airflow's own look-up (its database or a secrets
-back-end), then the embedded stack's defaults. Where AIRFLOW_HOME names no Airflow and the embedded stack has
-one, that is asked, from any shell: the stack's own shell (`make shell`) and every other one find the same.
+First `AIRFLOW_CONN_<ID>` in the environment, then the file of that id in the folder that
+`SLUICE_CONNECTIONS_DIR` names, as containers get their secrets mounted, then Airflow's own look-up (its
+database or a secrets back-end), then the embedded stack's defaults. Where AIRFLOW_HOME names no Airflow and
+the embedded stack has one, that is asked, from any shell: the stack's own shell (`make shell`) and every
+other one find the same.
 """
 
 from __future__ import annotations
@@ -50,7 +52,19 @@ def known(conn_id: str, environment: Mapping[str, str] = os.environ) -> Connecti
 
 def _of_environment(conn_id: str, environment: Mapping[str, str]) -> Connection | None:
     text = environment.get(f"AIRFLOW_CONN_{conn_id.upper()}")
-    return None if text is None else parse(conn_id, text)
+    if text is not None:
+        return parse(conn_id, text)
+    folder = environment.get("SLUICE_CONNECTIONS_DIR")
+    return _of_file(conn_id, Path(folder, conn_id)) if folder and Path(conn_id).name == conn_id else None
+
+
+def _of_file(conn_id: str, path: Path) -> Connection | None:
+    try:
+        return parse(conn_id, path.read_text().strip(), str(path))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError):
+        raise WrongUse(f"connection {conn_id!r}: {path} cannot be read") from None
 
 
 def airflow_base_url(environment: Mapping[str, str] = os.environ) -> str:
@@ -198,15 +212,15 @@ class Connection:
         return meanings[text]
 
 
-def parse(conn_id: str, text: str) -> Connection:
-    """Returns a connection from Airflow's JSON or URI form (airflow.models.connection, 3.3). Raises
-    WrongUse."""
+def parse(conn_id: str, text: str, where: str = "") -> Connection:
+    """Returns a connection from Airflow's JSON or URI form (airflow.models.connection, 3.3). `where` the text
+    is, if it is not in the environment. Raises WrongUse."""
     try:
         return _from_json(conn_id, text) if text.lstrip().startswith("{") else _from_uri(conn_id, text)
     except (ValueError, TypeError):
         # The text may hold a password, and a parser's message may quote the text.
         raise WrongUse(
-            f"AIRFLOW_CONN_{conn_id.upper()} is neither Airflow's JSON nor its URI form: see Airflow's "
+            f"{where or variable(conn_id)} is neither Airflow's JSON nor its URI form: see Airflow's "
             "documentation on connections"
         ) from None
 

@@ -196,3 +196,23 @@ def test_without_airflow_the_defaults_stand(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "airflow", None)
     monkeypatch.delitem(sys.modules, "sluice.clients.connections", raising=False)
     assert find("spark_default", {}).host == "local[*]"
+
+
+def test_a_mounted_file_holds_a_connection_and_the_environment_wins(tmp_path: Path):
+    mounted = {"SLUICE_CONNECTIONS_DIR": str(tmp_path)}
+    (tmp_path / "kafka_dc1").write_text('{"conn_type": "kafka", "password": "pw"}\n')
+    (tmp_path / "clickhouse_dc1").write_text("clickhouse://host:8123\n")
+    assert find("kafka_dc1", mounted).password == "pw"
+    assert find("clickhouse_dc1", mounted).port == 8123
+    assert find("kafka_dc1", {**mounted, "AIRFLOW_CONN_KAFKA_DC1": "kafka://h"}).host == "h"
+    for unknown in ("kafka_dc2", f"../{tmp_path.name}/kafka_dc1"):
+        with pytest.raises(WrongUse, match="no connection"):
+            find(unknown, mounted)
+
+
+@pytest.mark.parametrize("content", [b"{secret", b"secret", b"\xff secret"])
+def test_a_mounted_file_that_is_no_connection_is_named_and_not_quoted(content: bytes, tmp_path: Path):
+    (tmp_path / "dc1").write_bytes(content)
+    with pytest.raises(WrongUse, match=f"{tmp_path / 'dc1'}") as refused:
+        find("dc1", {"SLUICE_CONNECTIONS_DIR": str(tmp_path)})
+    assert "secret" not in str(refused.value)
