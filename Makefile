@@ -111,6 +111,7 @@ COMPILE := .venv/bin/uv pip compile --python-version 3.11 --no-annotate --genera
 pins:
 	for part in "" -dev -cluster -setup -docs; do \
 	  $(COMPILE) requirements$$part.in -o requirements$$part.txt || exit; done
+	$(COMPILE) --extra spark pyproject.toml -c requirements.txt -o requirements-job.txt
 	$(PYTHON) -m local.fetch --pin
 
 # Needs Docker with buildx, and the registries of the images.

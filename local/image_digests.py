@@ -1,4 +1,4 @@
-"""Pins the images of Dockerfile and docker-compose.yaml by what their registries have now: `make pin-images`.
+"""Pins the images of Dockerfiles and docker-compose.yaml by what registries have now: `make pin-images`.
 
 A version may be pushed again; a digest is the very bytes.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from local.versions import ROOT
 
-FILES = (ROOT / "Dockerfile", ROOT / "docker-compose.yaml")
+FILES = (ROOT / "Dockerfile", ROOT / "Dockerfile.job", ROOT / "docker-compose.yaml")
 _OWN = "sluice:"  # built from the Dockerfile
 _IMAGE = re.compile(rf"(?m)^(FROM | *image: )(?!{_OWN})([^\s@]+)(@\S+)?$")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

@@ -56,6 +56,7 @@ def test_versions_are_those_of_the_requirements():
     assert pinned("pyspark") == pinned("pyspark-client") == versions.SPARK
     assert version_of(SERVICES["kafka"]["image"]) == f"apache/kafka:{versions.KAFKA}"
     assert f".deps/{versions.SPARK_JARS_DIR.name} " in DOCKERFILE
+    assert f".deps/{versions.SPARK_JARS_DIR.name} " in (ROOT / "Dockerfile.job").read_text()
     assert version_of(SERVICES["s3"]["image"]) == f"versity/versitygw:{s3_servers.VERSITYGW}"
 
 
@@ -65,7 +66,7 @@ def lint(file: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_dockerfile_has_nothing_that_its_linter_minds(tmp_path: Path):
-    assert lint(ROOT / "Dockerfile").stdout == ""
+    assert lint(ROOT / "Dockerfile").stdout == lint(ROOT / "Dockerfile.job").stdout == ""
     wrong = tmp_path / "Dockerfile"
     wrong.write_text(DOCKERFILE.replace(" --no-install-recommends", ""))
     assert "DL3015" in lint(wrong).stdout

@@ -48,15 +48,24 @@ def test_every_pin_has_hashes_and_none_names_a_registry(part: str):
     assert "://" not in text
 
 
-@pytest.mark.parametrize("script", ["local/setup.sh", *SETUPS, "Dockerfile"])
+@pytest.mark.parametrize("script", ["local/setup.sh", *SETUPS, "Dockerfile", "Dockerfile.job"])
 def test_nothing_is_installed_without_its_hash(script: str):
     lines = (ROOT / script).read_text().replace("\\\n", " ").splitlines()
     installs = [line for line in lines if re.search(r"pip install", line)]
     assert installs
     for line in installs:
-        own = re.search(r"pip install .*-e \.", line)  # the repository itself
+        own = re.search(r"pip install .*(-e \.|--no-index dist/\*\.whl)", line)  # the repository itself
         alone = own and "--no-deps" in line and "--no-build-isolation" in line
         assert line.count("pip install") == line.count("--require-hashes") or alone
+
+
+def test_the_slim_image_has_the_pins_of_the_other_and_no_airflow():
+    text = (ROOT / "requirements-job.txt").read_text()
+    slim = {canonicalize_name(name): version for name, version in re.findall(r"(?m)^([\w.-]+)==(\S+)", text)}
+    assert slim.items() <= pins().items()
+    spark = {Requirement(one).name for one in PROJECT["optional-dependencies"]["spark"]}
+    assert {canonicalize_name(one.name) for one in DECLARED} | spark <= slim.keys()
+    assert not [name for name in slim if "airflow" in name]
 
 
 def library() -> list[Path]:
