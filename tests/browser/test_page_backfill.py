@@ -44,7 +44,8 @@ def test_a_backfill_from_the_form(admin: Page, page_stack: PageStack, shoot: Sho
     expect(plan.locator("[data-state=running]")).to_be_visible(timeout=RUN_MS)
     assert f"&run=fill__{quote(f'{first:%Y-%m-%dT%H:%MZ}')}__" in admin.url
     land = plan.get_by_role("row", name=re.compile("^land"))
-    expect(land).to_have_text("land10100", timeout=RUN_MS)  # of one task none is done, and one at work
+    # Of one task none is done, and one at work.
+    expect(land).to_have_text("land1010000", timeout=RUN_MS)
     shoot(admin, "page-backfill-running")
     admin.reload()  # the address says which run is followed
     expect(plan.locator("[data-state=success]")).to_contain_text("all done", timeout=RUN_MS)

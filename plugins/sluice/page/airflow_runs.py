@@ -62,6 +62,8 @@ class SliceActivity:
         return self.phase is not Phase.FAILED
 
 
+ACTIVE = ("queued", "running")
+"""States of a run that is not over."""
 BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
 _WAITING = BUSY | {"up_for_reschedule"}
 WELL = frozenset({"success", "skipped"})  # a table that the run is not for is skipped

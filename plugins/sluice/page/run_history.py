@@ -7,6 +7,7 @@ way when they began.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from operator import itemgetter
 
 from pydantic import Field
 
-from sluice.page.airflow_runs import BUSY, WELL, DagRunView
+from sluice.page.airflow_runs import ACTIVE, BUSY, DagRunView
 from sluice.page.models import FailedTry, Model
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, SliceRange, iso, utc
@@ -347,13 +348,17 @@ def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> 
 
 
 class StepProgress(Model):
-    """Of `batches` batches, those in which a step is done, under way or failed, and those in which it did not
-    begin because a step before it failed (`held`)."""
+    """How many of `batches` batches stand where with a step; each batch is counted once.
+
+    `waiting`: its turn is to come. `skipped`: the run is not for that table, or had nothing to do there.
+    `held`: it never began, for a step before it failed, or the run was over before its turn."""
 
     step: str
     done: int
     running: int
+    waiting: int
     failed: int
+    skipped: int
     held: int
     batches: int
 
@@ -394,19 +399,37 @@ def step_counts(run: DagRunView, steps: Iterable[str]) -> list[StepProgress]:
     batches = len(run.batches or ())
     counts = []
     for step in sorted(steps, key=_place):
-        states = [task.state for task in run.tasks if task.task_id == _GROUP + step and task.map_index >= 0]
-        done = batches if run.state == "success" else sum(state in WELL for state in states)
+        states = {
+            task.map_index: task.state
+            for task in run.tasks
+            if task.task_id == _GROUP + step and 0 <= task.map_index < batches
+        }
+        columns = Counter(_column(states.get(number), run.state) for number in range(batches))
         counts.append(
             StepProgress(
                 step=step_name(step),
-                done=done,
-                running=sum(state in BUSY for state in states),
-                failed=sum(state == "failed" for state in states),
-                held=sum(state == "upstream_failed" for state in states),
                 batches=batches,
+                **{column: columns[column] for column in _COLUMNS},
             )
         )
     return counts
+
+
+_COLUMNS = "done", "running", "waiting", "failed", "skipped", "held"
+
+
+def _column(state: str | None, run_state: str) -> str:
+    """Returns the one column in which a task is counted."""
+    if state == "success":
+        return "done"
+    if state == "failed":
+        return "failed"
+    if state == "upstream_failed":
+        return "held"
+    if run_state in ACTIVE:
+        return "skipped" if state == "skipped" else "running" if state in BUSY else "waiting"
+    # Airflow skips what a run that is ended by hand had still to do.
+    return "skipped" if state == "skipped" and run_state == "success" else "held"
 
 
 def share_done(run: DagRunView, counts: Sequence[StepProgress]) -> float:
@@ -417,7 +440,7 @@ def share_done(run: DagRunView, counts: Sequence[StepProgress]) -> float:
     total = sum(step.batches for step in counts)
     if not total:
         return 0.0
-    done = sum(step.done + _BEGUN * step.running for step in counts)
+    done = sum(step.done + step.skipped + _BEGUN * step.running for step in counts)
     return round(min(_CUT + (1 - _CUT) * done / total, _NEARLY), 3)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from datetime import timedelta
 
+import pytest
+
 from sluice.page.airflow_runs import DagRunView, Phase, TaskRun, progress, work_of
 from sluice.page.run_history import share_done, step_counts
 
@@ -154,7 +156,20 @@ def test_how_much_of_a_run_is_done_moves_with_each_step():
     assert found == [0.0, 0.118, 0.314, 0.608, 0.99, 1.0]
 
 
+COLUMNS = ("done", "running", "waiting", "failed", "skipped", "held")
+
+
+def columns(found: DagRunView) -> dict[str, tuple[int, ...]]:
+    """By step; each has a row of its own, and its columns add up to the batches."""
+    counts = step_counts(found, STEPS)
+    rows = {one.step: tuple(getattr(one, column) for column in COLUMNS) for one in counts}
+    assert {one.batches for one in counts} == {len(found.batches or ())}
+    assert all(sum(rows[one.step]) == one.batches for one in counts)
+    return rows
+
+
 def test_what_each_step_of_a_run_has_done():
+    """Of the second batch Airflow has made no task but the first one."""
     tasks = [
         ("batch.land", 0, "success"),
         ("batch.load.a.b", 0, "failed"),
@@ -164,14 +179,35 @@ def test_what_each_step_of_a_run_has_done():
         ("batch.land", -1, None),
         ("verify_all", -1, "success"),
     ]
-    found = step_counts(run("running", *tasks, batches=[(0, 4), (4, 8)]), STEPS)
-    assert [(one.step, one.done, one.running, one.failed, one.held) for one in found] == [
-        ("land", 1, 1, 0, 0),
-        ("load a.b", 0, 0, 1, 0),
-        ("load a.c", 0, 1, 0, 0),
-        ("verify", 0, 0, 0, 1),
-        ("publish", 0, 0, 0, 0),
+    assert columns(run("running", *tasks, batches=[(0, 4), (4, 8)])) == {
+        "land": (1, 1, 0, 0, 0, 0),
+        "load a.b": (0, 0, 1, 1, 0, 0),
+        "load a.c": (0, 1, 1, 0, 0, 0),
+        "verify": (0, 0, 1, 0, 0, 1),
+        "publish": (0, 0, 2, 0, 0, 0),
+    }
+
+
+def test_a_step_of_a_table_that_the_run_is_not_for_is_not_done():
+    tasks = [(f"batch.{step}", 0, "success") for step in STEPS if step != "load.a.c"]
+    found = columns(run("success", *tasks, ("batch.load.a.c", 0, "skipped"), batches=[(0, 4)]))
+    assert found["load a.c"] == (0, 0, 0, 0, 1, 0)
+    assert {row for step, row in found.items() if step != "load a.c"} == {(1, 0, 0, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_what_a_run_that_was_ended_had_still_to_do_never_began(state: str):
+    """Airflow fails what was at work and skips the rest, or has not made it yet."""
+    tasks = [
+        ("batch.land", 0, "success"),
+        ("batch.load.a.b", 0, "failed"),
+        ("batch.load.a.c", 0, "skipped"),
+        ("batch.verify", 0, "skipped"),
     ]
-    assert {one.batches for one in found} == {2}
-    ended = step_counts(run("success", batches=[(0, 4), (4, 8)]), STEPS)
-    assert {one.done for one in ended} == {2}
+    assert columns(run(state, *tasks, batches=[(0, 4)])) == {
+        "land": (1, 0, 0, 0, 0, 0),
+        "load a.b": (0, 0, 0, 1, 0, 0),
+        "load a.c": (0, 0, 0, 0, 0, 1),
+        "verify": (0, 0, 0, 0, 0, 1),
+        "publish": (0, 0, 0, 0, 0, 1),
+    }

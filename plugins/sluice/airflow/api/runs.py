@@ -26,7 +26,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.page.airflow_runs import SETTLE, DagRunView, RunSpan, TaskRun, progress
+from sluice.page.airflow_runs import ACTIVE, SETTLE, DagRunView, RunSpan, TaskRun, progress
 from sluice.page.models import FailedTry
 from sluice.page.run_history import (
     MOST_RUNS,
@@ -51,7 +51,6 @@ from sluice.state.notes import Timing, of_day
 from sluice.state.unit_state import DONE
 from sluice.watch.obstacles import AtWork
 
-ACTIVE = ("queued", "running")
 MOST = 300
 _BATCHES = "resolve"
 
@@ -334,8 +333,9 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressVi
     if dag_run is None:
         raise HTTPException(404, f"{dag_id} has no run {run_id!r}")
     (run,) = as_runs(session, pipeline, [dag_run])
+    run = replace(run, tasks=tasks_of(session, [dag_run]).get((dag_id, run_id), ()))
     if cancelled(session, [dag_run]):
-        run = replace(run, state=CANCELLED, tasks=tasks_of(session, [dag_run]).get((dag_id, run_id), ()))
+        run = replace(run, state=CANCELLED)
     states = session.scalars(
         select(TaskInstance.state).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
     )

@@ -38,6 +38,7 @@ export async function follow(answer, name, runId, { mayStart, ended }) {
 }
 
 function show(now, { title, bar, said, steps }) {
+  bar.hidden = ENDED.includes(now.state);
   bar.value = now.share; // of the steps of all batches: one batch may be the whole run
   title.textContent = ENDED.includes(now.state) ? "Ended" : now.state === "queued" ? "Queued" : "Running";
   said.dataset.state = now.state;
@@ -45,7 +46,9 @@ function show(now, { title, bar, said, steps }) {
   const left = steps.querySelector(".scroll")?.scrollTop ?? 0;
   replace(steps, table("Steps", [
     { name: "Step", value: (r) => r.step }, { name: "Batches", number: true, value: (r) => count(r.batches) }, { name: "Done", number: true, value: (r) => count(r.done) },
-    { name: "At work", number: true, value: (r) => count(r.running) }, { name: "Failed", number: true, value: (r) => count(r.failed) }, { name: "Not begun", number: true, title: "A step before it failed", value: (r) => count(r.held) },
+    { name: "At work", number: true, value: (r) => count(r.running) }, { name: "Waiting", number: true, title: "Their turn is to come", value: (r) => count(r.waiting) },
+    { name: now.state === "cancelled" ? "Ended" : "Failed", number: true, value: (r) => count(r.failed) }, { name: "Skipped", number: true, title: "The run is for other tables, or had nothing to do", value: (r) => count(r.skipped) },
+    { name: "Not begun", number: true, title: "A step before it failed, or the run was ended", value: (r) => count(r.held) },
   ], now.steps.map((one) => ({ ...one, tone: one.failed ? "bad-row" : "" })), "No batch is known yet."));
   if (left) steps.querySelector(".scroll").scrollTop = left;
 }
