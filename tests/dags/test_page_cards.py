@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
 import pytest
-from airflow.models.dagrun import DagRun
+from airflow.models.dagrun import DagRun, DagRunNote
+from airflow.models.log import Log
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.serialization.definitions.baseoperator import SerializedBaseOperator
@@ -20,6 +22,7 @@ from sluice.airflow.api import cards, pipelines
 from sluice.airflow.api import runs as history
 from sluice.clients.lake.open import open_lake
 from sluice.errors import KafkaUnavailable
+from sluice.page.models import Cell, OverviewCell, OverviewRow
 from sluice.page.retention import Retention
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import TimeEstimate
@@ -27,11 +30,9 @@ from sluice.plan.plan import PlannedWork
 from sluice.state.erasures import LIST_KEY
 from sluice.state.months import SUMMARIES, UnitSummary
 from sluice.state.notes import LAG, LagSample, Timing, key_of, note_lag, note_version, record
-from sluice.state.unit_state import UnitState
 from tests.dags.page_app import login
 from tests.support import erased
 
-STATES = {10: UnitState.COMPLETE, 11: UnitState.COMPLETE_WITH_LOSS, 12: UnitState.LANDED}
 NOW = pendulum.now("UTC").start_of("hour")
 URL = "/sluice/api/pipelines/ads"
 
@@ -173,10 +174,21 @@ def add_task(session, run_id: str, task_id: str, state: str, index: int = -1) ->
     session.add(made)
 
 
-def test_a_failed_run_names_the_task_that_stopped_it_and_what_is_complete(airflow_app: TestClient, lake):
-    """Two of its three hours are complete; what follows the failed task did not begin."""
-    hours = {f"2026-11-21T{hour}Z": {"dc1": UnitSummary(state)} for hour, state in STATES.items()}
-    SUMMARIES.add(lake, hours, lambda old, new: {**old, **new})
+def cells_are(monkeypatch: pytest.MonkeyPatch, *states: str) -> None:
+    """The overview shows these cells, of whatever range."""
+    cells = [OverviewCell(id=str(n), cell=Cell(state)) for n, state in enumerate(states)]
+    row = OverviewRow(
+        pipeline="ads", slice_seconds=3600, can_start=True, paused=False, behind_seconds=None, cells=cells
+    )
+    monkeypatch.setattr(pipelines, "rows_of", lambda *_: [row])
+
+
+def test_a_failed_run_names_the_task_that_stopped_it_and_what_is_complete(
+    airflow_app: TestClient, monkeypatch
+):
+    """Two of its three hours are complete as the page shows them; what follows the failed task did not
+    begin."""
+    cells_are(monkeypatch, "verified", "lossy", "broken")
     asked = {"from": "2026-11-21T10:00Z", "to": "2026-11-21T13:00Z"}
     with create_session() as session:
         session.add(add_run("ads_backfill", "manual__3", 5, conf=asked, state="failed"))
@@ -186,7 +198,9 @@ def test_a_failed_run_names_the_task_that_stopped_it_and_what_is_complete(airflo
     try:
         found = ask(airflow_app, "progress?run=manual__3")
         (listed,) = [run for run in ask(airflow_app, "backfills")["runs"] if run["run_id"] == "manual__3"]
-        assert (found["slices"], found["slices_done"], found["why"]) == (3, 2, "Stopped in plan")
+        assert (found["heading"], found["why"]) == ("Failed", "Stopped in plan")
+        assert found["said"] == "2 of 3 hours are complete; 1 is broken."
+        assert (found["advice"], found["cells"]["broken"]) == ("attention", 1)
         whose = {
             "dag_id": "ads_backfill",
             "run_id": "manual__3",
@@ -197,10 +211,66 @@ def test_a_failed_run_names_the_task_that_stopped_it_and_what_is_complete(airflo
         assert found["failed"] == listed["failed"] == whose
         assert listed["why"] == "Stopped in plan"
     finally:
-        lake.delete([SUMMARIES.key("2026-11")])
         with create_session() as session:
             session.query(TaskInstance).delete()
             session.query(DagRun).filter_by(run_id="manual__3").delete()
+
+
+def logged(user: str, state: str, minutes_after: float) -> Log:
+    """What Airflow's API notes of a change of the run `manual__6`, so long after its begin."""
+    extra = json.dumps({"method": "PATCH", "state": state, "note": "x"})
+    made = Log(event="patch_dag_run", owner=user, extra=extra, dag_id="ads_backfill", run_id="manual__6")
+    made.dttm = NOW.subtract(minutes=5).add(seconds=int(60 * minutes_after))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("audit", "note", "state", "why"),
+    [
+        (("admin", "failed", 4), "", "cancelled", "Cancelled by admin while loading."),
+        (None, "Cancelled on Sluice's page", "cancelled", "Cancelled while loading."),
+        (("admin", "failed", 9), "", "failed", "Stopped in load a.b"),  # when it was over
+        (("admin", "failed", -9), "", "failed", "Stopped in load a.b"),  # before it was started again
+        (("admin", "queued", 3), "a note", "failed", "Stopped in load a.b"),
+    ],
+)
+def test_a_run_that_somebody_ended_says_so_and_has_not_failed(
+    airflow_app: TestClient, monkeypatch, audit: tuple | None, note: str, state: str, why: str
+):
+    """It took four minutes."""
+    cells_are(monkeypatch, "stale", "stale")
+    asked = {"from": "2026-11-21T10:00Z", "to": "2026-11-21T12:00Z", "mode": "reland"}
+    with create_session() as session:
+        run = add_run("ads_backfill", "manual__6", 5, conf=asked, state="failed")
+        session.add(run)
+        session.flush()
+        if note:
+            noted = DagRunNote(content=note)
+            noted.dag_run_id = run.id
+            session.add(noted)
+        if audit is not None:
+            session.add(logged(*audit))
+        add_task(session, "manual__6", "batch.load.a.b", "failed", 0)
+    try:
+        found = ask(airflow_app, "progress?run=manual__6")
+        (listed,) = [run for run in ask(airflow_app, "backfills")["runs"] if run["run_id"] == "manual__6"]
+        assert (found["state"], listed["state"]) == (state, state)
+        assert (found["why"], listed["why"]) == (why, why)
+        assert (found["failed"] is None) is (state == "cancelled")
+        assert (found["said"], found["advice"]) == ("0 of 2 hours are complete; 2 are stale.", "fill")
+        with create_session() as session:
+            ((_, ads),) = pipelines.find_pipelines().sound
+            views = history.runs_of(session, ads, NOW.subtract(minutes=6))
+            (view,) = [one for one in views if one.run_id == "manual__6"]
+            assert view.state == state
+            (row,) = history.run_rows(session, [view], int(NOW.set(2026, 11, 21, 10).timestamp()))
+            assert {task.state for task in row.tasks if task.task_id == "batch.load.a.b"} <= {state}
+    finally:
+        with create_session() as session:
+            session.query(TaskInstance).delete()
+            session.query(Log).filter_by(run_id="manual__6").delete()
+            session.query(DagRunNote).delete()
+            session.query(DagRun).filter_by(run_id="manual__6").delete()
 
 
 def test_a_dry_run_is_no_cancelled_one(airflow_app: TestClient):

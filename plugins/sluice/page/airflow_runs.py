@@ -64,6 +64,8 @@ class SliceActivity:
 
 ACTIVE = ("queued", "running")
 """States of a run that is not over."""
+CANCELLED = "cancelled"
+"""The state of a run that a person has ended. Airflow has none: it calls such a run failed, or a success."""
 BUSY = frozenset({"running", "queued", "scheduled", "restarting", "up_for_retry", "deferred"})
 _WAITING = BUSY | {"up_for_reschedule"}
 WELL = frozenset({"success", "skipped"})  # a table that the run is not for is skipped
@@ -128,7 +130,7 @@ def _phases(run: DagRunView) -> Iterable[tuple[RunSpan, Phase | None]]:
 def _before_batches(run: DagRunView) -> Phase | None:
     if run.state == "failed":
         return Phase.FAILED
-    if run.state == "success":
+    if run.state in ("success", CANCELLED):
         return None
     if run.state == "queued":
         return Phase.QUEUED
@@ -144,7 +146,7 @@ def _by_batch(tasks: Iterable[TaskRun]) -> dict[int, dict[str, str | None]]:
 
 
 def _batch_phase(run: DagRunView, states: Mapping[str, str | None]) -> Phase | None:
-    if run.state == "success":
+    if run.state in ("success", CANCELLED):
         return None
     for prefix, phase in _ORDER:
         step_states = [state for task, state in states.items() if task.startswith(prefix)]

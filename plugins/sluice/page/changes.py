@@ -19,6 +19,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import Unavailable
 from sluice.manifest import Manifest
+from sluice.page.airflow_runs import CANCELLED
 from sluice.page.models import Model
 from sluice.page.run_history import RunRecord
 from sluice.page.status_cache import StatusCache
@@ -242,7 +243,7 @@ def _settings(version: FileVersion) -> dict[str, dict[str, str]]:
 def _run(run: RunRecord) -> Change:
     hours = f"{run.start[:16]}Z – {run.end[:16]}Z" if run.start else "an unknown range"
     only = f", only {', '.join(run.tables)}" if run.tables else ""
-    ended = ": ".join(filter(None, (run.state, run.why)))
+    ended = run.why if run.state == CANCELLED else ": ".join(filter(None, (run.state, run.why)))
     return Change(
         at=run.started,
         kind="run",

@@ -15,8 +15,9 @@ from operator import itemgetter
 
 from pydantic import Field
 
-from sluice.page.airflow_runs import ACTIVE, BUSY, DagRunView
+from sluice.page.airflow_runs import ACTIVE, BUSY, CANCELLED, DagRunView
 from sluice.page.models import FailedTry, Model
+from sluice.page.run_outcome import cancelled_while
 from sluice.safe_text import visible
 from sluice.slices import HOUR, Slice, SliceRange, iso, utc
 from sluice.state.notes import COMMAND, Timing
@@ -112,7 +113,8 @@ class Runs(Model):
 @dataclass(frozen=True)
 class AirflowRun:
     """`start` and `end` are the edges of its range, None where its parameters name none; `batches` that it
-    has cut, None where it has not come so far; `failed` its first task that failed for good."""
+    has cut, None where it has not come so far; `failed` its first task that failed for good, or was at work
+    when the run was cancelled by `ended_by`."""
 
     dag_id: str
     run_id: str
@@ -127,6 +129,7 @@ class AirflowRun:
     tables: tuple[str, ...]
     batches: int | None = None
     failed: FailedTry | None = None
+    ended_by: str = ""
     dry: bool = False
 
     @property
@@ -136,10 +139,13 @@ class AirflowRun:
             return "A dry run: the log of its task plan has what it would do."
         if self.state == "success" and self.batches == 0:
             return "Nothing to do: every hour of it was complete."
+        if self.state == CANCELLED:
+            step = self.failed.task_id.removeprefix(_GROUP) if self.failed else ""
+            return cancelled_while(visible(self.ended_by), step)
         if self.state != "failed":
             return ""
         if self.failed is None:
-            return "No task of it failed: it was ended, or took too long."
+            return "No task of it failed: it took too long, or somebody ended it."
         return f"Stopped in {step_name(self.failed.task_id)}"
 
 
@@ -241,7 +247,7 @@ def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
         tables=[visible(table) for table in run.tables],
         moved=moved_by(steps),
         why=run.why,
-        failed=run.failed,
+        failed=None if run.state == CANCELLED else run.failed,
     )
 
 
@@ -364,19 +370,20 @@ class StepProgress(Model):
 
 
 class ProgressView(Model):
-    """`share` is how much of the run is done, from 0 to 1: it moves with each step of each batch. `did` is
-    what the run did, once it has ended, `slices_done` how many hours of its range are complete then; `why`,
-    `failed` and `before` are as of a RunRecord."""
+    """`share` is how much of the run is done, from 0 to 1: it moves with each step of each batch. `heading`
+    says how the run stands, or how it ended, and `said` how many hours are done: of a run that is over by
+    the states of the page's cells, as `cells` count them. `advice` is that of run_outcome.py. `did` is what
+    the run did, once it has ended; `why`, `failed` and `before` are as of a RunRecord."""
 
     dag_id: str
     run_id: str
     state: str
     started: str
     ended: str
-    tasks: dict[str, int]
-    slices: int
-    slices_done: int
-    phase: str
+    heading: str
+    said: str
+    cells: dict[str, int] = Field(default_factory=dict)
+    advice: str = ""
     share: float
     steps: list[StepProgress]
     did: list[StepAmount] = Field(default_factory=list)

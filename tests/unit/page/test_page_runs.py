@@ -130,7 +130,10 @@ FAILED = FailedTry(dag_id="p", run_id="two", task_id="batch.load.a.b", map_index
     ("more", "why"),
     [
         ({"state": "failed", "failed": FAILED}, "Stopped in load a.b"),
-        ({"state": "failed"}, "No task of it failed: it was ended, or took too long."),
+        ({"state": "failed"}, "No task of it failed: it took too long, or somebody ended it."),
+        ({"state": "cancelled", "failed": FAILED, "ended_by": "admin"}, "Cancelled by admin while loading."),
+        ({"state": "cancelled", "ended_by": "e\x1b"}, "Cancelled by e\\x1b."),
+        ({"state": "cancelled"}, "Cancelled."),
         ({"batches": 0}, "Nothing to do: every hour of it was complete."),
         ({"batches": 2}, ""),
         ({"dry": True}, "A dry run: the log of its task plan has what it would do."),
@@ -140,6 +143,8 @@ FAILED = FailedTry(dag_id="p", run_id="two", task_id="batch.load.a.b", map_index
 def test_a_run_says_what_stopped_it_or_why_it_had_nothing_to_do(more: dict, why: str):
     (found,) = records_of_runs([run("two", 0, 5, **more)], [])
     assert found.why == why
+    # Of a run that somebody ended, the log of its task has no error.
+    assert found.failed == (more.get("failed") if more.get("state") == "failed" else None)
 
 
 def test_a_run_over_hours_that_are_done_names_who_did_them():

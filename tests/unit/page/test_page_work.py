@@ -90,6 +90,13 @@ def test_a_failed_batch_does_not_speak_for_the_others():
     assert phases(run("failed", *tasks, batches=[(0, 1), (1, 2)])) == {0: "failed"}
 
 
+def test_a_cancelled_run_has_failed_nowhere():
+    """Airflow calls the task failed that was at work; the hours are what lake and ledger say."""
+    tasks = [("batch.land", 0, "success"), ("batch.load.a.b", 0, "failed"), ("batch.verify", 0, "skipped")]
+    assert phases(run("cancelled", *tasks, batches=[(0, 2)])) == {}
+    assert phases(run("cancelled", asked=(0, 2))) == {}
+
+
 def test_the_newest_run_has_the_say():
     newer = run("success", batches=[(0, 1)], name="newer")
     older = run("failed", ("batch.land", 0, "failed"), batches=[(0, 2)], name="older")

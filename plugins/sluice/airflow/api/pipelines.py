@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import pendulum
@@ -41,7 +43,7 @@ from sluice.page.plan import PlanAsked, PlanView
 from sluice.page.rows import RequestedRange, Schedule, legend, rows_of
 from sluice.page.run_history import ProgressView
 from sluice.page.status_cache import StatusCache
-from sluice.slices import iso
+from sluice.slices import SliceRange, iso
 from sluice.state import departed_tables
 
 log = structlog.get_logger(__name__)
@@ -168,4 +170,16 @@ def _unscheduled(session: Session, pipeline: Pipeline) -> list[str]:
 @pipelines.get("/pipelines/{pipeline}/progress")
 def progress(pipeline: Readable, session: SessionDep, run: RunId) -> ProgressView:
     """Answers how far a run of the backfill DAG is. 404 when there is no such run."""
-    return progress_of(session, pipeline, run)
+    return progress_of(session, pipeline, run, partial(_cells_in, session, pipeline))
+
+
+def _cells_in(session: Session, pipeline: Pipeline, slices: SliceRange) -> Counter[str]:
+    """Returns how many slices have each state, as the overview of the range shows them; none where the
+    overview has none, either."""
+    requested = RequestedRange(slices.start, slices.end, pendulum.now("UTC"))
+    runs = {pipeline.name: runs_of(session, pipeline, slices.start)}
+    (row,) = rows_of(memory, [pipeline], requested, runs, schedules_of(session, [pipeline]))
+    found: Counter[str] = Counter()
+    for cell in row.cells:
+        found.update(cell.counts or {str(cell.cell): 1})
+    return found

@@ -6,14 +6,14 @@ What they are at work on, what they did by the lake's timings, and their tasks o
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from airflow.models.dagrun import DagRun
+from airflow.models.dagrun import DagRun, DagRunNote
+from airflow.models.log import Log
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from fastapi import HTTPException
@@ -26,7 +26,7 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.page.airflow_runs import ACTIVE, SETTLE, DagRunView, RunSpan, TaskRun, progress
+from sluice.page.airflow_runs import ACTIVE, CANCELLED, SETTLE, DagRunView, RunSpan, TaskRun, progress
 from sluice.page.models import FailedTry
 from sluice.page.run_history import (
     MOST_RUNS,
@@ -41,14 +41,13 @@ from sluice.page.run_history import (
     throughput_of,
     with_earlier,
 )
+from sluice.page.run_outcome import advice_of, counted, heading, running_words
 from sluice.page.slice_findings import RunRow, TaskRow
 from sluice.page.status_cache import TimedCache
 from sluice.plan.estimate import WholeRun, startup_of
 from sluice.plan.modes import MISSING_COLUMNS
 from sluice.slices import SliceRange, from_seconds, iso, utc
-from sluice.state.months import Units, read_summaries
 from sluice.state.notes import Timing, of_day
-from sluice.state.unit_state import DONE
 from sluice.watch.obstacles import AtWork
 
 MOST = 300
@@ -73,11 +72,12 @@ def as_runs(session: Session, pipeline: Pipeline, dag_runs: Sequence[DagRun]) ->
         return []
     batches = _batches(session, [run.id for run in dag_runs], pipeline)
     tasks = tasks_of(session, [run for run in dag_runs if run.state != "success"])
+    ended = ended_by_hand(session, dag_runs)
     return [
         DagRunView(
             run.dag_id,
             run.run_id,
-            str(run.state),
+            CANCELLED if (run.dag_id, run.run_id) in ended else str(run.state),
             asked_by(run, pipeline),
             batches.get(run.id),
             tasks.get((run.dag_id, run.run_id), ()),
@@ -126,7 +126,57 @@ def _span(slices: SliceRange) -> RunSpan:
     return int(slices.start.timestamp()), int(slices.end.timestamp())
 
 
-def cancelled(session: Session, runs: Sequence[DagRun]) -> frozenset[tuple[str, str]]:
+def cancelled(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], str]:
+    """Returns who has ended a run by hand, by (DAG, run); empty where Airflow does not say it."""
+    skipped = _skipped(session, runs)
+    return {**dict.fromkeys(skipped, ""), **ended_by_hand(session, runs, skipped)}
+
+
+_NOTE = "Cancelled on Sluice's page"
+_ENDS = "patch_dag_run"
+_SOON = timedelta(seconds=5)
+
+
+def ended_by_hand(
+    session: Session, runs: Sequence[DagRun], also: Collection[tuple[str, str]] = ()
+) -> dict[tuple[str, str], str]:
+    """Returns who has marked a run as failed while it was at work, by (DAG, run): Airflow's audit log names
+    them, or else the run has the note of this page. Asked of runs that Airflow calls failed, and of
+    `also`."""
+    asked = {
+        (run.dag_id, run.run_id): run
+        for run in runs
+        if run.state == "failed" or (run.dag_id, run.run_id) in also
+    }
+    if not asked:
+        return {}
+    dags, names = {dag_id for dag_id, _ in asked}, [run_id for _, run_id in asked]
+    noted = select(DagRun.dag_id, DagRun.run_id).join(DagRunNote, DagRunNote.dag_run_id == DagRun.id)
+    of_page = noted.where(
+        DagRun.dag_id.in_(dags), DagRun.run_id.in_(names), DagRunNote.content.startswith(_NOTE)
+    )
+    found = {(row.dag_id, row.run_id): "" for row in session.execute(of_page)}
+    logged = select(Log.dag_id, Log.run_id, Log.dttm, Log.owner, Log.extra).where(
+        Log.event == _ENDS, Log.dag_id.in_(dags), Log.run_id.in_(names)
+    )
+    for dag_id, run_id, at, owner, extra in session.execute(logged.order_by(Log.dttm)):
+        key = str(dag_id), str(run_id)
+        if key in asked and at is not None and _ends(extra) and _is_at_work(asked[key], at):
+            found[key] = owner or ""
+    return {key: owner for key, owner in found.items() if key in asked}
+
+
+def _ends(extra: str | None) -> bool:
+    body = _kept_value(extra)
+    return isinstance(body, dict) and body.get("state") == "failed"
+
+
+def _is_at_work(run: DagRun, at: datetime) -> bool:
+    began = run.start_date or run.queued_at
+    return (began is None or began <= at) and (run.end_date is None or at <= run.end_date + _SOON)
+
+
+def _skipped(session: Session, runs: Sequence[DagRun]) -> frozenset[tuple[str, str]]:
     """Returns (DAG, run) of the runs that Airflow calls a success though a person has ended them.
 
     Airflow 3.3.2 skips the tasks of a run that is marked as failed before they are scheduled, and then the
@@ -147,7 +197,8 @@ def _is_dry(run: DagRun) -> bool:
 
 
 def failed_tries(session: Session, runs: Sequence[DagRun]) -> dict[tuple[str, str], FailedTry]:
-    """Returns by (DAG, run) the first task that failed for good: those after it did not begin."""
+    """Returns by (DAG, run) the first task that failed for good: those after it did not begin. In a run that
+    was ended by hand it was at work then."""
     failed = [run for run in runs if run.state == "failed"]
     columns = (
         TaskInstance.dag_id,
@@ -207,7 +258,6 @@ def asked_by(run: DagRun, pipeline: Pipeline) -> RunSpan | None:
 MOST_DAYS = 40
 """Days of timings that an answer reads: an object each."""
 MOST_TABLES = 100
-CANCELLED = "cancelled"
 _PAST_BACKFILLS = 30
 _days_timings: TimedCache[list[Timing]] = TimedCache(5, 4 * MOST_DAYS)
 
@@ -297,7 +347,7 @@ def _airflow_runs(session: Session, runs: Sequence[DagRun], pipeline: Pipeline) 
         key, view = (run.dag_id, run.run_id), airflow_run(run, pipeline)
         cut = batches.get(run.id)
         view = replace(view, batches=None if cut is None else len(cut), failed=failed.get(key))
-        views.append(replace(view, state=CANCELLED) if key in ended else view)
+        views.append(replace(view, state=CANCELLED, ended_by=ended[key]) if key in ended else view)
     return views
 
 
@@ -326,8 +376,11 @@ def _mode(conf: dict[str, Any]) -> str:
     return MISSING_COLUMNS if mode == "reload" and conf.get("missing_columns") is True else mode
 
 
-def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressView:
-    """Returns how far a run of the backfill DAG is, and what it did. 404 when there is no such run."""
+def progress_of(
+    session: Session, pipeline: Pipeline, run_id: str, cells_in: Callable[[SliceRange], Mapping[str, int]]
+) -> ProgressView:
+    """Returns how far a run of the backfill DAG is, and what it did. `cells_in` counts the hours of a range
+    by the states of their cells. 404 when there is no such run."""
     dag_id = backfill_dag_id(pipeline.name)
     dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
     if dag_run is None:
@@ -336,26 +389,24 @@ def progress_of(session: Session, pipeline: Pipeline, run_id: str) -> ProgressVi
     run = replace(run, tasks=tasks_of(session, [dag_run]).get((dag_id, run_id), ()))
     if cancelled(session, [dag_run]):
         run = replace(run, state=CANCELLED)
-    states = session.scalars(
-        select(TaskInstance.state).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
-    )
     total, done, phase = progress(run, pipeline.slice)
     loads = [load_task_id(target.table) for target in pipeline.targets]
     counts = step_counts(run, ["land", *loads, "verify", "publish"])
     over = run.state not in ACTIVE
     record = _ended(session, pipeline, dag_run) if over else None
+    cells: Mapping[str, int] = {}
     if over and run.asked is not None:
-        total, done = complete_of(pipeline, run.asked)
+        cells = cells_in(SliceRange(from_seconds(run.asked[0]), from_seconds(run.asked[1]), pipeline.slice))
     return ProgressView(
         dag_id=dag_id,
         run_id=run_id,
         state=run.state,
         started=iso(dag_run.start_date),
         ended=iso(dag_run.end_date),
-        tasks=dict(Counter(str(state or "none") for state in states)),
-        slices=total,
-        slices_done=done,
-        phase=phase,
+        heading=heading(run.state, record.why if record else ""),
+        said=counted(cells) if over else running_words(total, done, phase),
+        cells=dict(cells),
+        advice=advice_of(cells),
         share=share_done(run, counts),
         steps=counts,
         did=record.moved.steps if record else [],
@@ -382,18 +433,6 @@ def _ended(session: Session, pipeline: Pipeline, dag_run: DagRun) -> RunRecord:
     statement = select(DagRun).where(DagRun.dag_id.in_(dags), DagRun.run_id.in_(loaders))
     others = [airflow_run(one, pipeline) for one in session.scalars(statement)] if run.batches == 0 else []
     return with_earlier(record, records_of_runs(others, timings), timings)
-
-
-def complete_of(pipeline: Pipeline, asked: RunSpan) -> tuple[int, int]:
-    """Returns how many slices a run was asked for, and how many of them are complete in all tables, by what
-    the steps have noted."""
-    slices = SliceRange(from_seconds(asked[0]), from_seconds(asked[1]), pipeline.slice)
-    noted, clusters = read_summaries(brief_lake(pipeline), slices), frozenset(pipeline.clusters)
-    return len(slices), sum(_is_complete(noted.of(slice_.id), clusters) for slice_ in slices)
-
-
-def _is_complete(units: Units, clusters: frozenset[str]) -> bool:
-    return clusters <= units.keys() and all(unit.state in DONE for unit in units.values())
 
 
 def _days(spans: Sequence[tuple[datetime, datetime]]) -> list[date]:
@@ -456,18 +495,19 @@ def _run_row(session: Session, run: DagRunView, batch: int) -> RunRow:
         state=run.state,
         started=iso(started),
         asked=" – ".join(iso(datetime.fromtimestamp(at, UTC)) for at in run.asked or ()),
-        tasks=[_task_row(task) for task in session.scalars(statement)],
+        tasks=[_task_row(task, run.state == CANCELLED) for task in session.scalars(statement)],
     )
 
 
-def _task_row(task: TaskInstance) -> TaskRow:
+def _task_row(task: TaskInstance, ended: bool) -> TaskRow:
+    """`ended`: the run was ended by hand, and then Airflow calls a task failed that was at work."""
     seconds = None
     if task.start_date is not None:
         seconds = round(((task.end_date or datetime.now(UTC)) - task.start_date).total_seconds(), 1)
     return TaskRow(
         task_id=task.task_id,
         map_index=task.map_index,
-        state=str(task.state or "none"),
+        state=CANCELLED if ended and task.state == "failed" else str(task.state or "none"),
         tries=task.try_number,
         started=iso(task.start_date),
         seconds=seconds,

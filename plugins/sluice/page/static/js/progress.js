@@ -7,6 +7,7 @@ import { said as why, stepTable } from "./runs.js";
 
 const ENDED = ["success", "failed", "cancelled"];
 const POLL_MS = 2000;
+const LATE_MS = 20000; // what a task that is ended was about to commit may come for so long
 
 // Until the run has ended, or something else is shown. `ended` is called once it has.
 export async function follow(answer, name, runId, { mayStart, ended }) {
@@ -14,7 +15,7 @@ export async function follow(answer, name, runId, { mayStart, ended }) {
   const said = h("p", { class: "progress", data: { state: "queued" } }, "Queued.");
   const [title, link, steps, end] = [h("h3", {}, "Queued"), h("p", {}), h("div", {}), h("div", { class: "buttons" })];
   replace(answer, title, bar, said, link, steps, end);
-  let cancel = null;
+  let [cancel, over] = [null, null];
   while (answer.isConnected && bar.isConnected) {
     const now = await api.progress(name, runId).catch((error) => {
       if (error.status === 404) throw error;
@@ -28,9 +29,10 @@ export async function follow(answer, name, runId, { mayStart, ended }) {
       }
       show(now, { title, bar, said, steps });
       if (ENDED.includes(now.state)) {
-        replace(end, h("div", { class: "did" }, h("p", {}, summary(now)), why(now), stepTable(now.did)));
+        over ??= Date.now();
+        replace(end, h("div", { class: "did" }, now.state !== "cancelled" && why(now), h("p", {}, summary(now)), advice(now, name), stepTable(now.did)));
         await ended();
-        return;
+        if (now.state !== "cancelled" || Date.now() - over > LATE_MS) return;
       }
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -40,9 +42,9 @@ export async function follow(answer, name, runId, { mayStart, ended }) {
 function show(now, { title, bar, said, steps }) {
   bar.hidden = ENDED.includes(now.state);
   bar.value = now.share; // of the steps of all batches: one batch may be the whole run
-  title.textContent = ENDED.includes(now.state) ? "Ended" : now.state === "queued" ? "Queued" : "Running";
+  title.textContent = now.heading;
   said.dataset.state = now.state;
-  said.textContent = sentence(now);
+  said.textContent = now.said;
   const left = steps.querySelector(".scroll")?.scrollTop ?? 0;
   replace(steps, table("Steps", [
     { name: "Step", value: (r) => r.step }, { name: "Batches", number: true, value: (r) => count(r.batches) }, { name: "Done", number: true, value: (r) => count(r.done) },
@@ -51,15 +53,6 @@ function show(now, { title, bar, said, steps }) {
     { name: "Not begun", number: true, title: "A step before it failed, or the run was ended", value: (r) => count(r.held) },
   ], now.steps.map((one) => ({ ...one, tone: one.failed ? "bad-row" : "" })), "No batch is known yet."));
   if (left) steps.querySelector(".scroll").scrollTop = left;
-}
-
-function sentence(now) {
-  const tasks = Object.entries(now.tasks).map(([state, number]) => `${number} ${state}`).join(", ");
-  const ended = ENDED.includes(now.state);
-  const slices = now.slices ? `${count(now.slices_done)} of ${count(now.slices)} hours ${ended ? "are complete" : "done"}` : ended ? "nothing was done" : "no hour has work yet";
-  const phase = now.phase && !ended ? `, now ${now.phase}` : "";
-  const all = now.state === "success" && now.slices_done === now.slices;
-  return `${now.state}: ${all ? "all done" : slices + phase}. Tasks: ${tasks}.`;
 }
 
 function summary(now) {
@@ -72,7 +65,15 @@ function summary(now) {
     loaded.length > 0 && `loaded ${count(sum(loaded, "rows"))} rows into ${loaded.length === 1 ? loaded[0].table : `${loaded.length} tables`}`,
   ].filter(Boolean);
   const did = parts.length ? parts.join(", ") : "moved nothing";
-  return `It took ${duration(Number.isFinite(seconds) ? seconds : null)} and ${did}.${now.state !== "success" ? " What is done stays: a fill of the same range completes what it left open." : ""}`;
+  return `It took ${duration(Number.isFinite(seconds) ? seconds : null)} and ${did}.`;
+}
+
+// What comes next; the server says whether a fill is enough.
+function advice(now, name) {
+  const late = now.state === "cancelled" && "Its tasks end within seconds, and what they were about to commit may still come. ";
+  const stays = now.state !== "success" && "What is done stays. ";
+  const next = now.advice === "fill" ? "A fill of the same range completes what is left." : now.advice === "attention" && ["A fill alone does not complete this range: ", h("a", { href: `#/p/${encodeURIComponent(name)}` }, "see what needs attention"), "."];
+  return late || stays || next ? h("p", { class: "next" }, late, stays, next) : null;
 }
 
 // Asks once more: what is at work is ended.
@@ -82,7 +83,7 @@ function cancelButton(dag, runId) {
     if (button.dataset.sure !== "yes") {
       button.dataset.sure = "yes";
       button.textContent = "Cancel for good";
-      note.textContent = "What has landed and loaded stays; tasks at work are ended.";
+      note.textContent = "What has landed and loaded stays. Tasks at work end within seconds, and what they are about to commit may still come.";
       return;
     }
     button.disabled = true;
