@@ -90,23 +90,27 @@ def test_a_plan_says_how_long_it_takes(admin: Page, page_stack: PageStack, shoot
 
 
 def test_a_plan_knows_a_table_that_is_gone_and_a_run_that_stops_says_why(admin: Page, page_stack: PageStack):
-    """The table is away while the run begins. All hours of its range stay complete in the ledger. The
-    overview makes one like it."""
+    """The table goes away after a plan was made, which may be started; one that is made then may not. All
+    hours of its range stay complete in the ledger. The overview makes one like it."""
     hour, client = page_stack.hours[12], page_stack.client()
     definition = client.command("SHOW CREATE TABLE adx.clicks")
+    edges = {"from": slice_id(hour), "to": slice_id(hour + HOUR)}
+    backfill(admin, page_stack, **edges, mode="reload")
+    plan = admin.locator(".plan")
+    start = plan.get_by_role("button", name="Start")
+    expect(start).to_be_enabled()
     client.command("RENAME TABLE adx.clicks TO adx.away")
     try:
-        edges = {"from": slice_id(hour), "to": slice_id(hour + HOUR)}
-        backfill(admin, page_stack, **edges, mode="reload")
-        plan = admin.locator(".plan")
-        expect(plan.locator(".obstacles")).to_contain_text(
-            "the run would stop before it lands anything: table adx.clicks: there is no such table"
-        )
-        plan.get_by_role("button", name="Start").click()
+        start.click()
         expect(plan.locator("[data-state=failed]")).to_be_visible(timeout=RUN_MS)
         did = plan.locator(".did")
         expect(did).to_contain_text("Stopped in plan: table adx.clicks: there is no such table")
         expect(admin.locator(".past tbody tr").first).to_contain_text("Stopped in plan: table adx.clicks")
+        backfill(admin, page_stack, **edges, mode="reload")
+        expect(plan.locator(".obstacles")).to_contain_text(
+            "the run would stop before it lands anything: table adx.clicks: there is no such table"
+        )
+        expect(start).to_be_disabled()
         overview(admin, page_stack)
         first = admin.locator(".first-finding")
         expect(first).to_contain_text("adx.clicks is missing in ClickHouse")
@@ -119,10 +123,23 @@ def test_a_plan_knows_a_table_that_is_gone_and_a_run_that_stops_says_why(admin: 
 
 
 def test_a_backfill_can_be_cancelled(admin: Page, page_stack: PageStack):
+    """While it runs, the same plan in another tab is not started without a question."""
     hour = page_stack.hours[10]
-    backfill(admin, page_stack, **{"from": slice_id(hour), "to": slice_id(hour + HOUR), "mode": "reload"})
+    edges = {"from": slice_id(hour), "to": slice_id(hour + HOUR), "mode": "reload"}
+    backfill(admin, page_stack, **edges)
     plan = admin.locator(".plan")
+    expect(plan.get_by_role("button", name="Start")).to_be_enabled()
+    tab = admin.context.new_page()
+    backfill(tab, page_stack, **edges)
+    other = tab.locator(".plan")
+    expect(other.get_by_role("button", name="Start")).to_be_enabled()
     plan.get_by_role("button", name="Start").click()
+    expect(plan.locator("[data-state=running], [data-state=queued]")).to_be_visible()
+    other.get_by_role("button", name="Start").click()
+    expect(other).to_contain_text("has been started since this plan was made")
+    other.get_by_role("button", name="Start").click()
+    expect(other.get_by_role("button", name="Start all the same")).to_be_enabled()
+    tab.close()
     plan.get_by_role("button", name="Cancel").click()
     plan.get_by_role("button", name="Cancel for good").click()
     expect(plan.locator("[data-state=cancelled]")).to_be_visible(timeout=RUN_MS)

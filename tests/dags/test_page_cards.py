@@ -312,6 +312,8 @@ def test_a_plan_knows_what_is_at_work_and_what_starting_takes(airflow_app, runs,
         assert (meets["obstacles"][0], meets["obstacles"][2:]) == (absent, ["a disk is full"])
         assert meets["obstacles"][1].startswith(said)
         assert beside["obstacles"] == [absent, "a disk is full"]
+        assert (meets["stops"], meets["asks"]) == ([absent], [meets["obstacles"][1]])
+        assert ("manual__5" in meets["at_work"], beside["at_work"]) == (True, [])
         assert meets["time"] == "about 3 min 48 s (land 10 s, start-up 3 min 38 s)"
     finally:
         with create_session() as session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,13 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluice.clients.airflow_rest.backfill_run import run_name
 from sluice.config.pipeline import Pipeline, Tables, Target
 from sluice.errors import WrongUse
+from sluice.flow.verify.causes import broken_slices
 from sluice.flow.verify.facts import is_current
+from sluice.flow.verify.verdict import OpenAnomaly
 from sluice.page.models import Model
 from sluice.plan.dry_run import DryRun, lost
 from sluice.plan.modes import MISSING_COLUMNS, MODES, asked_mode
 from sluice.plan.plan import has_work, rows_of
 from sluice.slices import SliceRange
 from sluice.state.status import UnitStatus
+from sluice.watch.obstacles import Asks, Stops
 
 MOST_LINES = 500
 # As many hours as a year has: the plan asks Kafka for the boundaries of each.
@@ -60,8 +63,10 @@ class PlanView(Model):
 
     `rows` and `batches` are of all units with work, `time` says how long they take, as a phrase; `waiting`
     has a line for each cluster that could not be asked, `obstacles` for what would stop the run or hold it
-    up. The run's id begins with `run`. `bytes` are those of the lake's files of these units;
-    of what has not landed they are estimated (`estimated`) from what has, None where nothing has landed."""
+    up: of these `stops` let it stop at once, and `asks` ask a person before the start. `at_work` has the ids
+    of the runs over the same hours. The run's id begins with `run`. `bytes` are those of the lake's files of
+    these units; of what has not landed they are estimated (`estimated`) from what has, None where nothing
+    has landed."""
 
     start: str
     end: str
@@ -81,6 +86,9 @@ class PlanView(Model):
     replaces: list[Replaced]
     waiting: list[str]
     obstacles: list[str] = Field(default_factory=list)
+    stops: list[str] = Field(default_factory=list)
+    asks: list[str] = Field(default_factory=list)
+    at_work: list[str] = Field(default_factory=list)
     run: str = ""
     lines: list[PlanLine]
     dag_id: str = ""
@@ -127,9 +135,31 @@ def plan_view(
         replaces=replaced_by(pipeline, dry, tables),
         waiting=dry.waiting,
         obstacles=list(dry.obstacles),
+        stops=[one for one in dry.obstacles if isinstance(one, Stops)],
+        asks=[one for one in dry.obstacles if isinstance(one, Asks)],
         run=run_name(dry.mode, slices.start, slices.end),
         lines=[_line(s, dry.does(s), broken(*place_of(s))) for s in dry.statuses[:MOST_LINES]],
     )
+
+
+def left_broken(dry: DryRun, anomalies: Iterable[OpenAnomaly]) -> list[str]:
+    """Returns a line where a fill leaves hours as they are that verify has found broken: it finds them broken
+    again, and so the run fails."""
+    if dry.mode != "fill":
+        return []
+    broken = broken_slices(anomalies)
+    done = {status.unit.slice.id: True for status in dry.statuses}
+    for status in dry.statuses:
+        done[status.unit.slice.id] &= status.state.done
+    number = sum(name in broken for name, is_done in done.items() if is_done)
+    if not number:
+        return []
+    them = (
+        "1 hour of the range is broken, and a fill does not mend it"
+        if number == 1
+        else (f"{number:,} hours of the range are broken, and a fill does not mend them")
+    )
+    return [Asks(f"{them}: the run would stop in verify; the pipeline's overview says what mends them")]
 
 
 def place_of(status: UnitStatus) -> tuple[str, str]:

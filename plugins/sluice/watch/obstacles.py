@@ -30,10 +30,18 @@ _LONGEST = timedelta(days=1)
 """A command that has noted no end for so long was killed."""
 
 
+class Stops(str):
+    """An obstacle at which the run would stop at once: nobody may start it on the page."""
+
+
+class Asks(str):
+    """An obstacle that a person has to know before the start: the page asks once more."""
+
+
 @dataclass(frozen=True)
 class AtWork:
-    """A run or command that works on `[start, end)`. `what` is a word for it, `user` who started it, or
-    empty."""
+    """A run or command that works on `[start, end)`, of some `tables` or of all. `what` is a word for it,
+    `user` who started it, or empty; `run` is the id of a run of Airflow."""
 
     what: str
     mode: str
@@ -41,20 +49,26 @@ class AtWork:
     end: datetime
     user: str
     began: datetime | None
+    tables: tuple[str, ...] = ()
+    run: str = ""
+
+    def touches(self, slices: SliceRange) -> bool:
+        return self.start < slices.end and slices.start < self.end
 
     def line(self, now: datetime) -> str:
         by = f" of {visible(self.user)}" if self.user else ""
         hours = f"{self.start:%Y-%m-%dT%H:%MZ} – {self.end:%Y-%m-%dT%H:%MZ}"
-        what = f"a {visible(self.mode)} of {hours} ({self.what}{by})"
+        only = f", only {', '.join(map(visible, self.tables))}" if self.tables else ""
+        what = f"a {visible(self.mode)} of {hours}{only} ({self.what}{by})"
+        waits = "this run waits wherever both load the same table"
         if self.began is None:
-            return f"{what} is queued: this run waits for it at tables that both load"
-        seconds = duration_text((now - self.began).total_seconds())
-        return f"{what} has run for {seconds}: this run waits for it at tables that both load"
+            return f"{what} is queued: {waits}"
+        return f"{what} has run for {duration_text((now - self.began).total_seconds())}: {waits}"
 
 
 def at_work_lines(works: Iterable[AtWork], slices: SliceRange, now: datetime) -> list[str]:
     """Returns a line for each that works on hours of the range."""
-    return [one.line(now) for one in works if one.start < slices.end and slices.start < one.end]
+    return [Asks(one.line(now)) for one in works if one.touches(slices)]
 
 
 def read_obstacles(
@@ -83,8 +97,10 @@ def refused(servers: Servers, pipeline: Pipeline, chosen: Iterable[Target]) -> I
             except TargetRefused as error:
                 if target.table not in said:
                     said.add(target.table)
-                    where = "at its load" if target.rollup else "before it lands anything"
-                    yield f"the run would stop {where}: {error.public}"
+                    if target.rollup:
+                        yield Asks(f"the run would stop at its load: {error.public}")
+                    else:
+                        yield Stops(f"the run would stop before it lands anything: {error.public}")
 
 
 def _full(servers: Servers, pipeline: Pipeline, lake: Lake) -> Iterator[str]:
@@ -116,7 +132,8 @@ def commands_of(timings: Iterable[Timing], now: datetime) -> list[AtWork]:
     for note in last.values():
         start, end, began = (utc(datetime.fromisoformat(x)) for x in (note.start, note.until, note.started))
         if note.state == RUNNING and now - began < _LONGEST:
-            works.append(AtWork("sluice run", note.mode, start, end, note.user, began))
+            tables = (note.table,) if note.table else ()
+            works.append(AtWork("sluice run", note.mode, start, end, note.user, began, tables))
     return works
 
 

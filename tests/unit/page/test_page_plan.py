@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from sluice.errors import KafkaUnavailable
-from sluice.page.plan import plan_view
+from sluice.flow.verify.verdict import OpenAnomaly
+from sluice.page.plan import left_broken, plan_view
 from sluice.plan.dry_run import DryRun
 from sluice.plan.estimate import Rate, TimeEstimate, estimate_time
 from sluice.plan.plan import work_of
 from sluice.slices import SliceRange
 from sluice.state.unit_state import UnitState
+from sluice.watch.obstacles import Asks, Stops
 from tests.support.page_world import START, TABLE, complete, missing, pipeline, unit
 
 THREE = SliceRange(START, START.add(hours=3))
@@ -116,3 +118,29 @@ def test_bytes_where_all_has_landed_or_nothing():
     assert (nothing.bytes, nothing.estimated, nothing.replaces) == (0, False, [])
     some = planned(units()[2:], "fill")
     assert (some.bytes, some.estimated) == (None, True)
+
+
+def test_a_plan_divides_what_is_in_its_way():
+    met = replace(dry("fill", RATES), obstacles=["a disk is full", Stops("no table"), Asks("a run")])
+    plan = plan_view(pipeline(), THREE, met)
+    assert (plan.obstacles, plan.stops, plan.asks) == (
+        ["a disk is full", "no table", "a run"],
+        ["no table"],
+        ["a run"],
+    )
+
+
+def broken(*hours: int) -> list[OpenAnomaly]:
+    edges = START.isoformat(), START.add(hours=1).isoformat()
+    names = tuple(unit(hour).slice.id for hour in hours)
+    found = OpenAnomaly("rows", TABLE, "m", "", "", names, "dc1", *edges, edges[0], "", "", TABLE, "", "", "")
+    return [found]
+
+
+def test_a_fill_that_leaves_hours_broken_says_so_before_the_start():
+    """Of three hours the first is complete, and a fill lands the others, whatever was wrong with them."""
+    (line,) = left_broken(dry("fill", RATES), broken(0, 1))
+    assert isinstance(line, Asks)
+    assert line.startswith("1 hour of the range is broken, and a fill does not mend it: ")
+    assert left_broken(dry("fill", RATES), broken(1, 2, 7)) == []
+    assert left_broken(dry("reload", RATES), broken(0)) == []

@@ -15,7 +15,16 @@ from sluice.state.lease import LeaseState, encode
 from sluice.state.notes import COMMAND, Timing, record
 from sluice.watch import obstacles
 from sluice.watch.observe import Disk
-from sluice.watch.obstacles import AtWork, at_work_lines, commands_of, full_disks, read_obstacles, refused
+from sluice.watch.obstacles import (
+    Asks,
+    AtWork,
+    Stops,
+    at_work_lines,
+    commands_of,
+    full_disks,
+    read_obstacles,
+    refused,
+)
 from tests.support.fakes import MemoryLake
 from tests.support.page_world import START, TABLE, pipeline
 
@@ -32,13 +41,19 @@ def test_a_run_over_the_same_hours_is_named_with_its_age():
     (line,) = at_work_lines([at_work(1, 3), at_work(2, 4), at_work(-2, 0)], HOURS, NOW)
     assert line == (
         "a reland of 2026-11-20T11:00Z – 2026-11-20T13:00Z (backfill run of ann) has run for 9 s: "
-        "this run waits for it at tables that both load"
+        "this run waits wherever both load the same table"
     )
     (queued,) = at_work_lines([at_work(0, 1, began=None, user="a\x1bb")], HOURS, NOW)
     assert queued == (
         "a reland of 2026-11-20T10:00Z – 2026-11-20T11:00Z (backfill run of a\\x1bb) is queued: "
-        "this run waits for it at tables that both load"
+        "this run waits wherever both load the same table"
     )
+
+
+def test_a_run_of_some_tables_is_named_with_them_and_asks_before_another_start():
+    (line,) = at_work_lines([at_work(0, 1, tables=("adx.clicks", "a\x1b"))], HOURS, NOW)
+    assert ", only adx.clicks, a\\x1b (backfill run of ann)" in line
+    assert isinstance(line, Asks)
 
 
 def noted(run: str, state: str, minutes_ago: float) -> Timing:
@@ -83,6 +98,10 @@ def test_a_table_that_a_run_would_refuse_is_named_once(monkeypatch: pytest.Monke
         f"the run would stop before it lands anything: table {TABLE}: there is no such table; create it",
         f"{silent}: what it lacks is loaded by a later run",
     ]
+    assert [type(one) for one in found] == [Stops, str]
+    rollup = SimpleNamespace(table="e.per_hour", rollup=object())
+    (late,) = refused([server("s1")], spec, [rollup])
+    assert isinstance(late, Asks) and late.startswith("the run would stop at its load: ")
 
 
 def test_a_lease_that_somebody_holds_and_a_command_are_in_the_way():

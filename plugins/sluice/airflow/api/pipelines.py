@@ -130,16 +130,20 @@ def plan(pipeline: Startable, asked: PlanAsked, session: SessionDep) -> PlanView
     mode = planning.check(asked, slices)
     tables = tables_for(pipeline, asked.tables, mode)
     dry = dry_run(pipeline, slices, mode, tables)
+    lake, works = brief_lake(pipeline), works_of(session, pipeline)
+    anomalies = read_verdict(lake).anomalies
     obstacles = [
         *_unscheduled(session, pipeline),
-        *at_work_lines(works_of(session, pipeline), slices, now),
-        *read_obstacles(pipeline, slices, tables, now, brief_lake(pipeline)),
+        *at_work_lines(works, slices, now),
+        *read_obstacles(pipeline, slices, tables, now, lake),
+        *planning.left_broken(dry, anomalies),
     ]
     time = dry.time.with_startup(startup_of_backfills(session, pipeline))
-    broken = broken_units(read_verdict(brief_lake(pipeline)).anomalies)
+    broken = broken_units(anomalies)
     plan = planning.plan_view(pipeline, slices, replace(dry, obstacles=obstacles, time=time), tables, broken)
     more = asked.model_dump(include={"mode", "missing_columns", "tables"})
-    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), **more})
+    at_work = [one.run for one in works if one.run and one.touches(slices)]
+    return plan.model_copy(update={"dag_id": backfill_dag_id(pipeline.name), "at_work": at_work, **more})
 
 
 class Recreated(models.Model):
@@ -160,10 +164,12 @@ def recreate(
 
 def _unscheduled(session: Session, pipeline: Pipeline) -> list[str]:
     """Returns why Airflow would start no task of a backfill; nothing where it would."""
+    from sluice.watch.obstacles import Stops
+
     dag_id = backfill_dag_id(pipeline.name)
     paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id))
     if paused is None:
-        return [f"DAG {dag_id} is not in Airflow: `airflow dags list-import-errors` says why"]
+        return [Stops(f"DAG {dag_id} is not in Airflow: `airflow dags list-import-errors` says why")]
     return [f"DAG {dag_id} is paused: a start on this page unpauses it"] if paused else []
 
 

@@ -310,7 +310,7 @@ def works_of(session: Session, pipeline: Pipeline) -> list[AtWork]:
     statement = select(DagRun).where(DagRun.dag_id.in_(dags), DagRun.state.in_(ACTIVE)).limit(MOST_RUNS)
     runs = [airflow_run(run, pipeline) for run in session.scalars(statement)]
     return [
-        AtWork(f"{run.kind} run", run.mode, run.start, run.end, run.user, run.started)
+        AtWork(f"{run.kind} run", run.mode, run.start, run.end, run.user, run.started, run.tables, run.run_id)
         for run in runs
         if run.start is not None and run.end is not None
     ]
