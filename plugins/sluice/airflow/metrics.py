@@ -28,6 +28,7 @@ from sluice.metrics.meter import MetricSample, count, emit, taken_by
 from sluice.metrics.table import NAMES, MetricKind
 from sluice.runtime import collect_seldom
 from sluice.safe_text import label, line
+from sluice.state.notes import of_run
 
 if TYPE_CHECKING:
     from sluice.flow.lineage import Destination
@@ -62,12 +63,21 @@ def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(run)
         def measure(*args: P.args, **kwargs: P.kwargs) -> R:
             collect_seldom()
-            with measuring(str(kwargs["name"] if "name" in kwargs else args[0]), step):
+            name = str(kwargs["name"] if "name" in kwargs else args[0])
+            with of_run(_run_id()), measuring(name, step):
                 return run(*args, **kwargs)
 
         return measure
 
     return decorate
+
+
+def _run_id() -> str:
+    """Returns the run of the task that is at work; empty where none is."""
+    try:
+        return str(get_current_context().get("run_id", ""))
+    except RuntimeError:
+        return ""
 
 
 @contextmanager

@@ -242,7 +242,8 @@ def load_table(
             pipeline, target, units, lake, mode=mode_of(mode), token=token, on_progress=say, then=keep
         )
         summary = result.summary()
-        count({"units": summary["loaded"], "rows": summary["rows"] + summary["rejected_rows"]})
+        rows, refused = summary["rows"], summary["rejected_rows"]
+        count({"units": summary["loaded"], "rows": rows + refused, "rejected": refused})
     meter.emit(metrics.loaded(pipeline.name, table, summary))
     took, written = time.monotonic() - started, meter.total("insert_rows") - inserted
     meter.emit(metrics.load_shape(pipeline.name, table, result, took, rejected, written))

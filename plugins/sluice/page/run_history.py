@@ -1,7 +1,7 @@
 """The history of runs with what they moved, out of Airflow's runs and the lake's timings. Pure.
 
-A landing and a load are timed with the run's id; the steps around them belong to the one run that was under
-way when they began.
+Every step is timed with the id of its run: what others did over the same hours, or meanwhile, is not what the
+run did. A step without one, of an earlier Sluice or of `sluice verify`, is nobody's.
 """
 
 from __future__ import annotations
@@ -210,22 +210,9 @@ def _by_run(runs: Sequence[AirflowRun], timings: Iterable[Timing]) -> dict[str, 
     run_ids = {run.run_id for run in runs}
     timings_by_run: dict[str, list[Timing]] = {}
     for timing in timings:
-        name = timing.run or _under_way(runs, timing)
-        if name in run_ids or _COMMAND.fullmatch(name):
-            timings_by_run.setdefault(name, []).append(timing)
+        if timing.run in run_ids or _COMMAND.fullmatch(timing.run):
+            timings_by_run.setdefault(timing.run, []).append(timing)
     return timings_by_run
-
-
-def _under_way(runs: Iterable[AirflowRun], timing: Timing) -> str:
-    """Returns the id of the only run that was at work when the step began; empty where there were two or
-    none."""
-    at = _start(timing)
-    names = [
-        run.run_id
-        for run in runs
-        if run.started is not None and run.started <= at and (run.ended is None or at <= run.ended)
-    ]
-    return names[0] if len(names) == 1 else ""
 
 
 def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
@@ -313,7 +300,7 @@ def moved_by(steps: Sequence[Timing]) -> MovedByRun:
     return MovedByRun(
         landed=sum(step.rows for step in landed),
         bytes=sum(step.bytes for step in landed),
-        loaded=sum(step.rows for step in loaded),
+        loaded=sum(step.rows - step.rejected for step in loaded),
         land_seconds=round(sum(step.seconds for step in landed), 1),
         load_seconds=round(sum(step.seconds for step in loaded), 1),
         steps=amounts_of(steps),
@@ -321,7 +308,8 @@ def moved_by(steps: Sequence[Timing]) -> MovedByRun:
 
 
 def amounts_of(steps: Iterable[Timing]) -> list[StepAmount]:
-    """Returns the amounts of each step and table, in the order in which they first ended."""
+    """Returns the amounts of each step and table, in the order in which they first ended. What is landed or
+    loaded adds up; an hour that is verified again, in another try or at the run's end, is the same hour."""
     timings_by_step: dict[tuple[str, str], list[Timing]] = {}
     for step in (one for one in steps if one.step != COMMAND):
         timings_by_step.setdefault((step.step, step.table), []).append(step)
@@ -329,13 +317,31 @@ def amounts_of(steps: Iterable[Timing]) -> list[StepAmount]:
         StepAmount(
             step=name,
             table=table,
-            units=sum(timing.units for timing in timings),
-            rows=sum(timing.rows for timing in timings),
-            bytes=sum(timing.bytes for timing in timings),
+            units=sum(timing.units for timing in counted),
+            rows=sum(timing.rows - timing.rejected for timing in counted),
+            bytes=sum(timing.bytes for timing in counted),
             seconds=round(sum(timing.seconds for timing in timings), 1),
         )
         for (name, table), timings in timings_by_step.items()
+        for counted in [timings if name in _MOVES else _widest(timings)]
     ]
+
+
+_MOVES = "land", "load"
+
+
+def _widest(timings: Iterable[Timing]) -> list[Timing]:
+    """Returns the timings whose range is in no other one's, the newest of each range."""
+    spans = [(_span(timing), timing) for timing in timings]
+    spans.sort(key=lambda one: one[1].started, reverse=True)
+    spans.sort(key=lambda one: (one[0][0], -one[0][1].timestamp()))
+    widest: list[Timing] = []
+    reached: datetime | None = None
+    for (_, until), timing in spans:
+        if reached is None or until > reached:
+            widest.append(timing)
+            reached = until
+    return widest
 
 
 def throughput_of(timings: Iterable[Timing], start: datetime, end: datetime) -> Throughput:
@@ -468,7 +474,7 @@ class StepRun(Model):
 
 # The steps over an hour by the run that they are of. Pure.
 #
-# A landing and a load are timed with the run's id. A step without one belongs to the run whose steps it
+# A step is timed with the run's id. One of an earlier Sluice without it belongs to the run whose steps it
 # stands among: a `resolve` goes before a landing, every other step follows one. A run of a DAG verifies each
 # batch, and its whole range at the end; hourly runs verify hours again that they do not touch otherwise.
 GAP = timedelta(minutes=15)

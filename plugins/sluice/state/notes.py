@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from hashlib import sha256
@@ -172,7 +173,8 @@ class Timing:
     """One step over one batch `[start, until)` of slices, which did something.
 
     `units` are the (slice, cluster) pairs that it handled, `rows` and `bytes` what it moved (records read,
-    rows loaded, records verified), `table` is a load's target, `started` an ISO 8601 instant in UTC. A
+    rows that came to a load, records verified), `table` is a load's target, which has `rejected` some of its
+    rows, `run` whose step it is (of_run), `started` an ISO 8601 instant in UTC. A
     landing was submitted `before` seconds before it began, and of `seconds` Spark took `starting` to start.
 
     The step COMMAND is a whole `sluice run`, noted at its begin and at its end: who started it, its `state`
@@ -195,6 +197,7 @@ class Timing:
     user: str = ""
     state: str = ""
     error: str = ""
+    rejected: Whole = 0
 
 
 COMMAND = "command"
@@ -214,6 +217,19 @@ def record(lake: Lake, timing: Timing) -> None:
     update_object(lake, key, lambda data: (data or b"") + line)
 
 
+_RUN: ContextVar[str] = ContextVar("run", default="")
+
+
+@contextmanager
+def of_run(run: str) -> Iterator[None]:
+    """Steps that are timed inside are those of this run: of Airflow, or of a command."""
+    before = _RUN.set(run)
+    try:
+        yield
+    finally:
+        _RUN.reset(before)
+
+
 @contextmanager
 def timed(
     lake: Lake, step: str, slices: SliceRange, **fields: Any
@@ -227,7 +243,8 @@ def timed(
     counts: dict[str, Any] = {}
     yield counts.update
     if counts.get("units"):
-        record(lake, _timing(step, slices, started, pendulum.now("UTC"), **counts, **fields))
+        named = {"run": _RUN.get(), **fields}
+        record(lake, _timing(step, slices, started, pendulum.now("UTC"), **counts, **named))
 
 
 @contextmanager
@@ -245,7 +262,8 @@ def noted_command(lake: Lake, slices: SliceRange, user: str, **fields: Any) -> I
 
     note("running")
     try:
-        yield
+        with of_run(fields.get("run", "")):
+            yield
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             note("interrupted")

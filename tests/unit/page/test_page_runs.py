@@ -48,9 +48,10 @@ def test_a_run_has_what_its_steps_have_noted():
         step("load", 2, 60, 2.0, table="e.a", run="one"),
         step("load", 2.5, 40, 3.0, table="e.b", run="one"),
         step("load", 2.6, 5, 1.0, table="e.a", run="one"),
-        step("verify", 3, 100, 1.5),
+        step("verify", 3, 100, 1.5, run="one"),
+        step("verify", 3.1, 900, 9.0),  # somebody's own `sluice verify`, meanwhile
         step("land", 4, 7, 1.0, bytes=70, run="two"),
-        step("verify", 9, 7, 1.0),  # between the two runs: nobody's
+        step("verify", 9, 7, 1.0, run="two"),
     ]
     two, one = records_of_runs([run("one", 0, 3.5), run("two", 3.6, None, state="running")], timings)
     assert (one.run_id, one.seconds, one.moved.landed, one.moved.bytes, one.moved.loaded) == (
@@ -71,9 +72,34 @@ def test_a_run_has_what_its_steps_have_noted():
     assert [s.step for s in two.moved.steps] == ["land", "verify"]
 
 
-def test_of_two_runs_side_by_side_nobody_knows_whose_a_verify_is():
-    both = [run("one", 0, 9), run("two", 1, 9)]
-    assert [r.moved.steps for r in records_of_runs(both, [step("verify", 5, 1, 1.0)])] == [[], []]
+def over(hours: tuple[int, int], name: str, minute: float, rows: int, units: int, **more: object) -> Timing:
+    edges = (START.add(hours=hour).isoformat() for hour in hours)
+    start, until = edges
+    return replace(step(name, minute, rows, 1.0, units=units, run="one", **more), start=start, until=until)
+
+
+def test_what_a_run_did_has_each_hour_once_and_no_rejected_row():
+    """Three hours in two batches: the first is verified in two tries, and all three once more at the end,
+    with an older hour beside them. Of the 25 rows that came to the second load one was rejected."""
+    timings = [
+        over((0, 2), "load", 1, 40, 2, table="e.a"),
+        over((2, 3), "load", 2, 25, 1, table="e.a", rejected=1),
+        over((0, 2), "verify", 3, 41, 2),
+        over((0, 2), "verify", 4, 42, 2),
+        over((2, 3), "verify", 5, 30, 1),
+        over((-9, -8), "verify", 5.5, 7, 1),
+        over((0, 2), "publish", 6, 0, 2),
+        over((0, 2), "publish", 6.5, 0, 2),
+        over((2, 3), "publish", 7, 0, 1),
+        over((0, 3), "verify", 8, 72, 3),
+    ]
+    (one,) = records_of_runs([run("one", 0, 9)], timings)
+    assert [(s.step, s.units, s.rows, s.seconds) for s in one.moved.steps] == [
+        ("load", 3, 64, 2.0),
+        ("verify", 4, 79, 5.0),
+        ("publish", 3, 0, 3.0),
+    ]
+    assert one.moved.loaded == 64
 
 
 def test_a_command_is_known_by_its_steps_and_a_run_that_is_gone_is_not():

@@ -35,6 +35,7 @@ from sluice.state.notes import (
     newest,
     noted_command,
     of_day,
+    of_run,
     record,
     timed,
 )
@@ -83,6 +84,31 @@ def test_only_a_step_that_did_something_and_ended_well_is_recorded(lake):
     (found,) = newest(lake, pendulum.now("UTC"))
     assert (found.step, found.table, found.units, found.rows) == ("load", "db.t", 3, 5)
     assert (found.start, found.until) == ("2026-11-20T00:00:00+00:00", "2026-11-20T03:00:00+00:00")
+
+
+def test_a_step_has_the_run_inside_which_it_is_timed(lake):
+    now = pendulum.now("UTC").date()
+
+    def verify() -> None:
+        with timed(lake, "verify", HOURS) as count:
+            count({"units": 1, "rows": 0})
+
+    verify()
+    with of_run("manual__1"):
+        verify()
+        with timed(lake, "load", HOURS, run="own") as count:
+            count({"units": 1, "rows": 0})
+    with of_run("other"):
+        verify()
+    verify()
+    found = [(one.step, one.run) for one in of_day(lake, now)]
+    assert found == [
+        ("verify", ""),
+        ("verify", "manual__1"),
+        ("load", "own"),
+        ("verify", "other"),
+        ("verify", ""),
+    ]
 
 
 def test_a_rate_is_found_again_from_what_it_made():

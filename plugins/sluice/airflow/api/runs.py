@@ -426,7 +426,7 @@ def _ended(session: Session, pipeline: Pipeline, dag_run: DagRun) -> RunRecord:
     if run.batches == 0 and run.start is not None:
         spans.append((max(run.start, began - timedelta(days=MOST_DAYS)), began))
     timings = timings_of(brief_lake(pipeline), _days(spans))
-    own = [timing for timing in timings if not timing.run or timing.run == run.run_id]
+    own = [timing for timing in timings if timing.run == run.run_id]
     (record,) = records_of_runs([run], own)
     loaders = {timing.run for timing in timings} - {run.run_id, ""}
     dags = (pipeline.name, backfill_dag_id(pipeline.name))
