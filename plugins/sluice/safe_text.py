@@ -35,11 +35,20 @@ _CHECKSUM = 8
 
 def visible(text: str, most: int = NAME_CHARACTERS) -> str:
     """`text` with `\\x1b` for what a terminal would obey or not show: control characters, marks of
-    direction, half surrogates. At most `most` characters of it, and `…` where it is longer."""
-    shown = text if len(text) <= most else text[:most]
+    direction, half surrogates. At most `most` characters of it, and `…` where it is longer: after a whole
+    word, where it has any."""
+    shown = text if len(text) <= most else _whole_words(text, most)
     if not shown.isprintable():
         shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return shown if len(text) <= most else f"{shown}…"
+
+
+_LONGEST_WORD = 60
+
+
+def _whole_words(text: str, most: int) -> str:
+    last = text.rfind(" ", max(most - _LONGEST_WORD, 1), most + 1)
+    return text[:most] if last < 0 else text[:last].rstrip()
 
 
 def line(text: str, most: int = LINE_CHARACTERS) -> str:

@@ -105,6 +105,8 @@ def test_a_plan_knows_a_table_that_is_gone_and_a_run_that_stops_says_why(admin: 
         expect(plan.locator("[data-state=failed]")).to_be_visible(timeout=RUN_MS)
         did = plan.locator(".did")
         expect(did).to_contain_text("Stopped in plan: table adx.clicks: there is no such table")
+        reason = did.locator(".why")
+        assert reason.evaluate("one => one.scrollHeight <= one.clientHeight && one.clientWidth > 400")
         expect(admin.locator(".past tbody tr").first).to_contain_text("Stopped in plan: table adx.clicks")
         backfill(admin, page_stack, **edges, mode="reload")
         expect(plan.locator(".obstacles")).to_contain_text(

@@ -207,3 +207,18 @@ app()
 
 def test_a_cell_is_no_markup():
     assert "│ [bold]x[/] │" in shown(output.table_of("", ["a"], [["[bold]x[/]"]]))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("offsets [13031, 13050): expected 3", "offsets [13031, 13050):…"),
+        ("offsets [13031, 13050) expected", "offsets [13031, 13050)…"),
+        ("offsets [13031, 13050), e", "offsets [13031, 13050),…"),
+        ("offsets [13031, 13050):", "offsets [13031, 13050):"),
+        ("a" * 30, "a" * 24 + "…"),
+        (" " + "a" * 30, " " + "a" * 23 + "…"),
+    ],
+)
+def test_a_long_text_ends_with_a_whole_word(text: str, shown: str):
+    assert visible(text, 24) == shown

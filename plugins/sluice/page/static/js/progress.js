@@ -30,7 +30,7 @@ export async function follow(answer, name, runId, { mayStart, ended }) {
       show(now, { title, bar, said, steps });
       if (ENDED.includes(now.state)) {
         over ??= Date.now();
-        replace(end, h("div", { class: "did" }, now.state !== "cancelled" && why(now), h("p", {}, summary(now)), advice(now, name), stepTable(now.did)));
+        replace(end, h("div", { class: "did" }, now.state !== "cancelled" && why(now, { whole: true }), h("p", {}, summary(now)), advice(now, name), stepTable(now.did)));
         await ended();
         if (now.state !== "cancelled" || Date.now() - over > LATE_MS) return;
       }

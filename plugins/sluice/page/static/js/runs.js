@@ -14,7 +14,7 @@ export function runTable({ runs, count: all }, none, next) {
   return h("div", {}, table("Runs", [
     { name: "Began", value: (r) => time(r.started) },
     { name: "Run", value: (r) => [r.dag_id ? airflowLink(api.runUrl(r.dag_id, r.run_id), r.kind) : "sluice run", r.user && h("span", { class: "quiet" }, ` by ${r.user}`)] },
-    { name: "State", value: (r) => [r.state ? badge(r.state, TONES[r.state] ?? "") : "–", said(r, read.has(r))] },
+    { name: "State", value: (r) => [r.state ? badge(r.state, TONES[r.state] ?? "") : "–", said(r, { read: read.has(r) })] },
     { name: "Range (UTC)", value: (r) => (r.start ? [h("span", { class: "nowrap" }, `${minute(r.start)} –`), " ", h("span", { class: "nowrap" }, minute(r.end))] : "–") },
     { name: "Mode", value: (r) => `${r.mode}${r.tables.length ? `, only ${r.tables.join(", ")}` : ""}` },
     { name: "Took", number: true, value: (r) => duration(r.seconds) },
@@ -26,15 +26,15 @@ export function runTable({ runs, count: all }, none, next) {
 }
 
 // Why a run has failed or had nothing to do. The error itself is in the log of the try, which Airflow shows to
-// who may read it.
-export function said(run, read = true) {
+// who may read it. In a list it has room for three lines; `whole`: for all of it.
+export function said(run, { read = true, whole = false } = {}) {
   if (!run.why) return null;
   const error = h("span", { role: "status" });
-  const awaits = run.failed && read;
-  if (awaits) errorOf(run.failed).then((found) => { [error.textContent, error.title] = found ? [`: ${found}`, found] : ["", ""]; });
+  const reads = run.failed && read;
+  if (reads) errorOf(run.failed).then((found) => { [error.textContent, error.title] = found ? [`: ${found}`, found] : ["", ""]; });
   const { failed } = run;
   const where = failed ? airflowLink(api.taskUrl(failed.dag_id, failed.run_id, failed), run.why) : run.why;
-  return h("p", { class: `quiet why${awaits ? " awaits" : ""}` }, where, error, run.before.map((one, index) => [index ? ", and by " : " Done before by ", earlier(one)]));
+  return h("p", { class: whole ? "why" : `quiet why${reads ? " awaits" : ""}` }, where, error, run.before.map((one, index) => [index ? ", and by " : " Done before by ", earlier(one)]));
 }
 
 // A try that has failed for good has one log: it is read once, however often the list is drawn.
@@ -42,8 +42,16 @@ const errors = new Map();
 function errorOf(failed) {
   const key = JSON.stringify(failed);
   if (errors.size > 100) errors.clear();
-  if (!errors.has(key)) errors.set(key, api.lastError(failed).catch(() => null));
+  if (!errors.has(key)) errors.set(key, api.lastError(failed).then((found) => found && atWord(found), () => null));
   return errors.get(key);
+}
+
+// The log's error comes cut off at so many characters: it ends with its last whole word.
+const MOST = 600;
+function atWord(text) {
+  if (text.length < MOST) return text;
+  const end = text.slice(0, MOST).search(/\s\S*$/);
+  return `${end > 0 ? text.slice(0, end) : text}…`;
 }
 
 const earlier = (one) => [one.dag_id ? airflowLink(api.runUrl(one.dag_id, one.run_id), `${one.kind} run`) : "sluice run", one.user ? ` of ${one.user}` : "", " ", time(one.at)];
