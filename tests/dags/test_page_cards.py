@@ -167,10 +167,12 @@ def test_a_run_that_airflow_skipped_is_no_success(
             session.query(TaskInstance).delete()
 
 
-def add_task(session, run_id: str, task_id: str, state: str, index: int = -1) -> None:
+def add_task(
+    session, run_id: str, task_id: str, state: str, index: int = -1, dag_id: str = "ads_backfill"
+) -> None:
     task = SerializedBaseOperator(task_id=task_id)
     made = TaskInstance(task=task, run_id=run_id, state=state, dag_version_id=None, map_index=index)
-    made.dag_id, made.end_date, made.try_number = "ads_backfill", NOW, 2
+    made.dag_id, made.end_date, made.try_number = dag_id, NOW, 2
     session.add(made)
 
 
@@ -318,6 +320,43 @@ def test_a_plan_knows_what_is_at_work_and_what_starting_takes(airflow_app, runs,
     finally:
         with create_session() as session:
             session.query(DagRun).filter_by(run_id="manual__5").delete()
+
+
+def test_an_hourly_run_has_the_range_that_it_went_back_to(airflow_app: TestClient):
+    """Its own hour is the last one; it landed two of the day before."""
+    day = NOW.start_of("day").subtract(days=1)
+    at = lambda hour: day.add(hours=hour).isoformat()  # noqa: E731
+    healed, cut = {"from": at(4), "to": at(28)}, [{"from": at(4), "to": at(5)}, {"from": at(5), "to": at(6)}]
+    with create_session() as session:
+        made = add_run("ads", "scheduled__8", 5)
+        made.data_interval_start, made.data_interval_end = day.add(hours=27), day.add(hours=28)
+        session.add(made)
+        session.flush()
+        add_task(session, "scheduled__8", "plan", "success", dag_id="ads")
+        add_task(session, "scheduled__8", "resolve", "success", dag_id="ads")
+        session.flush()
+        for task_id, value in (("plan", healed), ("resolve", cut)):
+            session.add(
+                XComModel(
+                    dag_run_id=made.id,
+                    dag_id="ads",
+                    run_id=made.run_id,
+                    task_id=task_id,
+                    key="return_value",
+                    map_index=-1,
+                    value=json.dumps(value),
+                )
+            )
+    try:
+        found = ask(airflow_app, "runs?from=48h")["runs"]
+        (own,) = [run for run in found if run["run_id"] == "scheduled__8"]
+        assert (own["start"], own["end"]) == (at(4), at(28))
+        assert own["worked"] == [{"start": at(4), "end": at(6)}]
+    finally:
+        with create_session() as session:
+            session.query(XComModel).delete()
+            session.query(TaskInstance).delete()
+            session.query(DagRun).filter_by(run_id="scheduled__8").delete()
 
 
 BATCH = '{"from": "2026-11-20T10:00:00+00:00", "to": "2026-11-20T12:00:00+00:00"}'

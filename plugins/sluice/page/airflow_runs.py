@@ -111,6 +111,23 @@ def progress(run: DagRunView, length: timedelta) -> tuple[int, int, str]:
     return total, done, str([phase for phase in Phase if phase in busy][-1]) if busy else ""
 
 
+def joined(spans: Iterable[RunSpan]) -> list[RunSpan]:
+    """Returns the spans in order, those that meet as one."""
+    whole: list[RunSpan] = []
+    for start, end in sorted(spans):
+        if whole and start <= whole[-1][1]:
+            whole[-1] = whole[-1][0], max(end, whole[-1][1])
+        else:
+            whole.append((start, end))
+    return whole
+
+
+def hull(spans: Iterable[RunSpan]) -> RunSpan | None:
+    """Returns the span from the first begin to the last end."""
+    whole = joined(spans)
+    return (whole[0][0], whole[-1][1]) if whole else None
+
+
 def _starts(span: RunSpan, starts: Collection[int], seconds: int) -> Iterable[int]:
     if (span[1] - span[0]) // seconds > len(starts):
         return [start for start in starts if span[0] <= start < span[1]]

@@ -29,6 +29,7 @@ _ALL = "repair", "reload", "reland"
 RUNNING = "running"
 LONGEST = timedelta(days=1)
 MOST_WHY = 600
+MOST_SPELLS = 5
 
 
 class StepAmount(Model):
@@ -69,9 +70,15 @@ class EarlierLoad(Model):
     at: str
 
 
+class Worked(Model):
+    start: str
+    end: str
+
+
 class RunRecord(Model):
     """One run of the hourly or the backfill DAG, or of `sluice run` (`dag_id` empty). `start` and `end` are
-    the edges of its range; `user` who triggered it, empty for the scheduler.
+    the edges of its range, of an hourly one with all the hours that it goes back to; `worked` are the spells
+    of it that had work to do, where that is not all of it; `user` who triggered it, empty for the scheduler.
 
     `why` says what stopped it, or why it moved nothing; `failed` is the try whose log has the error, where it
     is one of Airflow. `before`: who had done the hours of a run that had nothing to do."""
@@ -89,6 +96,7 @@ class RunRecord(Model):
     mode: str
     tables: list[str]
     moved: MovedByRun
+    worked: list[Worked] = Field(default_factory=list)
     why: str = ""
     failed: FailedTry | None = None
     before: list[EarlierLoad] = Field(default_factory=list)
@@ -113,8 +121,8 @@ class Runs(Model):
 @dataclass(frozen=True)
 class AirflowRun:
     """`start` and `end` are the edges of its range, None where its parameters name none; `batches` that it
-    has cut, None where it has not come so far; `failed` its first task that failed for good, or was at work
-    when the run was cancelled by `ended_by`."""
+    has cut, None where it has not come so far; `worked` their spells; `failed` its first task that failed
+    for good, or was at work when the run was cancelled by `ended_by`."""
 
     dag_id: str
     run_id: str
@@ -128,6 +136,7 @@ class AirflowRun:
     mode: str
     tables: tuple[str, ...]
     batches: int | None = None
+    worked: tuple[tuple[datetime, datetime], ...] = ()
     failed: FailedTry | None = None
     ended_by: str = ""
     dry: bool = False
@@ -233,9 +242,16 @@ def _record(run: AirflowRun, steps: Sequence[Timing]) -> RunRecord:
         mode=visible(run.mode),
         tables=[visible(table) for table in run.tables],
         moved=moved_by(steps),
+        worked=_worked(run),
         why=run.why,
         failed=None if run.state == CANCELLED else run.failed,
     )
+
+
+def _worked(run: AirflowRun) -> list[Worked]:
+    if run.worked == ((run.start, run.end),):
+        return []
+    return [Worked(start=iso(start), end=iso(end)) for start, end in run.worked[:MOST_SPELLS]]
 
 
 def _command(token: str, steps: Sequence[Timing], now: datetime | None) -> RunRecord:

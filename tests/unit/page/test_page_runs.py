@@ -173,6 +173,19 @@ def test_a_run_says_what_stopped_it_or_why_it_had_nothing_to_do(more: dict, why:
     assert found.failed == (more.get("failed") if more.get("state") == "failed" else None)
 
 
+def test_a_run_names_the_spells_that_had_work_where_that_is_not_all_of_its_range():
+    edges = START, START.add(hours=1)
+    early = START.subtract(hours=4), START.subtract(hours=2)
+    heals, whole = records_of_runs(
+        [run("a", 1, 5, worked=(early, edges)), run("b", 0, 5, worked=(edges,))], []
+    )
+    assert [(one.start[11:16], one.end[11:16]) for one in heals.worked] == [
+        ("06:00", "08:00"),
+        ("10:00", "11:00"),
+    ]
+    assert whole.worked == []
+
+
 def test_a_run_over_hours_that_are_done_names_who_did_them():
     """Of three earlier runs one loaded other hours, and one loaded after it."""
     elsewhere = step("load", 1, 5, 1.0, run="other", table="a.b")

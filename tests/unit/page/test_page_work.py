@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from sluice.page.airflow_runs import DagRunView, Phase, TaskRun, progress, work_of
+from sluice.page.airflow_runs import DagRunView, Phase, TaskRun, hull, joined, progress, work_of
 from sluice.page.run_history import share_done, step_counts
 
 HOUR = timedelta(hours=1)
@@ -101,6 +101,12 @@ def test_the_newest_run_has_the_say():
     newer = run("success", batches=[(0, 1)], name="newer")
     older = run("failed", ("batch.land", 0, "failed"), batches=[(0, 2)], name="older")
     assert phases(newer, older) == {1: "failed"}
+
+
+def test_spans_that_meet_are_one():
+    spans = [span(5, 6), span(1, 2), span(2, 4), span(3, 4)]
+    assert (joined(spans), hull(spans)) == ([span(1, 4), span(5, 6)], span(1, 6))
+    assert (joined([]), hull([])) == ([], None)
 
 
 def test_a_run_without_work_says_nothing():

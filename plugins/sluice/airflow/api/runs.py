@@ -26,7 +26,17 @@ from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import brief_lake
 from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
-from sluice.page.airflow_runs import ACTIVE, CANCELLED, SETTLE, DagRunView, RunSpan, TaskRun, progress
+from sluice.page.airflow_runs import (
+    ACTIVE,
+    CANCELLED,
+    SETTLE,
+    DagRunView,
+    RunSpan,
+    TaskRun,
+    hull,
+    joined,
+    progress,
+)
 from sluice.page.models import FailedTry
 from sluice.page.run_history import (
     MOST_RUNS,
@@ -51,7 +61,7 @@ from sluice.state.notes import Timing, of_day
 from sluice.watch.obstacles import AtWork
 
 MOST = 300
-_BATCHES = "resolve"
+_PLAN, _BATCHES = "plan", "resolve"
 
 
 def runs_of(session: Session, pipeline: Pipeline, since: datetime) -> list[DagRunView]:
@@ -100,14 +110,25 @@ def _dag_runs(session: Session, pipeline: Pipeline, since: datetime) -> Sequence
 def _batches(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> dict[int, tuple[RunSpan, ...]]:
     """Returns the batches that each run's `resolve` has cut, in the order of their map indexes. Left out are
     runs of which Airflow's database has a reference only: an XCom backend keeps their batches elsewhere."""
+    cut_by_run = _returned(session, run_ids, _BATCHES)
+    return {run: _spans(cut, pipeline) for run, cut in cut_by_run.items() if isinstance(cut, list)}
+
+
+def _planned(session: Session, run_ids: Sequence[int], pipeline: Pipeline) -> dict[int, tuple[RunSpan, ...]]:
+    """Returns the range of each run that its `plan` has made: of an hourly one with the hours that it goes
+    back to."""
+    ranges = _returned(session, run_ids, _PLAN)
+    return {run: _spans([one], pipeline) for run, one in ranges.items() if isinstance(one, dict)}
+
+
+def _returned(session: Session, run_ids: Sequence[int], task_id: str) -> dict[int, Any]:
     statement = select(XComModel.dag_run_id, XComModel.value).where(
         XComModel.dag_run_id.in_(run_ids),
-        XComModel.task_id == _BATCHES,
+        XComModel.task_id == task_id,
         XComModel.key == "return_value",
         XComModel.map_index == -1,
     )
-    cut_by_run = {run: _kept_value(value) for run, value in session.execute(statement)}
-    return {run: _spans(cut, pipeline) for run, cut in cut_by_run.items() if isinstance(cut, list)}
+    return {run: _kept_value(value) for run, value in session.execute(statement)}
 
 
 def _kept_value(value: Any) -> Any:
@@ -305,15 +326,17 @@ def started_by_people(session: Session, pipeline: Pipeline, slices: SliceRange) 
 
 
 def works_of(session: Session, pipeline: Pipeline) -> list[AtWork]:
-    """Returns the runs that are queued or under way, each over the hours that it is for."""
+    """Returns the runs that are queued or under way, each over the hours that it works on, or is for as long
+    as it has not looked."""
     dags = (pipeline.name, backfill_dag_id(pipeline.name))
     statement = select(DagRun).where(DagRun.dag_id.in_(dags), DagRun.state.in_(ACTIVE)).limit(MOST_RUNS)
-    runs = [airflow_run(run, pipeline) for run in session.scalars(statement)]
-    return [
-        AtWork(f"{run.kind} run", run.mode, run.start, run.end, run.user, run.started, run.tables, run.run_id)
-        for run in runs
-        if run.start is not None and run.end is not None
-    ]
+    works = []
+    for run in _airflow_runs(session, session.scalars(statement).all(), pipeline):
+        start, end = (run.worked[0][0], run.worked[-1][1]) if run.worked else (run.start, run.end)
+        if start is not None and end is not None:
+            what = f"{run.kind} run"
+            works.append(AtWork(what, run.mode, start, end, run.user, run.started, run.tables, run.run_id))
+    return works
 
 
 _TIMED_RUNS, _TIMED_DAYS = 20, 7
@@ -342,13 +365,26 @@ def startup_of_backfills(session: Session, pipeline: Pipeline) -> float | None:
 def _airflow_runs(session: Session, runs: Sequence[DagRun], pipeline: Pipeline) -> list[AirflowRun]:
     ended, failed = cancelled(session, runs), failed_tries(session, runs)
     batches = _batches(session, [run.id for run in runs], pipeline)
+    planned = _planned(session, [run.id for run in runs], pipeline)
     views = []
     for run in runs:
         key, view = (run.dag_id, run.run_id), airflow_run(run, pipeline)
         cut = batches.get(run.id)
+        view = _covering(view, [*planned.get(run.id, ()), *(cut or ())], cut or ())
         view = replace(view, batches=None if cut is None else len(cut), failed=failed.get(key))
         views.append(replace(view, state=CANCELLED, ended_by=ended[key]) if key in ended else view)
     return views
+
+
+def _covering(run: AirflowRun, spans: Iterable[RunSpan], cut: Iterable[RunSpan]) -> AirflowRun:
+    """Returns the run with the range that holds its own hours and all these `spans`, and the spells of the
+    batches that it has `cut`."""
+    own = [(int(run.start.timestamp()), int(run.end.timestamp()))] if run.start and run.end else []
+    whole = hull([*own, *spans])
+    worked = tuple((from_seconds(start), from_seconds(end)) for start, end in joined(cut))
+    if whole is None:
+        return run
+    return replace(run, start=from_seconds(whole[0]), end=from_seconds(whole[1]), worked=worked)
 
 
 def airflow_run(run: DagRun, pipeline: Pipeline) -> AirflowRun:

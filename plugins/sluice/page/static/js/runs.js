@@ -15,7 +15,7 @@ export function runTable({ runs, count: all }, none, next) {
     { name: "Began", value: (r) => time(r.started) },
     { name: "Run", value: (r) => [r.dag_id ? airflowLink(api.runUrl(r.dag_id, r.run_id), r.kind) : "sluice run", r.user && h("span", { class: "quiet" }, ` by ${r.user}`)] },
     { name: "State", value: (r) => [r.state ? badge(r.state, TONES[r.state] ?? "") : "–", said(r, { read: read.has(r) })] },
-    { name: "Range (UTC)", value: (r) => (r.start ? [h("span", { class: "nowrap" }, `${minute(r.start)} –`), " ", h("span", { class: "nowrap" }, minute(r.end))] : "–") },
+    { name: "Range (UTC)", value: (r) => (r.start ? [edges(r), r.worked.length > 0 && h("div", { class: "quiet" }, "worked on ", r.worked.map((one, n) => [n > 0 && ", ", edges(one)]))] : "–") },
     { name: "Mode", value: (r) => `${r.mode}${r.tables.length ? `, only ${r.tables.join(", ")}` : ""}` },
     { name: "Took", number: true, value: (r) => duration(r.seconds) },
     { name: "Landed", number: true, unit: "records", value: (r) => count(r.moved.landed) }, { name: "Size", number: true, value: (r) => bytes(r.moved.bytes) },
@@ -55,6 +55,8 @@ function atWord(text) {
 }
 
 const earlier = (one) => [one.dag_id ? airflowLink(api.runUrl(one.dag_id, one.run_id), `${one.kind} run`) : "sluice run", one.user ? ` of ${one.user}` : "", " ", time(one.at)];
+
+const edges = ({ start, end }) => [h("span", { class: "nowrap" }, `${minute(start)} –`), " ", h("span", { class: "nowrap" }, minute(end))];
 
 const minute = (iso) => clock(iso).slice(0, 16);
 
