@@ -28,7 +28,6 @@ from sluice.metrics.meter import MetricSample, count, emit, taken_by
 from sluice.metrics.table import NAMES, MetricKind
 from sluice.runtime import collect_seldom
 from sluice.safe_text import label, line
-from sluice.state.notes import of_run
 
 if TYPE_CHECKING:
     from sluice.flow.lineage import Destination
@@ -64,6 +63,8 @@ def measured(step: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def measure(*args: P.args, **kwargs: P.kwargs) -> R:
             collect_seldom()
             name = str(kwargs["name"] if "name" in kwargs else args[0])
+            from sluice.state.notes import of_run  # the drivers: not where files of DAGs are parsed
+
             with of_run(_run_id()), measuring(name, step):
                 return run(*args, **kwargs)
 
