@@ -7,6 +7,7 @@ export class Refused extends Error {
   }
 }
 
+export const SILENT = "Airflow's web server does not answer: is it still up?";
 const AIRFLOW = new URL("../", document.baseURI);
 
 const send = (url, options = {}) => read(fetch(url, { credentials: "same-origin", ...options }));
@@ -16,7 +17,7 @@ async function read(asked) {
   try {
     answer = await asked;
   } catch {
-    throw new Refused(0, "Airflow's web server does not answer: is it still up?");
+    throw new Refused(0, SILENT);
   }
   const body = await answer.json().catch(() => ({}));
   if (answer.ok) return body;

@@ -40,9 +40,11 @@ export const percent = (share) => `${share < 0.1 && share > 0 ? few.format(share
 
 export const rate = (perSecond) => `${perSecond < 10 ? few.format(perSecond) : whole.format(Math.round(perSecond))}/s`;
 
+export const slicePattern = /^(\d{4}-\d\d-\d\d)T(\d\d)(\d\d)?Z$/;
+
 // 2026-11-20T10Z, 2026-11-20T1015Z -> milliseconds
 export function instantOf(sliceId) {
-  const [, day, hour, minute] = /^(\d{4}-\d\d-\d\d)T(\d\d)(\d\d)?Z$/.exec(sliceId);
+  const [, day, hour, minute] = slicePattern.exec(sliceId);
   return Date.parse(`${day}T${hour}:${minute ?? "00"}:00Z`);
 }
 

@@ -1,6 +1,7 @@
 // The cells of one pipeline: hours in lines of a day, or days. One tab stop, arrow keys inside, a sign in every cell.
 import { h, replace } from "./dom.js";
 import { cellLabel } from "./labels.js";
+import { noteLength } from "./slice_frame.js";
 import { calendar, days, hours, WEEKS_FROM } from "./layouts.js";
 
 // A year of ten pipelines has thousands of cells: what they share is made once, and listened to by the grid.
@@ -22,6 +23,7 @@ export class CellGrid {
   // Cells stay the same elements while the range stays: focus survives a refresh.
   show(row, data) {
     this.legend = new Map(data.legend.map((entry) => [entry.cell, entry]));
+    if (row.slice_seconds) noteLength(row.pipeline, row.slice_seconds * 1000);
     this.most = Math.max(1, ...row.cells.map((cell) => cell.rows ?? 0));
     const shape = JSON.stringify([data.zoom, row.pipeline, row.error, row.cells.length, row.cells[0]?.id, row.cells.at(-1)?.id]);
     if (shape !== this.shape) this.build(row, data);

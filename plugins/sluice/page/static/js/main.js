@@ -1,7 +1,8 @@
-import { Refused } from "./api.js";
+import { Refused, SILENT } from "./api.js";
 import { h, keepTimes, replace } from "./dom.js";
 import { overviewView } from "./overview.js";
 import * as router from "./router.js";
+import { frameOf, walk } from "./slice_frame.js";
 
 const view = document.getElementById("view");
 const panel = document.getElementById("panel");
@@ -34,15 +35,22 @@ async function showView(route) {
   else stop();
 }
 
-async function showHour({ pipeline, slice }) {
+const PAUSE_MS = 150; // who walks over hours asks for the one at which they stay
+
+async function showHour({ pipeline, slice }, again = false) {
   const mine = `${pipeline}/${slice}`;
-  if (hour === mine && panel.open) return;
+  if (hour === mine && panel.open && !again) return;
   hour = mine;
-  await hourView(panel, pipeline, slice).catch((error) => replace(panel, errorBox(error)));
-  if (hour !== mine || router.current().view !== "slice") return;
+  const frame = frameOf(panel, pipeline, slice);
   markCell(`${pipeline} ${slice}`);
-  if (!panel.open) panel.showModal();
-  else if (!panel.contains(document.activeElement)) panel.querySelector("[autofocus]")?.focus(); // its link has gone
+  if (panel.open) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  else panel.showModal();
+  if (!frame.body.isConnected) return;
+  await hourView(frame, pipeline, slice).catch((error) => {
+    replace(frame.said);
+    replace(frame.body, errorBox(error));
+  });
+  if (frame.body.isConnected) markCell(mine.replace("/", " ")); // its view may have come in between
 }
 
 function markCell(key) {
@@ -52,8 +60,8 @@ function markCell(key) {
 
 // With its plots it is the largest part of the page, and the overview is there without it.
 const LATER = {
-  pipeline: async (route) => (await import("./pipeline.js")).pipelineView(view, route.pipeline, route.query),
-  backfill: async (route) => (await import("./backfill.js")).backfillView(view, route.pipeline),
+  pipeline: async (route) => (await module("./pipeline.js")).pipelineView(view, route.pipeline, route.query),
+  backfill: async (route) => (await module("./backfill.js")).backfillView(view, route.pipeline),
 };
 
 async function later(route) {
@@ -61,7 +69,10 @@ async function later(route) {
   return LATER[route.view](route);
 }
 
-const hourView = async (...given) => (await import("./slice.js")).sliceView(...given);
+const hourView = async (...given) => (await module("./slice.js")).sliceView(...given);
+
+// A browser's own words for a file that does not come name its address.
+const module = (path) => import(path).catch(() => { throw new Refused(0, SILENT); });
 
 function errorBox(error) {
   if (!(error instanceof Refused)) console.error(error);
@@ -77,7 +88,7 @@ panel.addEventListener("close", () => {
   markCell(null);
   hour = null;
   const route = router.current();
-  if (route.view === "slice") router.go(router.behind(route));
+  if (route.view === "slice") router.leave(router.behind(route));
 });
 // Beside the panel, a click opens the hour there, or closes the panel.
 panel.addEventListener("click", ({ target, clientX: x, clientY: y }) => {
@@ -90,7 +101,8 @@ const holds = (box, x, y) => x >= box.left && x <= box.right && y >= box.top && 
 panel.addEventListener("keydown", (event) => {
   const side = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
   if (!side || event.ctrlKey || event.metaKey || event.altKey || event.target.closest(".scroll, input, select, textarea, pre")) return;
-  panel.querySelector(`.panel-head a[rel="${side}"]`)?.click();
+  const { view: name, pipeline, slice } = router.current();
+  if (name === "slice") walk(pipeline, slice, side);
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault(); // its address is no view

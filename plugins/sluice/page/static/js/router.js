@@ -72,18 +72,31 @@ function changed() {
   for (const listener of listeners) listener(current());
 }
 
-// Goes to a route or an address; with `replace` without an entry to go back to.
-export function go(route, { replace = false } = {}) {
+// Goes to a route or an address; with `replace` without an entry to go back to. From hour to hour there is none.
+export function go(route, { replace: asked = false } = {}) {
   const hash = typeof route === "string" ? route : format(route);
   if (hash === location.hash) return;
   const host = hostOf();
+  const replace = asked || (current().view === "slice" && parse(hash).view === "slice");
   if (!host) {
-    history[replace ? "replaceState" : "pushState"](null, "", hash);
+    if (replace) history.replaceState(history.state, "", hash);
+    else history.pushState({ below: location.hash }, "", hash);
     return changed();
   }
+  const below = location.hash;
   history.replaceState(null, "", hash); // the entry to go back to is the host's
-  mirror(host, replace);
+  mirror(host, replace, below);
   changed();
+}
+
+// Leaves an hour for the view below it: back to that, where the entry before is one of it, so that Back does not open
+// the hour again.
+export function leave(route) {
+  const window_ = hostOf() ?? window;
+  const below = window_.history.state?.below;
+  const known = below === undefined ? null : parse(below);
+  if (known?.view === route.view && known.pipeline === route.pipeline) window_.history.back();
+  else go(route, { replace: true });
 }
 
 // Changes parts of the query: a tab, a filter, a field. Null takes one out.
@@ -104,13 +117,13 @@ function hostOf() {
 }
 
 // Airflow's router keeps a number of each entry in its state, and compares them: an entry of ours has the next.
-function mirror(host, replace) {
+function mirror(host, replace, below) {
   const { pathname, search } = host.location;
   const state = host.history.state;
   const path = pathname.endsWith(location.pathname) ? pathname : pathname.replace(/(\/plugin\/[^/]+).*$/, "$1");
   const url = `${path}${search}${location.hash}`;
   if (replace) host.history.replaceState(state, "", url);
-  else host.history.pushState({ ...state, key: Math.random().toString(36).slice(2, 10), idx: (state?.idx ?? 0) + 1 }, "", url);
+  else host.history.pushState({ ...state, below, key: Math.random().toString(36).slice(2, 10), idx: (state?.idx ?? 0) + 1 }, "", url);
 }
 
 // What Airflow's window says is followed: back, forward, and its own link to this page.

@@ -2,35 +2,29 @@
 import * as api from "./api.js";
 import { badge, card, empty, h, loading, replace, table, time } from "./dom.js";
 import { findingList, needing } from "./findings.js";
-import { sliceName } from "./format.js";
 import { countsCard } from "./slice_counts.js";
+import { noteLength } from "./slice_frame.js";
 import { rejectsCard } from "./slice_rejects.js";
 import { stepsCard } from "./slice_steps.js";
 import { unitCard } from "./slice_units.js";
 
-export async function sliceView(panel, name, id) {
+// Fills the frame, unless another hour is shown by then.
+export async function sliceView({ said, body }, name, id) {
   const data = await api.slice(name, id);
+  if (!body.isConnected) return;
+  noteLength(name, Date.parse(data.end) - Date.parse(data.start));
   const rejects = h("div", { class: "place" }, card("Rejected records", {}, loading("6em")));
-  replace(
-    panel, head(name, data),
-    h("div", { class: "panel-body" }, remedies(name, data), countsCard(name, data), rejects, stepsCard(data), data.changes.length > 0 && changes(data.changes), data.units.map((unit) => unitCard(name, data, unit))),
-  );
+  replace(said, saidOf(data));
+  replace(body, remedies(name, data), countsCard(name, data), rejects, stepsCard(data), data.changes.length > 0 && changes(data.changes), data.units.map((unit) => unitCard(name, data, unit)));
   rejectsCard(rejects, name, id, data);
 }
 
-function head(name, data) {
-  const go = (id, rel, words) => (id ? h("a", { class: "button", rel, title: `Key ${words.match(/[←→]/)[0]}`, href: `#/s/${encodeURIComponent(name)}/${id}` }, words) : null);
-  return h(
-    "header", { class: "panel-head" },
-    h(
-      "div", { class: "panel-title" },
-      h("h1", { id: "panel-title" }, `${name}, ${sliceName(data.slice)}`),
-      h("p", { class: "said" }, h("b", { class: `state ${data.cell}` }, data.cell), ` ${data.said}`, data.running && h("span", { class: "quiet" }, ` A run is ${data.running} now.`)),
-      data.event_hours.map(eventHour),
-      data.forgets_at && h("p", { class: "quiet" }, "The lake forgets its files ", time(data.forgets_at), "."),
-    ),
-    h("nav", { "aria-label": "Other hours" }, go(data.before, "prev", "← Earlier"), go(data.after, "next", "Later →"), h("button", { type: "button", autofocus: true, "aria-label": "Close", onclick: () => document.getElementById("panel").close() }, "✕")),
-  );
+function saidOf(data) {
+  return [
+    h("p", { class: "said" }, h("b", { class: `state ${data.cell}` }, data.cell), ` ${data.said}`, data.running && h("span", { class: "quiet" }, ` A run is ${data.running} now.`)),
+    data.event_hours.map(eventHour),
+    data.forgets_at && h("p", { class: "quiet" }, "The lake forgets its files ", time(data.forgets_at), "."),
+  ];
 }
 
 // The slice is Kafka's hour; the event hour is complete when later slices cannot bring it events in time any more.
