@@ -21,7 +21,7 @@ def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page,
     """Four of the twenty hours were not asked for: they are in Kafka and before the landed ones."""
     admin.goto("about:blank")
     admin.goto(landed.url + "/sluice/#/p/adx")
-    expect(admin.locator(".place.findings")).to_contain_text("adx_watch is paused: nothing is noticed")
+    expect(admin.locator(".place.findings")).to_contain_text("adx_watch is paused: new problems go unnoticed")
     clicks = admin.locator(".place.tables tbody tr", has_text="adx.clicks").first
     expect(clicks).to_contain_text("behind")
     expect(clicks).to_contain_text("not in this range")
@@ -30,7 +30,7 @@ def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page,
     expect(admin.locator(".lag-sum")).to_contain_text(f"{left:,} records in 3 partitions are not landed")
     expect(admin.locator(".place.trend")).to_contain_text("unpause its DAG")
     kept = admin.get_by_role("region", name="How long Kafka keeps topics")
-    expect(kept.get_by_role("row", name="local/adx")).to_contain_text("no bound")
+    expect(kept.get_by_role("row", name="local/adx")).to_contain_text("no limit")
     expect(
         admin.get_by_role("region", name="Hours that have not landed").locator("tbody tr").first
     ).to_contain_text(slice_id(landed.hours[0]))
@@ -38,7 +38,7 @@ def test_a_pipelines_page_says_how_far_behind_it_is_and_who_watches(admin: Page,
     run = admin.locator(".place.runs tbody tr", has_text="success").last
     expect(run).to_contain_text(f"{landed.records(landed.hours[4:]):,}")
     admin.get_by_role("link", name="Changes").click()
-    expect(admin.locator(".place.changes")).to_contain_text("versions are known since")
+    expect(admin.locator(".place.changes")).to_contain_text("Versions of the pipeline file are known since")
     admin.go_back()
     expect(admin.locator(".place.runs tbody tr").first).to_be_visible()
     assert admin.wrong == []
@@ -122,12 +122,8 @@ def test_a_deleted_row_is_seen_after_verify(admin: Page, landed: PageStack, shoo
     cell(admin, hour).click()
     panel = admin.get_by_role("dialog")
     expect(panel.get_by_role("heading", name="Needs attention")).to_be_visible()
-    expect(panel.locator(".said")).to_contain_text(
-        "Every table has it, but wrong rows, table adx.bids (rows are missing)"
-    )
-    expect(panel.locator(".findings")).to_contain_text(
-        "wrong rows, table adx.bids (rows are missing): this hour"
-    )
+    expect(panel.locator(".said")).to_contain_text("Every table has it, but rows are missing (adx.bids)")
+    expect(panel.locator(".findings")).to_contain_text("rows are missing (adx.bids): this hour")
     held = panel.get_by_role("region", name="Tables of the hour").get_by_role("row", name="adx.bids")
     expect(held.locator(".bad-text")).to_have_text(f"{landed.rows('adx.bids', hour):,} ≠")
     expect(panel.locator(".command code").first).to_contain_text("--mode repair --table adx.bids")

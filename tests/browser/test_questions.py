@@ -55,7 +55,7 @@ def asked_again(admin: Page, history: PageStack) -> None:
         region = admin.get_by_role("region", name="How long Kafka keeps topics")
         return region.get_by_role("row", name="local/adx").get_by_role("cell").nth(1).inner_text()
 
-    wait_until(lambda: kept() != "no bound", "the topic's bound on the page", SECONDS)
+    wait_until(lambda: kept() != "no limit", "the topic's bound on the page", SECONDS)
 
 
 def test_which_hours_are_complete(operator: Operator, history: PageStack):
@@ -92,7 +92,7 @@ def test_which_is_late_for_what_it_lacks(operator: Operator, history: PageStack)
     assert 0 < len(lacks) < len(TABLES)
     operator.click(cell(operator.page, hour))
     said = operator.page.get_by_role("dialog").locator(".said")
-    expect(said).to_contain_text("It is in the lake, and not in ")
+    expect(said).to_contain_text("It is in the lake, but not in ")
     named = said.inner_text().split("not in ")[1].strip(" .").split(", ")
     assert sorted(named) == sorted(lacks)
     operator.answered("lacks")
@@ -101,15 +101,15 @@ def test_which_is_late_for_what_it_lacks(operator: Operator, history: PageStack)
 def test_what_is_wrong_and_what_to_do_first(operator: Operator, history: PageStack):
     """Five kinds of damage at once, a finding each, and three that can be repaired with a button."""
     urgent = operator.page.locator(".first-finding")
-    expect(urgent).to_contain_text("wrong rows, table adx.bids (rows are missing): 1 hour")
+    expect(urgent).to_contain_text("rows are missing (adx.bids): 1 hour")
     expect(urgent.get_by_role("link", name="Plan this repair")).to_be_visible()
     for table, sign in (("bids", "≠1"), ("impressions", "≠1"), ("traffic", "!")):
         expect(operator.page.locator(".mark-of", has_text=table)).to_contain_text(sign)
     operator.pipeline()
     wrong = operator.page.locator(".place.findings li")
     for what, hour in (
-        ("wrong rows, table adx.bids (rows are missing)", history.hours[GONE]),
-        ("wrong rows, table adx.impressions", history.hours[DOUBLED]),
+        ("rows are missing (adx.bids)", history.hours[GONE]),
+        ("(adx.impressions)", history.hours[DOUBLED]),
         ("lake file is gone", history.hours[LOST]),
     ):
         own = wrong.filter(has_text=what)
@@ -135,9 +135,7 @@ def test_did_we_lose_anything(operator: Operator, history: PageStack):
     assert gone > 0
     expect(operator.page.locator(".stat", has_text="Lost")).to_contain_text("none")
     operator.pipeline()
-    lost = operator.page.locator(
-        ".place.findings li", has_text="wrong rows, table adx.bids (rows are missing)"
-    ).first
+    lost = operator.page.locator(".place.findings li", has_text="rows are missing (adx.bids)").first
     expect(lost).to_contain_text(f"rows missing in {slice_id(hour)}")
     expect(lost).to_contain_text(f"expected {published} rows, seen {published - gone}")
     expect(lost.locator(".found")).to_have_text(

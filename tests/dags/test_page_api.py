@@ -81,7 +81,7 @@ def test_who_has_looked(airflow_app: TestClient):
         "paused": True,
         "watch_dag": "ads_watch",
         "remedy": (
-            "Unpause ads_watch in Airflow: while it is paused nothing is noticed, and no channel is notified."
+            "Unpause ads_watch in Airflow: while it is paused, new problems go unnoticed and no channel is notified."
         ),
     }
 
@@ -127,6 +127,8 @@ def test_who_may_start_may_plan(airflow_app: TestClient):
     ("asked", "status", "said"),
     [
         ({**PLAN, "mode": "drop"}, 400, "fill, repair, reload, remake, reland"),
+        ({**PLAN, "mode": None}, 400, "choose a mode: one of fill, repair, reload, remake, reland"),
+        ({**PLAN, "end": "2030-01-01"}, 400, "2030-01-01T00:00Z is not over yet (it is 20"),
         ({**PLAN, "end": "2026-11-20T09Z"}, 400, "empty"),
         ({**PLAN, "end": "2036-11-20T09Z"}, 400, "not over"),
         ({**PLAN, "start": "2024-01-01"}, 400, "too many"),
@@ -180,7 +182,7 @@ def test_an_hour_says_what_holds_what_is_wrong_and_its_numbers(airflow_app, monk
     assert answer.status_code == 200, answer.text
     found = answer.json()
     assert [one.start.day for one in asked] == [20, 19, 13]
-    assert (found["said"], found["can_start"]) == ("It is in the lake, and not in a.b.", role == "user")
+    assert (found["said"], found["can_start"]) == ("It is in the lake, but not in a.b.", role == "user")
     (finding,) = found["findings"]
     what, (repair,) = finding["what"], finding["repairs"]
     assert (what, repair["mode"], repair["start"]) == (

@@ -50,7 +50,7 @@ def refuse_future(slices: SliceRange, now: datetime, started: datetime | None = 
     machine's clock is behind.
     """
     if slices.end > max(utc(now), utc(started or now)):
-        raise EndInFuture(str(slices.end), str(utc(now)))
+        raise EndInFuture(f"{slices.end:%Y-%m-%dT%H:%MZ}", f"{utc(now):%Y-%m-%dT%H:%M:%SZ}")
     return slices
 
 

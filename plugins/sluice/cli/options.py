@@ -149,7 +149,7 @@ def refuse_future(slices: SliceRange) -> None:
     """Raises EndInFuture for a range that is not over."""
     now = pendulum.now("UTC")
     if slices.end > now:
-        raise EndInFuture(str(slices.end), str(now))
+        raise EndInFuture(f"{slices.end:%Y-%m-%dT%H:%MZ}", f"{now:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def day_or(pipeline: Pipeline, start: str | None, end: str, day: str | None) -> tuple[str | None, str]:

@@ -140,7 +140,7 @@ def resolve_range(pipeline: Pipeline, slices: SliceRange) -> dict[str, Any]:
     """
     now = pendulum.now("UTC")
     if slices.end > now:
-        raise EndInFuture(str(slices.end), str(now))
+        raise EndInFuture(f"{slices.end:%Y-%m-%dT%H:%MZ}", f"{now:%Y-%m-%dT%H:%M:%SZ}")
     lake = open_lake(pipeline)
     check_new(pipeline, lake)
     with timed(lake, "resolve", slices) as count:

@@ -48,7 +48,7 @@ _TONES = {
     ),
     FindingKind.NOTE: _NONE,
 }
-_AT_WORK = "a run is at work on it: what it leaves open is repaired after its end"
+_AT_WORK = "a run is working on it: repairs are offered again once it has ended"
 _URGENCY = {kind: number for number, kind in enumerate(FindingKind)}
 
 
@@ -351,7 +351,7 @@ def _since(known: Known, cell: Cell) -> str:
 _PLAIN: dict[str, str] = {
     AnomalyKind.INCOMPLETE: "not complete",
     AnomalyKind.LOSS: "records lost in Kafka",
-    AnomalyKind.STALLED: "partition stands still",
+    AnomalyKind.STALLED: "a partition stands still",
     AnomalyKind.GAP: "offsets between hours are missing",
     AnomalyKind.OVERLAP: "offsets are in two hours",
     AnomalyKind.BACKWARD: "boundaries go back",
@@ -361,12 +361,12 @@ _PLAIN: dict[str, str] = {
     AnomalyKind.LANDED: "row counts of the lake don't match",
     AnomalyKind.REJECTED_RECORDS: "counts of rejected records don't match",
     AnomalyKind.MOSTLY_REJECTED: "most records are rejected",
-    AnomalyKind.MANIFEST: "manifest can't be read",
-    AnomalyKind.FILE_MISSING: "lake file is gone",
-    AnomalyKind.FILE_NOT_MOVED: "lake file isn't in its place",
-    AnomalyKind.FILE_SIZE: "lake file has another size",
-    AnomalyKind.FILE_CHECKSUM: "lake file has changed",
-    AnomalyKind.FILE_UNKNOWN: "lake file that nothing names",
+    AnomalyKind.MANIFEST: "a manifest can't be read",
+    AnomalyKind.FILE_MISSING: "a lake file is gone",
+    AnomalyKind.FILE_NOT_MOVED: "a lake file isn't in its place",
+    AnomalyKind.FILE_SIZE: "a lake file has another size",
+    AnomalyKind.FILE_CHECKSUM: "a lake file has changed",
+    AnomalyKind.FILE_UNKNOWN: "a lake file that nothing names",
     AnomalyKind.ATTEMPT: "files of an old attempt",
     AnomalyKind.NOT_ERASED: "not searched for what is erased",
     AnomalyKind.ROW_PAYLOAD: "payloads in the lake can't be read",
@@ -424,7 +424,7 @@ def _of_cause(known: Known, cause: Cause, since: str) -> Finding:
     held_at = _held_at(slices, [one for one in reversed(known.verifications) if not one.found])
     return finding(
         FindingKind.DAMAGE if cause.breaks else late,
-        f"{cause.title} ({words}{' …' if len(kinds) > _NAMED else ''})",
+        f"{words}{' …' if len(kinds) > _NAMED else ''} ({cause.place.removeprefix('table ')})",
         names=kinds,
         effect=known.hours(len(slices)) if slices else "",
         message=cause.message,
@@ -577,4 +577,6 @@ def _unattended(known: Known, hours: Iterable[Finding]) -> Iterator[Finding]:
     if not known.watched:
         dag = f"{known.pipeline.name}_watch"
         advice = watch_remedy(dag, paused=True, watched=False)
-        yield finding(FindingKind.UNWATCHED, f"{dag} is paused", effect="nothing is noticed", advice=advice)
+        yield finding(
+            FindingKind.UNWATCHED, f"{dag} is paused", effect="new problems go unnoticed", advice=advice
+        )

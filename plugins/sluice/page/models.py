@@ -146,6 +146,8 @@ class Legend(Model):
 class OverviewCell(Model):
     """A slice (`id` is its id) or a day (`id` is its date, `counts` its slices by state, the worst first).
 
+    `rejected` are records, `rejected_rows` rows that tables rejected: they are not added up.
+
     `running` is Airflow's phase for a slice, or the number of slices that are being worked on; `missing` the
     clusters that a slice waits for, where others have landed."""
 
@@ -157,6 +159,7 @@ class OverviewCell(Model):
     read: int = 0
     rows: int = 0
     rejected: int = 0
+    rejected_rows: int = 0
     late: int = 0
     missing: tuple[str, ...] = ()
     counts: dict[str, int] = Field(default_factory=dict)

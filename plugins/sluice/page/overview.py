@@ -129,7 +129,8 @@ def sums_of(units: Collection[UnitSummary]) -> dict[str, Any]:
     return {
         "read": sum([unit.read for unit in units]),
         "rows": sum([unit.rows for unit in units]),
-        "rejected": sum([unit.rejected_records + unit.rejected_rows for unit in units]),
+        "rejected": sum([unit.rejected_records for unit in units]),
+        "rejected_rows": sum([unit.rejected_rows for unit in units]),
         "lost": sum([unit.lost for unit in units]),
     }
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sluice.clients.airflow_rest.backfill_run import run_name
 from sluice.config.pipeline import Pipeline, Tables, Target
@@ -32,9 +32,14 @@ class PlanAsked(BaseModel):
 
     start: str = Field(max_length=40)
     end: str = Field(max_length=40)
-    mode: str = Field("fill", max_length=40)
+    mode: str = Field("fill", max_length=40)  # empty: the form has none chosen
     missing_columns: bool = False
     tables: list[Annotated[str, Field(max_length=500)]] = Field(default_factory=list, max_length=1_000)
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _chosen(cls, mode: object) -> object:
+        return "" if mode is None else mode
 
 
 class PlanLine(Model):
@@ -98,7 +103,8 @@ def check(request: PlanAsked, slices: SliceRange) -> str:
     """Returns the mode with its flag. Raises WrongUse for an unknown one, and for a range that is too long to
     plan here."""
     if request.mode not in MODES:
-        raise WrongUse(f"mode: expected one of {', '.join(MODES)}, not {request.mode!r}")
+        unknown = f", not {request.mode!r}" if request.mode else ""
+        raise WrongUse(f"choose a mode: one of {', '.join(MODES)}{unknown}")
     if len(slices) > MOST_SLICES:
         raise WrongUse(
             f"{len(slices):,} slices are too many for this form: plan at most {MOST_SLICES:,}, or use "
@@ -188,8 +194,9 @@ def replaced_by(pipeline: Pipeline, dry: DryRun, tables: Tables | None = None) -
     """Returns the lake's files that a `reland` replaces, then each table with rows that are deleted and
     loaded again; `tables` are those that are chosen."""
     again = [status for status in dry.statuses if dry.does(status) == _LANDS_AGAIN]
-    files = [file for status in again if status.manifest for file in status.manifest.held_files]
-    size, rows = sum(file.bytes for file in files), sum(file.rows for file in files)
+    manifests = [status.manifest for status in again if status.manifest]
+    size = sum(file.bytes for manifest in manifests for file in manifest.held_files)
+    rows = sum(file.rows for manifest in manifests for file in manifest.held_events)
     in_lake = [Replaced(place=LAKE, units=len(again), rows=rows, bytes=size)] if again else []
     return [*in_lake, *_of_tables(pipeline, dry, tables)]
 

@@ -96,7 +96,7 @@ def bounded(slices: SliceRange) -> SliceRange:
 
 
 def legend() -> list[Legend]:
-    return [Legend(cell=cell, sign=cell.sign, meaning=cell.meaning) for cell in Cell if cell.sign]
+    return [Legend(cell=cell, sign=cell.sign, meaning=cell.meaning) for cell in Cell]
 
 
 @dataclass(frozen=True)

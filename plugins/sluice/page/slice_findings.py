@@ -91,7 +91,7 @@ def said(facts: SliceFacts, hour_findings: Sequence[Finding]) -> str:
     where = "Every table has it" if done else _where(facts)
     if facts.state is Cell.BROKEN:
         wrong = [one.what for one in hour_findings if one.kind is FindingKind.DAMAGE]
-        return f"{where}, but {'; '.join(wrong[:_NAMED])}."
+        return f"{where}, {'but' if done else 'and'} {'; '.join(wrong[:_NAMED])}."
     if facts.state is Cell.ODD:
         return f"{where}, but {'; '.join(odd.what for odd in facts.odd[:_NAMED]) or 'it is unusual'}."
     if not done:
@@ -120,7 +120,7 @@ def _where(facts: SliceFacts) -> str:
     if missing:
         expired = facts.state is Cell.EXPIRED
         return "Nothing of it has landed" + (", and Kafka no longer has all of it" if expired else "")
-    return f"It is in the lake, and not in {_named(lacking)}" if lacking else "It is in the lake"
+    return f"It is in the lake, but not in {_named(lacking)}" if lacking else "It is in the lake"
 
 
 def _lacking(facts: SliceFacts) -> list[str]:
@@ -180,7 +180,8 @@ def _unfinished(facts: SliceFacts, known: Known) -> Iterator[Finding]:
         message = f"The lake has nothing of it from cluster {', '.join(missing)}."
         yield _waiting(facts, known, "Not landed", message, ProblemKind.OVERDUE)
     if behind:
-        message = f"{_named(behind)} lacks it, or has the rows of an earlier landing."
+        have = "lacks it, or has" if len(behind) == 1 else "lack it, or have"
+        message = f"{_named(behind)} {have} the rows of an earlier landing."
         yield _waiting(facts, known, "Not loaded", message, ProblemKind.NOT_COMMITTED)
     if not missing and not behind:  # a failed run may say why a table is not there
         yield from (one for one in [_failed(facts)] if one)

@@ -64,11 +64,11 @@ def not_committed(
             by_table[table].append(status)
     for table, late in ((table, late) for table, late in by_table.items() if late):
         first, last = late[0].unit, late[-1].unit
-        hours = str(first) if len(late) == 1 else f"{len(late)} units from {first} to {last}"
+        hours = f"{first} has" if len(late) == 1 else f"{len(late)} units from {first} to {last} have"
         since = _ago(now, first.slice.end)
         message = (
-            f"{hours} landed and not committed as the pipeline file says now, {since} after the end of the "
-            "first; inspect its load task"
+            f"{hours} landed, and {'is' if len(late) == 1 else 'are'} not committed as the pipeline file says "
+            f"now, {since} after the end of the first; inspect its load task"
         )
         yield Problem(ProblemKind.NOT_COMMITTED, f"table {table}", message, _BOTH)
 

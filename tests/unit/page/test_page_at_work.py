@@ -39,7 +39,7 @@ def view(running: str, cell: Cell, state: UnitState = UnitState.MISSING) -> Slic
 
 def test_an_hour_offers_no_repair_while_a_run_works_on_it():
     idle, busy = view("", Cell.LATE).findings, view("resolving", Cell.WAITING).findings
-    words = ["wrong rows, table e.clicks (rows are missing)", "Not landed"]
+    words = ["rows are missing (e.clicks)", "Not landed"]
     assert [(one.what, one.tone, len(one.repairs)) for one in idle] == [
         (words[0], "bad", 1),
         (words[1], "warn", 1),
@@ -49,7 +49,7 @@ def test_an_hour_offers_no_repair_while_a_run_works_on_it():
         (words[1], "", 0),
     ]
     assert {one.advice for one in busy} == {
-        "a run is at work on it: what it leaves open is repaired after its end"
+        "a run is working on it: repairs are offered again once it has ended"
     }
 
 

@@ -90,6 +90,14 @@ def test_hours(lake):
     assert [bool(hour.running) for hour in hours].index(True) == 4
 
 
+def test_rejected_records_and_rejected_rows_are_not_added_up(lake):
+    status = complete(unit(1), rows=50, rejected_records={"no type": 2})
+    row = replace(status.tables[TABLE], rejected_rows=3)
+    found = [replace(status, tables={TABLE: row})]
+    (hour,) = hours_of(snapshot(found), months.read_summaries(lake, TEN), around(read_verdict(lake)))
+    assert (hour.rejected, hour.rejected_rows) == (2, 3)
+
+
 def test_days_say_of_each_hour_what_hours_say(lake):
     (month,) = months.read_summaries(lake, TEN).months
     del month.units[unit(0).slice.id]

@@ -141,7 +141,7 @@ def test_what_verify_has_found_is_said_once_in_plain_words():
         ],
     )
     (found,) = findings_of(it)
-    assert (found.line, found.tone) == ("wrong rows, table e.clicks (rows are missing): 1 hour", "bad")
+    assert (found.line, found.tone) == ("rows are missing (e.clicks): 1 hour", "bad")
     assert (found.since, found.held_at) == (SINCE, "2026-11-20T03:00:00Z")
     assert [(one.mode, one.tables) for one in found.repairs] == [("repair", ["e.clicks"])]
 
@@ -170,7 +170,7 @@ def test_a_paused_dag_is_why_hours_are_late():
     assert lines(known("late", "late", paused=True)) == ["DAG ads is paused: 2 hours aren't complete"]
     assert lines(known("verified", paused=True)) == ["DAG ads is paused: no hour is landed by itself"]
     assert lines(known("late", paused=None)) == ["DAG ads is not in Airflow: 1 hour isn't complete"]
-    assert lines(known("verified", watched=False)) == ["ads_watch is paused: nothing is noticed"]
+    assert lines(known("verified", watched=False)) == ["ads_watch is paused: new problems go unnoticed"]
 
 
 @pytest.mark.parametrize(

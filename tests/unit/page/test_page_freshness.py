@@ -53,7 +53,7 @@ def test_a_row_for_each_table_of_the_file_with_its_day_and_week():
 @pytest.mark.parametrize(
     ("paused", "watched", "said"),
     [
-        (True, True, "Unpause p_watch in Airflow: while it is paused nothing is noticed"),
+        (True, True, "Unpause p_watch in Airflow: while it is paused, new problems go unnoticed"),
         (True, False, "Unpause p_watch in Airflow"),
         (False, False, "p_watch has not run yet"),
     ],

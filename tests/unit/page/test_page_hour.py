@@ -87,10 +87,7 @@ def test_complete_and_broken_say_what_each_is_about():
         said(facts(Cell.LOADED)) == "Every table has it, and verify has not counted it since it was loaded."
     )
     assert said(facts(Cell.EMPTY)) == "Every table has it, and it has no row."
-    assert (
-        said(facts(Cell.BROKEN, found=[BROKEN]))
-        == "Every table has it, but wrong rows, table e.clicks (rows are missing)."
-    )
+    assert said(facts(Cell.BROKEN, found=[BROKEN])) == "Every table has it, but rows are missing (e.clicks)."
     assert [tone_of(cell) for cell in (Cell.BROKEN, Cell.LATE, Cell.ODD, Cell.VERIFIED, Cell.OPEN)] == [
         "bad",
         "warn",
@@ -118,7 +115,7 @@ def test_an_unusual_hour_says_the_share_of_the_table():
             Cell.LATE,
             "Cluster dc2 has not landed; the others have.",
         ),
-        ((landed("e.clicks"),), Cell.LANDED, "It is in the lake, and not in e.other."),
+        ((landed("e.clicks"),), Cell.LANDED, "It is in the lake, but not in e.other."),
         ((replace(MISSING, state=UnitState.NOT_OVER),), Cell.OPEN, "The hour is not over."),
         ((MISSING,), Cell.BEFORE, "The pipeline begins later."),
     ],
@@ -227,7 +224,7 @@ def test_a_missing_table_and_one_that_only_lacks_the_hour():
 def test_what_the_hours_state_says_is_not_said_again_as_an_anomaly():
     late = facts(Cell.LATE, MISSING, found=[UNFINISHED, BROKEN])
     assert titles(findings(late)) == [
-        "wrong rows, table e.clicks (rows are missing): this hour",
+        "rows are missing (e.clicks): this hour",
         "Not landed",
     ]
 

@@ -102,6 +102,12 @@ def test_what_a_run_takes_away_and_how_large_it_is(mode: str, replaces: list, si
     assert (plan.bytes, plan.estimated) == (size, True)
 
 
+def test_rejected_records_and_counts_of_traffic_are_no_rows_of_the_hour():
+    landed = complete(unit(0), rows=5, rejected_records={"no type": 2})
+    lake, table = planned([landed], "reland").replaces
+    assert (lake.place, lake.rows, table.rows) == ("lake", 5, 5)
+
+
 def test_a_refill_replaces_the_table_that_lacks_a_column():
     lacking = replace(complete(unit(0)), later={TABLE: {"country": 3}})
     (one,) = planned([lacking], "reload --missing-columns").replaces

@@ -184,7 +184,9 @@ def test_an_hour_that_stays_as_it_was_is_not_committed(
     spec, late = pipeline(tables=TABLES), routed(types, sharding)
     found = list(rules.not_committed(spec, [late], TEN.add(hours=9)))
     assert [problem.place for problem in found] == tables
-    assert all("2026-11-20T10Z/dc1 landed and not committed as the pipeline" in one.message for one in found)
+    assert all(
+        "2026-11-20T10Z/dc1 has landed, and is not committed as the pipeline" in one.message for one in found
+    )
     slices = SliceRange(TEN, TEN.add(hours=1))
     seen = Observation(slices, Boundaries(), (late,), Lag("", [], []), {}, Verdict(), ServerFacts("ch"))
     samples = watch.watched(spec, Watched(seen, (), {}, {}), "s3://lake", TEN.add(hours=9))

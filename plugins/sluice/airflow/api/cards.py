@@ -134,7 +134,8 @@ def checks(pipeline: Readable, session: SessionDep) -> Checks:
 def tables(pipeline: Readable, start: Start, end: EndQuery = "now") -> Tables:
     """Answers the tables over at most the last eight days of the range."""
     slices = _newest(_range(pipeline, start, end), HOURLY)
-    return _tables.get((pipeline.name, slices), lambda: _read_tables(pipeline, slices))
+    known = pipeline.name, slices, memory.of(pipeline).gone  # a table that is there again is seen at once
+    return _tables.get(known, lambda: _read_tables(pipeline, slices))
 
 
 def _read_tables(pipeline: Pipeline, slices: SliceRange) -> Tables:

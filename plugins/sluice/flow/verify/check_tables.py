@@ -137,7 +137,8 @@ def _uncovered(facts: VerifyFacts, table: TableFacts, repairs: Repairs) -> Itera
         for unit, rows in sorted(held.items(), key=lambda item: item[0]):
             if unit in table.ledger or not unit.cluster:  # what was there before Sluice has none
                 continue
-            what = "rows" if name == table.table else f"rejected rows of {table.table}"
+            noun = "row" if sum(rows.values()) == 1 else "rows"
+            what = noun if name == table.table else f"rejected {noun} of {table.table}"
             projections = table.projections and name == table.table
             command, advice = cover(facts, unit, name, projections, repairs)
             yield Anomaly(

@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { badge, h, replace, stats, time } from "./dom.js";
 import { needing, summary } from "./findings.js";
-import { ago, brief, clock, count, percent, sliceName } from "./format.js";
+import { ago, brief, clock, count, counted, percent, rejectedRows, sliceName } from "./format.js";
 import { CellGrid } from "./grid.js";
 import { tableMarks } from "./table_marks.js";
 import { lagOf } from "./lag_queue.js";
@@ -70,7 +70,7 @@ function nextRun(row) {
 
 // The newest hour that is complete, and how many before it are not.
 function freshness(row, data) {
-  if (row.behind_seconds === null || row.behind_seconds === undefined) return { label: "Newest complete", value: "–", note: "nothing in this range" };
+  if (row.behind_seconds === null || row.behind_seconds === undefined) return { label: "Newest complete", value: "–", note: "no hour in this range" };
   const until = Date.parse(data.now) - row.behind_seconds * 1000;
   const start = new Date(until - row.slice_seconds * 1000).toISOString();
   const gaps = data.zoom === "days" ? 0 : row.cells.slice(0, row.cells.indexOf(newest(row)) + 1).filter((cell) => !DONE.has(cell.cell) && cell.cell !== "before").length;
@@ -107,18 +107,21 @@ function lagFigure(lag) {
   if (lag.error) return { label: "Lag", value: "–", note: "not known", title: lag.error };
   const silent = (lag.errors ?? []).length;
   const [value, unit] = brief(lag.records);
-  const note = silent ? `${silent} silent ${silent === 1 ? "cluster" : "clusters"}` : lag.seconds === null ? (lag.records ? "none is landed" : "none waits") : `${ago(0, lag.seconds * 1000).replace(" ago", "")} behind`;
-  const outside = lag.outside ? `; ${count(lag.outside)} outside` : "";
-  const about = [lag.lacking && `${count(lag.lacking)} in hours that landed without the topic`, lag.outside && `${count(lag.outside)} offsets before the first boundary, in no hour`].filter(Boolean);
+  const note = silent ? `${silent} silent ${silent === 1 ? "cluster" : "clusters"}` : lag.seconds === null ? (lag.records ? "nothing has landed" : "nothing waits") : `${ago(0, lag.seconds * 1000).replace(" ago", "")} behind`;
+  const outside = lag.outside ? `; ${count(lag.outside)} before the first hour` : "";
+  const about = [lag.lacking && `${count(lag.lacking)} in hours that landed without the topic`, lag.outside && `${count(lag.outside)} offsets before the first hour`].filter(Boolean);
   const unknown = silent > 0 && lag.records === 0;
   return { label: "Lag", value: unknown ? "–" : value, unit: unknown ? "" : `${unit} records`.trim(), note: note + outside, tone: silent ? "warn" : "", title: [...(lag.errors ?? []), ...about].join("\n") || null };
 }
 
+// Records that nothing could be made of, and rows that a table rejected: two counts, which are not added up. Of arrays
+// the first are elements.
 function rejected(row) {
-  const [bad, read] = ["rejected", "read"].map((key) => row.cells.reduce((sum, cell) => sum + (cell[key] ?? 0), 0));
+  const [bad, rows, read] = ["rejected", "rejected_rows", "read"].map((key) => row.cells.reduce((sum, cell) => sum + (cell[key] ?? 0), 0));
   const all = brief(read).join(" ").trim();
-  const share = row.arrays ? `of ${all} arrays` : `${percent(bad / Math.max(1, read))} of ${all}`;
-  return { label: "Rejected", value: count(bad), unit: bad ? (row.arrays ? "rows" : "records") : "", note: bad ? share : read ? "none" : "nothing was read" };
+  const share = bad && (row.arrays ? `of ${counted(read, "array")}` : `${percent(bad / Math.max(1, read))} of ${all}`);
+  const note = [share, rows && rejectedRows(rows)].filter(Boolean).join("; ");
+  return { label: "Rejected records", value: count(bad), unit: "", note: note || (read ? "none" : "nothing was read") };
 }
 
 // What landings have recorded in the range, and what Kafka has deleted of hours that have not landed.

@@ -57,7 +57,7 @@ export function linePlot(place, title, starts, lines, { asked, most = false, sai
   known?.plot?.destroy();
   const caption = h("figcaption", { class: "quiet" }, total || "Nothing.");
   const canvas = h("div", { class: "plot", role: "img", "aria-label": `${title}: ${total}` });
-  const few = points > 0 ? h("p", { class: "quiet" }, `Only ${points} ${points === 1 ? "point" : "points"} yet: a line needs ${FEWEST}. ${total}.`) : typeof none === "string" ? h("p", { class: "quiet" }, none) : none;
+  const few = points > 0 ? h("p", { class: "quiet" }, `Too few points for a line yet: ${points} of ${FEWEST}. ${total}.`) : typeof none === "string" ? h("p", { class: "quiet" }, none) : none;
   replace(place, h("section", { class: "card" }, h("h2", {}, title), points < FEWEST ? few : h("figure", {}, canvas, caption)));
   if (points < FEWEST) return plots.delete(place);
   // Drawn once its place is seen: how high the legend is depends on the width, and moves what is below.

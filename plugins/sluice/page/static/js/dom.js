@@ -5,7 +5,9 @@ import { ago, clock } from "./format.js";
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) set(element, name, value);
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  const said = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  // What servers say is wrong quotes `commands`, too.
+  element.append(...(element.classList.contains("error") ? said.flatMap((child) => (typeof child === "string" ? prose(child) : [child])) : said));
   return element;
 }
 
@@ -29,18 +31,32 @@ export function replace(parent, ...children) {
   parent.replaceChildren(...children.flat(Infinity).filter(Boolean));
 }
 
-// columns: [{name, value(row), number?, unit?, title?, class?}]; a number stands right, its unit in the heading.
+const FIRST_ROWS = 100;
+
+// columns: [{name, value(row), number?, unit?, title?, class?}]; a number stands right, its unit in the heading. A long
+// table says how many rows are left, a wide one that there is more at its right.
 export function table(caption, columns, rows, none = "Nothing.") {
-  if (!rows.length) return typeof none === "string" ? h("p", { class: "quiet" }, none) : none;
+  if (!rows.length) return typeof none === "string" ? h("p", { class: "quiet" }, prose(none)) : none;
   const head = columns.map((c) => h("th", { scope: "col", class: c.number ? "number" : "", title: c.title }, c.name, c.unit && h("span", { class: "unit" }, ` ${c.unit}`)));
-  const body = rows.map((row) =>
-    h("tr", { class: row.tone ?? "" }, columns.map((c) => h("td", { class: c.number ? "number" : c.class ?? "" }, c.value(row)))),
-  );
-  return h(
+  const line = (row) => h("tr", { class: row.tone ?? "" }, columns.map((c) => h("td", { class: c.number ? "number" : c.class ?? "" }, c.value(row))));
+  const body = h("tbody", {}, rows.slice(0, FIRST_ROWS).map(line));
+  const rest = rows.slice(FIRST_ROWS);
+  const more = rest.length > 0 && h("button", { type: "button", class: "small", onclick: () => {
+    body.append(...rest.map(line));
+    more.remove();
+  } }, `Show ${rest.length} more ${rest.length === 1 ? "row" : "rows"}`);
+  const scroll = h(
     "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)),
+    h("p", { class: "wide-hint" }, "More columns →"),
+    h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), body), more,
   );
+  widths.observe(scroll);
+  return scroll;
 }
+
+const widths = new ResizeObserver((entries) => {
+  for (const { target } of entries) target.classList.toggle("wide", target.scrollWidth > target.clientWidth + 1);
+});
 
 // Text in which `this` is code.
 export const prose = (text) => text.split("`").map((part, n) => (n % 2 ? h("code", {}, part) : part));

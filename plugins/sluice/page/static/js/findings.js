@@ -3,10 +3,12 @@ import * as api from "./api.js";
 import { copyable, h, prose, time } from "./dom.js";
 import { count } from "./format.js";
 import { airflowLink } from "./links.js";
+import { askAgain } from "./refresh.js";
 import { format, sliceRoute } from "./router.js";
 
 const FIRST = 8;
 const NAMED = 3;
+const [MOST_SAID, FIRST_SAID] = [320, 120];
 
 export const needing = (findings) => (findings ?? []).filter((one) => one.tone);
 export const lineOf = (one) => (one.effect ? `${one.what}: ${one.effect}` : one.what);
@@ -34,7 +36,7 @@ const list = (name, findings, mayStart) => h("ul", { class: "findings" }, findin
 function finding(name, one, mayStart) {
   return [
     h("p", {}, h("b", {}, one.what), one.effect && [": ", hoursLink(name, one, one.effect)]),
-    one.message && h("p", {}, one.message),
+    one.message && said(one.message),
     mayStart && one.table && h("p", { class: "repair" }, recreateButton(name, one.table)),
     (one.repairs ?? []).map((each) => h("p", { class: "repair" }, copyable(each.command), mayStart && each.mode && planLink(name, each))),
     one.run && failure(one.run),
@@ -42,6 +44,12 @@ function finding(name, one, mayStart) {
     one.since && h("p", { class: "quiet found" }, "Seen since ", time(one.since), one.held_at ? ["; last correct ", time(one.held_at)] : "", "."),
     one.anomalies > 1 && opened(`${count(one.anomalies)} anomalies`, () => examples(one)),
   ];
+}
+
+// A long text, such as one with a CREATE TABLE, is opened by who wants it.
+function said(message) {
+  if (message.length <= MOST_SAID) return h("p", {}, prose(message));
+  return opened(`${message.slice(0, FIRST_SAID).replace(/\s+\S*$/, "")} …`, () => h("p", {}, prose(message)));
 }
 
 // The first hour that has it.
@@ -61,6 +69,7 @@ function recreateButton(name, table) {
     try {
       const { servers } = await api.recreate(name, table);
       said.textContent = ` ${table} is there${servers ? " again" : ""}. Fill the hours that lack it.`;
+      await askAgain(); // what says that it is missing goes
     } catch (error) {
       said.textContent = ` ${error.message}`;
       button.disabled = false;
@@ -77,9 +86,9 @@ function failure(run) {
 }
 
 function examples(one) {
-  const items = (one.examples ?? []).map((each) => h("li", {}, h("b", {}, each.kind), ` ${each.place}: ${each.message}`));
+  const items = (one.examples ?? []).map((each) => h("li", {}, h("b", {}, each.kind), ` ${each.place}: `, prose(each.message)));
   const left = one.anomalies - items.length;
-  return h("ul", { class: "examples" }, items, left > 0 && h("li", { class: "quiet" }, `and ${count(left)} more: \`sluice verify --json\` lists all`));
+  return h("ul", { class: "examples" }, items, left > 0 && h("li", { class: "quiet" }, prose(`and ${count(left)} more: \`sluice verify --json\` lists all`)));
 }
 
 export function opened(title, body) {

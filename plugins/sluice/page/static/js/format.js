@@ -40,6 +40,11 @@ export const percent = (share) => `${share < 0.1 && share > 0 ? few.format(share
 
 export const rate = (perSecond) => `${perSecond < 10 ? few.format(perSecond) : whole.format(Math.round(perSecond))}/s`;
 
+// 1 hour, 2 hours: a number and what it counts
+export const counted = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;
+export const rejectedRecords = (number) => counted(number, "rejected record");
+export const rejectedRows = (number) => counted(number, "rejected row");
+
 export const slicePattern = /^(\d{4}-\d\d-\d\d)T(\d\d)(\d\d)?Z$/;
 
 // 2026-11-20T10Z, 2026-11-20T1015Z -> milliseconds

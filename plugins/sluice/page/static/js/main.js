@@ -1,10 +1,13 @@
 import { Refused, SILENT } from "./api.js";
 import { h, keepTimes, replace } from "./dom.js";
 import { overviewView } from "./overview.js";
+import { onAgain } from "./refresh.js";
 import * as router from "./router.js";
 import { frameOf, walk } from "./slice_frame.js";
 
 const view = document.getElementById("view");
+const notice = h("div", { id: "notice" });
+view.before(notice);
 const panel = document.getElementById("panel");
 const trail = document.getElementById("trail");
 let shown = null; // {key, stop()} of the view, that of an hour's panel aside
@@ -12,6 +15,7 @@ let hour = null; // the address of the open hour
 
 function show(route) {
   const below = route.view === "slice" ? router.behind(route) : route;
+  replace(notice, route.unknown && h("p", { class: "error", role: "alert" }, `There is no view ${route.unknown}: this is the overview.`));
   showView(below);
   if (route.view === "slice") showHour(route);
   else if (panel.open) panel.close();
@@ -109,5 +113,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   view.focus();
 });
 router.onRoute(show);
+onAgain(() => { if (router.current().view === "slice") showHour(router.current(), true); });
 router.start();
 keepTimes();

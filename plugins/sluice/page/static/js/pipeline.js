@@ -1,9 +1,9 @@
 import * as api from "./api.js";
 import { showChanges } from "./changes.js";
 import { linePlot } from "./charts.js";
-import { asOf, badge, card, empty, h, loading, replace, section, tabs, time } from "./dom.js";
+import { asOf, badge, card, empty, h, loading, prose, replace, section, tabs, time } from "./dom.js";
 import { findingList, needing } from "./findings.js";
-import { count } from "./format.js";
+import { count, counted } from "./format.js";
 import { freshnessCard } from "./freshness.js";
 import { CellGrid } from "./grid.js";
 import { delayTable, heatTable } from "./heat.js";
@@ -22,12 +22,14 @@ const NAMES = { hours: "Hours and tables", traffic: "Traffic", lag: "Lag and ret
 
 export async function pipelineView(view, name, range) {
   const asked = { from: range.from ?? "48h", to: range.to ?? "now" };
-  const [head, problem, body] = [h("div"), h("div", { "aria-live": "polite" }), h("div", { class: "stack" })];
+  const [head, notice, problem, body] = [h("div"), h("div"), h("div", { "aria-live": "polite" }), h("div", { class: "stack" })];
   const failed = (error) => replace(problem, h("p", { class: "error", role: "alert" }, error.message));
   let shown = null;
   let stop = () => {};
-  replace(view, head, problem, body);
-  async function show(tab) {
+  replace(view, head, notice, problem, body);
+  async function show(query) {
+    const tab = tabOf(query);
+    replace(notice, query.tab && query.tab !== tab && h("p", { class: "error", role: "alert" }, `There is no tab ${query.tab}: this is ${NAMES[tab]}.`));
     if (tab === shown) return;
     shown = tab;
     stop();
@@ -43,8 +45,8 @@ export async function pipelineView(view, name, range) {
     if (shown === tab) stop = mine;
     else mine();
   }
-  const off = onRoute((route) => { if (route.view === "pipeline" && route.pipeline === name) show(tabOf(route.query)); });
-  await show(tabOf(current().query));
+  const off = onRoute((route) => { if (route.view === "pipeline" && route.pipeline === name) show(route.query); });
+  await show(current().query);
   return () => { off(); shown = null; stop(); };
 }
 
@@ -105,7 +107,7 @@ function trafficTab(body, name, asked) {
   return async () => {
     const range = exact(asked);
     await Promise.all([
-      part(places.sizes, "Hours against those before", async () => showSizes(places.sizes, name, await api.sizes(name))),
+      part(places.sizes, "Hours against earlier ones", async () => showSizes(places.sizes, name, await api.sizes(name))),
       part(places.rows, "Rows per hour", async () => showSeries(places, await api.series(name, range), asked), places.rejected),
       part(places.late, "Late events", async () => showLate(places, await api.late(name, range)), places.delays),
     ]);
@@ -160,17 +162,17 @@ function showFindings(place, row, checks) {
   const urgent = needing(findings);
   const badges = urgent.length ? [badge(count(urgent.length + (row.more ?? 0)), urgent[0].tone)] : [badge("healthy", "good")];
   const body = findings.length ? findingList(row.pipeline, findings, row.can_start) : empty("Nothing is known to be wrong.");
-  const more = row.more ? h("p", { class: "quiet" }, `${count(row.more)} more: \`sluice verify\` lists all.`) : null;
+  const more = row.more ? h("p", { class: "quiet" }, prose(`${count(row.more)} more: \`sluice verify\` lists all.`)) : null;
   replace(place, card("Needs attention", { badges }, body, more, h("p", { class: "quiet last" }, looked(checks))));
 }
 
 function looked({ verified, watched, paused, watch_dag: dag, remedy }) {
   const link = airflowLink(api.dagUrl(dag), dag);
-  const found = verified && `: ${count(verified.units)} hours and clusters, ${count(verified.records)} records, ${count(verified.found)} anomalies`;
+  const found = verified && `: ${counted(verified.units, "cluster-hour")}, ${counted(verified.records, "record")}, ${counted(verified.found, "anomaly", "anomalies")}`;
   return [
     verified ? h("span", {}, "Last verified ", time(verified.at), found, ". ") : "Nothing was verified yet. ",
     watched ? h("span", {}, "Last watched ", time(watched), " by ", link, paused && ", which is paused", ".") : h("span", {}, "Not watched yet: ", link, paused ? " is paused." : " has not run."),
-    remedy && ` ${remedy}`,
+    remedy && !paused && ` ${remedy}`, // that it is paused is a finding
   ];
 }
 

@@ -2,10 +2,24 @@
 const BUSY_MS = 3000;
 const IDLE_MS = 20000;
 
+const kept = new Set();
+
+// Asks at once: somebody has changed what is shown.
+export const askAgain = () => Promise.all([...kept].map((ask) => ask()));
+
+// What asks again by itself, too; returns what ends that.
+export function onAgain(ask) {
+  kept.add(ask);
+  return () => kept.delete(ask);
+}
+
 export async function keep(refresh, failed) {
   let timer = null;
   let stopped = false;
-  const again = (busy) => { if (!stopped) timer = setTimeout(tick, busy ? BUSY_MS : IDLE_MS); };
+  const again = (busy) => {
+    clearTimeout(timer);
+    if (!stopped) timer = setTimeout(tick, busy ? BUSY_MS : IDLE_MS);
+  };
   async function tick() {
     if (stopped) return;
     if (document.hidden) return again(false);
@@ -17,5 +31,9 @@ export async function keep(refresh, failed) {
     }
   }
   await tick();
-  return () => { stopped = true; clearTimeout(timer); };
+  const forget = onAgain(() => {
+    clearTimeout(timer);
+    return tick();
+  });
+  return () => { stopped = true; clearTimeout(timer); forget(); };
 }

@@ -13,7 +13,7 @@ const PATTERNS = {
   slice: ["s", "pipeline", "slice"],
 };
 
-// {view, pipeline?, slice?, query: {name: text}}. What is no address of ours is the overview.
+// {view, pipeline?, slice?, query: {name: text}, unknown?: text}. What is no address of ours is the overview, which says so.
 export function parse(hash) {
   const [path, search = ""] = hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/").filter(Boolean).map(decode);
@@ -21,7 +21,7 @@ export function parse(hash) {
   if (parts[0] === "p" && parts[2] === "backfill") return { view: "backfill", pipeline: parts[1], query };
   if (parts[0] === "p" && parts[1]) return { view: "pipeline", pipeline: parts[1], query };
   if (parts[0] === "s" && parts[2]) return { view: "slice", pipeline: parts[1], slice: parts[2], query };
-  return { view: "overview", query };
+  return { view: "overview", query, ...(parts.length ? { unknown: path } : {}) };
 }
 
 function decode(part) {

@@ -7,19 +7,19 @@ const known = (value, said) => (value === null || value === undefined ? "–" : 
 
 export function showSizes(place, name, { hours }) {
   const newest = hours.find((one) => one.records !== null);
-  if (!newest) return replace(place, card("Hours against those before", {}, empty("No hour of the last 48 has landed.", "See what waits under Hours and tables.")));
+  if (!newest) return replace(place, card("Hours against earlier ones", {}, empty("No hour of the last 48 has landed.", "See what waits under Hours and tables.")));
   replace(place, card(
-    "Hours against those before", { badges: [judged(newest)] },
+    "Hours against earlier ones", { badges: [judged(newest)] },
     h("p", { class: "quiet" }, "The newest that has landed: ", h("a", { href: format(sliceRoute(name, newest.slice)) }, sliceName(newest.slice))),
     stats([
       { label: "Records", value: brief(newest.records)[0], unit: brief(newest.records)[1], note: newest.bytes ? bytes(newest.bytes) : null, title: count(newest.records) },
-      against("A day before", newest.records, newest.yesterday), against("A week before", newest.records, newest.week_ago), against("Expected", newest.records, newest.expected),
+      against("A day earlier", newest.records, newest.yesterday), against("A week earlier", newest.records, newest.week_ago), against("Expected", newest.records, newest.expected),
       speed("Landed at", newest.land_rates), speed("Loaded at", newest.load_rates),
     ]),
-    table("Hours against those before", [
+    table("Hours against earlier ones", [
       { name: "Hour", class: "nowrap", value: (r) => h("a", { href: format(sliceRoute(name, r.slice)) }, sliceName(r.slice)) },
-      { name: "Records", number: true, value: (r) => known(r.records, count) }, { name: "A day before", number: true, value: (r) => compared(r.records, r.yesterday) },
-      { name: "A week before", number: true, value: (r) => compared(r.records, r.week_ago) }, { name: "Expected", number: true, value: (r) => compared(r.records, r.expected) },
+      { name: "Records", number: true, value: (r) => known(r.records, count) }, { name: "A day earlier", number: true, value: (r) => compared(r.records, r.yesterday) },
+      { name: "A week earlier", number: true, value: (r) => compared(r.records, r.week_ago) }, { name: "Expected", number: true, value: (r) => compared(r.records, r.expected) },
       { name: "Usual", number: true, title: "Between these the watch says nothing", value: (r) => (r.low === null ? "–" : `${count(r.low)} – ${count(r.high)}`) },
       { name: "Size", number: true, value: (r) => known(r.bytes, bytes) },
       { name: "Landed", number: true, title: "Records a second of the batch that landed it", value: (r) => known(r.land_rates[0], rate) },
@@ -47,5 +47,5 @@ function against(label, now, then) {
 }
 
 function speed(label, [now, day, week]) {
-  return { label, value: now === null ? "–" : rate(now), note: `a day before ${known(day, rate)}, a week before ${known(week, rate)}` };
+  return { label, value: now === null ? "–" : rate(now), note: `a day earlier ${known(day, rate)}, a week earlier ${known(week, rate)}` };
 }

@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { badge, card, empty, h, loading, replace, table, time } from "./dom.js";
 import { findingList, needing } from "./findings.js";
+import { stateWords } from "./labels.js";
 import { countsCard } from "./slice_counts.js";
 import { noteLength } from "./slice_frame.js";
 import { rejectsCard } from "./slice_rejects.js";
@@ -21,7 +22,7 @@ export async function sliceView({ said, body }, name, id) {
 
 function saidOf(data) {
   return [
-    h("p", { class: "said" }, h("b", { class: `state ${data.cell}` }, data.cell), ` ${data.said}`, data.running && h("span", { class: "quiet" }, ` A run is ${data.running} now.`)),
+    h("p", { class: "said" }, h("b", { class: `state ${data.cell}` }, stateWords(data.cell)), ` ${data.said}`, data.running && h("span", { class: "quiet" }, ` A run is ${data.running} now.`)),
     data.event_hours.map(eventHour),
     data.forgets_at && h("p", { class: "quiet" }, "The lake forgets its files ", time(data.forgets_at), "."),
   ];

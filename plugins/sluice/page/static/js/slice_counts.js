@@ -10,8 +10,8 @@ export function countsCard(name, { slice, counts, tables, balance }) {
     h("div", { class: "columns" }, h("div", {}, table("Counts of the hour", [
       { name: "Count", class: "nowrap", value: (r) => r.name },
       { name: "This hour", number: true, value: (r) => shown(r, r.now) },
-      { name: "Day before", number: true, value: (r) => shown(r, r.day) }, { name: "±", number: true, class: "change", value: (r) => change(r.now, r.day), title: "Against the day before" },
-      { name: "Week before", number: true, value: (r) => shown(r, r.week) }, { name: "±", number: true, class: "change", value: (r) => change(r.now, r.week), title: "Against the week before" },
+      { name: "A day earlier", number: true, value: (r) => shown(r, r.day) }, { name: "±", number: true, class: "change", value: (r) => change(r.now, r.day), title: "Against the same hour a day earlier" },
+      { name: "A week earlier", number: true, value: (r) => shown(r, r.week) }, { name: "±", number: true, class: "change", value: (r) => change(r.now, r.week), title: "Against the same hour a week earlier" },
     ], counts)), tablesOf(name, slice, tables)),
   );
 }
@@ -38,8 +38,8 @@ function tableOf(tables, now) {
       { name: "In table now", number: true, title: "Rows that the table holds, whoever wrote them", value: (r) => (differs(r, now) ? h("b", { class: "bad-text" }, `${held(r)} ≠`) : held(r)) },
       { name: "Rejected", number: true, value: (r) => [count(r.rejected_rows), r.rejected_rows > 0 && h("span", { class: "unit" }, ` ${percent(r.rejected_rows / Math.max(r.landed, 1))}`)] },
       { name: "Defaults", title: "Columns that got defaults, for the events have no value, and in which share of the rows", value: (r) => r.defaults || "–" },
-      { name: "Day before", number: true, value: (r) => (r.day === null ? "–" : count(r.day)), title: "Loaded in the same hour of the day before" },
-      { name: "Week before", number: true, value: (r) => (r.week === null ? "–" : count(r.week)), title: "Loaded in the same hour of the week before" },
+      { name: "A day earlier", number: true, value: (r) => (r.day === null ? "–" : count(r.day)), title: "Loaded in the same hour a day earlier" },
+      { name: "A week earlier", number: true, value: (r) => (r.week === null ? "–" : count(r.week)), title: "Loaded in the same hour a week earlier" },
     ], tables.map((row) => ({ ...row, tone: tone(row) })), "The pipeline file has no table."),
     now?.errors.map((line) => h("p", { class: "error" }, line)),
   ];
