@@ -81,7 +81,8 @@ def test_who_has_looked(airflow_app: TestClient):
         "paused": True,
         "watch_dag": "ads_watch",
         "remedy": (
-            "Unpause ads_watch in Airflow: while it is paused, new problems go unnoticed and no channel is notified."
+            "Unpause ads_watch in Airflow: while it is paused, new problems go unnoticed and no channel is "
+            "notified."
         ),
     }
 

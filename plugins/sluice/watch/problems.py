@@ -172,7 +172,10 @@ class WatchState:
 def watch_remedy(dag: str, paused: bool, watched: bool) -> str:
     """Returns what a person does so that problems are noticed; empty where the watch runs."""
     if paused:
-        return f"Unpause {dag} in Airflow: while it is paused, new problems go unnoticed and no channel is notified."
+        return (
+            f"Unpause {dag} in Airflow: while it is paused, new problems go unnoticed and no channel is "
+            "notified."
+        )
     return "" if watched else f"{dag} has not run yet: it runs within the next half hour."
 
 

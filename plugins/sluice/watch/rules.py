@@ -67,8 +67,8 @@ def not_committed(
         hours = f"{first} has" if len(late) == 1 else f"{len(late)} units from {first} to {last} have"
         since = _ago(now, first.slice.end)
         message = (
-            f"{hours} landed, and {'is' if len(late) == 1 else 'are'} not committed as the pipeline file says "
-            f"now, {since} after the end of the first; inspect its load task"
+            f"{hours} landed, and {'is' if len(late) == 1 else 'are'} not committed as the pipeline file "
+            f"says now, {since} after the end of the first; inspect its load task"
         )
         yield Problem(ProblemKind.NOT_COMMITTED, f"table {table}", message, _BOTH)
 

@@ -21,7 +21,7 @@ function lagSentence(rows) {
 const seldom = [
   { name: "Held", number: true, value: (r) => count(r.held), title: "Of these, offsets behind an open transaction", key: "held" },
   { name: "Without topic", number: true, value: (r) => count(r.lacking), title: "Of these, offsets in hours that have landed without the topic", key: "lacking" },
-  { name: "Before the first hour", number: true, value: (r) => count(r.outside), title: "Offsets that are in no hour", key: "outside" },
+  { name: "In no hour", number: true, value: (r) => count(r.outside), title: "Offsets before the first hour", key: "outside" },
 ];
 
 export function showLag(place, lag) {
@@ -85,7 +85,7 @@ function topicTable(topics) {
   return table("How long Kafka keeps topics", [
     { name: "Topic", value: (r) => `${r.cluster}/${r.topic}` }, { name: "Kept for", number: true, value: (r) => (r.kept_seconds === null ? "no limit" : duration(r.kept_seconds)) },
     { name: "Kept per partition", number: true, value: (r) => (r.kept_bytes === null ? "no limit" : bytes(r.kept_bytes)) },
-    { name: "Oldest record", value: (r) => time(r.oldest) },
+    { name: "Oldest record", value: (r) => time(r.oldest, { short: true }) },
     { name: "Deleted from", title: "When the oldest record is as old as the topic allows", value: (r) => (r.oldest && r.kept_seconds !== null ? time(new Date(Date.parse(r.oldest) + r.kept_seconds * 1000).toISOString()) : "–") }, { name: "Records", number: true, value: (r) => count(r.records) },
   ], topics, "No topic is known.");
 }
