@@ -74,13 +74,13 @@ WIDE = "(it) => it.scrollWidth > it.clientWidth + 1"
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_what_is_cut_off_at_the_right_is_hinted_at(
-    log_in: Callable[..., Page], page_stack: PageStack, width: int
+    log_in: Callable[..., Page], landed: PageStack, width: int
 ):
     page = log_in("user", width=width)
     seen = 0
     for tab in ("", "lag", "runs", "traffic"):
         page.goto("about:blank")
-        page.goto(f"{page_stack.url}/sluice/#/p/adx?tab={tab}")
+        page.goto(f"{landed.url}/sluice/#/p/adx?tab={tab}")
         expect(page.locator(".place table").first).to_be_visible()
         page.wait_for_load_state("networkidle")
         for box in page.locator(".scroll:has(> .wide-hint):visible").all():

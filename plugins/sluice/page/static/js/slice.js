@@ -10,10 +10,11 @@ import { stepsCard } from "./slice_steps.js";
 import { unitCard } from "./slice_units.js";
 
 // Fills the frame, unless another hour is shown by then.
-export async function sliceView({ said, body }, name, id) {
+export async function sliceView({ said, body, whole }, name, id) {
   const data = await api.slice(name, id);
   if (!body.isConnected) return;
   noteLength(name, Date.parse(data.end) - Date.parse(data.start));
+  whole();
   const rejects = h("div", { class: "place" }, card("Rejected records", {}, loading("6em")));
   replace(said, saidOf(data));
   replace(body, remedies(name, data), countsCard(name, data), rejects, stepsCard(data), data.changes.length > 0 && changes(data.changes), data.units.map((unit) => unitCard(name, data, unit)));

@@ -25,23 +25,27 @@ export function walk(pipeline, slice, side) {
   if (next) go(sliceRoute(pipeline, next));
 }
 
-// Returns the frame, with `said` and `body` to be filled.
+// Returns the frame, with `said` and `body` to be filled, and what completes it then.
 export function frameOf(panel, pipeline, slice) {
   const focused = panel.contains(document.activeElement) ? document.activeElement.getAttribute("rel") : null;
   const way = (rel, words) => {
     const next = beside(pipeline, slice, rel);
     return next && h("a", { class: "button", rel, title: `Key ${words.match(/[←→]/)[0]}`, href: format(sliceRoute(pipeline, next)) }, words);
   };
-  const said = h("div", {}, h("p", { class: "quiet" }, "Loading…"));
-  const body = h("div", { class: "panel-body", "aria-live": "polite" }, loading("6em", "Loading the hour"));
+  const ways = h("span", { class: "ways" });
+  const fill = () => replace(ways, way("prev", "← Earlier"), way("next", "Later →"));
+  fill();
+  const said = h("div", { class: "said-place" }, h("p", { class: "quiet" }, "Loading…"));
+  const body = h("div", { class: "panel-body" }, loading("6em", "Loading the hour"));
   const close = h("button", { type: "button", autofocus: true, "aria-label": "Close", onclick: () => panel.close() }, "✕");
   const head = h(
     "header", { class: "panel-head" },
     h("div", { class: "panel-title" }, h("h1", { id: "panel-title" }, `${pipeline}, ${slicePattern.test(slice) ? sliceName(slice) : slice}`), said),
-    h("nav", { "aria-label": "Other hours" }, way("prev", "← Earlier"), way("next", "Later →"), close),
+    h("nav", { "aria-label": "Other hours" }, ways, close),
   );
   replace(panel, head, body);
   panel.scrollTop = 0;
   if (panel.open) (head.querySelector(`[rel="${focused}"]`) ?? close).focus(); // its own has gone
-  return { said, body };
+  const known = lengths.has(pipeline);
+  return { said, body, whole: () => known || fill() }; // once it is known how long a slice is
 }
