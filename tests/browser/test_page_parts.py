@@ -84,7 +84,7 @@ def test_what_is_cut_off_at_the_right_is_hinted_at(
         expect(page.locator(".place table").first).to_be_visible()
         page.wait_for_load_state("networkidle")
         for box in page.locator(".scroll:has(> .wide-hint):visible").all():
-            hint = box.locator(".wide-hint")
+            hint = box.locator(".wide-hint span")
             assert hint.is_visible() == box.evaluate(WIDE), (tab, box.get_attribute("aria-label"))
             assert box.evaluate("(it) => it.scrollHeight <= it.clientHeight + 1"), tab
             seen += 1

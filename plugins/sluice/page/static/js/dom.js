@@ -47,7 +47,7 @@ export function table(caption, columns, rows, none = "Nothing.") {
   } }, `Show ${rest.length} more ${rest.length === 1 ? "row" : "rows"}`);
   const scroll = h(
     "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("p", { class: "wide-hint" }, "More columns →"),
+    h("p", { class: "wide-hint" }, h("span", {}, "more →")),
     h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), body), more,
   );
   widths.observe(scroll);
