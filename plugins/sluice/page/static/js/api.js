@@ -78,7 +78,7 @@ export async function lastError({ dag_id: dag, run_id: run, task_id: task, map_i
   const place = ["dags", dag, "dagRuns", run, "taskInstances", task, "logs", tries].map(encodeURIComponent).join("/");
   const { content } = await send(new URL(`api/v2/${place}?map_index=${index}`, AIRFLOW), { headers: { Accept: "application/json" } });
   const detail = (Array.isArray(content) ? content : []).findLast((entry) => entry?.error_detail?.length)?.error_detail[0];
-  return detail ? String(detail.exc_value || detail.exc_type).slice(0, 600) : null;
+  return detail ? String(detail.exc_value || detail.exc_type).slice(0, 2000) : null;
 }
 
 export const dagUrl = (dag) => new URL(`dags/${encodeURIComponent(dag)}`, AIRFLOW).href;

@@ -1,7 +1,7 @@
 // The plan of a backfill: what it would do, how long that takes, and what it takes away. Nothing starts before it.
 import * as api from "./api.js";
 import { badge, h, loading, replace, stats, table } from "./dom.js";
-import { bytes, clock, count } from "./format.js";
+import { bytes, clock, count, counted } from "./format.js";
 
 const IDLE = new Set(["nothing", "wait", "wait for the cluster"]);
 
@@ -34,8 +34,8 @@ function planned(answer, plan, context) {
   } }, label);
   const does = Object.entries(plan.actions).map(([action, number]) => h("li", {}, h("b", {}, count(number)), ` ${action}`));
   return [
-    h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${count(plan.slices)} slices, mode ${plan.mode}${plan.missing_columns ? ", missing columns" : ""}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
-    h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
+    h("h3", {}, `The plan: ${clock(plan.start)} to ${clock(plan.end)} UTC, ${counted(plan.slices, "slice")}, mode ${plan.mode}${plan.missing_columns ? ", missing columns" : ""}${plan.tables.length ? `, only ${plan.tables.join(", ")}` : ""}`),
+    h("ul", { class: "does" }, does, h("li", {}, h("b", {}, count(plan.offsets)), " offsets to land"), h("li", {}, h("b", {}, count(plan.reads)), plan.reads === 1 ? " read" : " reads"), h("li", {}, h("b", {}, count(plan.batches)), plan.batches === 1 ? " batch" : " batches")),
     work && stats([
       { label: "Records", value: count(plan.rows), note: "at most" },
       { label: "Size in the lake", value: plan.bytes === null ? "unknown" : bytes(plan.bytes), note: plan.bytes === null ? "no hour of it has landed" : plan.estimated ? "estimated from what has landed" : "of its files" },

@@ -47,7 +47,7 @@ function errorOf(failed) {
 }
 
 // The log's error comes cut off at so many characters: it ends with its last whole word.
-const MOST = 600;
+const MOST = 2000;
 function atWord(text) {
   if (text.length < MOST) return text;
   const end = text.slice(0, MOST).search(/\s\S*$/);
