@@ -22,6 +22,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def write_boundaries(pipeline: Pipeline, slices: SliceRange, partitions: int) ->
     BoundaryLog(open_lake(pipeline)).append(Boundaries(), LogEntry(HOUR, (block,)), slices.end)
 
 
-def manifest(unit: Unit, number: int, partitions: int) -> Manifest:
+def manifest(unit: Unit, number: int, partitions: int, pipeline: str) -> Manifest:
     hour = f"{unit.slice.start:%Y-%m-%dT%H}"
     start, until = number * ROWS, (number + 1) * ROWS
     own = layout.attempt(unit.slice.id, "a")
@@ -102,14 +103,14 @@ def manifest(unit: Unit, number: int, partitions: int) -> Manifest:
     )
     ranges = tuple(OffsetRange("t", "u", n, start, until) for n in range(partitions))
     read = len(TYPES) * ROWS
-    return made_manifest("p", unit.slice.id, "dc1", 1, "a" * 16, ranges, files, (), read, {}, 0)
+    return made_manifest(pipeline, unit.slice.id, "dc1", 1, "a" * 16, ranges, files, (), read, {}, 0)
 
 
 def write_lake(pipeline: Pipeline, slices: SliceRange, partitions: int) -> None:
     write_boundaries(pipeline, slices, partitions)
     lake = open_lake(pipeline)
     for number, piece in enumerate(slices):
-        made = manifest(Unit(piece, "dc1"), number, partitions)
+        made = manifest(Unit(piece, "dc1"), number, partitions, pipeline.name)
         path = Path(lake.url.removeprefix("file://")) / layout.manifest(piece.id, "dc1")
         path.parent.mkdir(parents=True)
         path.write_bytes(encode(made))
@@ -144,9 +145,15 @@ def prepare(some: list[Pipeline], slices: SliceRange, partitions: int, root: Pat
     for pipeline in some:
         write_ledger(client, pipeline, open_lake(pipeline).url, slices)
     for pipeline in some[1:]:
-        shutil.copytree(root / some[0].name, root / pipeline.name)
+        named = tuple(f'"{one.name}"'.encode() for one in (some[0], pipeline))
+        copied = partial(copy_named, *named)
+        shutil.copytree(root / some[0].name, root / pipeline.name, copy_function=copied)
     for pipeline in some:
         summarise(pipeline, slices)
+
+
+def copy_named(old: bytes, new: bytes, source: str, target: str) -> None:
+    Path(target).write_bytes(Path(source).read_bytes().replace(old, new))
 
 
 def ask(memory: StatusCache, some: list[Pipeline], since: str) -> list[OverviewRow]:
