@@ -65,7 +65,7 @@ def test_what_is_whole_has_no_anomaly(damaged: Damaged):
     assert damaged.verify("--contents") == []
     code, out = damaged.command(f"sluice verify ads --config {damaged.config} --contents")
     # 61 records, of which one is rejected: in the lake, and once in a table or in sluice.rejected.
-    assert (code, "rows_compared: 120" in out.splitlines()) == (0, True), out
+    assert (code, "rows_compared: 120," in out) == (0, True), out
     # Of these targets alone: a server of the tests keeps what other tests' refused loads have left.
     targets = ("damage_contents.clicks", "damage_contents.other")
     own = tuple(prefix(target) for target in targets for prefix in (fences, stagings))

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from sluice.config.pipeline import Pipeline, command_line
-from sluice.flow.verify.anomaly import Anomaly
+from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
 from sluice.slices import Slice
 from sluice.state.status import UnitStatus
 
@@ -121,9 +121,26 @@ def as_printed(
     pipeline: Pipeline, statuses: Iterable[UnitStatus], anomalies: Sequence[Anomaly]
 ) -> list[Anomaly]:
     """Returns the anomalies with commands that work when they are pasted: one `repair` for each hour, and a
-    `reland` with the yes that it needs."""
-    retried = retried_rules(statuses)
-    return [_consented(pipeline, retried, anomaly) for anomaly in _by_hour(pipeline, anomalies)]
+    `reland` with the yes that it needs; none that would load what the lake has wrong."""
+    retried, sound = retried_rules(statuses), _by_hour(pipeline, _not_from_damage(anomalies))
+    return [_consented(pipeline, retried, anomaly) for anomaly in sound]
+
+
+def _not_from_damage(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """Returns the anomalies with the lake's repair for tables of hours whose rows in the lake are wrong: a
+    load would take right rows out of them."""
+    damaged = {a.slice: a for a in anomalies if a.kind in ROW_KINDS and a.kind != AnomalyKind.VALUES}
+    return [
+        replace(one, command=damaged[one.slice].command, advice=damaged[one.slice].advice)
+        if one.slice in damaged and _loads_again(one.command)
+        else one
+        for one in anomalies
+    ]
+
+
+def _loads_again(command: str) -> bool:
+    found = ranged(command)
+    return found is not None and found.mode in ("repair", "reload")
 
 
 Retried = Sequence[tuple[Slice, Sequence[str]]]
