@@ -73,6 +73,7 @@ def test_stopped_while_landing_and_while_loading_it_goes_on(user: User):
     files = [item.key for item in FolderLake(user.lake).list("type=") if item.key.endswith(".parquet")]
     assert len(files) == HOURS * 3
     assert {t.step for t in newest(FolderLake(user.lake), datetime.now(UTC))} == {
+        "command",
         "resolve",
         "land",
         "load",
