@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from sluice.clients.clickhouse.sql import SYSTEM, Sql, literal, render
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, listed, literal, render
 from sluice.config.pipeline import Pipeline
 
-MARK = "Written by Sluice for dbt: write it again when tables change."
+MARK = "Written by Sluice for dbt: write it again when a table or a cluster comes."
 TEST = "sluice_hour_complete"
 SOURCES, TESTS = "models", "tests/generic"
 _TEST = Path(__file__).with_name(f"{TEST}.sql")
@@ -31,15 +31,19 @@ class SourceTable:
     columns: Sequence[tuple[str, str]]
 
 
-def dbt_files(pipeline: Pipeline, tables: Sequence[SourceTable]) -> dict[str, str]:
+Begins = Mapping[str, datetime | None]
+"""By cluster the first hour that waits for it; None: every hour does."""
+
+
+def dbt_files(pipeline: Pipeline, tables: Sequence[SourceTable], begins: Begins) -> dict[str, str]:
     """Returns the files by their paths in a dbt project."""
     return {
-        f"{SOURCES}/sluice_{pipeline.name}.yml": sources(pipeline, tables),
-        f"{TESTS}/{TEST}.sql": _TEST.read_text(),
+        f"{SOURCES}/sluice_{pipeline.name}.yml": sources(pipeline, tables, begins),
+        f"{TESTS}/{TEST}.sql": _TEST.read_text(encoding="utf-8"),
     }
 
 
-def sources(pipeline: Pipeline, tables: Sequence[SourceTable]) -> str:
+def sources(pipeline: Pipeline, tables: Sequence[SourceTable], begins: Begins) -> str:
     """Returns the sources in YAML, of which JSON's texts are a part."""
     lines = [
         f"# {MARK}",
@@ -50,11 +54,11 @@ def sources(pipeline: Pipeline, tables: Sequence[SourceTable]) -> str:
         "    tables:",
     ]
     for table in tables:
-        lines += _table(pipeline, table)
+        lines += _table(pipeline, table, begins)
     return "\n".join(lines) + "\n"
 
 
-def _table(pipeline: Pipeline, table: SourceTable) -> list[str]:
+def _table(pipeline: Pipeline, table: SourceTable, begins: Begins) -> list[str]:
     late = pipeline.slice + pipeline.settle + pipeline.alarms.overdue
     return [
         f"      - name: {_text(table.table.partition('.')[2])}",
@@ -64,26 +68,33 @@ def _table(pipeline: Pipeline, table: SourceTable) -> list[str]:
         "        config:",
         "          event_time: _slice",
         "          loaded_at_query: |",
-        *(f"            {line}" for line in loaded_at(pipeline, table.table).splitlines()),
+        *(f"            {line}" for line in loaded_at(pipeline, table.table, begins).splitlines()),
         f"          freshness: {{error_after: {{count: {_minutes(late)}, period: minute}}}}",
         "        data_tests:",
         f"          - {TEST}:",
-        f"              arguments: {json.dumps(_arguments(pipeline, table.table))}",
+        f"              arguments: {json.dumps(_arguments(pipeline, table.table, begins))}",
         "        columns:",
         *(f"          - {{name: {_text(n)}, data_type: {_text(kind)}}}" for n, kind in table.columns),
     ]
 
 
-def _arguments(pipeline: Pipeline, table: str) -> Mapping[str, object]:
-    return {"table": table, "clusters": len(pipeline.kafka), "seconds": int(pipeline.slice.total_seconds())}
+def _arguments(pipeline: Pipeline, table: str, begins: Begins) -> Mapping[str, object]:
+    names, instants = zip(*_seconds(begins), strict=True)
+    seconds = int(pipeline.slice.total_seconds())
+    return {"table": table, "clusters": list(names), "begins": list(instants), "seconds": seconds}
 
 
-def loaded_at(pipeline: Pipeline, table: str) -> str:
+def _seconds(begins: Begins) -> list[tuple[str, int]]:
+    return [(name, int(at.timestamp()) if at else 0) for name, at in begins.items()]
+
+
+def loaded_at(pipeline: Pipeline, table: str, begins: Begins) -> str:
     """Returns the query of the instant up to which the table has every hour."""
     return render(
         "dbt/loaded_at",
         target=literal(table),
-        clusters=Sql(str(len(pipeline.kafka))),
+        clusters=listed(literal(name) for name, _ in _seconds(begins)),
+        begins=listed(str(at) for _, at in _seconds(begins)),
         back=Sql(str(int(pipeline.lookback.total_seconds()))),
         length=Sql(str(int(pipeline.slice.total_seconds()))),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pendulum
 import pytest
 import yaml
 
@@ -20,12 +21,14 @@ PIPELINE = Pipeline.model_validate(
     }
 )
 
+BEGINS = {"dc1": None, "dc2": pendulum.datetime(2025, 11, 20, 10)}
+
 
 def test_a_source_has_what_dbt_asks_for():
     table = SourceTable(
         "adx.clicks", "Events click.", [("n", "Nullable(UInt8)"), ("_slice", "DateTime('UTC')")]
     )
-    [source] = yaml.safe_load(sources(PIPELINE, [table]))["sources"]
+    [source] = yaml.safe_load(sources(PIPELINE, [table], BEGINS))["sources"]
     assert (source["name"], source["schema"]) == ("adx", "sluice")
     [clicks] = source["tables"]
     assert (clicks["name"], clicks["identifier"]) == ("clicks", "adx.clicks")
@@ -35,17 +38,21 @@ def test_a_source_has_what_dbt_asks_for():
     ]
     assert clicks["config"]["event_time"] == "_slice"
     assert clicks["config"]["freshness"] == {"error_after": {"count": 60, "period": "minute"}}
-    asked = {"table": "adx.clicks", "clusters": 2, "seconds": 900}
+    asked = {"table": "adx.clicks", "clusters": ["dc1", "dc2"], "begins": [0, 1763632800], "seconds": 900}
     assert clicks["data_tests"] == [{"sluice_hour_complete": {"arguments": asked}}]
     query = clicks["config"]["loaded_at_query"]
-    assert "target = 'adx.clicks'" in query and "count() >= 2" in query and "INTERVAL 900 SECOND" in query
+    assert (
+        "target = 'adx.clicks'" in query
+        and "['dc1', 'dc2'], [0, 1763632800]" in query
+        and "INTERVAL 900 SECOND" in query
+    )
 
 
 @pytest.mark.parametrize(
     "name", ["a: b", "{{ env_var('HOME') }}", "{% macro x %}", "é\n- x", '"', "'", "null", "#"]
 )
 def test_hostile_names_are_texts(name: str):
-    [source] = yaml.safe_load(sources(PIPELINE, [SourceTable(f"adx.{name}", name, [(name, name)])]))[
+    [source] = yaml.safe_load(sources(PIPELINE, [SourceTable(f"adx.{name}", name, [(name, name)])], BEGINS))[
         "sources"
     ]
     [table] = source["tables"]
@@ -60,7 +67,7 @@ def test_hostile_names_are_texts(name: str):
 
 
 def test_files_lie_where_dbt_looks():
-    assert list(dbt_files(PIPELINE, [])) == [
+    assert list(dbt_files(PIPELINE, [], BEGINS)) == [
         "models/sluice_adx.yml",
         "tests/generic/sluice_hour_complete.sql",
     ]

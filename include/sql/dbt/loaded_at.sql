@@ -7,7 +7,10 @@ WITH units AS (
             AND table_uuid IN (SELECT uuid FROM system.tables WHERE concat(database, '.', name) = {target})
         GROUP BY slice, cluster
     )
-    WHERE newest = 'committed' GROUP BY slice HAVING count() >= {clusters}
+    WHERE newest = 'committed' GROUP BY slice
+    HAVING arrayAll(
+        (name, begin) -> begin > toUnixTimestamp(slice) OR has(groupArray(cluster), name), [{clusters}], [{begins}]
+    )
 ), (
     SELECT greatest(min(slice), toStartOfInterval(now('UTC') - INTERVAL {back} SECOND, INTERVAL {length} SECOND))
     FROM units

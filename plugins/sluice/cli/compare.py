@@ -21,6 +21,7 @@ from sluice.cli.options import (
 from sluice.cli.output import TableColumn, print_json, print_line, print_verdict, progress, show, table_of
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
+from sluice.slices import SliceRange
 
 _MOST_HOURS = 24
 _COLUMNS = [
@@ -77,7 +78,7 @@ def compare(
     """Compares a table of the pipeline with one that something else has loaded with the same events.
 
     Says for each hour and type what is missing there, extra, there more often, or has other values. Columns
-    that only one has are named. Changes nothing. The exit code is 1 where they differ.
+    that only one has are named. Changes nothing. The exit code is 1 if they differ, or rows have no time.
     Example: sluice compare adx --with old.clicks --table adx.clicks --key id
     """
     from sluice.clients.clickhouse.shards import connect_shards
@@ -102,11 +103,13 @@ def compare(
             samples,
         )
         found = compare_tables(*arguments, say=progress)
+    notes = _not_complete(spec, slices)
     differing, total = [hour for hour in found.hours if hour.differs], found.total
     if json:
         counts = [asdict(hour) | {"hour": _hour(hour.hour)} for hour in found.hours]
         named = [asdict(sample) | {"hour": _hour(sample.hour)} for sample in found.samples]
-        print_json({"how": asdict(found.how), "hours": counts, "samples": named})
+        rest = {"untimed": found.untimed, "notes": notes}
+        print_json({"how": asdict(found.how), "hours": counts, "samples": named, **rest})
     else:
         title = f"{target.table} and {other}: hours that differ, {len(differing):,} of {len(found.hours):,}"
         rows = [
@@ -125,22 +128,35 @@ def compare(
             print_line(f"{sample.kind}, {_hour(sample.hour)}: {name}{'; ' if values else ''}{values}")
         if found.how.left_out:
             print_line(f"not compared: {', '.join(found.how.left_out)}")
-        print_verdict(_verdict(target.table, other, total.counts, len(differing)), not differing)
-    if differing:
+        for name, count in zip((target.table, other), found.untimed, strict=True):
+            if count:
+                print_line(f"not compared: {count:,} rows of {name} without {found.how.time}")
+        for note in notes:
+            print_line(note)
+        verdict = _verdict(target.table, other, total.counts, len(differing))
+        print_verdict(verdict, not (differing or any(found.untimed)))
+    if differing or any(found.untimed):
         raise typer.Exit(1)
 
 
 def _verdict(ours: str, other: str, counts: tuple[int, ...], hours: int) -> str:
     here, there, same, missing, extra, doubled, different = counts
     if not hours:
-        return (
-            f"{other} has the {same:,} rows of {ours}, and no others"
-            if same
-            else "neither table has a row in the range"
-        )
+        return f"{other} has the {same:,} rows of {ours} in these hours, and no others"
     said = {"missing": missing, "extra": extra, "doubled": doubled, "different": different}
     found = ", ".join(f"{count:,} {name}" for name, count in said.items() if count)
     return f"{other} differs in {hours:,} hours: {found} ({here:,} rows here, {there:,} there)"
+
+
+def _not_complete(spec: Pipeline, slices: SliceRange) -> list[str]:
+    """Says which hours are not loaded yet: what they lack here counts as extra there."""
+    from sluice.state.survey import survey
+
+    left = sorted({status.unit.slice for status in survey(spec, slices) if not status.state.done})
+    if not left:
+        return []
+    hours = left[0].id if len(left) == 1 else f"{len(left):,} hours from {left[0].id} to {left[-1].id}"
+    return [f"not complete: {hours}; what they still lack here counts as extra there"]
 
 
 def _hour(seconds: int) -> str:

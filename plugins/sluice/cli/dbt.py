@@ -20,15 +20,20 @@ Into = Annotated[
 def dbt(pipeline: PipelineArgument, into: Into = Path(), config: Config = None) -> None:
     """Writes sources for dbt: tables with columns, event time and freshness, and a test that hours are whole.
 
-    A file that somebody else has written is not replaced.
+    Write them again when a table or a cluster comes. A file that somebody else has written is not replaced.
     Example: sluice dbt adx --into ~/marts
     """
     from sluice.clients.clickhouse.inspect_tables import read_table
     from sluice.clients.clickhouse.shards import connect_shards
+    from sluice.clients.lake.open import open_lake
     from sluice.dbt_files import MARK, SourceTable, dbt_files
+    from sluice.state.boundaries.log import BoundaryLog
     from sluice.state.departed_tables import creations
+    from sluice.state.units import spans
 
     spec = load_pipeline(pipeline, config)
+    if spec.clickhouse.shards:
+        raise WrongUse(f"pipeline {spec.name} loads shards: dbt would read the rows of one of them")
     if not spec.targets:
         raise WrongUse(f"pipeline {spec.name} has no tables: name them under `tables` in its file")
     if not (into / "dbt_project.yml").is_file():
@@ -43,7 +48,8 @@ def dbt(pipeline: PipelineArgument, into: Into = Path(), config: Config = None) 
                 raise TableMissing(target.table, "there is no such table", remedy)
             columns = [(column.name, column.type) for column in found.columns if column.stored]
             tables.append(SourceTable(target.table, _what(spec.name, target), columns))
-    files = {into / name: text for name, text in dbt_files(spec, tables).items()}
+    begins = spans(spec, BoundaryLog(open_lake(spec)).read()).begins
+    files = {into / name: text for name, text in dbt_files(spec, tables, begins).items()}
     for path in files:
         if path.exists() and MARK not in path.read_text(encoding="utf-8"):
             raise WrongUse(f"{path} is there, and somebody else has written it: move it away")

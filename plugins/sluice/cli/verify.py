@@ -112,7 +112,7 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *
     from sluice.flow.verify import audit as verification
     from sluice.flow.verify.causes import causes_of
     from sluice.flow.verify.repairs import as_printed
-    from sluice.flow.verify.verdict import note_verified, opened_all
+    from sluice.flow.verify.verdict import lake_damage, note_verified, opened_all, read_verdict
     from sluice.plan.plan import missing_lines
 
     statuses, anomalies, notes, pending = verification.audit(spec, slices, scope, say)
@@ -122,7 +122,8 @@ def _verified(spec: Pipeline, slices: SliceRange, scope: AuditScope, say: Say, *
     compared = ContentsReport()
     if scope.contents:
         compared = auditor(spec, say, anomalies, scope.tables).whole(statuses)
-    anomalies = as_printed(spec, statuses, [*anomalies, *compared.anomalies])
+    damage = lake_damage(read_verdict(open_lake(spec)), compared.covered)
+    anomalies = as_printed(spec, statuses, [*anomalies, *compared.anomalies], damage)
     differences = rule_lines(spec, open_lake(spec), statuses)
     notes = [*notes, *differences, *compared.notes, *(f"not compared: {line}" for line in compared.busy)]
     if scope.tables is None:

@@ -69,7 +69,8 @@ class Cluster(Section):
     isolation: Isolation = "read_committed"
     """Expert. Whether records of open and aborted transactions are left out. Example: `read_uncommitted`"""
     start: Start | None = None
-    """Its earliest slice, on a slice's edge, or a `group`; without it as the pipeline's.
+    """Its earliest slice, on a slice's edge; without it the first slice that it was asked for.
+    `{group: NAME}` as for the pipeline.
     Example: `2026-11-01T00:00Z`"""
 
     @model_validator(mode="after")
@@ -452,8 +453,8 @@ class Pipeline(Section):
 
     def group_of(self, cluster: Cluster) -> str | None:
         """Returns the consumer group of which the cluster's first boundaries are."""
-        start = cluster.start or self.start
-        return start.group if isinstance(start, FromGroup) else None
+        starts = (cluster.start, self.start)
+        return next((start.group for start in starts if isinstance(start, FromGroup)), None)
 
     @property
     def targets(self) -> tuple[Target, ...]:

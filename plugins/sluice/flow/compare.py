@@ -65,6 +65,9 @@ class Comparison:
             raise WrongUse(
                 f"{time or 'the time'}: no column of both tables: name one by --time, such as --time at"
             )
+        for kind in (mine[time], other[time]):
+            if parse(kind).shape.name not in ("DateTime", "DateTime64"):
+                raise WrongUse(f"{time} is a {kind} in one of them: name a DateTime column of both by --time")
         if lacking := [name for name in key if name not in shared]:
             raise WrongUse(f"--key {lacking[0]}: {ours.table} and {theirs.table} do not both have it")
         chosen = tuple(key) or (_IDENTITY if shared.issuperset(_IDENTITY) else ())
@@ -193,9 +196,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Compared:
+    """`untimed` are the rows of either table without a time, which are in no hour."""
+
     how: Comparison
     hours: tuple[HourCompared, ...]
     samples: tuple[Sample, ...]
+    untimed: tuple[int, ...]
 
     @property
     def total(self) -> HourCompared:
@@ -215,7 +221,8 @@ def compare(
     say: Callable[[str], None] = lambda _: None,
 ) -> Compared:
     """Compares the rows with a time in the range, a day at a time. Takes samples of `kinds`, at most `most`
-    of each. Changes nothing. Raises WrongUse for a table that is not there, and what the client raises."""
+    of each. Changes nothing. Raises WrongUse for a table that is not there, and where neither has a row to
+    compare; and what the client raises."""
     ours, theirs = (_table(client, name) for name in (target.table, other))
     how = Comparison.of(pipeline, target, ours, theirs, key, time)
     client = client.reading({**STEADY, "max_bytes_before_external_group_by": _MEMORY})
@@ -234,12 +241,21 @@ def compare(
                 render("compare/samples", keys=how.keys), {**span, "kinds": lacking, "most": most}
             )
             samples += _samples(client, how, span, rows)
+    if not hours:
+        raise WrongUse(
+            f"neither {how.ours} nor {how.theirs} has a row with {how.time} from {slices.start} to "
+            f"{slices.end}: name another range by --from and --to, or another column by --time"
+        )
+    untimed = tuple(
+        client.rows(render("compare/untimed", table=table(name), time=identifier(how.time)))[0][0]
+        for name in (how.ours, how.theirs)
+    )
     limited = [s for k in kinds for s in [one for one in samples if one.kind == k][:most]]
-    return Compared(how, tuple(hours), tuple(limited))
+    return Compared(how, tuple(hours), tuple(limited), untimed)
 
 
 def _has(hour: HourCompared, kind: str) -> bool:
-    return bool(hour.same > hour.different if kind == SAME else getattr(hour, kind))
+    return bool(getattr(hour, kind))
 
 
 def _windows(slices: SliceRange) -> Iterator[tuple[pendulum.DateTime, pendulum.DateTime]]:

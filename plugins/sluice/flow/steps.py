@@ -44,7 +44,7 @@ from sluice.flow.verify.causes import error_of, failing, lacked_elsewhere, not_p
 from sluice.flow.verify.check_rejected import error_of_rejected, held_back
 from sluice.flow.verify.facts import narrowed
 from sluice.flow.verify.repairs import as_printed
-from sluice.flow.verify.verdict import note_verified, read_verdict, within
+from sluice.flow.verify.verdict import lake_damage, note_verified, read_verdict, within
 from sluice.metrics import meter
 from sluice.plan.batches import spells
 from sluice.plan.dry_run import DryRun, mask_lines
@@ -271,7 +271,8 @@ def verify_range(pipeline: Pipeline, slices: SliceRange, tables: Tables | None =
         statuses, findings, notes, pending = audit(pipeline, slices)
         wrong = [finding for finding in findings if finding.kind is not AnomalyKind.MOSTLY_REJECTED]
         contents = ContentsReport() if wrong else auditor(pipeline).sample(statuses)
-        findings = as_printed(pipeline, statuses, [*findings, *contents.anomalies])
+        damage = lake_damage(read_verdict(open_lake(pipeline)), contents.covered)
+        findings = as_printed(pipeline, statuses, [*findings, *contents.anomalies], damage)
         count({"units": len(statuses), "rows": records_of(statuses)})
     meter.emit(metrics.verified(pipeline.name, len(statuses), records_of(statuses), findings))
     meter.emit(metrics.read_back(pipeline.name, statuses, contents.rows))

@@ -105,7 +105,7 @@ class Known:
 
     @property
     def knows_lookback(self) -> bool:
-        """Whether the cells say of each hour that the watch looks at how it is now."""
+        """Whether the cells cover every hour that the watch looks at."""
         if self.one:
             return True
         if not self.cells or "T" not in self.cells[0].id:

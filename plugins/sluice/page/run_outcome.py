@@ -9,7 +9,7 @@ from sluice.page.models import URGENCY, Cell
 
 _COMPLETE = frozenset({Cell.EMPTY, Cell.FORGOTTEN, Cell.VERIFIED, Cell.LOADED, Cell.ODD, Cell.LOSSY})
 _PAST_A_FILL = frozenset({Cell.BROKEN, Cell.NO_TABLE, Cell.EXPIRED})
-"""What a fill alone does not complete."""
+"""States that a fill alone does not complete."""
 _FILLED = frozenset({Cell.FAILED, Cell.LATE, Cell.WAITING, Cell.LANDED, Cell.LANDING, Cell.STALE})
 _WORDS = {
     Cell.BROKEN: "broken",

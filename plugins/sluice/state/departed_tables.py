@@ -64,9 +64,8 @@ def _made_by(
 
 
 def recreate(pipeline: Pipeline, name: str) -> int:
-    """Creates a target that servers lack, as its last load knew it, with what is gone of its views and their
-    tables. What is there stays. Every server is asked before the first statement. Returns how many servers
-    lacked it.
+    """Creates what servers lack of a target, its views and their tables, as its last load knew them. What is
+    there stays. Every server is asked before the first statement. Returns how many servers lacked something.
 
     Only statements that the ledger vouches for are run: it names them by their checksum. Raises WrongUse
     where they are not known, for replicas, and for what is no target of the pipeline; and what the clients
@@ -79,11 +78,11 @@ def recreate(pipeline: Pipeline, name: str) -> int:
         )
     lake = open_lake(pipeline)
     with connect_shards(pipeline) as servers:
-        lacking_servers = [(s.shard, s.reached) for s in servers if gone(s.reached, [name])]
         made = []
-        for shard, client in lacking_servers:
-            rules = ledger_rules(client, pipeline, lake, [name])
-            statements = _made_by(client, targets, rules)[name]
+        for shard, client in [(server.shard, server.reached) for server in servers]:
+            statements = _made_by(client, targets, ledger_rules(client, pipeline, lake, [name]))[name]
+            if not statements and not gone(client, [name]):
+                continue
             if shard.replicas or not statements:
                 why = "its server has replicas" if shard.replicas else "no load has kept how it was made"
                 remedy = creation(pipeline, targets[name], statements)

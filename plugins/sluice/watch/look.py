@@ -32,7 +32,7 @@ from sluice.flow.verify.check import check
 from sluice.flow.verify.read_lake import LoadWatch, leases_of
 from sluice.flow.verify.repairs import Repairs, as_printed
 from sluice.flow.verify.totals import Beyond, beyond_ledger, changed_slices
-from sluice.flow.verify.verdict import OpenAnomaly, note_verified, opened_all, read_verdict
+from sluice.flow.verify.verdict import OpenAnomaly, lake_damage, note_verified, opened_all, read_verdict
 from sluice.plan.batches import spells
 from sluice.safe_text import line
 from sluice.slices import Slice, SliceRange, floor, parse_instant
@@ -294,9 +294,9 @@ class _Looking:
         except SluiceError as error:
             log.warning("%s: %s is not verified: %s", self.pipeline.name, span, line(str(error)))
             return set()
-        findings = [
-            one for one in as_printed(self.pipeline, statuses, findings) if one.kind not in _NOT_JUDGED
-        ]
+        damage = lake_damage(read_verdict(self.lake))
+        printed = as_printed(self.pipeline, statuses, findings, damage)
+        findings = [one for one in printed if one.kind not in _NOT_JUDGED]
         covered = dict.fromkeys(map(str, (*ROW_KINDS, *_NOT_JUDGED)), frozenset[tuple[str, str]]())
         note_verified(self.lake, span, statuses, findings, self.now, covered, pending)
         return {_OF_NO_SLICE, *(slice_.id for slice_ in span)} - {name for name, _ in pending}

@@ -139,7 +139,7 @@ def test_marts_follow_the_hours_and_half_of_one_is_never_read(marts: Marts):
 
 def test_hours_are_loaded_up_to_the_first_that_lacks(marts: Marts):
     pipeline = marts.world.pipeline({"click": "clicks"})
-    query = loaded_at(pipeline, pipeline.targets[0].table)
+    query = loaded_at(pipeline, pipeline.targets[0].table, {"dc1": None})
 
     def loaded() -> int:
         [(at,)] = marts.world.client.rows(f"SELECT toUnixTimestamp(({query}))")
@@ -148,6 +148,9 @@ def test_hours_are_loaded_up_to_the_first_that_lacks(marts: Marts):
     for number, until in ((2, 3), (4, 3), (3, 5), (0, 1), (1, 5)):
         marts.bring(number, ("a", number))
         assert loaded() == until, number
+    late = {"dc1": None, "dc2": marts.unit(4).slice.start}
+    query = loaded_at(pipeline, pipeline.targets[0].table, late)
+    assert loaded() == 4, "hours before it came do not wait for the second cluster, later ones do"
     marts.world.sql("DROP TABLE {db}.clicks SYNC")
     assert loaded() <= HOURS - 24
 

@@ -11,6 +11,7 @@ import pytest
 
 from sluice.cli.commands import commands
 from sluice.clients.clickhouse.client import Client
+from sluice.errors import WrongUse
 from tests.integration.landed import World, client_of
 from tests.support.long_form import per_commit
 
@@ -52,7 +53,7 @@ def fill(client: Client, database: str, rows: int, hours: int) -> None:
     )
     client.run(
         f"INSERT INTO {database}.old (id, at, kind, price, key, type) "
-        f"SELECT toString(number), {at}, ['a', 'b', ''][number % 3 + 1], toString({price}), "
+        f"SELECT toString(number), {at}, ['a', 'b', ''][number % 3 + 1], toDecimalString({price}, 2), "
         f"toString(number % 5), 'click' {numbers}"
     )
 
@@ -90,10 +91,8 @@ def test_each_planted_difference_is_found_and_none_invented(world: World, capsys
     fill(world.client, world.database, HOURS * PER_HOUR, HOURS)
     code, said = compared(world, capsys, "--key", "id")
     assert code == 0
-    assert (
-        f"{world.database}.old has the {HOURS * PER_HOUR:,} rows of {world.database}.clicks, and no others"
-        in said
-    )
+    alike = f"has the {HOURS * PER_HOUR:,} rows of {world.database}.clicks in these hours, and no others"
+    assert f"{world.database}.old {alike}" in said
     planted = plant(world, HOURS * PER_HOUR, 50, seed)
     code, text = compared(world, capsys, "--key", "id", "--samples", "1000", "--json")
     answer = json.loads(text)
@@ -123,6 +122,29 @@ def test_without_a_key_whole_rows_are_compared(world: World, capsys):
     world.sql("ALTER TABLE {db}.old UPDATE price = '9999' WHERE id = '17' SETTINGS mutations_sync = 2")
     code, said = compared(world, capsys)
     assert code == 1 and "1 missing, 1 extra (600 rows here, 600 there)" in said
+
+
+def test_what_has_no_time_or_is_in_neither_table_proves_nothing(world: World, capsys):
+    fill(world.client, world.database, 600, HOURS)
+    for name in ("clicks", "old"):
+        world.sql(f"ALTER TABLE {{db}}.{name} ADD COLUMN made Nullable(DateTime64(3, 'UTC'))")
+        world.sql(f"ALTER TABLE {{db}}.{name} UPDATE made = at WHERE 1 SETTINGS mutations_sync = 2")
+    assert compared(world, capsys, "--key", "id", "--time", "made")[0] == 0
+    world.sql("INSERT INTO {db}.old (id, at) SELECT 'untimed', at FROM {db}.old LIMIT 2")
+    code, said = compared(world, capsys, "--key", "id", "--time", "made")
+    assert code == 1 and f"not compared: 2 rows of {world.database}.old without made" in said
+    code, text = compared(
+        world, capsys, "--key", "id", "--time", "made", "--same", "--samples", "2", "--json"
+    )
+    assert [one["kind"] for one in json.loads(text)["samples"]] == ["same", "same"]
+    config = ["--config", str(world.root / "p.yaml"), "--from", "2024-11-20T10Z", "--to", "2024-11-20T12Z"]
+    with pytest.raises(WrongUse, match="neither .* has a row with at from 2024-11-20"):
+        commands(["compare", "p", "--with", f"{world.database}.old", *config], standalone_mode=False)
+    with pytest.raises(WrongUse, match="id is a UInt64 in one of them: name a DateTime column"):
+        commands(
+            ["compare", "p", "--with", f"{world.database}.old", *config, "--time", "id"],
+            standalone_mode=False,
+        )
 
 
 @pytest.mark.parametrize(

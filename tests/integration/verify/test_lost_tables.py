@@ -92,6 +92,9 @@ def test_the_page_makes_a_dropped_table_as_it_was_and_nothing_else(world: World)
         world.sql(f"DROP TABLE {{db}}.{lost} SYNC")
     assert recreate(pipeline, name) == 1
     assert world.sql(DEFINITIONS) == before
+    world.sql("DROP VIEW {db}.to_sums SYNC")  # as after a kill between two of the statements
+    assert recreate(pipeline, name) == 1
+    assert world.sql(DEFINITIONS) == before
     world.load(pipeline, unit())
     assert (world.sql(ROWS), world.sql(SUMS)) == (rows, sums)
     with pytest.raises(WrongUse, match="no load has kept how it was made; .*prints a CREATE TABLE"):

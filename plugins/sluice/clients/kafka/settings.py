@@ -269,8 +269,8 @@ def from_connection(cluster: str, isolation: str, connection: Connection) -> Kaf
 
 
 def token_urls(clusters: Iterable[Cluster]) -> list[str]:
-    """Returns the token endpoints that Spark's client has to be allowed. A connection that does not do is
-    reported by who reads by it."""
+    """Returns the token endpoints that Spark's client has to be allowed. A connection that
+    cannot be used is left out: what reads through it reports it."""
     urls: list[str] = []
     for cluster in clusters:
         with suppress(WrongUse):

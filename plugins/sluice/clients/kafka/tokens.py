@@ -177,7 +177,7 @@ class OAuthClient(_Issuer):
 
 
 class _Passing(Exception):
-    """What may be another way at the next try."""
+    """A failure that the next try may not meet."""
 
 
 def _expiry(token: str) -> float:

@@ -78,9 +78,13 @@ def boundaries_to_store(stored: TopicBoundaries | None, answers: Answers) -> Top
         if partition in answers.taken_over and rows and not stored.instants:
             partition_answers = replace(partition_answers, offsets=[floor, *partition_answers.offsets[1:]])
         column = _at_once(stored, partition, above, rows, partition_answers, hidden, floor)
-        columns[partition] = column or _place(
+        column = column or _place(
             stored, partition, instants, rows, partition_answers, answers.certain, floor
         )
+        if partition in answers.taken_over:
+            first = int(np.count_nonzero(above == 0)) if stored.instants else 1
+            column.codes[:first] = array("b", [CODE[FoundBy.GROUP]]) * min(first, len(rows))
+        columns[partition] = column
     return TopicBoundaries(answers.cluster, answers.topic, answers.uuid, instants, columns)
 
 

@@ -46,7 +46,7 @@ from sluice.flow.resolve.matching import (
 from sluice.manifest import Loss, Manifest
 from sluice.plan.modes import FROM_LAKE
 from sluice.slices import Slice, SliceRange, Unit, floor, utc
-from sluice.state.boundaries.boundary import FoundBy
+from sluice.state.boundaries.boundary import FoundBy, TopicBoundaries
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.boundaries.model import Boundaries, Era, Listed, LogEntry
 from sluice.state.boundaries.outside import accept_command
@@ -340,14 +340,25 @@ class Inquiry:
         self, reader: TopicReader, cluster: Cluster, answers: Answers, state: Boundaries
     ) -> Answers:
         """Returns the answers with what a consumer group has committed. Once the topic's first boundary says
-        that, the group is asked no more."""
-        group = self._pipeline.group_of(cluster)
-        stored = state.stored(cluster.cluster, answers.topic)
-        if group is None or (cluster.cluster, answers.topic) in self._accepted:
+        that, it holds whatever the file says, and the group is asked no more. A topic that comes to match
+        a pattern later is none that the group has read."""
+        name, topic = cluster.cluster, answers.topic
+        stored = state.stored(name, topic)
+        if (name, topic) in self._accepted:
             return answers
         if stored is not None:
-            return replace(answers, taken_over={p: column.offset(0) for p, column in stored.columns.items()})
-        return replace(answers, taken_over=reader.committed(group, answers.topic))
+            return replace(answers, taken_over=taken_over(stored))
+        group, later = self._pipeline.group_of(cluster), state.begin(name) is not None
+        if group is None or (later and topic not in cluster.named):
+            return answers
+        return replace(answers, taken_over=reader.committed(group, topic))
+
+
+def taken_over(stored: TopicBoundaries) -> dict[int, int]:
+    """Returns by partition the offset at which a consumer group was taken over."""
+    rows = len(stored.instants)
+    first = {partition: column[0] for partition, column in stored.columns.items() if rows}
+    return {p: one.offset for p, one in first.items() if one.found_by is FoundBy.GROUP}
 
 
 def _contradiction(state: Boundaries, answers: Answers) -> SluiceError | None:

@@ -57,14 +57,14 @@ class AnomalyKind(StrEnum):
     LEFT = "left shard"  # one that is not in the pipeline file any more, and still holds rows
 
 
-# What only a comparison of rows can find, and a comparison of counts cannot clear.
-ROW_KINDS = (
+LAKE_ROW_KINDS = (
     AnomalyKind.ROW_PAYLOAD,
     AnomalyKind.ROW_TYPE,
     AnomalyKind.ROW_HOUR,
     AnomalyKind.ROW_IDENTITY,
-    AnomalyKind.VALUES,
 )
+# What only a comparison of rows can find, and a comparison of counts cannot clear.
+ROW_KINDS = (*LAKE_ROW_KINDS, AnomalyKind.VALUES)
 # What manifests, listings and counts by hour show, which the watch reads each time.
 CHEAP_KINDS = frozenset(
     {

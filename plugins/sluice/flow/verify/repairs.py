@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from sluice.config.pipeline import Pipeline, command_line
-from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
+from sluice.flow.verify.anomaly import LAKE_ROW_KINDS, Anomaly
 from sluice.slices import Slice
 from sluice.state.status import UnitStatus
 
@@ -117,22 +118,31 @@ def ranged(command: str) -> RangedCommand | None:
     return RangedCommand(**found.groupdict()) if found else None
 
 
+LakeDamage = Mapping[str, tuple[str, str]]
+"""By the id of an hour whose rows in the lake are wrong the command that repairs it, and the advice."""
+
+
 def as_printed(
-    pipeline: Pipeline, statuses: Iterable[UnitStatus], anomalies: Sequence[Anomaly]
+    pipeline: Pipeline,
+    statuses: Iterable[UnitStatus],
+    anomalies: Sequence[Anomaly],
+    damage: LakeDamage = MappingProxyType({}),
 ) -> list[Anomaly]:
     """Returns the anomalies with commands that work when they are pasted: one `repair` for each hour, and a
-    `reland` with the yes that it needs; none that would load what the lake has wrong."""
-    retried, sound = retried_rules(statuses), _by_hour(pipeline, _not_from_damage(anomalies))
+    `reland` with the yes that it needs; none that would load what the lake has wrong:
+    `damage` is what an earlier comparison has found, and this one did not repeat."""
+    retried, sound = retried_rules(statuses), _by_hour(pipeline, _not_from_damage(anomalies, damage))
     return [_consented(pipeline, retried, anomaly) for anomaly in sound]
 
 
-def _not_from_damage(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+def _not_from_damage(anomalies: Sequence[Anomaly], known: LakeDamage) -> list[Anomaly]:
     """Returns the anomalies with the lake's repair for tables of hours whose rows in the lake are wrong: a
     load would take right rows out of them."""
-    damaged = {a.slice: a for a in anomalies if a.kind in ROW_KINDS and a.kind != AnomalyKind.VALUES}
+    found = {a.slice: (a.command, a.advice) for a in anomalies if a.kind in LAKE_ROW_KINDS}
+    damage = {**known, **found}
     return [
-        replace(one, command=damaged[one.slice].command, advice=damaged[one.slice].advice)
-        if one.slice in damaged and _loads_again(one.command)
+        replace(one, command=damage[one.slice][0], advice=damage[one.slice][1], later="")
+        if one.slice in damage and _loads_again(one.command or one.later)
         else one
         for one in anomalies
     ]

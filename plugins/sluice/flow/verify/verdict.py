@@ -10,11 +10,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 
 from sluice.clients.lake.base import Lake, update_object
-from sluice.flow.verify.anomaly import ROW_KINDS, Anomaly, AnomalyKind
+from sluice.flow.verify.anomaly import LAKE_ROW_KINDS, ROW_KINDS, Anomaly, AnomalyKind
 from sluice.flow.verify.repairs import with_wait, without_wait
 from sluice.slices import SliceRange, utc
 from sluice.state.months import merge_months
@@ -167,6 +168,18 @@ def _covered(anomaly: OpenAnomaly, covered: CoveredUnits) -> bool:
 def _uncompared(anomaly: OpenAnomaly, uncompared: UncomparedTables) -> bool:
     places = ((name, anomaly.cluster, anomaly.table) for name in anomaly.slices)
     return anomaly.kind == AnomalyKind.VALUES and any(place in uncompared for place in places)
+
+
+def lake_damage(verdict: Verdict, covered: CoveredUnits = MappingProxyType({})) -> dict[str, tuple[str, str]]:
+    """Returns the hours whose rows in the lake were wrong when they were last compared, with their repair;
+    not those that were compared just now (`covered`)."""
+    return {
+        name: (a.command, a.advice)
+        for a in verdict.anomalies
+        if a.kind in LAKE_ROW_KINDS
+        for name in a.slices
+        if (name, a.cluster) not in covered.get(a.kind, ())
+    }
 
 
 def doubtful_units(verdict: Verdict) -> frozenset[tuple[str, str]]:

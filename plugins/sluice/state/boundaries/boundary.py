@@ -28,6 +28,8 @@ class FoundBy(StrEnum):
     """The answer contradicted a neighbour that was stored before, whose offset it took over."""
     NEW = "new"
     """The partition was not there when the instant was resolved: it counts as its log start."""
+    GROUP = "group"
+    """What a consumer group had committed: the first boundary of what Sluice has taken over from it."""
 
 
 CODES = tuple(FoundBy)

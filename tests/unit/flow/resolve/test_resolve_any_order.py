@@ -142,9 +142,10 @@ def test_a_partition_that_appears_is_in_the_slices_from_its_start(
     st.lists(st.integers(0, HOURS * 60), max_size=30).map(sorted),
     st.integers(0, 30),
     st.integers(0, 5),
+    st.integers(0, HOURS),
 )
 def test_a_consumer_group_is_taken_over_where_it_has_stopped(
-    order: list[int], minutes: list[int], committed: int, expired: int
+    order: list[int], minutes: list[int], committed: int, expired: int, forgets: int
 ):
     """Each record from there on is in one slice, and none before, whatever is resolved first."""
     it = World()
@@ -157,6 +158,8 @@ def test_a_consumer_group_is_taken_over_where_it_has_stopped(
         it.resolve([hour])
         if not number:
             it.kafka.groups.clear()  # it is asked once
+        if number == forgets:
+            it.pipeline = it.pipeline.model_copy(update={"start": None})  # what was taken over stays so
     found = [it.first_seen[Slice(START.add(hours=hour)), 0] for hour in range(HOURS)]
     assert found[0].start == committed
     assert all(later.start == earlier.until for earlier, later in pairwise(found))
@@ -166,3 +169,38 @@ def test_a_consumer_group_is_taken_over_where_it_has_stopped(
     for hour in range(order[0] + 1, HOURS):
         begin = next((i for i, m in enumerate(minutes) if m >= hour * 60), len(minutes))
         assert found[hour].start == max(committed, begin)
+
+
+@given(st.permutations(range(HOURS)), st.lists(st.integers(0, HOURS * 60), max_size=30).map(sorted))
+def test_a_group_that_the_file_names_later_takes_nothing_over(order: list[int], minutes: list[int]):
+    """Hours before the first one are what Kafka has, and not empty: nobody else has loaded them."""
+    it = World()
+    it.arrive(0, minutes)
+    it.resolve([order[0]])
+    it.pipeline = it.pipeline.model_copy(update={"start": FromGroup(group="loader")})
+    for hour in order[1:]:
+        it.resolve([hour])
+    for hour in range(HOURS):
+        edges = [hour * 60, hour * 60 + 60]
+        expected = [next((i for i, m in enumerate(minutes) if m >= e), len(minutes)) for e in edges]
+        r = it.first_seen[Slice(START.add(hours=hour)), 0]
+        assert [r.start, r.until] == expected
+
+
+def test_a_topic_that_comes_to_match_later_is_read_whole():
+    """The group that was taken over knows nothing of it: it is not asked, and holds nothing up."""
+    it = World()
+    cluster = it.pipeline.kafka[0].model_copy(update={"topics": ["b*"]})
+    group = FromGroup(group="loader")
+    it.pipeline = it.pipeline.model_copy(update={"kafka": [cluster], "start": group})
+    it.arrive(0, [30, 90])
+    it.kafka.groups["dc1", "loader", "bids"] = {0: 1}
+    it.resolve([0])
+    it.kafka.groups.clear()
+    it.kafka.topics["dc1", "bounces"] = FakeTopic(
+        "id2", {0: [int(START.timestamp() * 1000) + 61 * MINUTE_MS]}
+    )
+    found = resolve(it.pipeline, it.lake, [Slice(START.add(hours=1))], NOW, it.kafka.topics_of)
+    assert found.unreachable == {}
+    ranges = found.boundaries.ranges(Slice(START.add(hours=1)), "dc1", ["bids", "bounces"])
+    assert {r.topic: (r.start, r.until) for r in ranges or ()} == {"bids": (1, 2), "bounces": (0, 1)}

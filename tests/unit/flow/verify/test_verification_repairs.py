@@ -193,3 +193,23 @@ def test_the_tables_of_a_printed_repair_are_read_back():
     assert repair is not None
     assert (repair.tables, repair.mode) == (["e.clicks", "e.it's a `t`"], "repair")
     assert ranged(str(repair)) == repair
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["found before", "found now"])
+@pytest.mark.parametrize("waits", [True, False], ids=["waits for a table", "is due"])
+def test_nothing_is_loaded_out_of_rows_that_are_wrong_in_the_lake(known: bool, waits: bool):
+    """A repair would take right rows out of the tables. A later look that compares counts only knows that,
+    too; other hours keep theirs."""
+    reland = RUN_TEN.format("reland")
+    wrong = Anomaly(AnomalyKind.ROW_TYPE, "5", "4", command=reland, advice="look", **SLICE)
+    repair = REPAIRS.repair(TEN.slice, "e.clicks")
+    missing = Anomaly(AnomalyKind.ROWS_MISSING, "5", "4", table="e.clicks", **SLICE)
+    missing = replace(missing, later=repair) if waits else replace(missing, command=repair)
+    eleven = REPAIRS.repair(ELEVEN.slice, "e.clicks")
+    other = replace(missing, slice=ELEVEN.slice.id, command=eleven, later="")
+    damage = {TEN.slice.id: (reland, "look")} if known else {}
+    found = as_printed(pipeline(), [], [*([] if known else [wrong]), missing, other], damage)
+    assert [(one.command, one.later, one.advice) for one in found if one.table] == [
+        (reland, "", "look"),
+        (eleven, "", ""),
+    ]

@@ -1,0 +1,2 @@
+-- Rows without a time: they are in no hour.
+SELECT countIf(isNull({time})) FROM {table}
