@@ -18,7 +18,7 @@ from sluice.cli.options import (
     known_range,
     load_pipeline,
 )
-from sluice.cli.output import TableColumn, print_json, print_line, print_verdict, progress, show, table_of
+from sluice.cli.output import Progress, TableColumn, print_json, print_line, print_verdict, show, table_of
 from sluice.config.pipeline import Pipeline, Target
 from sluice.errors import WrongUse
 from sluice.slices import SliceRange
@@ -102,7 +102,7 @@ def compare(
             kinds,
             samples,
         )
-        found = compare_tables(*arguments, say=progress)
+        found = compare_tables(*arguments, say=Progress(verbose=False))
     notes = _not_complete(spec, slices)
     differing, total = [hour for hour in found.hours if hour.differs], found.total
     if json:
