@@ -12,6 +12,8 @@ import pytest
 import zstandard
 from kafka import KafkaAdminClient
 
+from sluice.clients.kafka.producer import open_publisher
+from sluice.clients.kafka.settings import KafkaSettings
 from sluice.clients.lake.s3 import S3Lake
 from sluice.errors import WrongUse
 from sluice.ship.publish import ShipOrder, publish
@@ -46,6 +48,21 @@ def test_the_report_is_what_the_partitions_hold(kafka_broker: str, name: str, tm
         offsets = [r.offset for r in found if r.partition == partition and b'"part": 2' in r.value]
         assert (told.records, told.first, told.last) == (len(offsets), min(offsets), max(offsets))
     assert sum(told.records for told in report.partitions.values()) == 5500
+
+
+def test_no_thread_of_the_client_outlives_the_publisher(kafka_broker: str, name: str):
+    """Left to the garbage collector, it was torn down under its own threads, which could end the process."""
+
+    def threads() -> int:
+        names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+        return sum(comm.startswith("rdk:") for comm in names)
+
+    before, answers = threads(), []
+    with open_publisher(KafkaSettings("dc1", kafka_broker), name, 1) as kept:
+        assert threads() > before
+        kept.send(b"x", None, 0, 1_767_225_600_000, None, lambda error, _: answers.append(error))
+    assert threads() == before
+    assert len(answers) == 1  # acknowledged, or given up
 
 
 def test_keys_choose_the_partitions_that_javas_clients_choose(kafka_broker: str, name: str, tmp_path: Path):

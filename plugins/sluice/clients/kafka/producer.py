@@ -122,11 +122,16 @@ class Publisher:
         text = f"{reason}; {self._trouble}" if self._trouble else reason
         return KafkaUnavailable(self.settings.cluster, self.settings.bootstrap, " ".join(text.split()))
 
-    def abandon(self) -> None:
-        """Gives up what is not acknowledged; each event's callback gets the error."""
-        with suppress(KafkaException):
-            self._client.purge()
-        self._client.flush(_PURGE_SECONDS)
+    def close(self) -> None:
+        """Gives up what is not acknowledged, with the error to each callback, and ends librdkafka's threads.
+
+        A client that is left to the garbage collector loses its thread-local state while it still calls back.
+        """
+        if self.unacknowledged:
+            with suppress(KafkaException):
+                self._client.purge()
+            self._client.flush(_PURGE_SECONDS)
+        self._client.close()
 
     def _on_error(self, error: KafkaError) -> None:
         self._trouble = error.str()
@@ -151,8 +156,7 @@ def open_publisher(
     try:
         yield publisher
     finally:
-        if publisher.unacknowledged:
-            publisher.abandon()
+        publisher.close()
 
 
 def _configuration(settings: KafkaSettings, facts: TopicLimits, patient: bool) -> dict[str, object]:
