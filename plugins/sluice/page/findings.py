@@ -497,6 +497,7 @@ _KINDS = {
     ProblemKind.UNAVAILABLE: FindingKind.UNAVAILABLE,
     ProblemKind.RETENTION: FindingKind.DELETES,
     ProblemKind.EXPIRED: FindingKind.EXPIRED,
+    ProblemKind.HELD: FindingKind.HELD,
     ProblemKind.OVERDUE: FindingKind.LATE,
     ProblemKind.NOT_COMMITTED: FindingKind.LATE,
     ProblemKind.OLDER: FindingKind.LATE,
@@ -504,6 +505,7 @@ _KINDS = {
     ProblemKind.FORGETS: FindingKind.NOTE,
     ProblemKind.REJECTED: FindingKind.ODD,
     ProblemKind.FIELD: FindingKind.ODD,
+    ProblemKind.CHECK: FindingKind.ODD,
     ProblemKind.FEW: FindingKind.ODD,
 }
 _WORDS: dict[ProblemKind, Callable[[str], str]] = {
@@ -512,6 +514,7 @@ _WORDS: dict[ProblemKind, Callable[[str], str]] = {
     ProblemKind.EXPIRED: lambda place: "Kafka no longer has the records",
     ProblemKind.OVERDUE: lambda place: "Not landed",
     ProblemKind.NOT_COMMITTED: lambda place: f"Not loaded into {table_of(place)}",
+    ProblemKind.HELD: lambda place: f"A check holds hours out of {table_of(place)}",
     ProblemKind.OLDER: lambda place: "Older hours aren't complete",
     ProblemKind.STILL: lambda place: f"{place.removeprefix('cluster ')} stands still",
     ProblemKind.TRANSACTION: lambda place: (
@@ -563,7 +566,7 @@ def _is_said(known: Known, alarm: Alarm, incomplete: bool) -> bool:
         return place == "seconds" and (incomplete or bool(known.missing))
     if kind is ProblemKind.UNAVAILABLE:
         return bool(known.error) and place != "kafka"
-    if kind in (ProblemKind.REJECTED, ProblemKind.FIELD):
+    if kind in (ProblemKind.REJECTED, ProblemKind.FIELD, ProblemKind.CHECK):
         return any(str(odd.kind) == kind and odd.place == place for odd in known.odd)
     return kind is ProblemKind.FEW and any(str(odd.kind) == kind for odd in known.odd)
 

@@ -27,6 +27,7 @@ from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import create_fence
+from sluice.flow.load.row_checks import RowChecks
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
@@ -92,7 +93,8 @@ class Stage(LoadPlace):
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
-        shard_filter = ShardFilter(self.placement, target_table, writer)
+        checks = RowChecks.of(place.target, counts=False)
+        shard_filter = ShardFilter(self.placement, target_table, writer, checks=checks)
         load_place = replace(place, client=client)
         shuffled = again is not None
         staging = load_place.staging(target_table, filling, works, writer, shard_filter, reading, shuffled)
