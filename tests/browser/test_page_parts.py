@@ -67,7 +67,7 @@ def test_an_hour_that_is_released_is_no_longer_held(admin: Page, page_stack: Pag
     admin.route(f"**/slices/{hour}", with_finding)
     admin.route(f"**/slices/{hour}/release/adx.clicks", release)
     admin.goto("about:blank")
-    admin.goto(f"{page_stack.url}/sluice/#/p/adx/{hour}")
+    admin.goto(f"{page_stack.url}/sluice/#/s/adx/{hour}")
     finding = admin.get_by_text(held["what"])
     expect(finding).to_be_visible()
     admin.get_by_role("button", name="Release").click()

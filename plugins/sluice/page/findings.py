@@ -381,6 +381,7 @@ _PLAIN: dict[str, str] = {
     AnomalyKind.ROWS_FOREIGN: "rows that no landing read",
     AnomalyKind.ROWS_UNCOVERED: "rows that no load wrote",
     AnomalyKind.REJECTED_ROWS: "counts of rejected rows don't match",
+    AnomalyKind.REJECTED_VALUES: "rejected rows differ from the lake",
     AnomalyKind.COUNTS: "traffic counts don't match",
     AnomalyKind.VIEW: "a view's table doesn't match",
     AnomalyKind.VIEW_MISSING: "a materialized view is gone",
