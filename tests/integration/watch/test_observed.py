@@ -297,7 +297,7 @@ def assert_watch(listener: Listener, hook: Hook) -> None:
     sent = {name for name, samples in listener.samples.items() if samples}
     only_in_trouble = {
         *("rejected_records", "offsets_lost", "rejected_rows_by_column", "anomalies_found", "step_errors"),
-        *("column_rejected_share", "bytes_discarded"),
+        *("column_rejected_share", "bytes_discarded", "rows_failing_check"),
     }
     weeks_later = {"rows_expected", "rows_usual_least", "units_forgotten", "bytes_forgotten"}
     without_a_disk = {"lake_free_bytes"}  # a bucket has no end
