@@ -163,7 +163,9 @@ def test_a_row_whose_default_fails_and_rows_that_fail_a_check_are_each_rejected_
         ("nothing > 0", "nothing"),
         ("max(total) > 0", "max"),
         ("n IN (SELECT 1)", "it reads other rows by a SELECT"),
-        ("arrayJoin([1, 0]) = 1", "arrayJoin() is of several rows"),
+        ("arrayJoin([1, 0]) = 1", "arrayJoin() makes several rows of one"),
+        ("_slice < now()", "now() may say another thing of the same row later"),
+        ("rowNumberInAllBlocks() < 9", "rowNumberInAllBlocks() may say"),
         ("total >= 0; DROP TABLE x", "Syntax error"),
     ],
 )
@@ -175,6 +177,13 @@ def test_what_is_no_condition_on_a_row_is_refused_before_anything_is_written(
         world.load(checked(world, odd={"sql": sql, "on_fail": "reject"}), unit())
     assert reason in str(told.value)
     assert ledger(world) == []
+
+
+def test_what_changes_with_the_clock_may_count_and_hold(world: World):
+    land(world.lake, unit(), [event(n=1, total=1)])
+    pipeline = checked(world, past={"sql": "_slice > now()", "on_fail": "warn"})
+    world.load(pipeline, unit())
+    assert ledger(world) == [(("committed", 1, 0, {"past": 1}),)]
 
 
 def test_a_check_with_the_name_of_a_column_is_refused(world: World):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
+from sluice.clients.clickhouse.inspect_tables import deterministic
+from sluice.clients.clickhouse.query_tree import functions
 from sluice.clients.clickhouse.query_tree import parse as parse_tree
 from sluice.clients.clickhouse.sql import Sql, listed, literal, render, table
 from sluice.clients.clickhouse.tables import TargetTable
@@ -21,7 +23,6 @@ from sluice.state.held import release_command
 
 FAILS = "fails the check "
 _CONDITIONS = ("Bool", "UInt8", "Nothing")
-_OF_ROWS = ("arrayJoin", "runningDifference", "neighbor", "rowNumberInAllBlocks", "rowNumberInBlock")
 
 
 def passes(sql: str) -> str:
@@ -77,12 +78,12 @@ def check_conditions(client: Client, target_table: TargetTable, target: Target) 
     for name, check in target.checks.items():
         if name in columns:
             raise _refused(target_table, name, "a column has the name, too", "give the check another name")
-        if wrong := _wrong(client, target_table, check.sql):
-            raise _refused(target_table, name, wrong, "correct its `sql` in the pipeline file")
+        if wrong := _wrong(client, target_table, check):
+            raise _refused(target_table, name, wrong, "correct it in the pipeline file")
 
 
-def _wrong(client: Client, target_table: TargetTable, sql: str) -> str:
-    name, condition = table(target_table.table), Sql(f"({sql}\n)")
+def _wrong(client: Client, target_table: TargetTable, check: RowCheck) -> str:
+    name, condition = table(target_table.table), Sql(f"({check.sql}\n)")
     try:
         [(_, kind, *_)] = client.rows(render("load/describe_check", condition=condition, table=name))
         tree = [
@@ -95,11 +96,16 @@ def _wrong(client: Client, target_table: TargetTable, sql: str) -> str:
         return error.reason
     if parse(kind).plain.name not in _CONDITIONS:
         return f"it gives {kind}, and not true or false"
-    nodes = list(parse_tree(tree).walk())
-    if sum(node.kind == "QUERY" for node in nodes) > 1:
+    root = parse_tree(tree)
+    if sum(node.kind == "QUERY" for node in root.walk()) > 1:
         return "it reads other rows by a SELECT"
-    called = [one for one in _OF_ROWS if any(f"function_name: {one}," in node.text for node in nodes)]
-    return f"{called[0]}() is of several rows" if called else ""
+    called = functions(root)
+    if "arrayJoin" in called:
+        return "arrayJoin() makes several rows of one"
+    sure = deterministic(client, sorted(called)) if check.on_fail == "reject" else called
+    if unsure := sorted(called - sure):
+        return f"{unsure[0]}() may say another thing of the same row later: use `warn` or `hold`"
+    return ""
 
 
 def _refused(target_table: TargetTable, name: str, reason: str, remedy: str) -> TargetRefused:
