@@ -195,7 +195,7 @@ def test_what_cannot_be_compared_is_said(viewed: Viewed):
 
     def said() -> set[str]:
         """Whether the clock's table differs, or its column comes out otherwise, depends on the second."""
-        code, out = viewed.command(f"sluice verify ads --config {viewed.config} --contents")
+        code, out = viewed.command(f"sluice verify ads --config {viewed.config} --contents --verbose")
         lines = [line.partition("table damage_views.")[2] for line in out.splitlines()]
         told = {line for line in lines if "not compared" in line or "gives other rows" in line}
         clocked = {line for line in told if line.startswith("clocked: ")}

@@ -67,14 +67,14 @@ def test_rows_of_an_old_hour_are_missed_at_once_and_a_repair_by_hand_ends_it(
 
 @pytest.mark.long
 def test_rows_that_a_second_writer_puts_into_no_hour_are_found(old: Noticed):
-    """Without `_slice` they are of 1970, in a cluster without a name."""
-    sql(old.story, "INSERT INTO {t} (n) SELECT number FROM numbers(50)")
+    """Without `_slice` they are of 1970; without `_cluster`, too, they would be rows from before Sluice."""
+    sql(old.story, "INSERT INTO {t} (n, _cluster) SELECT number, 'x' FROM numbers(50)")
     assert "anomaly" in old.notice()
     assert (
         "uncovered rows in 1970-01-01T00Z: expected none: no ledger row covers them, seen 50 rows"
         in old.sent[0]
     )
-    sql(old.story, "DELETE FROM {t} WHERE _cluster = ''")
+    sql(old.story, "DELETE FROM {t} WHERE _cluster = 'x'")
     assert over(old)
 
 
