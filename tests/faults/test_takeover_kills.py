@@ -13,12 +13,13 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from local.readiness import wait_until
 from sluice.cli.commands import commands
@@ -72,19 +73,9 @@ class Takeover:
             **more,
         )
 
-    def committed(self, group: str) -> dict[int, int]:
+    def committed(self, group: Consumer) -> dict[int, int]:
         places = [TopicPartition(self.topic.name, number) for number in range(PARTITIONS)]
-        asked = [ConsumerGroupTopicPartitions(group, places)]
-        answers = self.topic.admin.list_consumer_group_offsets(asked)[group].result(30).topic_partitions
-        return {place.partition: place.offset for place in answers if place.offset >= 0}
-
-    def knows(self, group: str) -> bool:
-        """Returns whether the group's coordinator is up: a broker makes it when it is first asked for."""
-        try:
-            self.committed(group)
-        except KafkaException:
-            return False
-        return True
+        return {at.partition: at.offset for at in group.committed(places, SECONDS) if at.offset >= 0}
 
     def from_boundary(self, committed: Mapping[int, int]) -> Counter[int]:
         """Returns the records that the group has not committed."""
@@ -97,7 +88,7 @@ class Takeover:
         assert self.rows.issuperset(rows)
         return Counter(n for n, *_ in rows)
 
-    def kill(self, group: str, table: str, rng: random.Random) -> None:
+    def kill(self, name: str, group: Consumer, table: str, rng: random.Random) -> None:
         """Lets a loader work until it has inserted, or committed, some number of records more."""
 
         def inserted() -> int:
@@ -106,12 +97,11 @@ class Takeover:
         def read() -> int:
             return sum(self.committed(group).values())
 
-        wait_until(lambda: self.knows(group), "the group's coordinator", SECONDS)
         progress = rng.choice((inserted, read))
         until = progress() + rng.randint(1, max(1, RECORDS - read()))
         loader = subprocess.Popen([sys.executable, LOADER], stdin=subprocess.PIPE, text=True)
         assert loader.stdin is not None
-        json.dump(self.settings(group, table), loader.stdin)
+        json.dump(self.settings(name, table), loader.stdin)
         loader.stdin.close()
 
         def there() -> bool:
@@ -130,7 +120,7 @@ class Takeover:
         reads = {"bootstrap": self.world.bootstrap, "topic": self.topic.name, "group": group}
         return {**login, **reads, "table": f"{self.world.name}.{table}"}
 
-    def resolve(self, pipeline: Pipeline, group: str) -> None:
+    def resolve(self, pipeline: Pipeline, group: Consumer) -> None:
         """Stores the first boundaries as soon as Sluice can, and does what it asks for until then."""
 
         def resolved() -> bool:
@@ -139,13 +129,12 @@ class Takeover:
             except GroupAtWork:
                 return False
             except GroupUnusable as error:
-                place = TopicPartition(self.topic.name, error.partition, 0)
-                change = ConsumerGroupTopicPartitions(group, [place])
-                self.topic.admin.alter_consumer_group_offsets([change])[group].result(30)
+                start = TopicPartition(self.topic.name, error.partition, 0)
+                group.commit(offsets=[start], asynchronous=False)
                 return False
             return True
 
-        wait_until(resolved, f"what {group} has left", SECONDS)
+        wait_until(resolved, "what the group has left", SECONDS)
 
     def compare(self, pipeline: Pipeline, table: str, capsys: Any, *words: str) -> Differences:
         """What `sluice compare` says of another table, as it names each key."""
@@ -164,6 +153,24 @@ class Takeover:
             listed_rows = (abs(ours - theirs) for said, ours, theirs in found.values() if said == kind)
             assert sum(hour[kind] for hour in answer["hours"]) == sum(listed_rows)
         return found
+
+
+@contextmanager
+def seat(topic: Topic, group: str) -> Iterator[Consumer]:
+    """A client that sees and sets what a group has committed, and is no member of it. A broker makes the
+    group's coordinator when it is first asked for."""
+    own = {"bootstrap.servers": topic.bootstrap, "group.id": group, "enable.auto.commit": False}
+
+    def answers() -> bool:
+        try:
+            client.committed([TopicPartition(topic.name, 0)], SECONDS)
+        except KafkaException:
+            return False
+        return True
+
+    with closing(Consumer({**own, "log_level": 0})) as client:
+        wait_until(answers, "the group's coordinator", SECONDS)
+        yield client
 
 
 def expected(ours: Counter[int], theirs: Counter[int], same: bool = False) -> Differences:
@@ -186,15 +193,15 @@ def test_what_a_killed_loader_lost_or_doubled_is_listed_and_the_rest_is_there_on
 ):
     it, seen = Takeover(spark_world, clickhouse_server), Counter[str]()
     for moment in range(moments):
-        rng, group = random.Random(f"{seed} {moment}"), f"{spark_world.name}.{moment}"
+        rng, name = random.Random(f"{seed} {moment}"), f"{spark_world.name}.{moment}"
         old, new = f"old{moment}", f"new{moment}"
         spark_world.do(f"CREATE TABLE DB.{old} ({COLUMNS}) ENGINE = MergeTree ORDER BY n")
-        with fault_log.trial("kill", "while it loads", victim="loader"):
+        with fault_log.trial("kill", "while it loads", victim="loader"), seat(it.topic, name) as group:
             for _ in range(rng.choice((1, 1, 2, 3))):
-                it.kill(group, old, rng)
+                it.kill(name, group, old, rng)
             # Beside it: a table of Sluice's own.
             spark_world.table(new, COLUMNS)
-            beside = it.pipeline(new, start={"group": group})
+            beside = it.pipeline(new, start={"group": name})
             it.resolve(beside, group)
             had, after = it.counts(old), it.from_boundary(it.committed(group))
             assert spark_world.run(beside, SPAN) == []
@@ -202,7 +209,7 @@ def test_what_a_killed_loader_lost_or_doubled_is_listed_and_the_rest_is_there_on
             assert it.compare(beside, old, capsys, "--same") == expected(after, had, same=True)
             # In its place: the loader's own table.
             spark_world.client.run(ADOPT.replace("old.clicks", f"{spark_world.name}.{old}"))
-            in_place = it.pipeline(old, start={"group": group})
+            in_place = it.pipeline(old, start={"group": name})
             assert spark_world.run(in_place, SPAN) == []
             assert (it.counts(old, "_cluster = ''"), it.counts(old, "_cluster = 'dc1'")) == (had, after)
             listed = it.compare(it.whole, old, capsys)
