@@ -26,15 +26,16 @@ _DELETIONS = {
 
 @dataclass(frozen=True)
 class Changes:
-    """`ledger_values` are the attempt's own. `views` selects by unit the rows of the views' tables, and
-    `lacking` by unit and column the rows without a value, where they are `counted`.
+    """`marks`: deletions from Sluice's own tables are marked. `ledger_values` are the attempt's own. `views`
+    selects by unit the rows of the views' tables, and `lacking` by unit and column the rows without a value,
+    where they are `counted`.
 
     `rehearsed`: the statements go to tables of the attempt's own, as `rehearsal` gives them.
     """
 
     works: Sequence[LoadWork]
     writer: Writer
-    replicated: bool
+    marks: bool
     ledger_values: Mapping[str, object]
     views: Sql
     lacking: Sql
@@ -60,9 +61,9 @@ class Changes:
     def delete_rejected_rows(self) -> None:
         target = self.writer.attempt.target
         parts: dict[str, Sql] = {"rejected": self.rejected, "fence": self._fence}
-        if self.replicated:
+        if self.marks:
             parts |= {**self._marked, "target_name": literal(target)}
-        kind = "load/delete_rejected_rows_replicated" if self.replicated else "load/delete_rejected_rows"
+        kind = "load/delete_rejected_rows_replicated" if self.marks else "load/delete_rejected_rows"
         self._run("delete", render(kind, **parts), {"target": target})
 
     def reject(self) -> None:
