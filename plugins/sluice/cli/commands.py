@@ -14,6 +14,7 @@ from sluice.cli import (
     backfill,
     compare,
     config,
+    conformance,
     dbt,
     doctor,
     erase,
@@ -55,9 +56,9 @@ def options(
 
 _IN_A_LINE: dict[Callable[..., None], str] = {
     init.init: "Writes a pipeline file and its tables from a sample of events.",
-    publish.publish: "Sends lines of files and growing logs to Kafka, each batch once.",
+    publish.publish: "Sends lines of files and growing logs to Kafka, each once.",
     plan.plan: "Says what a backfill would do, and how long it takes.",
-    run.run: "Resolves, lands, loads, verifies and publishes, without Airflow.",
+    run.run: "Resolves, lands, loads, verifies, publishes; without Airflow.",
     backfill.backfill: "Does the same through Airflow.",
     status.status: "Shows hours: landed, loaded, rejected; live with --watch.",
     verify.verify: "Checks that every count adds up; prints repairs.",
@@ -67,6 +68,7 @@ _IN_A_LINE: dict[Callable[..., None], str] = {
     rejected.rejected: "Shows what was rejected; --retry brings it in after a fix.",
     erase.erase: "Takes a person out of lake and tables, and keeps it out.",
     compare.compare: "Compares a table with one that something else has loaded.",
+    conformance.conformance: "Tries what a load relies on, on a ClickHouse server.",
     dbt.dbt: "Writes sources for dbt: columns, event time, freshness.",
     forget.forget: "Deletes the lake's files of hours that are older than `keep`.",
     accept.accept: "Accepts a topic that was recreated.",

@@ -16,7 +16,7 @@ from sluice.flow.load.writer import Destination, UnitCounts, Writer
 _LEDGER, _REJECTED = identifier(SYSTEM, "ledger"), identifier(SYSTEM, "rejected")
 
 # By whether the table has projections, and whether it is replicated.
-_DELETIONS = {
+DELETIONS = {
     (False, False): "load/delete_rows",
     (False, True): "load/delete_rows_replicated",
     (True, False): "load/delete_rows_rewriting",
@@ -55,7 +55,7 @@ class Changes:
     def delete(self, destination: Destination, place: Sql) -> None:
         """Deletes the units' rows from `place`, in the way in which the destination loses them."""
         marked = self._marked if destination.replicated else {}
-        statement = _DELETIONS[destination.projections, destination.replicated]
+        statement = DELETIONS[destination.projections, destination.replicated]
         self._run("delete", render(statement, table=place, fence=self._fence, **marked))
 
     def delete_rejected_rows(self) -> None:

@@ -253,9 +253,9 @@ def create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
     writer.run("fence", render("load/create_fence", fence=writer.attempt.fence))
     lines = "\n".join(json.dumps(_fence_row(work)) for work in works)
     writer.run("fence", render("load/fill_fence", fence=writer.attempt.fence), body=lines.encode())
-    writer.run(
-        "fence", render("load/create_staged_rejected_rows", rejected_rows=writer.attempt.rejected_rows)
-    )
+    rejected = identifier(writer.attempt.database, "rejected")
+    parts = {"rejected_rows": writer.attempt.rejected_rows, "rejected": rejected}
+    writer.run("fence", render("load/create_staged_rejected_rows", **parts))
 
 
 def _fence_row(work: LoadWork) -> dict[str, object]:

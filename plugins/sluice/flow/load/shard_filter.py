@@ -18,7 +18,7 @@ from sluice.flow.load.casts.column_sql import Lack
 from sluice.flow.load.writer import UnitCounts, Writer
 
 # Of a load that counts nothing.
-_NONE = Sql(
+NONE_LACKING = Sql(
     "(SELECT now() AS slice, '' AS cluster, CAST(map(), 'Map(String, UInt64)') AS defaulted, "
     "defaulted AS nulls WHERE 0)"
 )
@@ -135,7 +135,7 @@ class ShardFilter:
     @property
     def lacking(self) -> Sql:
         """Returns the SELECT of (slice, cluster, defaulted, nulls) of the rows that were kept."""
-        lacking = self.writer.attempt.temporary("lacking") if self.lacks else _NONE
+        lacking = self.writer.attempt.temporary("lacking") if self.lacks else NONE_LACKING
         return render("load/lacking_by_unit", lacking=lacking)
 
     def wanted(self, routed: Sql) -> Sql:

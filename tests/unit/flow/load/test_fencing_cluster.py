@@ -12,7 +12,7 @@ from sluice.clients.clickhouse.engine import Family
 from sluice.config.clickhouse import ClickHouse
 from sluice.errors import Busy
 from sluice.flow.load.abilities import abilities_of
-from sluice.flow.load.fencing import EVERYWHERE, HERE, LoadAttempt, fence_off, statements
+from sluice.flow.load.fencing import EVERYWHERE, HERE, LoadAttempt, end_attempts, fence_off, statements
 from tests.support.fakes import FakeClock
 
 TARGET = "shop.clicks"
@@ -47,7 +47,7 @@ class Cluster:
 
 
 def fenced(cluster: Cluster, clock: FakeClock) -> None:
-    fence_off(cluster, TARGET, lambda: None, EVERYWHERE, PATIENCE, clock.sleep, clock)
+    end_attempts(cluster, TARGET, lambda: None, EVERYWHERE, PATIENCE, clock.sleep, clock)
 
 
 def test_what_another_server_still_has_is_dropped_and_killed_until_it_is_gone():
