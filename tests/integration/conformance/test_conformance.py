@@ -27,6 +27,7 @@ from sluice.conformance.scratch import DATABASE
 from sluice.errors import WrongUse
 from tests.integration.landed import client_of
 from tests.integration.load.test_replicated import Told
+from tests.integration.load.test_rights import EXACT, granted, user
 from tests.integration.load.test_shared import SharedClient
 from tests.support import lying_clickhouse as liars
 from tests.support.clickhouse_at import at
@@ -138,6 +139,21 @@ def test_shared_tables_are_tried_by_their_own_statements(server, monkeypatch):
     deletions = [sql for sql, _ in told.writes if sql.startswith("DELETE FROM")]
     assert deletions and all("notEmpty('fence_" in sql for sql in deletions)
     assert left(server) == []
+
+
+def test_the_rights_that_the_page_lists_are_enough(start_clickhouse_server):
+    page = Path(__file__).parents[3] / "docs/guide/seen-to-hold.md"
+    rights = [*EXACT, *granted(page.read_text())]
+    profiles = "<profiles><default/></profiles>"
+    users = f"<clickhouse>{profiles}<users>{user('default', [])}{user('loader', rights)}</users></clickhouse>"
+    engines = "<table_engines_require_grant>false</table_engines_require_grant>"
+    config = f"<access_control_improvements>{engines}</access_control_improvements>"
+    place = start_clickhouse_server(
+        users=users.replace("<grants></grants>", ""), config=f"<clickhouse>{config}</clickhouse>"
+    )
+    login = Connection("x", host=place.host, port=place.port, login="loader")
+    report = try_all(login, ALL)
+    assert [one for one in report.cases if one.verdict is not Verdict.HOLDS] == []
 
 
 def test_a_case_that_has_no_time_is_not_tried_and_the_answer_is_no(server):
