@@ -4,7 +4,10 @@ settings. Whether such a service keeps its promises is what `sluice conformance`
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,7 +17,8 @@ from sluice.clients.clickhouse.shards import ALONE
 from sluice.config.pipeline import Pipeline
 from sluice.doctor.clickhouse import clickhouse_checks
 from sluice.errors import TargetRefused
-from sluice.flow.load.fencing import LoadAttempt
+from sluice.flow.load.fencing import EVERYWHERE as ON_ALL
+from sluice.flow.load.fencing import LoadAttempt, fence_off, left_by
 from sluice.flow.load.load import load
 from sluice.flow.load.work import LoadResult
 from sluice.state.shard_ledgers import identify_table
@@ -171,3 +175,37 @@ def test_whichever_server_answers_the_table_is_the_same(service: Service):
     one, other = (identify_table(service.client, service.pipeline.targets[0]) for _ in range(2))
     assert one is not None and one == other and one.table[:2] == ("", "")
     assert identify_table(service.world.client, service.pipeline.targets[0]) != one
+
+
+def test_what_another_server_has_is_seen(start_clickhouse_server):
+    """Two servers, of which the one that is asked names the other as the cluster."""
+    local = "<networks><ip>127.0.0.1</ip></networks>"
+    nobody = f"<default><password/><profile>default</profile>{local}</default>"
+    users = f"<clickhouse><profiles><default/></profiles><users>{nobody}</users></clickhouse>"
+    there = start_clickhouse_server(tcp=True, users=users)
+    node = f"<replica><host>127.0.0.1</host><port>{there.tcp_port}</port></replica>"
+    cluster = f"<remote_servers><default><shard>{node}</shard></default></remote_servers>"
+    here = start_clickhouse_server(users=users, config=f"<clickhouse>{cluster}</clickhouse>")
+    client, other = client_of(here), client_of(there)
+    attempt = LoadAttempt("shop.clicks", 1, 1)
+    assert left_by(client, attempt.target, ON_ALL) == []
+    other.run("CREATE DATABASE sluice")
+    other.run(f"CREATE TABLE {attempt.fence} (n UInt8) ENGINE = MergeTree ORDER BY n")
+    query_id = attempt.query_id("move", 5)
+    slow = "SELECT sleepEachRow(0.1) FROM numbers(3000) SETTINGS max_block_size = 1 FORMAT Null"
+    thread = threading.Thread(target=suppressed(other.run), args=(slow, None, {"query_id": query_id}))
+    thread.start()
+    deadline = time.monotonic() + 20
+    while left_by(client, attempt.target, ON_ALL) != [attempt.fence_name, query_id]:
+        assert time.monotonic() < deadline
+    fence_off(client_of(there), attempt.target, lambda: None)
+    thread.join()
+    assert left_by(client, attempt.target, ON_ALL) == []
+
+
+def suppressed(run: Any) -> Any:
+    def quiet(*arguments: Any) -> None:
+        with suppress(ServerError):
+            run(*arguments)
+
+    return quiet
