@@ -24,6 +24,7 @@ from sluice.flow.load.work import LoadResult
 from sluice.state.shard_ledgers import identify_table
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.integration.load.test_replicated import COLUMNS, ReplicatedClient, Told
+from tests.integration.newest import Change, Newest
 
 pytestmark = pytest.mark.integration
 
@@ -169,6 +170,21 @@ def test_views_and_their_merging_tables_follow(service: Service):
     service.load()
     service.load(mode="reload", token="again")
     assert service.read("SELECT sum(total) FROM {db}.sums") == [(6,)]
+
+
+def test_the_newest_rows_follow_their_log_and_contents_are_compared(service: Service, tmp_path, name):
+    newest = Newest(World(tmp_path / "newest", service.client, f"{name}_newest"))
+    try:
+        newest.create()
+        for changes in ([Change(1, "a", 1), Change(2, "c", 1)], [Change(1, "b", 2), Change(2, "d", 3, True)]):
+            newest.land(unit(), changes)
+            newest.fill(unit(), mode="reland")
+            assert newest.seen() == newest.expected()
+        assert newest.differing() == newest.wrong() == []
+        newest.world.sql("ALTER TABLE {db}.customer UPDATE name = 'x' WHERE 1 SETTINGS mutations_sync = 2")
+        assert len(newest.differing()) == 1
+    finally:
+        newest.world.sql("DROP DATABASE IF EXISTS {db} SYNC")
 
 
 def test_whichever_server_answers_the_table_is_the_same(service: Service):
