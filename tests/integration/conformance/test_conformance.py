@@ -36,6 +36,7 @@ from tests.support.lying_clickhouse import Lie, lying
 
 pytestmark = pytest.mark.integration
 
+PAGE = Path(__file__).parents[3] / "docs/guide/seen-to-hold.md"
 ALL = 60.0
 DATABASES = "SELECT name FROM system.databases WHERE name = {name:String}"
 KILLED = "cut off and killed: "
@@ -82,6 +83,9 @@ def test_the_embedded_server_keeps_all_of_it(server, tmp_path, monkeypatch):
     lines = result.output.splitlines()
     assert len(lines) == len(named) + 1 and all(line.startswith("holds  ") for line in lines[:-1])
     assert left(server) == []
+    held = f"{len(named)} of {len(named)}"
+    row = f"| ClickHouse {report['server']}, embedded | MergeTree | {held} | {__version__} |"
+    assert row in PAGE.read_text()
 
 
 def test_through_an_honest_proxy_nothing_changes(server):
@@ -142,8 +146,7 @@ def test_shared_tables_are_tried_by_their_own_statements(server, monkeypatch):
 
 
 def test_the_rights_that_the_page_lists_are_enough(start_clickhouse_server):
-    page = Path(__file__).parents[3] / "docs/guide/seen-to-hold.md"
-    rights = [*EXACT, *granted(page.read_text())]
+    rights = [*EXACT, *granted(PAGE.read_text())]
     profiles = "<profiles><default/></profiles>"
     users = f"<clickhouse>{profiles}<users>{user('default', [])}{user('loader', rights)}</users></clickhouse>"
     engines = "<table_engines_require_grant>false</table_engines_require_grant>"
