@@ -88,7 +88,8 @@ docs: setup
 # Every fault test, and all that `make test` leaves out: hundreds of kills, races and faults, and a table of them at the
 # end.
 faults: setup tools
-	$(PYTEST) tests/unit tests/dags tests/integration tests/faults --long -m "long or faults" -n $(JOBS) --dist worksteal
+	$(PYTEST) tests/unit tests/dags tests/integration tests/faults --long -m "long or faults" -n $(JOBS) --dist worksteal \
+	  -o faulthandler_timeout=7200
 	$(PYTEST) tests/browser --long
 
 # Changes what decides, one place at a time, and asks the tests each time (docs/RELIABILITY.md, "Mutants"): an hour or

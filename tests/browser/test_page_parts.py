@@ -48,6 +48,34 @@ def test_what_is_recreated_is_no_longer_missing(admin: Page, page_stack: PageSta
     admin.unroute_all(behavior="wait")
 
 
+def test_an_hour_that_is_released_is_no_longer_held(admin: Page, page_stack: PageStack):
+    hour = slice_id(page_stack.hours[5])
+    held = {"kind": "held", "tone": "warn", "what": "A check holds it out of adx.clicks", "first": hour}
+    asked: list[str] = []
+
+    def with_finding(route: Route) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        if not asked:
+            found.update(can_start=True, findings=[{**held, "release": "adx.clicks"}])
+        route.fulfill(response=answer, body=json.dumps(found))
+
+    def release(route: Route) -> None:
+        asked.append(route.request.method)
+        route.fulfill(json={"units": 1})
+
+    admin.route(f"**/slices/{hour}", with_finding)
+    admin.route(f"**/slices/{hour}/release/adx.clicks", release)
+    admin.goto("about:blank")
+    admin.goto(f"{page_stack.url}/sluice/#/s/adx/{hour}")
+    finding = admin.get_by_text(held["what"])
+    expect(finding).to_be_visible()
+    admin.get_by_role("button", name="Release").click()
+    expect(finding).to_have_count(0, timeout=10_000)
+    assert asked == ["POST"]
+    admin.unroute_all(behavior="wait")
+
+
 @pytest.mark.parametrize(
     ("address", "said"),
     [

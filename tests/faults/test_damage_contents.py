@@ -135,7 +135,7 @@ def test_a_rejected_row_with_another_payload(damaged: Damaged):
     anomalies = damaged.verify("--contents")
     assert found(anomalies, "kind", "table", "slice", "seen") == [
         (
-            "rejected_rows",
+            "rejected rows differ",
             "damage_contents.clicks",
             damaged.slice_id(REJECTED_ROW_HOUR),
             "1 in sluice.rejected, other ones",

@@ -73,23 +73,13 @@ def test_a_ttl_that_reads_other_columns_is_said(damaged: Damaged):
     damaged.sql("ALTER TABLE {db}.clicks MODIFY TTL _slice + toIntervalYear(n + 50)")
     assert damaged.verify() == []
     damaged.sql(f"DELETE FROM {{db}}.clicks WHERE {at(2)} AND _partition = 1")
-    code, out = damaged.command(f"sluice verify ads --config {damaged.config}")
+    words = f"sluice verify ads --config {damaged.config}"
+    code, out = damaged.command(f"{words} --verbose")
     assert code == 0
-    views = damaged.sql(
-        "SELECT name FROM system.tables WHERE database = '{db}' AND engine = 'MaterializedView'"
-    )
-    own = [
-        f"table {damaged.database}.{name} is not compared: a TTL deletes rows of it or of its source; "
-        "`sluice verify --contents` compares more"
-        for (name,) in views
+    assert [text for text in out.splitlines() if "TTL" in text] == [
+        f"table {damaged.database}.clicks: missing rows of 4 slices are not reported, because its TTL "
+        f"deletes rows; `{words} --contents` compares those that cannot have expired"
     ]
-    assert sorted(text for text in out.splitlines() if "TTL" in text) == sorted(
-        [
-            f"table {damaged.database}.clicks: missing rows of 4 slices are not reported, because its TTL "
-            "deletes rows; `sluice verify --contents` compares those that cannot have expired",
-            *own,
-        ]
-    )
 
 
 @pytest.mark.long
@@ -127,7 +117,7 @@ def test_a_missing_table_does_not_hide_the_losses_of_others(damaged: Damaged):
     )
     assert again == (definition,)
     later = [a["advice"].rpartition(": ")[2] for a in anomalies]
-    assert {line.rpartition(" ")[2] for line in later} == {"fill", "repair"}
+    assert {line.partition(" --mode ")[2].partition(" ")[0] for line in later} == {"fill", "repair"}
     for line in sorted(later, key=lambda line: "repair" not in line):
         assert damaged.command(line)[0] == 0, line
     assert damaged.verify() == []

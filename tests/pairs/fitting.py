@@ -9,6 +9,7 @@ from typing import Any
 from tests.pairs.columns import Column
 from tests.pairs.options import Case
 from tests.pairs.oracle import Row
+from tests.pairs.tables import CHECK
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,17 @@ def fitted(case: Case, columns: Iterable[Column], rows: Iterable[Row]) -> tuple[
         if bad:
             rejected_rows.append(RejectedRow(row, bad, row.place[2] % case.shards))
             continue
+        if case.checks == "reject" and not passes(values):
+            rejected_rows.append(RejectedRow(row, {CHECK: ""}, row.place[2] % case.shards))
+            continue
         by = values["id"] + values["n"] if case.servers == "by expression" else row.place[2]
         fits.append(Fit(row, values, by % case.shards))
     return fits, rejected_rows
+
+
+def passes(values: Mapping[str, Any]) -> bool:
+    """What tables.CHECKED says."""
+    return values["n"] % 3 != 1 or values["country"] == "DE"
 
 
 def _values(columns: list[Column], event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

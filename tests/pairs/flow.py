@@ -13,13 +13,15 @@ import pytest
 
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
-from sluice.config.pipeline import Pipeline
-from sluice.errors import Conservation, RecordsExpired, SluiceError
+from sluice.config.pipeline import Pipeline, Target
+from sluice.errors import Conservation, RecordsExpired, ShardsRefused, SluiceError
 from sluice.flow import steps
 from sluice.flow.contents.compare import auditor
+from sluice.flow.load.row_checks import RowsHeld
 from sluice.flow.resolve.resolve import resolve
 from sluice.flow.verify.audit import AuditScope, audit
 from sluice.slices import SliceRange
+from sluice.state.held import release
 from tests.pairs.events import LENGTHS, SLICES, START
 from tests.pairs.kafka import Log, land_in_process, world_of
 from tests.pairs.log import expired_before
@@ -109,7 +111,7 @@ class Flow:
         narrow = {f"{self.home.db}.{one.name}" for one in rollups_of(self.home.case) if not one.fits}
         for target in self.pipeline.targets:
             try:
-                steps.load_table(self.pipeline, target.table, slices, mode, token, lambda line: None)
+                self._load_table(target, slices, mode, token)
             except SluiceError as error:
                 may = target.table in narrow or (
                     self.home.case.target == "narrow view" and target.name == "main" and mode != "fill"
@@ -117,6 +119,15 @@ class Flow:
                 if error.retryable or not may:
                     raise
                 self.refused[target.table] = str(error)
+
+    def _load_table(self, target: Target, slices: SliceRange, mode: str, token: str) -> None:
+        """Hours that a check holds are released, and then loaded as if there were none."""
+        try:
+            steps.load_table(self.pipeline, target.table, slices, mode, token, lambda line: None)
+        except (RowsHeld, ShardsRefused):
+            if not release(self.lake, slices, target.table, "me"):
+                raise
+            steps.load_table(self.pipeline, target.table, slices, mode, token, lambda line: None)
 
     @property
     def main_refused(self) -> bool:

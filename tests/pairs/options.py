@@ -42,6 +42,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "length": ("short", "long"),
     "catch_all": ("yes", "no"),
     "runs": ("at once", "one by one"),
+    "checks": ("none", "warn", "reject", "hold"),
 }
 
 
@@ -71,6 +72,7 @@ class Case:
     length: str = "short"
     catch_all: str = "yes"
     runs: str = "at once"
+    checks: str = "none"
 
     def __str__(self) -> str:
         """The options that differ from the usual ones."""

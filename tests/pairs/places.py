@@ -20,7 +20,7 @@ from tests.pairs.masking import RULES
 from tests.pairs.options import Case
 from tests.pairs.rollups import rollups_of
 from tests.pairs.schemas import Schemas
-from tests.pairs.tables import BIDS, MAIN, OTHER, TRAFFIC, definitions, paths_of
+from tests.pairs.tables import BIDS, CHECK, CHECKED, MAIN, OTHER, TRAFFIC, definitions, paths_of
 from tests.support.registry_server import RegistryServer
 
 BUCKET = "pairs"
@@ -163,5 +163,7 @@ class Home:
     def _tables(self) -> Mapping[str, Any]:
         main, bids = configured_types(self.case)
         found: dict[str, Any] = {main: {"table": f"{self.db}.{MAIN}", "columns": paths_of(self.case)}}
+        if self.case.checks != "none":
+            found[main]["checks"] = {CHECK: {"sql": CHECKED, "on_fail": self.case.checks}}
         found[bids] = f"{self.db}.{BIDS}"
         return {**found, "*": f"{self.db}.{OTHER}"} if self.case.catch_all == "yes" else found

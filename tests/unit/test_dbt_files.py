@@ -6,8 +6,10 @@ import pendulum
 import pytest
 import yaml
 
+from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import Pipeline
-from sluice.dbt_files import SourceTable, dbt_files, sources
+from sluice.dbt_files import dbt_files, sources
+from sluice.mart_sources import MartSource, whole_hours
 
 PIPELINE = Pipeline.model_validate(
     {
@@ -25,10 +27,10 @@ BEGINS = {"dc1": None, "dc2": pendulum.datetime(2025, 11, 20, 10)}
 
 
 def test_a_source_has_what_dbt_asks_for():
-    table = SourceTable(
-        "adx.clicks", "Events click.", [("n", "Nullable(UInt8)"), ("_slice", "DateTime('UTC')")]
-    )
-    [source] = yaml.safe_load(sources(PIPELINE, [table], BEGINS))["sources"]
+    hours = whole_hours("adx.clicks", BEGINS)
+    columns = [("n", "Nullable(UInt8)"), ("_slice", "DateTime('UTC')")]
+    table = MartSource("adx.clicks", "Events click.", columns, hours)
+    [source] = yaml.safe_load(sources(PIPELINE, [table]))["sources"]
     assert (source["name"], source["schema"]) == ("adx", "sluice")
     [clicks] = source["tables"]
     assert (clicks["name"], clicks["identifier"]) == ("clicks", "adx.clicks")
@@ -38,7 +40,7 @@ def test_a_source_has_what_dbt_asks_for():
     ]
     assert clicks["config"]["event_time"] == "_slice"
     assert clicks["config"]["freshness"] == {"error_after": {"count": 60, "period": "minute"}}
-    asked = {"table": "adx.clicks", "clusters": ["dc1", "dc2"], "begins": [0, 1763632800], "seconds": 900}
+    asked = {"hours": hours, "seconds": 900}
     assert clicks["data_tests"] == [{"sluice_hour_complete": {"arguments": asked}}]
     query = clicks["config"]["loaded_at_query"]
     assert (
@@ -52,9 +54,8 @@ def test_a_source_has_what_dbt_asks_for():
     "name", ["a: b", "{{ env_var('HOME') }}", "{% macro x %}", "é\n- x", '"', "'", "null", "#"]
 )
 def test_hostile_names_are_texts(name: str):
-    [source] = yaml.safe_load(sources(PIPELINE, [SourceTable(f"adx.{name}", name, [(name, name)])], BEGINS))[
-        "sources"
-    ]
+    hostile = MartSource(f"adx.{name}", name, [(name, name)], Sql("SELECT 1"))
+    [source] = yaml.safe_load(sources(PIPELINE, [hostile]))["sources"]
     [table] = source["tables"]
     said = [
         table["name"],
@@ -67,7 +68,7 @@ def test_hostile_names_are_texts(name: str):
 
 
 def test_files_lie_where_dbt_looks():
-    assert list(dbt_files(PIPELINE, [], BEGINS)) == [
+    assert list(dbt_files(PIPELINE, [])) == [
         "models/sluice_adx.yml",
         "tests/generic/sluice_hour_complete.sql",
     ]

@@ -1,2 +1,2 @@
-SELECT toUnixTimestamp(slice), cluster, defaulted
+SELECT toUnixTimestamp(slice), cluster, defaulted, failed
 FROM ({lacking})

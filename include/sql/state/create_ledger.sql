@@ -6,6 +6,7 @@
 -- `views`: by table that materialized views fill, and by which SELECTs (as a digest), the rows that stay in it.
 -- `defaulted`, `nulls`: by column the rows whose event has no value for it, and which got a default, or NULL. Rows of
 -- which that is not known are not `counted`.
+-- `failed`: by check of the pipeline file the rows that fail it, and are in the table.
 CREATE TABLE IF NOT EXISTS sluice.ledger
 (
     pipeline LowCardinality(String),
@@ -30,6 +31,7 @@ CREATE TABLE IF NOT EXISTS sluice.ledger
     counted Bool,
     defaulted Map(String, UInt64),
     nulls Map(String, UInt64),
+    failed Map(String, UInt64),
     at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
 ENGINE = MergeTree

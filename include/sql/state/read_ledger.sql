@@ -19,6 +19,7 @@ SELECT
     newest.14 AS counted,
     newest.15 AS defaulted,
     newest.16 AS nulls,
+    newest.17 AS failed,
     newest.1 = 'committed' AS committed
 FROM
 (
@@ -28,7 +29,7 @@ FROM
         cluster,
         argMax(
             (state, pipeline, lake, manifest, types, landed, rows, rejected_rows, token, generation, sharding, rules, columns,
-                counted, defaulted, nulls),
+                counted, defaulted, nulls, failed),
             (generation, attempt, state)
         ) AS newest
     FROM sluice.ledger

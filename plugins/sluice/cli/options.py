@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -106,6 +107,14 @@ MODES = ("fill", "reload", "reland", "repair", "remake")
 def tables_of(pipeline: Pipeline, names: list[str] | None, mode: str = "fill") -> Tables | None:
     """Returns the tables that --table names. Raises WrongUse as `tables_for` does."""
     return tables_for(pipeline, names or [], mode)
+
+
+def user_name() -> str:
+    """Returns who types the command; empty where the system has no name for the user, as in a container."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 def load_pipeline(name: str, config: Path | None) -> Pipeline:

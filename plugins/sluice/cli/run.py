@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from sluice.cli.options import (
     load_pipeline,
     refuse_yes,
     tables_of,
+    user_name,
 )
 from sluice.cli.output import print_json, progress
 from sluice.cli.status import as_json, marked, show_run
@@ -184,12 +184,8 @@ def _noted(
     spec: Pipeline, slices: SliceRange, mode: str, token: str, tables: Tables | None
 ) -> AbstractContextManager[None]:
     """Notes the command for the page's list of runs."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user without a name
-        user = ""
     chosen = ", ".join(sorted(tables or ()))
-    return noted_command(open_lake(spec), slices, user, mode=mode, run=token, table=chosen)
+    return noted_command(open_lake(spec), slices, user_name(), mode=mode, run=token, table=chosen)
 
 
 def _filled(spec: Pipeline, path: Path, slices: SliceRange, tables: Tables | None) -> list[UnitStatus]:

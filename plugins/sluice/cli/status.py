@@ -452,8 +452,10 @@ def _defaults(target: Target, held: Sequence[LedgerRow]) -> str:
 
 
 def _missing(row: LedgerRow) -> dict[str, Any]:
-    """Returns by column the rows that got a default, or NULL; nothing where that was not counted."""
-    return {"defaulted": dict(row.defaulted), "nulls": dict(row.nulls)} if row.counted else {}
+    """Returns by column the rows that got a default, or NULL, where that was counted, and by check those that
+    fail it."""
+    counted = {"defaulted": dict(row.defaulted), "nulls": dict(row.nulls)} if row.counted else {}
+    return counted | ({"failed": dict(row.failed)} if row.failed else {})
 
 
 def _shards(row: LedgerRow) -> dict[str, Any]:

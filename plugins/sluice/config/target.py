@@ -10,11 +10,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from sluice.config.times import TimeSpelling
-from sluice.config.types import FirstField, QualifiedTable, Section, WrongKey
+from sluice.config.types import FirstField, PlainName, QualifiedTable, Section, WrongKey
 from sluice.named_file import read_named_text
 from sluice.time_grammar import Spelled
 
-TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows", "missing", "times", "latest")
+TARGET_KEYS = ("table", "columns", "evolve", "evolve_rows", "missing", "times", "checks", "latest")
 """What of a target stands in the file; the rest is made of other keys."""
 
 
@@ -22,6 +22,20 @@ Missing = Literal["object", "default", "reject"]
 """What has to be there for a column to take its default: the object that lacks the field, nothing, or no row
 takes one."""
 OTHERS = "*"
+
+
+OnFail = Literal["warn", "reject", "hold"]
+MOST_CHECKS = 50
+
+
+class RowCheck(Section):
+    """What every row of a table has to meet. A row fails where the condition is false or NULL."""
+
+    sql: str = Field(min_length=1, max_length=2_000)
+    """Condition on the columns of one row, in ClickHouse's SQL. Example: `total >= 0`"""
+    on_fail: OnFail
+    """`warn` counts the rows that fail, `reject` makes them rejected rows, `hold` keeps the whole hour out of
+    the table until somebody releases it. Example: `reject`"""
 
 
 class Latest(Section):
@@ -73,6 +87,9 @@ class Target(Section):
     """`add`: a field that no column takes gets one when a slice is loaded. Example: `add`"""
     evolve_rows: int = Field(10, ge=1)
     """Expert. With `evolve: add`: rows of one slice that have to have a value in the field. Example: `100`"""
+    checks: Mapping[PlainName, RowCheck] = Field(default_factory=dict, max_length=MOST_CHECKS)
+    """Conditions on each row, by a name of your choice, tried while the rows are staged.
+    Example: `{positive_total: {sql: total >= 0, on_fail: reject}}`"""
     latest: Latest | None = None
     """A second table that has only the newest row of each key.
     Example: `{table: shop.customer, key: [id], version: [source.lsn]}`"""
@@ -91,6 +108,11 @@ class Target(Section):
     def spelled(self) -> dict[str, Spelled]:
         """Returns what the file says of the columns' times."""
         return {name: of.spelled for name, of in self.times.items()}
+
+    @property
+    def rejecting(self) -> dict[str, str]:
+        """Returns the SQL of the checks that reject rows, by name: they decide which rows there are."""
+        return {name: check.sql for name, check in self.checks.items() if check.on_fail == "reject"}
 
     @property
     def database(self) -> str:

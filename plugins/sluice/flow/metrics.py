@@ -117,6 +117,8 @@ def load_shape(
     if not result.loaded:
         return
     yield sample("values_defaulted", result.defaulted, **labels)
+    for check, count in result.failed.items():
+        yield sample("rows_failing_check", count, **labels, check=check)
     yield sample("load_statements", result.statements, **labels)
     yield sample("load_blocks", result.blocks, **labels)
     yield sample("load_seconds", seconds, **labels)

@@ -152,6 +152,12 @@ COUNTERS = metrics(
         "Values of rows that were committed which are defaults: the event has none",
         "pipeline table",
     ),
+    (
+        "rows_failing_check",
+        "rows",
+        "Rows that were committed and fail a check, by check",
+        "pipeline table check",
+    ),
     # verify and publish
     ("units_verified", "units", "Units whose equations were computed", "pipeline"),
     ("records_verified", "records", "Records of those units", "pipeline"),

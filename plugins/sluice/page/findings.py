@@ -381,6 +381,7 @@ _PLAIN: dict[str, str] = {
     AnomalyKind.ROWS_FOREIGN: "rows that no landing read",
     AnomalyKind.ROWS_UNCOVERED: "rows that no load wrote",
     AnomalyKind.REJECTED_ROWS: "counts of rejected rows don't match",
+    AnomalyKind.REJECTED_VALUES: "rejected rows differ from the lake",
     AnomalyKind.COUNTS: "traffic counts don't match",
     AnomalyKind.VIEW: "a view's table doesn't match",
     AnomalyKind.VIEW_MISSING: "a materialized view is gone",
@@ -497,6 +498,7 @@ _KINDS = {
     ProblemKind.UNAVAILABLE: FindingKind.UNAVAILABLE,
     ProblemKind.RETENTION: FindingKind.DELETES,
     ProblemKind.EXPIRED: FindingKind.EXPIRED,
+    ProblemKind.HELD: FindingKind.HELD,
     ProblemKind.OVERDUE: FindingKind.LATE,
     ProblemKind.NOT_COMMITTED: FindingKind.LATE,
     ProblemKind.OLDER: FindingKind.LATE,
@@ -504,6 +506,7 @@ _KINDS = {
     ProblemKind.FORGETS: FindingKind.NOTE,
     ProblemKind.REJECTED: FindingKind.ODD,
     ProblemKind.FIELD: FindingKind.ODD,
+    ProblemKind.CHECK: FindingKind.ODD,
     ProblemKind.FEW: FindingKind.ODD,
 }
 _WORDS: dict[ProblemKind, Callable[[str], str]] = {
@@ -512,6 +515,7 @@ _WORDS: dict[ProblemKind, Callable[[str], str]] = {
     ProblemKind.EXPIRED: lambda place: "Kafka no longer has the records",
     ProblemKind.OVERDUE: lambda place: "Not landed",
     ProblemKind.NOT_COMMITTED: lambda place: f"Not loaded into {table_of(place)}",
+    ProblemKind.HELD: lambda place: f"A check holds hours out of {table_of(place)}",
     ProblemKind.OLDER: lambda place: "Older hours aren't complete",
     ProblemKind.STILL: lambda place: f"{place.removeprefix('cluster ')} stands still",
     ProblemKind.TRANSACTION: lambda place: (
@@ -563,7 +567,7 @@ def _is_said(known: Known, alarm: Alarm, incomplete: bool) -> bool:
         return place == "seconds" and (incomplete or bool(known.missing))
     if kind is ProblemKind.UNAVAILABLE:
         return bool(known.error) and place != "kafka"
-    if kind in (ProblemKind.REJECTED, ProblemKind.FIELD):
+    if kind in (ProblemKind.REJECTED, ProblemKind.FIELD, ProblemKind.CHECK):
         return any(str(odd.kind) == kind and odd.place == place for odd in known.odd)
     return kind is ProblemKind.FEW and any(str(odd.kind) == kind for odd in known.odd)
 

@@ -38,7 +38,7 @@ class Cell(StrEnum):
     LANDED = "landed", "◐", "in the lake, a table lacks it"
     LANDING = "landing", "▸", "being read from Kafka"
     WAITING = "waiting", "○", "not landed yet"
-    ODD = "odd", "▲", "complete, and unusual: rejected or defaulted values, or few or many rows"
+    ODD = "odd", "▲", "complete, and unusual: rejected or defaulted values, failed checks, few or many rows"
     STALE = "stale", "↻", "landed or routed anew, a table has the old rows"
     LATE = "late", "!", "should have been complete by now"
     NO_TABLE = "no-table", "∅", "in the lake, and a table that has to have it is not there"
@@ -195,6 +195,7 @@ class FindingKind(StrEnum):
     NO_TABLE = "table missing"
     DAMAGE = "damage"
     EXPIRED = "expired"
+    HELD = "held"
     DELETES = "Kafka deletes"
     FAILED = "failed"
     LATE = "late"
@@ -220,13 +221,14 @@ class Finding(Model):
     nobody. `slices` hours have it, from `first` to `last`.
 
     `names` are those by which verify, the watch and the documents know it; `table`: one that the page can
-    create again. `since` is ISO 8601, or empty;
+    create again; `release`: one that its first hour can be let into. `since` is ISO 8601, or empty;
     `held_at`: when all of these hours were last verified without an anomaly; `run`: the try whose log says
     more; `examples` are the first of `anomalies`."""
 
     kind: FindingKind
     names: list[str] = Field(default_factory=list)
     table: str = ""
+    release: str = ""
     tone: str
     what: str
     effect: str = ""

@@ -1,4 +1,4 @@
-"""What is unusual of a complete hour: rejected or defaulted values, and rows far from the usual. Pure.
+"""What is unusual of a complete hour: rejected or defaulted values, failed checks, few or many rows. Pure.
 
 The bounds are the watch's (`alarms:`), so that hours and notices agree. A summarised hour has no tables: of
 it only shares of all records and rows are known.
@@ -17,7 +17,14 @@ from sluice.state.months import UnitSummary
 from sluice.state.row_balance import percent
 from sluice.state.status import UnitStatus
 from sluice.watch.expected import Expected
-from sluice.watch.rules import FEWEST_REJECTS, FEWEST_ROWS, jumps, missing_by_table
+from sluice.watch.rules import (
+    FEWEST_REJECTS,
+    FEWEST_ROWS,
+    failed_by_table,
+    failed_words,
+    jumps,
+    missing_by_table,
+)
 
 RECORDS = "records"
 
@@ -27,6 +34,7 @@ class OddKind(StrEnum):
 
     REJECTED = "rejects above share"
     DEFAULTED = "field missing"
+    CHECK = "rows fail a check"
     FEW = "too few events"
     MANY = "many rows"
 
@@ -63,7 +71,8 @@ def odd_in(
         found[slice_.id] += _rejected(pipeline, slice_, units)
         rows = sum(summary.rows for _, summary in units)
         found[slice_.id] += _unusual(pipeline, slice_, rows, usual.get(int(slice_.start.timestamp())))
-    for odd in _defaulted(pipeline, [s for s in statuses if s.unit.slice in done]):
+    loaded = [s for s in statuses if s.unit.slice in done]
+    for odd in (*_defaulted(pipeline, loaded), *_failing(loaded)):
         found[odd.slice].append(odd)
     return {name: odds for name, odds in found.items() if odds}
 
@@ -155,3 +164,11 @@ def _defaulted(pipeline: Pipeline, statuses: Sequence[UnitStatus]) -> Iterator[O
             what = f"{percent(jump.now)} of rows of {table} lack {column}"
             said = f"{percent(jump.now)} in {jump.slice.id}, at most {percent(jump.before)} before"
             yield Odd(OddKind.DEFAULTED, jump.slice.id, f"table {table}", what, said)
+
+
+def _failing(statuses: Sequence[UnitStatus]) -> Iterator[Odd]:
+    for table, hours in failed_by_table(statuses).items():
+        for slice_, failed in hours.items():
+            if failed:
+                said = f"{failed_words(failed)} in {slice_.id}"
+                yield Odd(OddKind.CHECK, slice_.id, f"table {table}", f"rows of {table} fail a check", said)

@@ -23,6 +23,7 @@ from sluice.page.models import Cell, FailedTry, Finding, FindingKind, Model, Ove
 from sluice.page.odd import Odd
 from sluice.safe_text import visible
 from sluice.slices import Unit
+from sluice.state.held import Held, release_command
 from sluice.state.row_balance import without_table
 from sluice.state.rules import Difference
 from sluice.state.status import UnitStatus
@@ -62,7 +63,8 @@ class RunRow(Model):
 class SliceFacts:
     """All that is known of one hour. `gone`: target tables that are not there, None where nobody asked;
     `paused`: whether the hourly DAG is, None where Airflow has none; `alarms`: what the watch has seen;
-    `odd`: what is unusual; `differences`: the rules of each unit that aren't the pipeline file's."""
+    `odd`: what is unusual; `held`: what checks hold of it; `differences`: the rules of each unit that aren't
+    the pipeline file's."""
 
     pipeline: Pipeline
     cell: OverviewCell
@@ -75,6 +77,7 @@ class SliceFacts:
     paused: bool | None = False
     odd: Sequence[Odd] = ()
     differences: Mapping[Unit, Sequence[Difference]] = field(default_factory=dict)
+    held: Sequence[Held] = ()
 
     @property
     def state(self) -> Cell:
@@ -175,7 +178,9 @@ def _is_about(alarm: Alarm, lacks: Collection[str], ids: Collection[str]) -> boo
 def _unfinished(facts: SliceFacts, known: Known) -> Iterator[Finding]:
     yield from (_expired(facts, status) for status in facts.statuses if status.state is UnitState.EXPIRED)
     missing = [s.unit.cluster for s in facts.statuses if s.state is UnitState.MISSING]
-    behind = [table for table in _lacking(facts) if table not in known.missing]
+    held = {one.rows.table for one in facts.held}
+    yield from (_held(facts, table) for table in sorted(held))
+    behind = [table for table in _lacking(facts) if table not in known.missing and table not in held]
     if missing:
         message = f"The lake has nothing of it from cluster {', '.join(missing)}."
         yield _waiting(facts, known, "Not landed", message, ProblemKind.OVERDUE)
@@ -183,7 +188,7 @@ def _unfinished(facts: SliceFacts, known: Known) -> Iterator[Finding]:
         have = "lacks it, or has" if len(behind) == 1 else "lack it, or have"
         message = f"{_named(behind)} {have} the rows of an earlier landing."
         yield _waiting(facts, known, "Not loaded", message, ProblemKind.NOT_COMMITTED)
-    if not missing and not behind:  # a failed run may say why a table is not there
+    if not missing and not behind and not held:  # a failed run may say why a table is not there
         yield from (one for one in [_failed(facts)] if one)
 
 
@@ -203,6 +208,25 @@ def _waiting(facts: SliceFacts, known: Known, what: str, message: str, kind: Pro
     late = facts.state is Cell.LATE
     kind_ = FindingKind.LATE if late else FindingKind.NOTE
     return finding(kind_, what, message=message, since=since, repairs=repairs, advice=advice)
+
+
+def _held(facts: SliceFacts, table: str) -> Finding:
+    some = [one for one in facts.held if one.rows.table == table]
+    rows = ", ".join(dict.fromkeys(visible(one.rows.words) for one in some))
+    return finding(
+        FindingKind.HELD,
+        f"A check holds it out of {table}",
+        message=f"{rows}.",
+        advice="Correct what sends them, or release the hour: then a fill loads these rows, too.",
+        release=table,
+        repairs=[
+            RepairRow(command=release_command(facts.pipeline, table, [one.slice for one in some])),
+            _repair(facts, "fill"),
+        ],
+        slices=1,
+        first=facts.cell.id,
+        last=facts.cell.id,
+    )
 
 
 def _expired(facts: SliceFacts, status: UnitStatus) -> Finding:

@@ -25,8 +25,8 @@ class LedgerRow:
     unit (shard_ledgers.py), whose `generation` is the sum of theirs: another commit on any shard is another
     sum. `left`: shards that hold a part of the unit by the placement of its rows, and that the pipeline file
     does not list any more. `defaulted` and `nulls` are, by column, those of the rows whose event has no value
-    for it, and which got a default, or NULL; of rows that are not `counted` that is unknown. `added`: columns
-    of its log that a table of newest rows has got since."""
+    for it, and which got a default, or NULL; of rows that are not `counted` that is unknown. `failed`: by
+    check the rows that fail it. `added`: columns of its log that a table of newest rows has got since."""
 
     unit: Unit
     manifest: str
@@ -44,6 +44,7 @@ class LedgerRow:
     counted: bool = False
     defaulted: Mapping[str, int] = field(default_factory=dict, hash=False)
     nulls: Mapping[str, int] = field(default_factory=dict, hash=False)
+    failed: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -196,6 +197,7 @@ def _row(
     counted: bool,
     defaulted: Mapping[str, int],
     nulls: Mapping[str, int],
+    failed: Mapping[str, int],
 ) -> LedgerRow:
     return LedgerRow(
         unit=unit_of(pipeline, start, cluster),
@@ -212,6 +214,7 @@ def _row(
         counted=bool(counted),
         defaulted=dict(defaulted),
         nulls=dict(nulls),
+        failed=dict(failed),
     )
 
 

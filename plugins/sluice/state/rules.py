@@ -31,7 +31,7 @@ from sluice.config.event import (
 )
 from sluice.config.mask import MaskRule, with_defaults
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import OTHERS, Derived, Missing
+from sluice.config.target import OTHERS, Derived, Missing, OnFail, RowCheck
 from sluice.config.times import TimeSpelling
 from sluice.errors import SluiceError, WrongUse
 from sluice.field_path import Field
@@ -168,7 +168,7 @@ class TableRules:
     `filled`: the columns that the load filled. `columns`: the field, or fields, of each that isn't
     named like its field. `times`: how times were written, as the file said. `required`: the columns without
     whose value a row was rejected, and whether it was only where null stood in place of an object (`missing`
-    in config/target.py).
+    in config/target.py). `checks`: the SQL of those that rejected rows, by name.
     `types` and `catch_all`: what was routed to the table. `select` and `source`: of a derived table. `ddl`:
     the CREATE statements of the table, of its views and of their tables, as they were when a load began.
     `definitions`: of each column type, kind and expression, and the type whose default a missing value got.
@@ -180,6 +180,7 @@ class TableRules:
     columns: Mapping[str, Field] = field(default_factory=dict)
     times: Mapping[str, Spelled] = field(default_factory=dict)
     required: Mapping[str, Missing] = field(default_factory=dict)
+    checks: Mapping[str, str] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     catch_all: bool = False
     select: str = ""
@@ -204,6 +205,7 @@ class TableRules:
             columns=dict(target.columns),
             times=target.spelled,
             required=dict(required),
+            checks=target.rejecting,
             types=tuple(sorted(target.types)),
             catch_all=target.catch_all,
             select=target.rollup.definition if target.rollup else "",
@@ -230,7 +232,8 @@ class TableRules:
         """Returns the target with the columns of these rules, as far as they are `present` in the table, and
         with their SELECT. What is routed to it stays what the pipeline file says now.
 
-        Without `types`, rows that were rejected are tried again: what the file no longer requires isn't."""
+        Without `types`, rows that were rejected are tried again: what the file no longer requires isn't. A
+        check that holds hours only counts: these hours were committed."""
         columns = {name: path for name, path in self.columns.items() if name in present}
         missing: dict[str, Missing] = {OTHERS: "default"}
         for name, demand in self.required.items():
@@ -241,16 +244,32 @@ class TableRules:
             for name, of in self.times.items()
             if name in present
         }
-        rollup = self.rollup(target.rollup)
+        rollup, checks = self.rollup(target.rollup), self._checks(target, types)
         return target.model_copy(
-            update={"columns": columns, "times": times, "missing": missing, "rollup": rollup}
+            update={
+                "columns": columns,
+                "times": times,
+                "missing": missing,
+                "checks": checks,
+                "rollup": rollup,
+            }
         )
+
+    def _checks(self, target: Target, types: bool) -> dict[str, RowCheck]:
+        now = target.rejecting
+        rejecting = self.checks if types else {name: now[name] for name in self.checks if name in now}
+        counted = {name: check.sql for name, check in target.checks.items() if check.on_fail != "reject"}
+        return {**_row_checks(counted, "warn"), **_row_checks(rejecting, "reject")}
 
     def rollup(self, now: Derived | None) -> Derived | None:
         """Returns the rollup as it was."""
         if now is None or not self.select:
             return now
         return now.as_it_was(self.select, self.source)
+
+
+def _row_checks(checks: Mapping[str, str], on_fail: OnFail) -> dict[str, RowCheck]:
+    return {name: RowCheck.model_construct(sql=sql, on_fail=on_fail) for name, sql in checks.items()}
 
 
 def _seconds(duration: timedelta | None) -> float | None:
@@ -445,6 +464,8 @@ def _columns(
         needed = required(then, target)
         if {name: needed[name] for name in needed if name in loaded.definitions} != dict(loaded.required):
             yield Difference(f"missing of {target.table}", mode)
+        if dict(loaded.checks) != target.rejecting:
+            yield Difference(f"checks of {target.table}", mode)
 
 
 def difference_lines(by_unit: Mapping[Unit, Iterable[Difference]]) -> list[str]:

@@ -146,6 +146,7 @@ def _whole(sharding: str, shares: list[tuple[str, LedgerRow | None]]) -> LedgerR
         counted=all(row.counted for row in rows),
         defaulted=_added(row.defaulted for row in rows),
         nulls=_added(row.nulls for row in rows),
+        failed=_added(row.failed for row in rows),
         shares=tuple(needed) if sharding else (),
         left=tuple(shard for shard in missing if shard not in listed),
     )

@@ -30,6 +30,7 @@ from sluice.state.additions import Addition, additions_in
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.departed_tables import creations, gone
 from sluice.state.field_changes import UnitChange, changes_of
+from sluice.state.held import Held, still_held
 from sluice.state.shard_ledgers import ledgers_of
 from sluice.state.status import Ledgers, UnitStatus, statuses
 from sluice.state.system_tables import read_claims
@@ -200,7 +201,7 @@ class Observation:
     before, and those of which only the lake says that they have landed. `changes` are those of the fields of
     events in `slices`, `added` the columns that loads have added for them. `landed` are the manifests of
     `slices`, `rows` what they and the weeks before them brought. `forgets`: what the lake is about to forget
-    first.
+    first; `held`: what checks hold out of a table.
     """
 
     slices: SliceRange
@@ -218,6 +219,7 @@ class Observation:
     landed: Mapping[Unit, Manifest] = field(default_factory=dict)
     rows: RowHistory = field(default_factory=RowHistory)
     forgets: FirstForgotten | None = None
+    held: tuple[Held, ...] = ()
 
     @property
     def lag_records(self) -> int | None:
@@ -276,6 +278,7 @@ def observe(pipeline: Pipeline, lake: Lake, now: datetime) -> Observation:
         landed=manifests,
         rows=read_history(pipeline, lake, slices, boundaries, manifests),
         forgets=forgotten_first(pipeline, lake, boundaries, now),
+        held=tuple(still_held(pipeline, lake, slices, known_statuses)),
     )
 
 

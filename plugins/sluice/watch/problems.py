@@ -59,6 +59,7 @@ class ProblemKind(StrEnum):
 
     OVERDUE = "hour overdue"
     NOT_COMMITTED = "hour not committed"
+    HELD = "hour held"
     OLDER = "older hours"
     TABLE = "table missing"
     LAG = "lag"
@@ -72,6 +73,7 @@ class ProblemKind(StrEnum):
     FORGETS = "hours will be forgotten"
     FEW = "too few events"
     REJECTED = "rejects above share"
+    CHECK = "rows fail a check"
     SERVER_ERROR = "server error"
     QUEUE = "replication queue"
     PARTS = "parts"

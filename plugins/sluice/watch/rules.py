@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from sluice.slices import Slice, SliceRange, Unit, utc
 from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.field_changes import UnitChange
+from sluice.state.held import Held, release_command
 from sluice.state.row_balance import MissingValues, missing_in, percent
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
@@ -52,16 +54,37 @@ def overdue(
             yield Problem(ProblemKind.OVERDUE, place, message, _BOTH)
 
 
+def held(pipeline: Pipeline, of_hours: Iterable[Held]) -> Iterator[Problem]:
+    """Hours that a check holds out of a table, by table."""
+    by_table: dict[str, list[Held]] = {}
+    for one in of_hours:
+        by_table.setdefault(one.rows.table, []).append(one)
+    for table, some in by_table.items():
+        newest = max(some, key=lambda one: one.slice)
+        more = f", and {len(some) - 1:,} more are held" if len(some) > 1 else ""
+        message = (
+            f"slice {newest.slice.id} is held: {visible(newest.rows.words)}{more}; correct what sends them, "
+            f"or `{release_command(pipeline, table, [one.slice for one in some])}` lets them in"
+        )
+        yield Problem(ProblemKind.HELD, f"table {table}", message, _BOTH)
+
+
 def not_committed(
-    pipeline: Pipeline, statuses: Iterable[UnitStatus], now: datetime, missing: Collection[str] = ()
+    pipeline: Pipeline,
+    statuses: Iterable[UnitStatus],
+    now: datetime,
+    missing: Collection[str] = (),
+    of_hours: Iterable[Held] = (),
 ) -> Iterator[Problem]:
     """Hours that are in the lake and late, by the table that lacks them or holds them as they were. A
-    `missing` table is a problem of its own, which no load task repairs."""
+    `missing` table is a problem of its own, which no load task repairs, and so is an hour that is held."""
+    apart = {(one.slice, one.rows.cluster, one.rows.table) for one in of_hours}
     targets = {name: target for name, target in targets_of(pipeline).items() if name not in missing}
     by_table: dict[str, list[UnitStatus]] = {name: [] for name in targets}
     for status in (one for one in _late(pipeline, statuses, now) if one.manifest is not None):
         for table in lacking(pipeline, targets, status):
-            by_table[table].append(status)
+            if (status.unit.slice, status.unit.cluster, table) not in apart:
+                by_table[table].append(status)
     for table, late in ((table, late) for table, late in by_table.items() if late):
         first, last = late[0].unit, late[-1].unit
         hours = f"{first} has" if len(late) == 1 else f"{len(late)} units from {first} to {last} have"
@@ -353,6 +376,41 @@ def _rejected(place: str, worst: _Rejects, bound: float, what: str, source: Prob
     message = f"{count} {what}{why}; the bound is {bound:.1%}"
     sources = (ProblemSource.LAKE,) if source is ProblemSource.LAKE else (ProblemSource.LAKE, source)
     return Problem(ProblemKind.REJECTED, place, message, sources)
+
+
+def failing(statuses: Iterable[UnitStatus], judged: Collection[Slice] = ()) -> Iterator[Problem]:
+    """Yields a problem for each table of which loaded rows fail a check. Judges its newest slices, and those
+    of `judged`."""
+    for table, hours in failed_by_table(statuses).items():
+        newest = {*sorted(hours)[-JUDGED:], *judged}
+        bad = sorted(slice_ for slice_, failed in hours.items() if failed and slice_ in newest)
+        if bad:
+            yield Problem(
+                ProblemKind.CHECK,
+                f"table {table}",
+                f"{failed_words(hours[bad[-1]])} in slice {bad[-1].id}, and stay in the table; with "
+                "`on_fail: reject` they would be rejected rows",
+                _BOTH,
+            )
+
+
+def failed_by_table(statuses: Iterable[UnitStatus]) -> dict[str, dict[Slice, Counter[str]]]:
+    """Returns by table, then by slice, how many of the loaded rows fail which check."""
+    found: dict[str, dict[Slice, Counter[str]]] = {}
+    for status in statuses:
+        for table, row in status.tables.items():
+            if table not in status.derived:
+                hours = found.setdefault(table, {})
+                hours.setdefault(status.unit.slice, Counter()).update(row.failed)
+    return found
+
+
+def failed_words(failed: Mapping[str, int]) -> str:
+    """`12 rows fail positive_total, 1 fails known_country`."""
+    return ", ".join(
+        f"{rows:,} {'row fails' if rows == 1 else 'rows fail'} {visible(name, 40)}"
+        for name, rows in failed.items()
+    )
 
 
 FEWEST_ROWS = 50

@@ -331,12 +331,14 @@ def problems_of(
     yield from rules.too_few(pipeline, observation.rows, judged)
     yield from rules.rejects(pipeline, observation.landed, observation.statuses, judged)
     yield from rules.missing(pipeline, observation.statuses, judged)
+    yield from rules.failing(observation.statuses, judged)
     yield from rules.still(pipeline, observation.slices, observation.boundaries, observation.statuses, now)
     yield from rules.waiting(pipeline, observation.lag_records)
     if observation.server is not None:
         missing = {table for table, _ in observation.server.missing}
         yield from rules.older(pipeline, observation.older)
-        yield from rules.not_committed(pipeline, observation.statuses, now, missing)
+        yield from rules.held(pipeline, observation.held)
+        yield from rules.not_committed(pipeline, observation.statuses, now, missing, observation.held)
         yield from rules.behind(pipeline, observation.statuses, now)
         yield from server_problems(pipeline, observation.server)
 

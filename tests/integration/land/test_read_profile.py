@@ -135,7 +135,7 @@ def test_a_profile_hides_nothing_and_breaks_nothing(world: World, server, login:
         assert [(kind, said) for kind, _, _, said in whole] == [
             (AnomalyKind.VALUES, "3 rows; records 2"),
             (AnomalyKind.VALUES, "4 rows, other values in s; records 2"),
-            (AnomalyKind.REJECTED_ROWS, "0 in sluice.rejected"),
+            (AnomalyKind.REJECTED_VALUES, "0 in sluice.rejected"),
         ]
 
 

@@ -16,7 +16,7 @@ from sluice.flow.verify.facts import TableFacts
 from sluice.flow.verify.repairs import Repairs
 from sluice.flow.verify.verdict import Verdict, Verification, opened_by
 from sluice.manifest import Forgotten, ForgottenRecords, Loss
-from sluice.page.models import Cell, Finding, OverviewCell
+from sluice.page.models import Cell, Finding, FindingKind, OverviewCell
 from sluice.page.odd import Odd, OddKind
 from sluice.page.overview import expired_units, with_expired
 from sluice.page.rejected_samples import (
@@ -36,6 +36,7 @@ from sluice.page.slice_view import (
     table_counts,
     totals_of,
 )
+from sluice.state.held import Held, HeldRows
 from sluice.state.months import Summaries
 from sluice.state.status import LackingTopic, UnitStatus
 from sluice.state.unit_state import UnitState
@@ -78,6 +79,19 @@ BROKEN = Anomaly(
     table="e.clicks",
 )
 UNFINISHED = Anomaly(AnomalyKind.INCOMPLETE, "complete", "missing", FILL, slice=TEN.slice.id, cluster="dc1")
+
+
+def test_an_hour_that_a_check_holds_names_the_check_and_offers_its_release():
+    rows = HeldRows("e.clicks", "dc1", "", WHOLE.manifest.id, {"positive": ("n > 0", 12)}, 0)
+    shown = facts(Cell.LATE, landed("e.other"), held=[Held(TEN.slice, rows)])
+    (one,) = [each for each in findings(shown) if each.kind is FindingKind.HELD]
+    assert (one.what, one.message) == ("A check holds it out of e.clicks", "12 rows fail positive.")
+    assert (one.release, one.first) == ("e.clicks", TEN.slice.id)
+    assert [each.command for each in one.repairs] == [
+        "sluice release ads --table e.clicks --from 2026-11-20T10:00Z --to 2026-11-20T11:00Z",
+        FILL,
+    ]
+    assert not [each for each in findings(shown) if "Not loaded" in each.what]
 
 
 def test_complete_and_broken_say_what_each_is_about():

@@ -55,6 +55,7 @@ class Ledger:
                 True,
                 {},
                 {},
+                {},
                 1,
             )
             for name in names

@@ -62,6 +62,18 @@ def test_the_bounds_are_those_of_the_alarms(rows: int, rejected_rows: int, alarm
     assert is_odd(pipeline(alarms=alarms), summary_of(status)) is odd
 
 
+def test_loaded_rows_that_fail_a_check_make_an_hour_unusual():
+    status = committed(0, 100)
+    row = replace(status.tables[TABLE], failed={"positive": 1, "known": 12})
+    assert said(replace(status, tables={TABLE: row})) == [
+        (
+            "2026-11-20T10Z",
+            f"rows of {TABLE} fail a check",
+            "1 row fails positive, 12 rows fail known in 2026-11-20T10Z",
+        )
+    ]
+
+
 def test_an_hour_that_is_not_complete_is_not_unusual():
     assert said(replace(committed(0, 1, 300), state=UnitState.LANDED)) == []
 

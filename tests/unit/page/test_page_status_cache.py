@@ -52,7 +52,7 @@ class Ledger:
         self.asked.append((parameters["start"], parameters["end"]))
         starts = [(int(unit(h).slice.start.timestamp()), m, n) for h, m, n in self.held]
         name, lake = pipeline().name, "file:///lake"
-        more = ("", "", [], True, {}, {}, 1)
+        more = ("", "", [], True, {}, {}, {}, 1)
         return [(name, lake, TABLE, at, "dc1", m, ["click"], n, n, 0, "run", 1, *more) for at, m, n in starts]
 
 

@@ -45,6 +45,7 @@ BESIDE = {
     "clickhouse.shards[]": "{name: s1, connection: ch1}",
     "clickhouse.shards[] replicas": "{name: s1}",
     "airflow deadline": "{on_failure: [{notifier: a.b.C}]}",
+    "tables.<name>.checks.<name>": "{sql: total >= 0, on_fail: warn}",
     **{
         f"{place}[]{key}": beside
         for place in ("alarms.notify", "airflow.on_failure")

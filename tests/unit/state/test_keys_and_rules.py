@@ -74,6 +74,8 @@ LOADS = {
     "tables.<name>.times.<name>.format": "times of db.clicks",
     "tables.<name>.times.<name>.zone": "times of db.clicks",
     "tables.<name>.missing": "missing of db.clicks",
+    "tables.<name>.checks.<name>.sql": "checks of db.clicks",
+    "tables.<name>.checks.<name>.on_fail": "checks of db.clicks",
 }
 
 STALE = {
@@ -150,6 +152,7 @@ def test_rules_of_a_load_are_named():
     then = pipeline(**TABLES)
     rules = list(dict.fromkeys(LOADS.values()))
     for times in ({"format": "epoch_s"}, {"zone": "Europe/Berlin"}):
-        click = {"table": "db.clicks", "missing": "reject", "times": {"at": times}}
+        checks = {"positive": {"sql": "at > 0", "on_fail": "reject"}}
+        click = {"table": "db.clicks", "missing": "reject", "times": {"at": times}, "checks": checks}
         now = pipeline(tables={"click": click})
         assert [one.rule for one in found(then, now, columns={"rider": "passenger"})] == rules

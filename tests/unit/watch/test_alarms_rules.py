@@ -19,6 +19,7 @@ from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.field_changes import ChangeKind, FieldChange, UnitChange, changes_of
+from sluice.state.held import HeldRows, hold, release, still_held
 from sluice.state.ledger import LedgerRow
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
@@ -37,6 +38,7 @@ from sluice.watch.observe import (
 from sluice.watch.problems import LogStart, ProblemKind, WatchState
 from sluice.watch.watch import Watched, problems_of
 from tests.support.channels import mail, webhook
+from tests.support.fakes import MemoryLake
 from tests.support.manifests import made_manifest
 from tests.unit.doctor.test_doctor_kafka import pipeline
 
@@ -154,6 +156,43 @@ def test_a_table_that_lacks_hours_is_one_problem_with_their_range():
     (problem,) = rules.not_committed(spec, found, TEN.add(hours=9))
     assert (problem.kind, problem.place) == (ProblemKind.NOT_COMMITTED, "table e.clicks")
     assert "3 units from 2026-11-20T10Z/dc1 to 2026-11-20T12Z/dc1" in problem.message
+
+
+def test_an_hour_that_a_check_holds_is_a_problem_of_its_own_until_it_is_released():
+    checks = {"positive": {"sql": "n > 0", "on_fail": "hold"}}
+    spec, lake = pipeline(tables={"click": {"table": "e.clicks", "checks": checks}}), MemoryLake()
+    late = [status(h, UnitState.LANDED) for h in range(3)]
+    ids = [one.manifest.id for one in late]
+    for hour in (0, 1):
+        rows = HeldRows("e.clicks", "dc1", "", ids[hour], {"positive": ("n > 0", 12)}, 0)
+        hold(lake, {unit(hour): rows})
+    hold(lake, {unit(2): HeldRows("e.clicks", "dc1", "", "another landing", {"positive": ("n > 0", 12)}, 0)})
+    slices = SliceRange(TEN, TEN.add(hours=3))
+    waiting = still_held(spec, lake, slices, late)
+    (problem,) = rules.held(spec, waiting)
+    assert (problem.kind, problem.place) == (ProblemKind.HELD, "table e.clicks")
+    assert problem.message == (
+        "slice 2026-11-20T11Z is held: 12 rows fail positive, and 1 more are held; correct what sends them, "
+        f"or `sluice release {spec.name} --table e.clicks --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z` "
+        "lets them in"
+    )
+    (other,) = rules.not_committed(spec, late, TEN.add(hours=9), of_hours=waiting)
+    assert other.message.startswith("2026-11-20T12Z/dc1 has landed")
+    release(lake, SliceRange(TEN, TEN.add(hours=1)), "e.clicks", "me")
+    assert [one.slice.id for one in still_held(spec, lake, slices, late)] == ["2026-11-20T11Z"]
+    without = pipeline(tables={"click": "e.clicks"})
+    assert still_held(without, lake, slices, late) == []
+
+
+def test_rows_that_fail_a_check_are_a_problem_of_the_newest_hours():
+    def loaded(hour: int, **failed: int) -> UnitStatus:
+        found = status(hour, UnitState.COMPLETE, tables=["e.clicks"])
+        return replace(found, tables={"e.clicks": replace(found.tables["e.clicks"], failed=failed)})
+
+    (problem,) = rules.failing([loaded(0), loaded(1, positive=3), loaded(2, positive=1), loaded(3)])
+    assert (problem.kind, problem.place) == (ProblemKind.CHECK, "table e.clicks")
+    assert problem.message.startswith("1 row fails positive in slice 2026-11-20T12Z, and")
+    assert list(rules.failing([loaded(0, positive=3), *map(loaded, range(1, 4))])) == []
 
 
 def routed(types_of_other: tuple[str, ...], sharding: str = "") -> UnitStatus:

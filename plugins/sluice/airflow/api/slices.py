@@ -12,7 +12,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, HTTPException, Path, Response
 
-from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, may_start, one_line
+from sluice.airflow.api.access import MOST_NAME, Readable, ShownPayloads, Startable, may_start, one_line
 from sluice.airflow.api.pipelines import memory, schedules_of
 from sluice.airflow.api.runs import run_rows, runs_of, timings_of
 from sluice.clients.clickhouse.shards import connect_shards
@@ -55,6 +55,7 @@ from sluice.page.tables import rows_of_slice
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.field_changes import changes_of
+from sluice.state.held import release, still_held
 from sluice.state.months import read_summaries
 from sluice.state.status import UnitStatus
 from sluice.state.system_tables import read_claims
@@ -111,6 +112,7 @@ def one_slice(pipeline: Readable, slice_id: SliceIdPath, user: GetUserDep, sessi
         paused=schedules_of(session, [pipeline])[pipeline.name].paused,
         odd=_odd(pipeline, slice_, snapshot, around),
         differences=rule_differences(pipeline, lake, snapshot.statuses),
+        held=() if whole else still_held(pipeline, lake, only, snapshot.statuses),
     )
     landed = {status.unit: status.manifest for status in snapshot.statuses if status.manifest}
     view = slice_view(facts, slice_, hour.running, noted, now)
@@ -171,6 +173,23 @@ def _earlier(pipeline: Pipeline, slice_: Slice, days: int) -> HourTotals | None:
     if start < FIRST:
         return None
     return totals_of(pipeline, memory.snapshot(pipeline, _only(Slice(start, slice_.length))).statuses)
+
+
+class Released(Model):
+    """How many units of the slice were held."""
+
+    units: int
+
+
+@slices.post("/pipelines/{pipeline}/slices/{slice_id}/release/{table}")
+def release_slice(pipeline: Startable, slice_id: SliceIdPath, table: NameQuery, user: GetUserDep) -> Released:
+    """Lets a slice into a table out of which a check holds it; the next load takes it."""
+    only = _only(_slice_of(pipeline, slice_id))
+    found = release(brief_lake(pipeline), only, table, user.get_name())
+    if not found:
+        raise HTTPException(404, f"nothing of slice {slice_id} is held out of table {table}")
+    log.info("slice %s released for table %s by %s", slice_id, table, user.get_name())
+    return Released(units=sum(map(len, found.values())))
 
 
 @slices.get("/pipelines/{pipeline}/slices/{slice_id}/rejected")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import (
     Column,
@@ -305,3 +306,15 @@ def grant(client: Client, rights: Iterable[str], place: Sql) -> str:
     """Returns the statement that gives the connection's user the rights."""
     [(user,)] = client.rows(render("clickhouse/current_user"))
     return f"GRANT {listed(rights)} ON {place} TO {identifier(user)}"
+
+
+def deterministic(client: Client, names: Sequence[str]) -> frozenset[str]:
+    """Returns the functions that give the same every time; none where the server does not say."""
+    for column in ("deterministic", "is_deterministic") if names else ():
+        sql = render("clickhouse/deterministic_functions", deterministic=Sql(column))
+        try:
+            return frozenset(name for (name,) in client.rows(sql, {"names": list(names)}))
+        except ServerError as error:
+            if error.code != UNKNOWN_IDENTIFIER:
+                raise
+    return frozenset()

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
-from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
-from sluice.clients.clickhouse.inspect_tables import expiring_columns
+from sluice.clients.clickhouse.inspect_tables import deterministic, expiring_columns
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render
 from sluice.clients.clickhouse.tables import Column, TargetTable, ViewTable
 from sluice.clients.clickhouse.types import parse
@@ -145,18 +144,6 @@ def _changing(client: Client, columns: Sequence[Column]) -> frozenset[str]:
 
 def _calls(expression: str) -> set[str]:
     return {name for name in _CALL.findall(expression) if name.lower() not in _WORDS}
-
-
-def deterministic(client: Client, names: Sequence[str]) -> frozenset[str]:
-    """Returns the functions that give the same every time; none where the server does not say."""
-    for column in ("deterministic", "is_deterministic") if names else ():
-        sql = render("verify/deterministic_functions", deterministic=Sql(column))
-        try:
-            return frozenset(name for (name,) in client.rows(sql, {"names": list(names)}))
-        except ServerError as error:
-            if error.code != UNKNOWN_IDENTIFIER:
-                raise
-    return frozenset()
 
 
 # Sums over the rows of a unit, and when two of them say the same.

@@ -184,7 +184,7 @@ class Auditor:
     def _new(self, anomalies: Sequence[Anomaly]) -> list[Anomaly]:
         """Removes what a count has reported already of the same unit and table."""
         counted = {(a.slice, a.cluster, a.table) for a in self.known if a.table}
-        kinds = (AnomalyKind.VALUES, AnomalyKind.REJECTED_ROWS)
+        kinds = (AnomalyKind.VALUES, AnomalyKind.REJECTED_VALUES)
         return [a for a in anomalies if a.kind not in kinds or (a.slice, a.cluster, a.table) not in counted]
 
 

@@ -290,7 +290,7 @@ class Comparing:
                 f"{theirs.rows:,} rejected rows with the records, columns and payloads that the lake gives"
             )
             seen = f"{mine.rows:,} in sluice.rejected" + (", other ones" if mine.rows == theirs.rows else "")
-            yield self._anomaly(unit)(AnomalyKind.REJECTED_ROWS, expected=expected, seen=seen)
+            yield self._anomaly(unit)(AnomalyKind.REJECTED_VALUES, expected=expected, seen=seen)
 
     def _anomaly(self, unit: Unit) -> partial[Anomaly]:
         return partial(

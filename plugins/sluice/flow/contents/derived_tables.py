@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.errors import ServerError
-from sluice.clients.clickhouse.inspect_tables import read_table
+from sluice.clients.clickhouse.inspect_tables import deterministic, read_table
 from sluice.clients.clickhouse.query_tree import explained, functions, parse, pushed, tables
 from sluice.clients.clickhouse.sql import Sql, table
 from sluice.clients.clickhouse.tables import ViewTable, view_stamps
@@ -23,7 +23,6 @@ from sluice.flow.contents.comparable_columns import (
     RowSums,
     columns_that_differ,
     compare,
-    deterministic,
     sums_of,
     units_that_differ,
 )

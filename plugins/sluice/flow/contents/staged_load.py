@@ -29,6 +29,7 @@ from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.protocol import create_fence
+from sluice.flow.load.row_checks import RowChecks
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.source.pull_or_push import Reading
 from sluice.flow.load.staging import Staging
@@ -96,7 +97,8 @@ class Stage(LoadPlace):
         units = frozenset(work.unit for work in works)
         settings = SHARED_WRITES if family is Family.SHARED else {}
         writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units, settings)
-        shard_filter = ShardFilter(self.placement, target_table, writer)
+        checks = RowChecks.of(place.target, counts=False)
+        shard_filter = ShardFilter(self.placement, target_table, writer, checks=checks)
         load_place = replace(place, client=client)
         shuffled = again is not None
         staging = load_place.staging(target_table, filling, works, writer, shard_filter, reading, shuffled)

@@ -14,8 +14,7 @@ from sluice.clients.clickhouse.inspect_tables import keeps_values
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.config.pipeline import Pipeline
-from sluice.errors import TargetRefused
-from sluice.flow.load.work import LoadWork
+from sluice.flow.load.work import LoadWork, UnitsRefused
 from sluice.flow.load.writer import UnitCounts, Writer
 from sluice.safe_text import visible
 from sluice.slices import Unit
@@ -110,14 +109,8 @@ _SHOWN = 3
 _NULLABLE_TEXT = Sql("Nullable(String)")
 
 
-@dataclass(eq=False)
-class TakesRowsOut(TargetRefused):
-    """A load that would make rejected rows of rows that the table has; their `units` stay as they are."""
-
-    units: frozenset[Unit]
-
-    def others(self, works: Iterable[LoadWork]) -> list[LoadWork]:
-        return [work for work in works if work.unit not in self.units]
+class TakesRowsOut(UnitsRefused):
+    """A load that would make rejected rows of rows that the table has."""
 
 
 @dataclass(frozen=True)

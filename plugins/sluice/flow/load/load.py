@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +27,7 @@ from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.count_targets import create_expected
 from sluice.flow.load.evolve.evolve import Evolution, check_may_add
 from sluice.flow.load.fencing import LoadAttempt, fence_off
-from sluice.flow.load.kept_rows import TakesRowsOut, with_kept
+from sluice.flow.load.kept_rows import with_kept
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.own_placement import NO_OTHERS, OtherShards
 from sluice.flow.load.protocol import LoadRun
@@ -34,16 +35,27 @@ from sluice.flow.load.replicas import Replicas, own_tables
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line
 from sluice.flow.load.rollups.newest import MOST_KEYS, check_placed, check_whole
 from sluice.flow.load.rollups.staging import RollupSource
+from sluice.flow.load.row_checks import RowChecks, RowsHeld
 from sluice.flow.load.shard_filter import ShardFilter
 from sluice.flow.load.target_checks import inspect_target
-from sluice.flow.load.work import MAX_ROWS, LoadResult, LoadWork, UnitLoad, by_rules, choose, cut
+from sluice.flow.load.work import (
+    MAX_ROWS,
+    LoadResult,
+    LoadWork,
+    UnitLoad,
+    UnitsRefused,
+    by_rules,
+    choose,
+    cut,
+)
 from sluice.flow.load.writer import Writer
 from sluice.metrics import meter
 from sluice.plan.modes import ADDS_COLUMNS, KEEPS_RULES, MISSING_COLUMNS, Mode
 from sluice.safe_text import Remark, Say, visible
-from sluice.slices import Unit
+from sluice.slices import SliceRange, Unit
 from sluice.state.additions import later_values, read_additions
 from sluice.state.departed_tables import departed_tables
+from sluice.state.held import HeldRows, hold, read_held
 from sluice.state.lease import Lease
 from sluice.state.ledger import Commits, LedgerQuestion, LedgerRow, ask_ledger, unit_of
 from sluice.state.manifests import read_manifests
@@ -272,7 +284,8 @@ class _Loading:
             writer = Writer(self.client, attempt, lease.renew, unit, units, abilities.writes)
             placement = placement_in(works[0].sharding)
             lacks = () if works[0].kept else self._counted(filling)
-            shard_filter = ShardFilter(placement, as_loaded, writer, lacks)
+            checks = RowChecks.of(place.target, counts=not works[0].kept)
+            shard_filter = ShardFilter(placement, as_loaded, writer, lacks, checks)
             run = LoadRun(
                 pipeline=self.pipeline,
                 target=place.target,
@@ -284,6 +297,7 @@ class _Loading:
                 lake_root=self.lake.url,
                 token=self.token,
                 rules=works[0].rules if works[0].frozen else rules,
+                released=self._released(works),
                 marks=abilities.marks,
             )
             try:
@@ -292,7 +306,7 @@ class _Loading:
                 alone = [[work] for work in works] if len(works) > 1 else []
                 refused += [] if alone else [error]
                 runs.extend(alone)  # the others' rows load
-            except TakesRowsOut as error:
+            except UnitsRefused as error:
                 refused.append(error)
                 runs.extend(cut(error.others(works), self._most_rows))
             self.statements += writer.statements
@@ -304,6 +318,39 @@ class _Loading:
         if refused:
             raise refused[0]
         return loaded
+
+    def _released(self, works: Sequence[LoadWork]) -> dict[Unit, tuple[tuple[str, str], ...]]:
+        """Returns the checks that units have been released of, in this landing."""
+        if not any(check.on_fail == "hold" for check in self.target.checks.values()):
+            return {}
+        slices = [work.unit.slice for work in works]
+        notes = read_held(self.lake, SliceRange(min(slices).start, max(slices).end, slices[0].length))
+        manifests = {(work.unit.slice.id, work.unit.cluster): work for work in works}
+        return {
+            work.unit: one.released_of
+            for name, held in notes.items()
+            for one in held
+            if (one.table, one.shard) == (self.target.table, self.placement.shard)
+            and (work := manifests.get((name, one.cluster))) is not None
+            and work.manifest == one.manifest
+        }
+
+    def _note_held(self, error: RowsHeld, works: Sequence[LoadWork]) -> None:
+        manifests, now = {work.unit: work.manifest for work in works}, int(time.time())
+        hold(
+            self.lake,
+            {
+                unit: HeldRows(
+                    table=self.target.table,
+                    cluster=unit.cluster,
+                    shard=self.placement.shard,
+                    manifest=manifests[unit],
+                    checks={name: (self.target.checks[name].sql, rows) for name, rows in counts.items()},
+                    at=now,
+                )
+                for unit, counts in error.held.items()
+            },
+        )
 
     @property
     def _most_rows(self) -> int:
@@ -358,6 +405,9 @@ class _Loading:
             return run.freeze()
         try:
             return run.execute()
+        except RowsHeld as error:
+            self._note_held(error, run.works)
+            raise
         except SluiceError as error:
             if error.retryable or self.target.rollup is not None:
                 raise

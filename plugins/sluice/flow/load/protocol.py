@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from sluice import crash_points
@@ -20,7 +20,8 @@ from sluice.errors import Changed, Conservation, SluiceError
 from sluice.flow.load.changes import Changes, Rehearsal
 from sluice.flow.load.fencing import own_tables_of
 from sluice.flow.load.kept_rows import KeepRows
-from sluice.flow.load.staging import Staging
+from sluice.flow.load.row_checks import Released, held_units, rows_held
+from sluice.flow.load.staging import Staging, Tally, create_rejected_rows
 from sluice.flow.load.work import LoadWork, UnitLoad
 from sluice.flow.load.writer import Destination, UnitCounts, Writer, destinations
 from sluice.slices import Unit
@@ -41,14 +42,14 @@ class LoadRun:
     lake_root: str
     token: str
     rules: str = ""  # the digest of those that it loads by
+    released: Released = field(default_factory=dict)
     marks: bool = False  # as `Abilities` has it
 
     def execute(self) -> list[UnitLoad]:
         """Raises Fenced, Conservation (a count that must hold does not), Changed, and what the client
         raises."""
         try:
-            rows, rejected_rows, view_rows = self._prepare()
-            defaulted = self.staging.defaulted()
+            rows, rejected_rows, view_rows, tallies = self._prepare()
         except SluiceError as error:
             if not error.retryable:
                 with suppress(SluiceError):  # else the next attempt does
@@ -69,7 +70,7 @@ class LoadRun:
         crash_points.reached(TableLoad.COMMITTED)
         self._drop()
         crash_points.reached(TableLoad.DROPPED)
-        return [self._loaded(work.unit, work.manifest, rows, rejected_rows, defaulted) for work in self.works]
+        return [self._loaded(work.unit, work.manifest, rows, rejected_rows, tallies) for work in self.works]
 
     @staticmethod
     def _loaded(
@@ -77,10 +78,10 @@ class LoadRun:
         manifest: str,
         rows: UnitCounts,
         rejected_rows: UnitCounts,
-        defaulted: Mapping[Unit, Mapping[str, int]],
+        tallies: Mapping[Unit, Tally],
     ) -> UnitLoad:
-        counts = rows.get(unit, 0), rejected_rows.get(unit, 0)
-        return UnitLoad(unit, manifest, *counts, loaded=True, defaulted=defaulted.get(unit, {}))
+        counts, tally = (rows.get(unit, 0), rejected_rows.get(unit, 0)), tallies.get(unit, Tally())
+        return UnitLoad(unit, manifest, *counts, loaded=True, defaulted=tally.defaulted, failed=tally.failed)
 
     def freeze(self) -> list[UnitLoad]:
         """Commits what a rollup has of `works` as it is: nothing has all of their input any more."""
@@ -90,10 +91,11 @@ class LoadRun:
         self._drop()
         return [UnitLoad(w.unit, w.manifest, w.landed, 0, loaded=False) for w in self.works]
 
-    def _prepare(self) -> tuple[UnitCounts, UnitCounts, dict[str, UnitCounts]]:
+    def _prepare(self) -> tuple[UnitCounts, UnitCounts, dict[str, UnitCounts], dict[Unit, Tally]]:
         """Stages all rows and tries all that follows; what it makes is the attempt's own.
 
-        Returns the staged rows, the rejected rows, and of each view's table its staged rows.
+        Returns the staged rows, the rejected rows, of each view's table its staged rows, and what the rows
+        lack and fail.
         """
         self._create_fence()
         crash_points.reached(TableLoad.FENCED)
@@ -101,11 +103,13 @@ class LoadRun:
         crash_points.reached(TableLoad.STAGED)
         rows, rejected_rows = self.staging.review()
         self._keep_rows(rows)
+        tallies = self.staging.tallies()
+        self._hold(tallies)
         crash_points.reached(TableLoad.REVIEWED)
         view_rows = self._rehearsal.execute()
         self._expect_unchanged()
         crash_points.reached(TableLoad.REHEARSED)
-        return rows, rejected_rows, view_rows
+        return rows, rejected_rows, view_rows, tallies
 
     @property
     def _rehearsal(self) -> Rehearsal:
@@ -167,6 +171,11 @@ class LoadRun:
     def _keep_rows(self, staged: UnitCounts) -> None:
         rejected = partial(self.staging.count_rejected_rows, identifier("sluice", "rejected"))
         KeepRows(self.target_table, self.works, self.writer, self.staging.pipeline, rejected).check(staged)
+
+    def _hold(self, tallies: Mapping[Unit, Tally]) -> None:
+        failed = {unit: tally.failed for unit, tally in tallies.items()}
+        if held := held_units(self.target.checks, failed, self.released):
+            raise rows_held(self.pipeline, self.target, held)
 
     def _revoke(self) -> None:
         if any(work.replaces for work in self.works):
@@ -253,9 +262,7 @@ def create_fence(writer: Writer, works: Sequence[LoadWork]) -> None:
     writer.run("fence", render("load/create_fence", fence=writer.attempt.fence))
     lines = "\n".join(json.dumps(_fence_row(work)) for work in works)
     writer.run("fence", render("load/fill_fence", fence=writer.attempt.fence), body=lines.encode())
-    rejected = identifier(writer.attempt.database, "rejected")
-    parts = {"rejected_rows": writer.attempt.rejected_rows, "rejected": rejected}
-    writer.run("fence", render("load/create_staged_rejected_rows", **parts))
+    create_rejected_rows(writer)
 
 
 def _fence_row(work: LoadWork) -> dict[str, object]:

@@ -1,7 +1,8 @@
-"""Keeps the rows of a slice that belong on this shard, and counts all. Without shards it keeps every row.
+"""Keeps the rows of a slice that belong on this shard and that no check rejects, and counts all.
 
-The rows go into a Null table like the target, which has a column more for each that may lack a value. Its
-views keep the rows and count what they lack. By Kafka partition other shards' rows are left out before they
+The rows go into a Null table like the target, which has a column more for each that may lack a value, and
+the record's own where a check may reject it. Its views keep the rows, reject some, and count what they lack
+and which checks they fail. By Kafka partition other shards' rows are left out before they
 are parsed. By an expression a row's columns have to be known first, their DEFAULTs included: the views keep
 this shard's and count the rest.
 """
@@ -15,12 +16,16 @@ from sluice.clients.clickhouse.shards import Placement
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal, render
 from sluice.clients.clickhouse.tables import TargetTable
 from sluice.flow.load.casts.column_sql import Lack
+from sluice.flow.load.casts.columns import LAKE
+from sluice.flow.load.row_checks import NO_CHECKS, RowChecks
 from sluice.flow.load.writer import UnitCounts, Writer
 
+RECORD = ("_topic", "_partition", "_offset", "_timestamp", "_type", "_payload", "_row")
+"""What of a record its rejected row has."""
 # Of a load that counts nothing.
 NONE_LACKING = Sql(
     "(SELECT now() AS slice, '' AS cluster, CAST(map(), 'Map(String, UInt64)') AS defaulted, "
-    "defaulted AS nulls WHERE 0)"
+    "defaulted AS nulls, defaulted AS failed WHERE 0)"
 )
 
 
@@ -33,6 +38,7 @@ class ShardFilter:
     target_table: TargetTable
     writer: Writer
     lacks: tuple[Lack, ...] = ()
+    checks: RowChecks = NO_CHECKS
 
     @property
     def by_value(self) -> bool:
@@ -54,7 +60,16 @@ class ShardFilter:
     @property
     def _passing(self) -> bool:
         """Whether the rows pass through a table with views."""
-        return self.by_value or bool(self.lacks)
+        return self.by_value or self._counting or self.rejects
+
+    @property
+    def rejects(self) -> bool:
+        """Whether a check rejects rows: then they need all of their records' columns."""
+        return bool(self.checks.rejecting)
+
+    @property
+    def _counting(self) -> bool:
+        return bool(self.lacks or self.checks.counted)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -62,15 +77,29 @@ class ShardFilter:
         return flags_beside([column.name for column in self.target_table.columns], len(self.lacks))
 
     @property
+    def beside(self) -> dict[str, Sql]:
+        """What the rows have in `entry` beside the target's columns, by names that none of these has."""
+        flags = zip(self.flags, (Sql(lack.flag) for lack in self.lacks), strict=True)
+        return dict(flags) | {own: identifier(name) for name, own in self._record.items()}
+
+    @property
+    def _record(self) -> dict[str, str]:
+        """Returns the names in `entry` of the record's columns."""
+        taken = [column.name for column in self.target_table.columns]
+        names = flags_beside(taken, len(RECORD), "record") if self.rejects else ()
+        return dict(zip(RECORD, names, strict=False))
+
+    @property
     def tables(self) -> tuple[Sql, ...]:
         """Everything that `create` makes, views first."""
         made = {
             "own": self._passing,
             "count": self.by_value,
-            "lack": bool(self.lacks),
+            "lack": self._counting,
+            "unfit": self.rejects,
             "all": self._passing,
             "counted": not self.placement.alone,
-            "lacking": bool(self.lacks),
+            "lacking": self._counting,
         }
         return tuple(self.writer.attempt.temporary(name) for name, is_made in made.items() if is_made)
 
@@ -82,14 +111,17 @@ class ShardFilter:
             return
         definitions = [column.definition for column in self.target_table.columns]
         definitions += [Sql(f"{identifier(name)} UInt8") for name in self.flags]
+        definitions += [Sql(f"{identifier(own)} {LAKE[name]}") for name, own in self._record.items()]
         sql = render("load/create_entry", entry=self.entry, definitions=listed(definitions))
         self.writer.run("stage", sql)
         own_row = self.placement.own_row if self.by_value else Sql("1")
         self._keep(own_row)
         if self.by_value:
             self._count(own_row)
-        if self.lacks:
+        if self._counting:
             self._count_lacking(own_row)
+        if self.rejects:
+            self._reject()
 
     def _keep(self, own_row: Sql) -> None:
         attempt = self.writer.attempt
@@ -99,13 +131,40 @@ class ShardFilter:
             staging=attempt.staging,
             columns=listed(map(identifier, self.target_table.filled)),
             entry=self.entry,
-            own=own_row,
+            own=self._kept(own_row),
+        )
+        self.writer.run("stage", sql)
+
+    def _kept(self, own_row: Sql) -> Sql:
+        return Sql(f"{own_row} AND {self.checks.passing}") if self.rejects else own_row
+
+    def _reject(self) -> None:
+        """Every shard rejects the rows of all: by value each keeps those of its own Kafka partitions."""
+        column, reason = self.checks.first
+        record = {name.removeprefix("_"): identifier(own) for name, own in self._record.items()}
+        sql = render(
+            "load/create_unfit_view",
+            view=self.writer.attempt.temporary("unfit"),
+            rejected_rows=self.writer.attempt.rejected_rows,
+            target=literal(self.target_table.table),
+            column=column,
+            reason=reason,
+            entry=self.entry,
+            passing=self.checks.passing,
+            **record,
         )
         self.writer.run("stage", sql)
 
     def _count(self, own_row: Sql) -> None:
         view = self.writer.attempt.temporary("count")
-        sql = render("load/create_count_view", view=view, counted=self.counts, entry=self.entry, own=own_row)
+        sql = render(
+            "load/create_count_view",
+            view=view,
+            counted=self.counts,
+            entry=self.entry,
+            own=own_row,
+            passing=self.checks.passing,
+        )
         self.writer.run("stage", sql)
 
     def _count_lacking(self, own_row: Sql) -> None:
@@ -117,8 +176,9 @@ class ShardFilter:
             lacking=lacking,
             defaulted=self._sums(null=False),
             nulls=self._sums(null=True),
+            failed=self.checks.counts,
             entry=self.entry,
-            own=own_row,
+            own=self._kept(own_row),
         )
         self.writer.run("stage", sql)
 
@@ -134,8 +194,8 @@ class ShardFilter:
 
     @property
     def lacking(self) -> Sql:
-        """Returns the SELECT of (slice, cluster, defaulted, nulls) of the rows that were kept."""
-        lacking = self.writer.attempt.temporary("lacking") if self.lacks else NONE_LACKING
+        """Returns the SELECT of (slice, cluster, defaulted, nulls, failed) of the rows that were kept."""
+        lacking = self.writer.attempt.temporary("lacking") if self._counting else NONE_LACKING
         return render("load/lacking_by_unit", lacking=lacking)
 
     def wanted(self, routed: Sql) -> Sql:
@@ -150,8 +210,7 @@ class ShardFilter:
         return self.writer.counts(all_rows), self.writer.counts(own_rows)
 
 
-def flags_beside(columns: Sequence[str], count: int) -> tuple[str, ...]:
-    prefix = "lacks"
+def flags_beside(columns: Sequence[str], count: int, prefix: str = "lacks") -> tuple[str, ...]:
     while any(name.startswith(prefix) for name in columns):
         prefix += "_"
     return tuple(f"{prefix}{number}" for number in range(count))

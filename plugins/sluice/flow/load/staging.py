@@ -4,8 +4,8 @@ them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sluice.clients.clickhouse.client import WRITE
 from sluice.clients.clickhouse.errors import ACCESS_DENIED, ServerError, shorten
@@ -32,6 +32,14 @@ from sluice.flow.load.source.pull_or_push import (
 from sluice.flow.load.work import LoadWork, differences
 from sluice.flow.load.writer import UnitCounts, Writer, staged_names
 from sluice.slices import Unit
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Rows that got a default, by column, and rows that fail a check that doesn't reject them, by check."""
+
+    defaulted: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,13 +143,15 @@ class Staging:
         try:
             suspects.add(self._sources(self.filling.lake_columns), self._wanted(self._routed))
             failing = suspects.find()
+            if failing:
+                for temporary in self.tables:
+                    self.writer.run("stage", render("clickhouse/drop_table", table=temporary))
+                create_rejected_rows(self.writer)
             for failing_row in failing:
                 suspects.reject(failing_row, self._rejected_rows, self.target.table)
         finally:
             suspects.close()
         if failing:
-            for temporary in self.tables[:-1]:
-                self.writer.run("stage", render("clickhouse/drop_table", table=temporary))
             self._create()
             self._insert_own(failing)
         return bool(failing)
@@ -183,17 +193,17 @@ class Staging:
     def _insert_rows(self, failing: Sequence[Failing]) -> None:
         filtered = overflowing(self.works)
         columns = needed(self.filling, filtered, self.shard_filter.by_record)
-        condition = self._wanted(self._routed if filtered else Sql("1"))
+        condition, beside = self._wanted(self._routed if filtered else Sql("1")), self.shard_filter.beside
         if failing:
             condition = Sql(f"({condition}) AND {other_records(failing)}")
-        if failing or self._kept is not None:
+        if failing or self._kept is not None or self.shard_filter.rejects:
             columns = self.filling.lake_columns
         for source in self._sources(columns):
             sql = render(
                 "load/stage_rows",
                 staging=self.shard_filter.entry,
-                columns=listed(map(identifier, (*self.filling.into, *self.shard_filter.flags))),
-                values=listed((*self.filling.values, *(lack.flag for lack in self.shard_filter.lacks))),
+                columns=listed(map(identifier, (*self.filling.into, *beside))),
+                values=listed((*self.filling.values, *beside.values())),
                 rows=filled(self.filling, columns, source, condition),
                 unfit=self.filling.unfit,
                 block=self.filling.block,
@@ -238,7 +248,7 @@ class Staging:
         lacking = differences(works, staged)
         if not lacking:
             return {}
-        if self.filling.checks:  # else every value fits, and there is no rejected row to find
+        if self.filling.checks:  # else every value fits
             self._insert_rejected_rows([work for work in works if work.unit in lacking])
         rejected_rows = self.count_rejected_rows(self._rejected_rows)
         for unit, (landed, counted) in differences(works, staged, rejected_rows).items():
@@ -268,12 +278,13 @@ class Staging:
             )
             self.writer.run("rejected_rows", sql, {"target": self.target.table})
 
-    def defaulted(self) -> dict[Unit, dict[str, int]]:
-        """Returns by unit and column how many staged rows got a default."""
-        if not self.shard_filter.lacks:
-            return {}
+    def tallies(self) -> dict[Unit, Tally]:
+        """Returns what the staged rows of each unit lack and fail, as far as that is counted."""
         rows = self.writer.rows(render("load/read_lacking", lacking=self.shard_filter.lacking))
-        return {self.writer.unit_of(start, cluster): dict(counts) for start, cluster, counts in rows}
+        return {
+            self.writer.unit_of(start, cluster): Tally(dict(defaulted), dict(failed))
+            for start, cluster, defaulted, failed in rows
+        }
 
     def count_rejected_rows(self, rejected_rows_table: Sql) -> UnitCounts:
         sql = render("load/count_rejected_rows", table=rejected_rows_table, fence=self._fence)
@@ -282,6 +293,13 @@ class Staging:
 
 def _sharing(works: Sequence[LoadWork], own_rows: UnitCounts) -> list[LoadWork]:
     return [replace(work, landed=own_rows.get(work.unit, 0)) for work in works]
+
+
+def create_rejected_rows(writer: Writer) -> None:
+    """Creates the attempt's table of rejected rows."""
+    rejected = identifier(writer.attempt.database, "rejected")
+    parts = {"rejected_rows": writer.attempt.rejected_rows, "rejected": rejected}
+    writer.run("fence", render("load/create_staged_rejected_rows", **parts))
 
 
 # From staged rows to the rows that the target's materialized views give, in tables of the attempt's own.

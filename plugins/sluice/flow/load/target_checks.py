@@ -29,6 +29,7 @@ from sluice.flow.load.count_targets import check_counts
 from sluice.flow.load.failing_defaults import columns_read, with_computed
 from sluice.flow.load.rollups import staging as rollups
 from sluice.flow.load.rollups.newest import check_log, check_newest
+from sluice.flow.load.row_checks import check_conditions
 from sluice.state.departed_tables import check_written, creations, lacking
 
 _REMEDY = "change its type, or make it MATERIALIZED or an ALIAS"
@@ -76,6 +77,7 @@ def inspect_target(
     _check_paths(target_table, target)
     _check_names(target_table, target)
     _check_place(client, pipeline, target_table)
+    check_conditions(client, target_table, target)
     target_table = with_computed(client, target_table)
     return target_table, _filling(client, target_table, target)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sluice.clients.clickhouse.shards import placement_in
 from sluice.config.pipeline import Pipeline, Target
-from sluice.errors import FilesForgotten
+from sluice.errors import FilesForgotten, TargetRefused
 from sluice.field_path import first_keys, path_of
 from sluice.flow.load.own_placement import NO_OTHERS, OtherShards
 from sluice.manifest import LandedFile, Manifest, TypeFields
@@ -75,6 +76,16 @@ class LoadWork:
         """Returns whether rows may have one of the fields."""
         keys = {key for name in names for key in first_keys(path_of(name))}
         return not self.counted or any(of.others or of.fields.keys() & keys for of in self.fields)
+
+
+@dataclass(eq=False)
+class UnitsRefused(TargetRefused):
+    """Some `units` that are not loaded, and stay as they are."""
+
+    units: frozenset[Unit]
+
+    def others(self, works: Iterable[LoadWork]) -> list[LoadWork]:
+        return [work for work in works if work.unit not in self.units]
 
 
 def work_for(
@@ -268,8 +279,8 @@ def differences(works: Iterable[LoadWork], *counted: Mapping[Unit, int]) -> dict
 
 @dataclass(frozen=True)
 class UnitLoad:
-    """One unit: `loaded` now, or found committed; its rows in the table and in sluice.rejected, and by column
-    how many of those in the table got a default."""
+    """One unit: `loaded` now, or found committed; its rows in the table and in sluice.rejected. Of those in
+    the table, how many got a default, by column, and how many fail a check, by check."""
 
     unit: Unit
     manifest: str
@@ -277,10 +288,11 @@ class UnitLoad:
     rejected_rows: int
     loaded: bool
     defaulted: Mapping[str, int] = field(default_factory=dict, hash=False)
+    failed: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @classmethod
     def skipped(cls, row: LedgerRow) -> UnitLoad:
-        return cls(row.unit, row.manifest, row.rows, row.rejected_rows, loaded=False, defaulted=row.defaulted)
+        return cls(row.unit, row.manifest, row.rows, row.rejected_rows, False, row.defaulted, row.failed)
 
 
 @dataclass(frozen=True)
@@ -301,6 +313,14 @@ class LoadResult:
     def defaulted(self) -> int:
         """Values of the loaded rows that are defaults."""
         return sum(sum(unit.defaulted.values()) for unit in self.loaded)
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Loaded rows that fail a check, by check."""
+        total: Counter[str] = Counter()
+        for unit in self.loaded:
+            total.update(unit.failed)
+        return dict(total)
 
     def summary(self) -> dict[str, Any]:
         """Counts for a log or an answer in JSON: units loaded and skipped, rows and rejected rows of the

@@ -16,6 +16,7 @@ from sluice.config.pipeline import Pipeline
 from sluice.errors import WrongUse
 from sluice.flow.land import reject_reasons as why
 from sluice.flow.load.casts.judged import MISSING, TWICE
+from sluice.flow.load.row_checks import FAILS
 from sluice.manifest import SHIPPED_TWICE, TOMBSTONE, Manifest
 from sluice.safe_text import Say
 from sluice.slices import Slice, SliceRange, Unit
@@ -339,6 +340,9 @@ NO_TYPE_REMEDY = (
 )
 _NO_UNIT = re.compile(r" without `(format: epoch_\w+)`$")
 MISSING_REMEDY = f"let `missing` of the table take a default, then {_RETRY}; or correct the producer"
+CHECK_REMEDY = (
+    f"correct the check in the table's `checks`, or take it out, then {_RETRY}; or correct the producer"
+)
 NULL_ITEM_REMEDY = (
     f"make the type Nullable at that place (arrays and maps can't be), then {_RETRY}; or correct the producer"
 )
@@ -351,6 +355,8 @@ FORGOTTEN_REJECTED_ROW_REMEDY = (
 def remedy_of(reason: str, unfit: bool, column: str = "") -> str:
     """`column`: of a rejected row the place, `items[].price`. What an item lacks `missing` does not fill."""
     if unfit:
+        if reason.startswith(FAILS):
+            return CHECK_REMEDY
         if no_type_takes(reason):
             return NO_TYPE_REMEDY
         if unsaid := _NO_UNIT.search(reason):

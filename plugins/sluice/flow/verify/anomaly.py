@@ -49,6 +49,7 @@ class AnomalyKind(StrEnum):
     ROWS_FOREIGN = "foreign rows"  # offsets that the unit did not read
     ROWS_UNCOVERED = "uncovered rows"  # no ledger row covers them
     REJECTED_ROWS = "rejected_rows"
+    REJECTED_VALUES = "rejected rows differ"  # from those that the lake gives
     COUNTS = "traffic counts"  # they do not sum up to the rows that landed
     VIEW = "view"  # a table that a materialized view writes to
     VIEW_MISSING = "view missing"  # it fed a table until the last load
@@ -64,7 +65,7 @@ LAKE_ROW_KINDS = (
     AnomalyKind.ROW_IDENTITY,
 )
 # What only a comparison of rows can find, and a comparison of counts cannot clear.
-ROW_KINDS = (*LAKE_ROW_KINDS, AnomalyKind.VALUES)
+ROW_KINDS = (*LAKE_ROW_KINDS, AnomalyKind.VALUES, AnomalyKind.REJECTED_VALUES)
 # What manifests, listings and counts by hour show, which the watch reads each time.
 CHEAP_KINDS = frozenset(
     {

@@ -31,6 +31,7 @@ _FAMILIES: dict[str, str] = {
             AnomalyKind.ROWS_FOREIGN,
             AnomalyKind.VALUES,
             AnomalyKind.REJECTED_ROWS,
+            AnomalyKind.REJECTED_VALUES,
             AnomalyKind.MISPLACED,
         ),
         _ROWS,

@@ -57,6 +57,7 @@ export const runs = (name, range) => send(path("pipelines", name, "runs") + quer
 export const backfills = (name) => send(path("pipelines", name, "backfills"));
 export const plan = (name, asked) => send(path("pipelines", name, "plan"), json("POST", asked));
 export const recreate = (name, table) => send(path("pipelines", name, "tables", table), json("POST", {}));
+export const release = (name, slice, table) => send(path("pipelines", name, "slices", slice, "release", table), json("POST", {}));
 export const progress = (name, run) => send(path("pipelines", name, "progress") + query({ run }));
 
 // Airflow itself decides who may start a run, and keeps its audit log. The run's id says its range and mode.

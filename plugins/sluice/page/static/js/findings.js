@@ -38,6 +38,7 @@ function finding(name, one, mayStart) {
     h("p", {}, h("b", {}, one.what), one.effect && [": ", hoursLink(name, one, one.effect)]),
     one.message && said(one.message),
     mayStart && one.table && h("p", { class: "repair" }, recreateButton(name, one.table)),
+    mayStart && one.release && h("p", { class: "repair" }, releaseButton(name, one)),
     (one.repairs ?? []).map((each) => h("p", { class: "repair" }, copyable(each.command), mayStart && each.mode && planLink(name, each))),
     one.run && failure(one.run),
     one.advice && h("p", { class: "quiet" }, prose(one.advice)),
@@ -62,19 +63,30 @@ export function planLink(name, run, label = "Plan this repair") {
 }
 
 // Makes a table as its last load knew it; what is there stays.
-function recreateButton(name, table) {
+const recreateButton = (name, table) => doButton("Recreate", `Create ${table} as it was at its last load`, async () => {
+  const { servers } = await api.recreate(name, table);
+  return `${table} is there${servers ? " again" : ""}. Fill the hours that lack it.`;
+});
+
+// Lets an hour into a table out of which a check holds it.
+const releaseButton = (name, one) => doButton("Release", `Let ${one.first} into ${one.release}`, async () => {
+  await api.release(name, one.first, one.release);
+  return `${one.first} is released. Fill it.`;
+});
+
+// A button that does one thing, and says beside it what came of it.
+function doButton(label, title, act) {
   const said = h("span", { class: "quiet", role: "status" });
-  const button = h("button", { type: "button", class: "small", title: `Create ${table} as it was at its last load`, onclick: async () => {
+  const button = h("button", { type: "button", class: "small", title, onclick: async () => {
     button.disabled = true;
     try {
-      const { servers } = await api.recreate(name, table);
-      said.textContent = ` ${table} is there${servers ? " again" : ""}. Fill the hours that lack it.`;
-      await askAgain(); // what says that it is missing goes
+      said.textContent = ` ${await act()}`;
+      await askAgain(); // what says that it is needed goes
     } catch (error) {
       said.textContent = ` ${error.message}`;
       button.disabled = false;
     }
-  } }, "Recreate");
+  } }, label);
   return [button, said];
 }
 
