@@ -1,1 +1,1 @@
-CREATE TABLE {rejected_rows} AS sluice.rejected ENGINE = MergeTree ORDER BY (slice, cluster)
+CREATE TABLE {rejected_rows} AS {rejected} ENGINE = MergeTree ORDER BY (slice, cluster)

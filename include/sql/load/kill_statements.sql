@@ -1,1 +1,1 @@
-KILL QUERY WHERE startsWith(query_id, {prefix:String}) SYNC
+KILL QUERY {on_cluster} WHERE startsWith(query_id, {prefix:String}) SYNC

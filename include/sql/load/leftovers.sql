@@ -1,5 +1,5 @@
 -- Fence tables first: once its fence is gone, no statement of an earlier attempt can begin to write.
-SELECT name
-FROM system.tables
-WHERE database = 'sluice' AND (startsWith(name, {fences:String}) OR startsWith(name, {stagings:String}))
+SELECT DISTINCT name
+FROM {tables}
+WHERE database = {database:String} AND (startsWith(name, {fences:String}) OR startsWith(name, {stagings:String}))
 ORDER BY name

@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 
 from sluice.clients.clickhouse.client import WRITE, Client
+from sluice.clients.clickhouse.engine import Family
 from sluice.clients.clickhouse.errors import UNKNOWN_IDENTIFIER, ServerError
 from sluice.clients.clickhouse.inspect_tables import grant, lacking
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render, table
@@ -17,6 +18,7 @@ from sluice.config.pipeline import Keep, Pipeline, Target
 from sluice.config.target import Newest
 from sluice.doctor.check import Area, Check, fail, guarded, ok, warn
 from sluice.errors import TableMissing
+from sluice.flow.load.abilities import check_reach
 from sluice.flow.load.rollups.newest import lacked
 from sluice.flow.load.target_checks import inspect_target
 from sluice.state.departed_tables import adding, departed_tables
@@ -117,8 +119,15 @@ def _target(
     if isinstance(target.rollup, Newest):
         yield from _log_columns(client, pipeline, target_table, target.rollup)
     yield from ttl_checks(client, pipeline.keep, target_table)
-    if target_table.engine.startswith("Replicated"):
+    if target_table.storage.family is Family.SHARED:
+        yield from guarded(Area.CLICKHOUSE, target_table.table, partial(_reach, client, target_table))
+    if target_table.storage.family is Family.REPLICATED:
         yield from replica_checks(target_table.table, _replica(client, pipeline, target))
+
+
+def _reach(client: Client, target_table: TargetTable) -> Iterator[Check]:
+    check_reach(client, target_table)
+    yield ok(Area.CLICKHOUSE, target_table.table, "statements can be killed on all servers")
 
 
 def _owner(client: Client, pipeline: Pipeline, lake_url: str, target: Target) -> Check:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.engine import Family, engine_of
 from sluice.clients.clickhouse.shards import Servers, absent, stamp
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.lake import layout
@@ -222,7 +223,8 @@ def _decoded(lake: Lake, key: str, data: bytes | None) -> dict[str, tuple[str, .
 @dataclass(frozen=True)
 class TableIdentity:
     """`table`: the server's UUID, its host's name and the table's UUID, as any one of them may be the same on
-    two servers. Of a replicated table `path` in Keeper, its own `replica` name, and all `replicas` of it."""
+    two servers; of a shared table its UUID alone. Of a replicated table `path` in Keeper, its own `replica`
+    name, and all `replicas` of it."""
 
     table: tuple[str, str, str]
     path: str = ""
@@ -242,7 +244,9 @@ def identify_table(client: Client, target: Target) -> TableIdentity | None:
     found = client.rows(render("state/server_identity"), parameters)
     if not found:
         return None
-    [(server, host, table)] = found
+    [(server, host, table, engine)] = found
+    if engine_of(engine).family is Family.SHARED:  # whichever server has answered
+        return TableIdentity(("", "", table))
     for path, replica, replicas in client.rows(render("state/replica_identity"), parameters):
         return TableIdentity((server, host, table), path, replica, frozenset(replicas))
     return TableIdentity((server, host, table))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sluice.clients.clickhouse.client import WRITE, Client
+from sluice.clients.clickhouse.engine import Family, engine_of
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.hidden_rows import check_visible
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render, table
@@ -68,7 +69,7 @@ def _own_tables(client: Client) -> dict[str, _OwnTable]:
 
 def _check_replicated(client: Client, verify: str, tables: Mapping[str, _OwnTable]) -> None:
     for name, own_table in tables.items():
-        if not own_table.engine.startswith("Replicated"):
+        if engine_of(own_table.engine).family is not Family.REPLICATED:
             raise TargetRefused(
                 f"{SYSTEM}.{name}",
                 f"its engine is {own_table.engine} on {client.address}, and the shard has replicas: the next "

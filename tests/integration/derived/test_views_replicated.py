@@ -103,7 +103,7 @@ def place(clickhouse_server, tmp_path, name, monkeypatch, lag: Lag) -> Place:
         world.sql(f"CREATE MATERIALIZED VIEW {{db}}.{view} {to} AS SELECT {select}")
     told = Told()
 
-    def open_client(_: object) -> Client:
+    def open_client(_: object, alone: bool = False) -> Client:
         return LaggingClient(client_of(clickhouse_server)._driver, told, lag)
 
     for replica in SPEC["shards"][0]["replicas"]:
@@ -163,7 +163,7 @@ def other(clickhouse_server, monkeypatch: pytest.MonkeyPatch, place: Place, lag:
     """What the second replica is told, which has everything; the first one may be behind."""
     told = Told("b")
 
-    def open_client(connection: Connection) -> Client:
+    def open_client(connection: Connection, alone: bool = False) -> Client:
         driver = client_of(clickhouse_server)._driver
         if connection.conn_id == SPEC["shards"][0]["replicas"][0]:
             return LaggingClient(driver, place.told, lag)

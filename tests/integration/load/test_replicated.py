@@ -36,6 +36,7 @@ class Told:
 
     name: str = "a"
     live: int = 2
+    family: str = "Replicated"
     pending: bool = False
     writes: list[tuple[str, dict]] = field(default_factory=list)
     reads: list[tuple[str, dict]] = field(default_factory=list)
@@ -60,7 +61,9 @@ class ReplicatedClient(Client):
             return [(self._told.name, 0, 2, self._told.live, {"a": 1, "b": self._told.live - 1})]
         found = super().rows(sql, parameters, settings)
         self._told.reads.append((sql, self._reading))
-        return [tuple(map(replicated, row)) for row in found] if "FROM system.tables" in sql else found
+        if "FROM system.tables" not in sql:
+            return found
+        return [tuple(replicated(value, self._told.family) for value in row) for row in found]
 
     def run(
         self,
@@ -85,13 +88,13 @@ class ReplicatedClient(Client):
             raise ServerError(self.address, code, "INJECTED", step, "as a replica answers")
 
 
-def replicated(value: Any) -> Any:
-    """An engine, or the whole of its definition, as a replica's server has it."""
+def replicated(value: Any, family: str = "Replicated") -> Any:
+    """An engine, or the whole of its definition, as a server of the family has it."""
     found = _FAMILY.match(value) if isinstance(value, str) else None
     if found is None or found.end() == len(value):
-        return f"Replicated{value}" if found else value
+        return f"{family}{value}" if found else value
     own = f"'/clickhouse/tables/s1/t', '{{replica}}'{f', {found[2]}' if found[2] else ''}"
-    return f"Replicated{found[1]}({own}){value[found.end() :]}"
+    return f"{family}{found[1]}({own}){value[found.end() :]}"
 
 
 @dataclass

@@ -51,7 +51,8 @@ def granted(block: str) -> list[Right]:
     return [(right, place) for rights, place in found for right in rights.split(", ")]
 
 
-[EXACT, BESIDE, PULL] = [rights for block in re.split(r"\n\n", DOCUMENT) if (rights := granted(block))]
+[EXACT, BESIDE, CLOUD, PULL] = [rights for block in re.split(r"\n\n", DOCUMENT) if (rights := granted(block))]
+assert CLOUD == [("REMOTE", "*.*"), ("CLUSTER", "*.*")]
 PLAIN = "<networks><ip>127.0.0.1</ip></networks>"
 
 

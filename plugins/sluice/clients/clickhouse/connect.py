@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from clickhouse_connect.driver.httpclient import HttpClient
+from clickhouse_connect.driver.models import SettingDef
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
@@ -55,9 +56,11 @@ def open_client(
     answer_seconds: int | None = None,
     silence: Silence | None = None,
     whole_seconds: float | None = None,
+    alone: bool = False,
 ) -> Client:
     """Returns a client of `connection`. A server that is silent for `answer_seconds`, else an hour, counts as
-    unavailable; so does one whose answer is not whole after `whole_seconds`.
+    unavailable; so does one whose answer is not whole after `whole_seconds`. `alone`: it shares no connection
+    with other clients, so that statements one after another go to one server of several behind an address.
 
     The host may be `https://host/path`; `secure` and `proxy_path` in the extra say the same. Beside them it
     may hold `verify`, `ca_cert`, `client_cert` and `client_cert_key` (files in PEM),
@@ -80,6 +83,7 @@ def open_client(
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=answer_seconds or _ANSWER_SECONDS,
             whole_seconds=whole_seconds,
+            alone=alone,
         )
         fixed = set_back(driver)
     except ClickHouseError as error:
@@ -94,7 +98,16 @@ def open_client(
         names = ", ".join(f"`{name}`" for name in fixed)
         reason = f"the user's profile sets {names}, and nothing sets them back in a statement"
         raise ServerError(address, READONLY, "READONLY", CONNECTING, reason)
-    return Client(driver, address, silence=silence)
+    return Client(driver, address, consistent(driver.server_settings), silence)
+
+
+def consistent(server_settings: Mapping[str, SettingDef]) -> dict[str, object]:
+    """Returns what reads carry so that they see what any server of a service of ClickHouse Cloud has written.
+    A user who may only read sets nothing."""
+    cloud, setting = map(server_settings.get, ("cloud_mode", "select_sequential_consistency"))
+    if cloud is None or setting is None or cloud.value != "1" or int(setting.readonly):
+        return {}
+    return {setting.name: 1}
 
 
 @dataclass(frozen=True)
@@ -149,9 +162,9 @@ class _Bare(HttpClient):
 
     sent: ClassVar[Mapping[str, object]] = READS
 
-    def __init__(self, whole_seconds: float | None = None, **arguments: Any) -> None:
+    def __init__(self, whole_seconds: float | None = None, alone: bool = False, **arguments: Any) -> None:
         self._whole_seconds = whole_seconds
-        super().__init__(**arguments, dedicated_pool=whole_seconds is not None)
+        super().__init__(**arguments, dedicated_pool=alone or whole_seconds is not None)
 
     def _init_common_settings(self, tz_source: Any) -> None:
         # The login is for the server that the connection names. urllib3 takes a number or this.

@@ -72,7 +72,7 @@ def connect_replicas(connections: Sequence[Connection]) -> Iterator[list[Client]
         clients = []
         for connection in connections:
             try:
-                clients.append(stack.enter_context(closing(open_client(connection))))
+                clients.append(stack.enter_context(closing(open_client(connection, alone=True))))
             except Unavailable as error:
                 silent.append(error)
         if not clients:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sluice.clients.clickhouse.engine import Engine, engine_of
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, literal
 from sluice.clients.clickhouse.types import parse
 
@@ -22,8 +23,6 @@ _REFRESHING = re.compile(
 )
 
 _CONTAINERS = ("Array", "Map", "Tuple")
-
-_MERGING = ("SummingMergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "CoalescingMergeTree")
 
 _OWN = ".inner_id."  # how the server names the table of a view without TO
 
@@ -51,36 +50,21 @@ class ViewTable:
         return called(self.table, self.view)
 
     @property
-    def stores(self) -> bool:
-        """Whether rows stay in the table, and do not only pass through it."""
-        return self.engine != "Null"
+    def storage(self) -> Engine:
+        return engine_of(self.engine, self.engine_full)
 
     @property
     def counted(self) -> bool:
         """Whether as many rows stay as were inserted."""
-        return self.engine in ("MergeTree", "ReplicatedMergeTree") and " TTL " not in self.engine_full
-
-    @property
-    def replicated(self) -> bool:
-        return self.engine.startswith("Replicated")
-
-    @property
-    def merges(self) -> bool:
-        """Whether FINAL gives the same rows whatever was merged."""
-        return self.engine.removeprefix("Replicated") in _MERGING
-
-    @property
-    def certain(self) -> bool:
-        """Whether it is certain which rows are there, as far as none expires."""
-        return self.merges or self.engine.removeprefix("Replicated") == "MergeTree"
+        return self.storage.keeps and " TTL " not in self.engine_full
 
     def as_merged(self, name: Sql) -> Sql:
         """Returns the rows of a table of this engine as merges put them together."""
-        return _as_merged(self.engine, name)
+        return _as_merged(self.storage, name)
 
 
-def _as_merged(engine: str, name: Sql) -> Sql:
-    return Sql(f"{name} FINAL") if engine.removeprefix("Replicated") in _MERGING else name
+def _as_merged(engine: Engine, name: Sql) -> Sql:
+    return Sql(f"{name} FINAL") if engine.merges else name
 
 
 @dataclass(frozen=True)
@@ -116,24 +100,23 @@ class TargetTable:
         return " TTL " in self.engine_full
 
     @property
+    def storage(self) -> Engine:
+        return engine_of(self.engine, self.engine_full)
+
+    @property
     def counted(self) -> bool:
         """Whether the table keeps every row that is inserted."""
-        return not self.ttl and self.as_merged(Sql("")) == ""
+        return not self.ttl and not self.storage.merges
 
     def as_merged(self, name: Sql) -> Sql:
         """Returns the rows of a table of this engine as merges put them together."""
-        return _as_merged(self.engine, name)
-
-    @property
-    def replicated(self) -> bool:
-        return self.engine.startswith("Replicated")
+        return _as_merged(self.storage, name)
 
     @property
     def stored(self) -> tuple[ViewTable, ...]:
         """The tables in which the views' rows stay, each once."""
-        return tuple(
-            {view_table.table: view_table for view_table in self.view_tables if view_table.stores}.values()
-        )
+        stored = (view_table for view_table in self.view_tables if view_table.storage.stores)
+        return tuple({view_table.table: view_table for view_table in stored}.values())
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -144,7 +127,8 @@ class TargetTable:
     def attachable(self) -> bool:
         """Whether parts may be handed over whole: no replica has to have them before the statement ends (a
         quorum is for INSERT only)."""
-        return not (self.replicated or any(view_table.replicated for view_table in self.view_tables))
+        engines = (self.storage, *(view_table.storage for view_table in self.view_tables))
+        return not any(engine.replicated for engine in engines)
 
     @property
     def filled(self) -> tuple[str, ...]:
@@ -292,9 +276,6 @@ class Column:
         return Sql(f"{identifier(self.name)} {self.type}" + (f" {self.kind} {default}" if self.kind else ""))
 
 
-# A replicated engine's path and replica; what may follow them are the engine's own arguments.
-_QUOTED = r"\s*'(?:\\.|[^'\\])*'\s*"
-_REPLICATED = re.compile(rf"Replicated(\w*MergeTree)(\({_QUOTED},{_QUOTED}(?:,\s*)?)?")
 _SETTINGS = re.compile(r" SETTINGS \w+ = ")
 # With a TTL a merge forgets rows. These stop every merge of a table.
 _NO_MERGES = (
@@ -305,7 +286,7 @@ _NO_MERGES = (
 
 def staged_engine(table: TargetTable | ViewTable) -> Sql:
     """Returns the engine of a table of this server alone that keeps its rows, and whose parts fit `table`."""
-    engine = _REPLICATED.sub(lambda match: match[1] + ("(" if match[2] else ""), table.engine_full, count=1)
+    engine = table.storage.full
     if " TTL " not in engine:
         return Sql(engine)
     return Sql(f"{engine}{',' if _SETTINGS.search(engine) else ' SETTINGS'} {_NO_MERGES}")

@@ -116,7 +116,10 @@ class TopicInquiry:
 
     def brokers(self) -> int:
         with reached(self._settings):
-            return len(self._client.describe_cluster()["brokers"])
+            try:
+                return len(self._client.describe_cluster()["brokers"])
+            except KeyError:  # kafka-python misses a field in the answer of brokers before 3.7
+                return len(self._client._manager.cluster.brokers())  # type: ignore[attr-defined]
 
     def names(self) -> list[str]:
         """Lists all topics that the user may describe."""

@@ -36,8 +36,6 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.runtime import deeper
 from sluice.slices import Unit
 
-_MERGING = re.compile("Summing|Aggregating|Coalescing|Graphite")  # also of staged rows
-
 
 @dataclass(frozen=True)
 class ParsedFloats:
@@ -56,8 +54,8 @@ class ParsedFloats:
         """
         target = self.staged.target
         files = [(work, file) for work in works for file in work.files if file.type is not None]
-        merging = _MERGING.search(self.staged.target_table.engine)
-        if merging or target.counted or target.rollup is not None or not files:
+        computed = self.staged.target_table.storage.computes
+        if computed or target.counted or target.rollup is not None or not files:
             return
         work, file = files[0]
         columns = [one for one in self.comparison.columns if one.name not in self.staged.later]

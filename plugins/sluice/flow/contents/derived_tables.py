@@ -136,16 +136,16 @@ class DerivedTables:
             self._note_older(view_table.called, older)
         if not covered:
             return None
-        if not view_table.certain:
-            engine = view_table.engine.removeprefix("Replicated")
+        engine = view_table.storage
+        if not engine.certain:
             self._note(
                 view_table.called,
-                f"rows of a {engine} cannot be told apart from those that merges have removed",
+                f"rows of a {engine.kind} cannot be told apart from those that merges have removed",
             )
             return None
-        ordered = view_table.merges or self.stage.target.rollup is not None
+        ordered = engine.merges or self.stage.target.rollup is not None
         comparison = compare(self._client, view_table, ordered)
-        if view_table.merges and comparison.kept != "1":
+        if engine.merges and comparison.kept != "1":
             self._note(view_table.called, "its TTL deletes rows, and merges put them together before")
             return None
         rows = view_table.as_merged(table(name))

@@ -15,6 +15,7 @@ from functools import partial
 
 from sluice import crash_points
 from sluice.clients.clickhouse.client import READ_QUORUM, STEADY
+from sluice.clients.clickhouse.engine import Family
 from sluice.clients.clickhouse.errors import UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.shards import Server, placement_of
 from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, listed, render
@@ -23,6 +24,7 @@ from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline, Target
 from sluice.crash_points import Verify
 from sluice.errors import Busy, Fenced, TargetRefused
+from sluice.flow.load.abilities import SHARED_WRITES
 from sluice.flow.load.failing_defaults import Failing
 from sluice.flow.load.fencing import LoadAttempt
 from sluice.flow.load.load_place import LoadPlace
@@ -89,10 +91,12 @@ class Stage(LoadPlace):
         """
         place = self.by_rules(works[0].rules, types=self.types)
         target_table, filling = place.inspect()
-        client = self.client.reading(READ_QUORUM) if target_table.replicated else self.client
+        family = target_table.storage.family
+        client = self.client if family is Family.PLAIN else self.client.reading(READ_QUORUM)
         attempt = LoadAttempt(self.target.table, _GENERATIONS | uuid.uuid4().int >> 67, 1)
         units = frozenset(work.unit for work in works)
-        writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units)
+        settings = SHARED_WRITES if family is Family.SHARED else {}
+        writer = Writer(client, attempt, lambda: None, partial(unit_of, self.pipeline), units, settings)
         checks = RowChecks.of(place.target, counts=False)
         shard_filter = ShardFilter(self.placement, target_table, writer, checks=checks)
         load_place = replace(place, client=client)

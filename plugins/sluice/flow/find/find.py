@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from sluice.clients.clickhouse.client import Client
+from sluice.clients.clickhouse.engine import engine_of
 from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, ServerError
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import Servers, connect_shards
@@ -178,7 +179,6 @@ def _location_of(slice_: Slice, manifest: Manifest, place: RecordPlace) -> Offse
 
 # Asks ClickHouse what each table that takes a record's type has of it.
 _IDENTIFYING = {"_topic", "_partition", "_offset"}
-_PLAIN = ("MergeTree", "ReplicatedMergeTree")
 
 
 def targets_of(pipeline: Pipeline, types: Collection[str]) -> list[Target]:
@@ -290,7 +290,7 @@ def _sluice_rows(client: Client, statement: str, parameters: dict[str, Any]) -> 
 
 def _keeps(target_table: TargetTable) -> bool:
     """Returns whether the table keeps every row: no merge and no TTL removes any."""
-    return target_table.engine in _PLAIN and not target_table.ttl
+    return engine_of(target_table.engine).keeps and not target_table.ttl
 
 
 def _rows(client: Client, target_table: TargetTable | None, parameters: dict[str, Any]) -> int | None:

@@ -16,7 +16,7 @@ from sluice.flow.load.writer import Destination, UnitCounts, Writer
 _LEDGER, _REJECTED = identifier(SYSTEM, "ledger"), identifier(SYSTEM, "rejected")
 
 # By whether the table has projections, and whether it is replicated.
-_DELETIONS = {
+DELETIONS = {
     (False, False): "load/delete_rows",
     (False, True): "load/delete_rows_replicated",
     (True, False): "load/delete_rows_rewriting",
@@ -26,15 +26,16 @@ _DELETIONS = {
 
 @dataclass(frozen=True)
 class Changes:
-    """`ledger_values` are the attempt's own. `views` selects by unit the rows of the views' tables, and
-    `lacking` by unit and column the rows without a value, where they are `counted`.
+    """`marks`: deletions from Sluice's own tables are marked. `ledger_values` are the attempt's own. `views`
+    selects by unit the rows of the views' tables, and `lacking` by unit and column the rows without a value,
+    where they are `counted`.
 
     `rehearsed`: the statements go to tables of the attempt's own, as `rehearsal` gives them.
     """
 
     works: Sequence[LoadWork]
     writer: Writer
-    replicated: bool
+    marks: bool
     ledger_values: Mapping[str, object]
     views: Sql
     lacking: Sql
@@ -54,15 +55,15 @@ class Changes:
     def delete(self, destination: Destination, place: Sql) -> None:
         """Deletes the units' rows from `place`, in the way in which the destination loses them."""
         marked = self._marked if destination.replicated else {}
-        statement = _DELETIONS[destination.projections, destination.replicated]
+        statement = DELETIONS[destination.projections, destination.replicated]
         self._run("delete", render(statement, table=place, fence=self._fence, **marked))
 
     def delete_rejected_rows(self) -> None:
         target = self.writer.attempt.target
         parts: dict[str, Sql] = {"rejected": self.rejected, "fence": self._fence}
-        if self.replicated:
+        if self.marks:
             parts |= {**self._marked, "target_name": literal(target)}
-        kind = "load/delete_rejected_rows_replicated" if self.replicated else "load/delete_rejected_rows"
+        kind = "load/delete_rejected_rows_replicated" if self.marks else "load/delete_rejected_rows"
         self._run("delete", render(kind, **parts), {"target": target})
 
     def reject(self) -> None:

@@ -1,14 +1,17 @@
-"""Names of what one attempt at one target makes in ClickHouse."""
+"""Names of what one attempt at one target makes in ClickHouse, and how its successor ends all of it."""
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sluice.clients.clickhouse.client import WRITE, Client
-from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, render
+from sluice.clients.clickhouse.sql import SYSTEM, Sql, identifier, literal, render
+from sluice.errors import Busy
 
 
 def digest(target: str) -> str:
@@ -33,12 +36,14 @@ def statements(target: str) -> str:
 
 @dataclass(frozen=True)
 class LoadAttempt:
-    """The `number`-th protocol run under one lease `generation` of a target; `part` has tables of its own."""
+    """The `number`-th protocol run under one lease `generation` of a target; `part` has tables of its own.
+    All tables of the attempt are in `database`."""
 
     target: str
     generation: int
     number: int
     part: str = ""
+    database: str = SYSTEM
 
     @property
     def _suffix(self) -> str:
@@ -54,11 +59,11 @@ class LoadAttempt:
 
     @property
     def fence(self) -> Sql:
-        return identifier(SYSTEM, self.fence_name)
+        return identifier(self.database, self.fence_name)
 
     @property
     def staging(self) -> Sql:
-        return identifier(SYSTEM, self.staging_name)
+        return identifier(self.database, self.staging_name)
 
     @property
     def rejected_rows(self) -> Sql:
@@ -66,7 +71,7 @@ class LoadAttempt:
 
     def temporary(self, what: str) -> Sql:
         """Names another temporary table of the attempt."""
-        return identifier(SYSTEM, self.temporary_name(what))
+        return identifier(self.database, self.temporary_name(what))
 
     def temporary_name(self, what: str) -> str:
         return f"{self.staging_name}_{what}"
@@ -75,25 +80,100 @@ class LoadAttempt:
         return f"{statements(self.target)}{self.generation}-{self.number}{self.part}-{step}-{serial}"
 
 
-def fence_off(client: Client, target: str, renew: Callable[[], None]) -> None:
-    """Drops every fence and temporary table of the target, then kills its statements and mutations, and those
-    on sluice.rejected whose fence table is gone.
+@dataclass(frozen=True)
+class Reach:
+    """Where statements of earlier attempts may run: on the server that is asked, or on all of a `cluster`;
+    and the `database` of their tables."""
+
+    cluster: str = ""
+    database: str = SYSTEM
+
+    def system(self, name: str) -> Sql:
+        """Returns a table of `system`, with the rows of all servers."""
+        place = f"system.{name}"
+        return Sql(f"clusterAllReplicas({literal(self.cluster)}, {place})" if self.cluster else place)
+
+    @property
+    def on_cluster(self) -> Sql:
+        return Sql(f"ON CLUSTER {identifier(self.cluster)}" if self.cluster else "")
+
+
+CLUSTER = "default"  # of all servers of a service of ClickHouse Cloud
+HERE, EVERYWHERE = Reach(), Reach(CLUSTER)
+_POLL_SECONDS = 0.5
+
+
+def fence_off(
+    client: Client,
+    target: str,
+    renew: Callable[[], None],
+    reach: Reach = HERE,
+    patience: timedelta = timedelta(minutes=1),
+) -> None:
+    """Ends all attempts at the target, and mutations of sluice.rejected whose fence table is gone. Raises
+    Busy."""
+    end_attempts(client, target, renew, reach, patience)
+    for mutation in _orphans(client):
+        renew()
+        client.run(render("load/kill_orphan"), {"mutation": mutation})
+
+
+def end_attempts(
+    client: Client,
+    target: str,
+    renew: Callable[[], None],
+    reach: Reach,
+    patience: timedelta,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Drops every fence and temporary table of the target, then kills its statements and mutations.
 
     In this order: a statement that has not begun finds its table gone, and one that has is killed. Drops do
     not wait for statements that still read the table. `renew` proves before each statement that the lease is
     still this attempt's (Fenced): one that wakes up late must not drop its successor's tables.
+
+    Raises Busy when a server of a cluster still has such a table, or runs such a statement, after `patience`.
     """
-    prefixes = {"fences": fences(target), "stagings": stagings(target)}
-    for (name,) in client.rows(render("load/leftovers"), prefixes):
-        renew()
-        client.run(render("clickhouse/drop_table", table=identifier(SYSTEM, name)), settings=WRITE)
-    renew()
-    client.run(render("load/kill_statements"), {"prefix": statements(target)})
+    _drop_and_kill(client, target, renew, reach)
+    deadline = clock() + patience.total_seconds()
+    while reach.cluster and (left := left_by(client, target, reach)):
+        if clock() >= deadline:
+            raise Busy(
+                f"table {target} is being loaded by an earlier attempt, of which a server still has "
+                f"{', '.join(left)}: it is tried again"
+            )
+        sleep(_POLL_SECONDS)
+        _drop_and_kill(client, target, renew, reach)
     renew()
     client.run(render("load/kill_mutations"), {"fences": fences(target)})
-    for mutation in _orphans(client):
+
+
+def _drop_and_kill(client: Client, target: str, renew: Callable[[], None], reach: Reach) -> None:
+    for name in _tables(client, fences(target), stagings(target), reach):
         renew()
-        client.run(render("load/kill_orphan"), {"mutation": mutation})
+        table = identifier(reach.database, name)
+        client.run(render("clickhouse/drop_table", table=table), settings=WRITE)
+    renew()
+    client.run(render("load/kill_statements", on_cluster=reach.on_cluster), {"prefix": statements(target)})
+
+
+def left_by(client: Client, target: str, reach: Reach) -> list[str]:
+    """Returns the tables and the query ids of the target's attempts that any of the servers still has."""
+    sql = render("load/running", processes=reach.system("processes"))
+    running = [query_id for (query_id,) in client.rows(sql, {"prefix": statements(target)})]
+    return [*_tables(client, fences(target), stagings(target), reach), *running]
+
+
+def own_tables_of(client: Client, attempt: LoadAttempt) -> list[str]:
+    """Returns the tables that the attempt has made."""
+    return _tables(client, attempt.fence_name, attempt.staging_name, Reach(database=attempt.database))
+
+
+def _tables(client: Client, fences: str, stagings: str, reach: Reach) -> list[str]:
+    prefixes = {"fences": fences, "stagings": stagings}
+    sql = render("load/leftovers", tables=reach.system("tables"))
+    return [name for (name,) in client.rows(sql, {**prefixes, "database": reach.database})]
 
 
 def _orphans(client: Client) -> list[str]:

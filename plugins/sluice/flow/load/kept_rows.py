@@ -36,7 +36,7 @@ class KeptRows:
     def stage(self, source: Sql, routed: Sql) -> None:
         """Stages the rows that the table has of records in `source`."""
         columns = listed(identifier(column.name) for column in self.target_table.columns if column.stored)
-        consistent = ", select_sequential_consistency = 1" if self.target_table.replicated else ""
+        consistent = ", select_sequential_consistency = 1" if self.target_table.storage.replicated else ""
         sql = render(
             "load/keep_rows",
             staging=self.writer.attempt.staging,
@@ -92,7 +92,7 @@ def _counts(
     rows = client.rows(
         render("load/count_kept", target=table(target_table.table), id=id_of(identity)),
         {"first": min(starts), "last": max(starts)},
-        READ_QUORUM if target_table.replicated else {},
+        READ_QUORUM if target_table.storage.replicated else {},
     )
     return {unit_of(pipeline, start, cluster): (count, records) for start, cluster, count, records in rows}
 

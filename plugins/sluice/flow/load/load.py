@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 
 from sluice import crash_points
-from sluice.clients.clickhouse.client import READ_QUORUM, STEADY, Client
+from sluice.clients.clickhouse.client import STEADY, Client
 from sluice.clients.clickhouse.shards import ALONE, Placement, placement_in
 from sluice.clients.clickhouse.sql import render
 from sluice.clients.clickhouse.tables import TargetTable
@@ -21,6 +21,7 @@ from sluice.config.pipeline import CATCH_ALL, Pipeline, Target
 from sluice.config.target import Derived, Newest
 from sluice.crash_points import Load, TableLoad
 from sluice.errors import Busy, DefaultFails, Relanded, SluiceError, TargetRefused
+from sluice.flow.load.abilities import Abilities, ask_abilities
 from sluice.flow.load.casts.column_sql import Lack
 from sluice.flow.load.casts.columns import Filling
 from sluice.flow.load.count_targets import create_expected
@@ -30,7 +31,7 @@ from sluice.flow.load.kept_rows import with_kept
 from sluice.flow.load.load_place import LoadPlace
 from sluice.flow.load.own_placement import NO_OTHERS, OtherShards
 from sluice.flow.load.protocol import LoadRun
-from sluice.flow.load.replicas import Replicas, own_tables, write_settings
+from sluice.flow.load.replicas import Replicas, own_tables
 from sluice.flow.load.rollups.decide import RollupFacts, frozen_line
 from sluice.flow.load.rollups.newest import MOST_KEYS, check_placed, check_whole
 from sluice.flow.load.rollups.staging import RollupSource
@@ -124,7 +125,7 @@ class _Loading:
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
         target_table, _ = inspect_target(self.client, self.pipeline, self.target)
         check_may_add(self.client, self.pipeline, self.target, target_table)
-        self._check_replicas(target_table)
+        abilities = self._ask_abilities(target_table)
         for client in (self.client, *(self.others or ())):
             create_system_tables(client, self.pipeline.command("verify"), replicated=self.others is not None)
         crash_points.reached(Load.PREPARED)
@@ -132,7 +133,7 @@ class _Loading:
         with self._lease(patience) as lease:
             with lease.keep():
                 crash_points.reached(TableLoad.LEASED)
-                result = self._under(lease, units, target_table)
+                result = self._under(lease, units, target_table, abilities)
         crash_points.reached(TableLoad.RELEASED)
         return result
 
@@ -144,7 +145,9 @@ class _Loading:
         with meter.timed("lease_wait", pipeline=self.pipeline.name, table=self.target.table):
             return Lease.acquire(self.lake, name, uuid.uuid4().hex, term, patience, above=newest)
 
-    def _under(self, lease: Lease, units: list[Unit], target_table: TargetTable) -> LoadResult:
+    def _under(
+        self, lease: Lease, units: list[Unit], target_table: TargetTable, abilities: Abilities
+    ) -> LoadResult:
         claim(self.client, self.pipeline, self.lake.url, self.target, self.placement.shard)
         if lease_of(self.client, self.target, self.placement.shard) != lease.name:
             raise Busy(
@@ -152,37 +155,29 @@ class _Loading:
             )
         crash_points.reached(TableLoad.CLAIMED)
         if self.others is None:
-            fence_off(self.client, self.target.table, lease.renew)
+            patience = self.pipeline.clickhouse.lease
+            fence_off(self.client, self.target.table, lease.renew, abilities.reach, patience)
         else:
             self._replicas(lease).take_over()
-        if target_table.replicated:
+        if abilities.quorum:
             self._replicas(lease).await_settled(own_tables(target_table), self.pipeline.clickhouse.lease)
         crash_points.reached(TableLoad.FENCED_OFF)
         ledger = self._place.ledger()
         todo, skipped = self._choose(units, ledger)
         crash_points.reached(TableLoad.CHECKED)
-        loaded = self._runs(lease, todo, ledger) if todo else []
+        loaded = self._runs(lease, todo, ledger, abilities) if todo else []
         unit_loads = (*loaded, *map(UnitLoad.skipped, skipped))
         return LoadResult(self.target.table, unit_loads, self.statements, self.blocks)
 
-    def _check_replicas(self, target_table: TargetTable) -> None:
-        """Counts of a replicated table see all that a quorum of its replicas has."""
-        if target_table.replicated:
-            self.client = self.client.reading({**STEADY, **READ_QUORUM})
-        elif self.others is not None:
-            raise TargetRefused(
-                target_table.table,
-                f"its engine is {target_table.engine}, and shard {self.placement.shard} lists replicas",
-                "make it a ReplicatedMergeTree on each of them, or list one server as its `connection`",
-            )
+    def _ask_abilities(self, target_table: TargetTable) -> Abilities:
+        """From here on counts see all that other servers have written."""
+        replicas = None if self.others is None else self.placement.shard
+        abilities = ask_abilities(self.client, target_table, self.pipeline.clickhouse, replicas)
+        self.client = self.client.reading({**STEADY, **abilities.reads})
+        return abilities
 
     def _replicas(self, lease: Lease) -> Replicas:
         return Replicas(self.client, self.others or (), self.target, self.pipeline.clickhouse, lease)
-
-    def _write_settings(self, target_table: TargetTable) -> dict[str, object]:
-        clickhouse = self.pipeline.clickhouse
-        limit = None if self.others is None else clickhouse.takeover
-        return write_settings(clickhouse, limit) if target_table.replicated else {}
 
     def _choose(self, units: list[Unit], ledger: Commits) -> Choice:
         todo, skipped = self._todo(units, ledger)
@@ -250,7 +245,9 @@ class _Loading:
                     newest[unit].append(row)
         return newest
 
-    def _runs(self, lease: Lease, todo: list[LoadWork], ledger: Commits) -> list[UnitLoad]:
+    def _runs(
+        self, lease: Lease, todo: list[LoadWork], ledger: Commits, abilities: Abilities
+    ) -> list[UnitLoad]:
         keeps = self.mode in KEEPS_RULES
         if self.mode in ADDS_COLUMNS:
             self._add_columns(lease, [work for work in todo if not (keeps and work.rules)], ledger)
@@ -260,7 +257,7 @@ class _Loading:
         if self.target.counted:
             create_expected(self.client, self.pipeline, self.lake, target_table)
         crash_points.reached(Load.VIEWED)
-        if target_table.replicated:
+        if abilities.quorum:
             self._replicas(lease).await_quorum(self.pipeline.clickhouse.lease)
         todo = with_kept(self.client, self.pipeline, target_table, todo)
         loaded: list[UnitLoad] = []
@@ -284,9 +281,7 @@ class _Loading:
             crash_points.reached(Load.RULES_KEPT)
             attempt = LoadAttempt(self.target.table, lease.generation, number)
             units, unit = frozenset(work.unit for work in works), partial(unit_of, self.pipeline)
-            writer = Writer(
-                self.client, attempt, lease.renew, unit, units, self._write_settings(target_table)
-            )
+            writer = Writer(self.client, attempt, lease.renew, unit, units, abilities.writes)
             placement = placement_in(works[0].sharding)
             lacks = () if works[0].kept else self._counted(filling)
             checks = RowChecks.of(place.target, counts=not works[0].kept)
@@ -303,7 +298,7 @@ class _Loading:
                 token=self.token,
                 rules=works[0].rules if works[0].frozen else rules,
                 released=self._released(works),
-                replicated=self.others is not None,
+                marks=abilities.marks,
             )
             try:
                 loaded += self._execute(run)

@@ -18,6 +18,7 @@ from sluice.config.target import Newest
 from sluice.crash_points import TableLoad
 from sluice.errors import Changed, Conservation, SluiceError
 from sluice.flow.load.changes import Changes, Rehearsal
+from sluice.flow.load.fencing import own_tables_of
 from sluice.flow.load.kept_rows import KeepRows
 from sluice.flow.load.row_checks import Released, held_units, rows_held
 from sluice.flow.load.staging import Staging, Tally, create_rejected_rows
@@ -42,7 +43,7 @@ class LoadRun:
     token: str
     rules: str = ""  # the digest of those that it loads by
     released: Released = field(default_factory=dict)
-    replicated: bool = False  # Sluice's own tables are
+    marks: bool = False  # as `Abilities` has it
 
     def execute(self) -> list[UnitLoad]:
         """Raises Fenced, Conservation (a count that must hold does not), Changed, and what the client
@@ -121,7 +122,7 @@ class LoadRun:
         return Changes(
             works=self.works,
             writer=self.writer,
-            replicated=self.replicated,
+            marks=self.marks,
             ledger_values=self._ledger_values(),
             views=self._view_rows(view_stamps(self.target_table)),
             lacking=shard_filter.lacking,
@@ -232,9 +233,7 @@ class LoadRun:
 
     def _abandon(self) -> None:
         """Drops whatever the attempt has made."""
-        attempt = self.writer.attempt
-        prefixes = {"fences": attempt.fence_name, "stagings": attempt.staging_name}
-        for (name,) in self.writer.rows(render("load/leftovers"), prefixes):
+        for name in own_tables_of(self.writer.client, self.writer.attempt):
             self.writer.run("drop", render("clickhouse/drop_table", table=identifier(SYSTEM, name)))
 
     def _ledger_values(self) -> dict[str, object]:

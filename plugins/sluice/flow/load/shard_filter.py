@@ -23,7 +23,7 @@ from sluice.flow.load.writer import UnitCounts, Writer
 RECORD = ("_topic", "_partition", "_offset", "_timestamp", "_type", "_payload", "_row")
 """What of a record its rejected row has."""
 # Of a load that counts nothing.
-_NONE = Sql(
+NONE_LACKING = Sql(
     "(SELECT now() AS slice, '' AS cluster, CAST(map(), 'Map(String, UInt64)') AS defaulted, "
     "defaulted AS nulls, defaulted AS failed WHERE 0)"
 )
@@ -195,7 +195,7 @@ class ShardFilter:
     @property
     def lacking(self) -> Sql:
         """Returns the SELECT of (slice, cluster, defaulted, nulls, failed) of the rows that were kept."""
-        lacking = self.writer.attempt.temporary("lacking") if self._counting else _NONE
+        lacking = self.writer.attempt.temporary("lacking") if self._counting else NONE_LACKING
         return render("load/lacking_by_unit", lacking=lacking)
 
     def wanted(self, routed: Sql) -> Sql:

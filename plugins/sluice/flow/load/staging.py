@@ -297,8 +297,9 @@ def _sharing(works: Sequence[LoadWork], own_rows: UnitCounts) -> list[LoadWork]:
 
 def create_rejected_rows(writer: Writer) -> None:
     """Creates the attempt's table of rejected rows."""
-    sql = render("load/create_staged_rejected_rows", rejected_rows=writer.attempt.rejected_rows)
-    writer.run("fence", sql)
+    rejected = identifier(writer.attempt.database, "rejected")
+    parts = {"rejected_rows": writer.attempt.rejected_rows, "rejected": rejected}
+    writer.run("fence", render("load/create_staged_rejected_rows", **parts))
 
 
 # From staged rows to the rows that the target's materialized views give, in tables of the attempt's own.

@@ -32,7 +32,6 @@ from sluice.flow.load.rollups.newest import check_log, check_newest
 from sluice.flow.load.row_checks import check_conditions
 from sluice.state.departed_tables import check_written, creations, lacking
 
-ENGINES = ("MergeTree", "ReplicatedMergeTree")
 _REMEDY = "change its type, or make it MATERIALIZED or an ALIAS"
 _STATE_REMEDY = (
     "keep the state in a table of its own, which a materialized view of this one fills: "
@@ -84,7 +83,7 @@ def inspect_target(
 
 
 def _check_engine(target_table: TargetTable) -> None:
-    if target_table.engine not in ENGINES:
+    if not target_table.storage.keeps:
         raise TargetRefused(
             target_table.table,
             f"its engine is {target_table.engine}, which Sluice does not load (rows that merge away, or are "
@@ -282,9 +281,9 @@ def check_views(client: Client, target_table: TargetTable) -> None:
         raise _unseen(client, unseen)
     sources = {view.source for view in target_table.view_tables}
     for view in target_table.view_tables:
-        if view.stores:
+        if view.storage.stores:
             _check_table(view)
-        if view.stores or view.table in sources:
+        if view.storage.stores or view.table in sources:
             _check_select(client, view)
 
 
@@ -314,7 +313,7 @@ def _unseen(client: Client, unseen: OtherReader) -> TargetRefused:
 
 
 def _check_table(view: ViewTable) -> None:
-    if not view.engine.endswith("MergeTree"):
+    if not view.storage.merge_tree:
         reason = f"materialized view {view.view} writes to it, and its engine is {view.engine or 'unknown'}"
         raise TargetRefused(view.called, reason, "let the view write to a table of the MergeTree family")
     for column in view.columns:
@@ -324,7 +323,7 @@ def _check_table(view: ViewTable) -> None:
                 view.called, reason, "make it anew with the target's types of _slice and _cluster"
             )
     keys = {part.strip(" `") for part in view.sorting_key.split(",")}
-    if view.engine not in ("MergeTree", "ReplicatedMergeTree") and not set(ALWAYS) <= keys:
+    if not view.storage.keeps and not set(ALWAYS) <= keys:
         raise TargetRefused(
             view.called,
             f"materialized view {view.view} writes to it, and {view.engine} would merge slices into "

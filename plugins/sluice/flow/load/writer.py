@@ -123,7 +123,7 @@ def destinations(target_table: TargetTable, attempt: LoadAttempt) -> tuple[Desti
         target_table.table,
         attempt.staging_name,
         target_table.projections,
-        target_table.replicated,
+        target_table.storage.replicated,
         counted=target_table.counted,
     )
     names = staged_names(target_table, attempt)
@@ -132,7 +132,7 @@ def destinations(target_table: TargetTable, attempt: LoadAttempt) -> tuple[Desti
             view_table.table,
             names[view_table.table],
             view_table.projections,
-            view_table.replicated,
+            view_table.storage.replicated,
             view_table.counted,
         )
         for view_table in target_table.stored

@@ -80,7 +80,7 @@ def read_views(
                 table=view_table.table,
                 view=view_table.view,
                 rows=rows,
-                committed=committed if view_table.certain else {},
+                committed=committed if view_table.storage.certain else {},
                 expiring=forgets(view_table),
                 projections=view_table.projections,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -20,6 +20,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     arguments: list[dict[str, Any]] = []
 
     class Driver:
+        server_settings: ClassVar[dict] = {}
+
         def __init__(self, **named: Any) -> None:
             arguments.append(named)
 

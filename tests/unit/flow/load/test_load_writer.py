@@ -29,15 +29,15 @@ def writer(missing: str) -> Writer:
 @pytest.mark.parametrize("call", ["rows", "counts"])
 def test_a_successor_has_removed_the_tables(missing, call):
     with pytest.raises(Fenced, match="shop.clicks: a successor has removed"):
-        getattr(writer(missing), call)(render("load/leftovers"))
+        getattr(writer(missing), call)(render("load/newest_generation"))
 
 
 def test_a_statement_that_writes():
     with pytest.raises(Fenced):
-        writer(ATTEMPT.staging_name).run("move", render("load/leftovers"))
+        writer(ATTEMPT.staging_name).run("move", render("load/newest_generation"))
 
 
 @pytest.mark.parametrize("missing", ["clicks", "tmp_0123456789ab_2_1"])
 def test_a_table_of_others(missing):
     with pytest.raises(ServerError, match="UNKNOWN_TABLE"):
-        writer(missing).rows(render("load/leftovers"))
+        writer(missing).rows(render("load/newest_generation"))

@@ -16,7 +16,6 @@ a merge might give up the right row for one that is deleted next.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,9 +42,7 @@ MOST_KEYS = 5_000_000
 """Rows of units that are loaded together: the server holds their keys in memory while it reads the log."""
 
 # Whether the table and its log can be what the pipeline file says.
-_ENGINE = re.compile(
-    r"(Replicated)?ReplacingMergeTree\((?(1)'(?:\\.|[^'\\])*', '(?:\\.|[^'\\])*', )_version, _deleted\)"
-)
+_ENGINE = "ReplacingMergeTree(_version, _deleted)"
 _CLEANUP = "allow_experimental_replacing_merge_with_cleanup = 1"
 
 
@@ -125,7 +122,7 @@ def _check_table(client: Client, target_table: TargetTable, newest: Newest, anew
         if types.get(own) != kind:
             reason = f"it has no column {own} {kind}, by which `latest` tells the newest row"
             raise TargetRefused(name, reason, anew)
-    if not _ENGINE.match(target_table.engine_full):
+    if not target_table.storage.full.startswith(_ENGINE):
         reason = f"its engine is {target_table.engine}, not ReplacingMergeTree({VERSION}, {DELETED})"
         raise TargetRefused(name, reason, anew)
     if {part.strip(" `()") for part in target_table.sorting_key.split(",")} != set(newest.key):
@@ -228,7 +225,9 @@ class NewestStaging(DerivedStaging):
             values=listed(self.filling.values),
             log=table(log.table),
             rows=rows,
-            settings=Sql(SEQUENTIAL if self.target_table.replicated or self.source.replicated else ""),
+            settings=Sql(
+                SEQUENTIAL if self.target_table.storage.replicated or self.source.replicated else ""
+            ),
         )
         self.writer.run("stage", sql)
 

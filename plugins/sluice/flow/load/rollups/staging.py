@@ -141,7 +141,7 @@ class RollupSource:
     @property
     def replicated(self) -> bool:
         source_table = self._table()
-        return source_table is not None and source_table.replicated
+        return source_table is not None and source_table.storage.replicated
 
     def _table(self) -> TargetTable | None:
         return read_table(self.place.client, self.place.target.database, self.place.target.name)
@@ -273,7 +273,7 @@ class RollupStaging(DerivedStaging):
     def _insert_own(self, failing: Sequence[Failing] = ()) -> None:
         """Its rows are no events: none is left out as `failing`."""
         staged = self._stage_lake_rows()
-        settings = Sql(SEQUENTIAL if self.target_table.replicated or self.source.replicated else "")
+        settings = Sql(SEQUENTIAL if self.target_table.storage.replicated or self.source.replicated else "")
         for work in self.works:
             rows = staged.get(work.unit, table(self.rollup.source))
             sql = render(

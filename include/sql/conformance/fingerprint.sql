@@ -1,0 +1,2 @@
+SELECT count(), uniqExact(n), sum(n)
+FROM {table}

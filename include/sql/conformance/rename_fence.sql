@@ -1,0 +1,1 @@
+RENAME TABLE {fence} TO {rows}

@@ -1,0 +1,5 @@
+-- Contents, not counts.
+SELECT {values}
+FROM {table}
+WHERE {condition}
+ORDER BY ALL

@@ -1,0 +1,1 @@
+"""Does a ClickHouse server keep what a load relies on?"""
