@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from sluice.flow.land.expansion import BOUND
 from sluice.flow.land.formats import avro, proto_source, protobuf
-from sluice.flow.land.reject_reasons import Rejected
+from sluice.flow.land.reject_reasons import BadSchema, Rejected
 from tests.faults.expanding import CASES, memory_of_process, varint
 from tests.support.long_form import per_commit
 
@@ -125,8 +126,10 @@ def test_a_search_for_the_largest_expansion_finds_none_above_the_bound(
     until they are rejected."""
     chance, best, genome = random.Random(seed), 0.0, _FIRST
     for number in range(rounds):
+        ratio = 0.0
         tried = _genome(chance) if number % 5 == 4 else _changed(genome, chance) if number else genome
-        ratio = max(_climbed(_FORMATS[name](tried, tmp_path)), default=0.0)
+        with suppress(BadSchema):  # the library takes no message type of more than 64 KiB
+            ratio = max(_climbed(_FORMATS[name](tried, tmp_path)), default=0.0)
         if ratio > best:
             best, genome = ratio, tried
     print(f"{name}: a byte becomes at most {best:,.0f} by {genome}, --seed {seed}")
