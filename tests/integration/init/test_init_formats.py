@@ -190,7 +190,7 @@ def test_a_topic_of_protobuf(
 def test_framed_messages_without_a_format_are_said(topic, name: str, kafka_broker: str, tmp_path: Path):
     topic([avro(event, b"\0" + struct.pack(">I", 3)) for event in orders()])
     with pytest.raises(
-        WrongUse, match=f"{COUNT} begin as messages of a schema registry do: name `--format avro`"
+        WrongUse, match=f"{COUNT} name a schema as messages of a registry do: name `--format avro`"
     ):
         run(name, kafka_broker, tmp_path)
     assert not (tmp_path / "pipelines").exists()

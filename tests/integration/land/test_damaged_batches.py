@@ -69,7 +69,7 @@ def test_its_hour_does_not_land_and_the_others_do(
     kafka_service, name, tmp_path, engine, monkeypatch, together
 ):
     if not together:
-        monkeypatch.setattr("sluice.flow.land.read.together", lambda run: [run])
+        monkeypatch.setattr("sluice.flow.land.read.together", lambda run, **_: [run])
     world = SparkWorld(name, tmp_path, kafka_service.bootstrap, None, engine)
     topic = damaged(world, kafka_service)
     by_field = {"type": {"topic": True}, "time": {"field": "at"}}
