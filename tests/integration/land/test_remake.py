@@ -44,7 +44,7 @@ def test_a_time_format_is_mended_with_kafka_off(spark_world: SparkWorld, monkeyp
     early = set(range(0, EVENTS, 10))
     assert {n for (n,) in world.rows("SELECT n FROM DB.clicks")} == early
 
-    texts = {"type": {"field": "type"}, "time": {"field": "at"}}
+    texts = {"type": {"field": "type"}, "time": {"field": "at", "format": "iso8601"}}
     nowhere = [{**kafka[0], "bootstrap": "127.0.0.1:1"}]
     pipeline = world.pipeline(kafka=nowhere, event=texts)
     assert world.run(pipeline, hours(), "remake", accept_loss=True) == []
