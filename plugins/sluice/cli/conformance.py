@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluice.cli.output import print_line, print_verdict
+from sluice.errors import WrongUse
 
 if TYPE_CHECKING:
     from sluice.conformance.report import Tried
@@ -36,6 +37,8 @@ def conformance(connection: ConnectionArgument, minutes: Minutes = 15, json: Jso
     from sluice.clients.connections import find
     from sluice.conformance.report import try_all
 
+    if json is not None and not json.parent.is_dir():
+        raise WrongUse(f"--json {json}: there is no folder {json.parent}")
     report = try_all(find(connection), 60 * minutes, _say)
     if json is not None:
         json.write_text(json_text.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")

@@ -19,7 +19,7 @@ from sluice.cli.options import (
 )
 from sluice.cli.output import print_json, print_line
 from sluice.config.pipeline import chosen_tables
-from sluice.errors import WrongUse
+from sluice.plan.modes import LOADS_AGAIN
 
 TableOption = Annotated[
     str,
@@ -54,8 +54,10 @@ def release(
         released = {slice_id: [one.words for one in held] for slice_id, held in found.items()}
         print_json({"table": name, "released": released})
         return
-    if not found:
-        raise WrongUse(f"nothing of table {name} is held in {slices}")
     for slice_id, held in sorted(found.items()):
         print_line(f"{slice_id} released: {', '.join(one.words for one in held)}")
-    print_line(f"load them: `{spec.command('run', *slices.words, '--table', name)}`")
+    if not found:
+        print_line(f"nothing of table {name} is held in {slices}")
+    for mode in sorted({one.mode for held in found.values() for one in held}):
+        asked = "reload" if mode in LOADS_AGAIN else "fill"  # what the run asked for is done no more
+        print_line(f"load them: `{spec.command('run', *slices.words, '--table', name, '--mode', asked)}`")

@@ -32,10 +32,18 @@ class RowCheck(Section):
     """What every row of a table has to meet. A row fails where the condition is false or NULL."""
 
     sql: str = Field(min_length=1, max_length=2_000)
-    """Condition on the columns of one row, in ClickHouse's SQL. Example: `total >= 0`"""
+    """Condition on the columns of one row, in ClickHouse's SQL, of at most 2,000 letters.
+    Example: `total >= 0`"""
     on_fail: OnFail
     """`warn` counts the rows that fail, `reject` makes them rejected rows, `hold` keeps the whole hour out of
     the table until somebody releases it. Example: `reject`"""
+
+    @field_validator("sql")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("expected a condition")
+        return value
 
 
 class Latest(Section):
@@ -88,7 +96,7 @@ class Target(Section):
     evolve_rows: int = Field(10, ge=1)
     """Expert. With `evolve: add`: rows of one slice that have to have a value in the field. Example: `100`"""
     checks: Mapping[PlainName, RowCheck] = Field(default_factory=dict, max_length=MOST_CHECKS)
-    """Conditions on each row, by a name of your choice, tried while the rows are staged.
+    """Conditions on each row, by names of letters, digits, `_` and `.`, tried while the rows are staged.
     Example: `{positive_total: {sql: total >= 0, on_fail: reject}}`"""
     latest: Latest | None = None
     """A second table that has only the newest row of each key.
@@ -111,8 +119,9 @@ class Target(Section):
 
     @property
     def rejecting(self) -> dict[str, str]:
-        """Returns the SQL of the checks that reject rows, by name: they decide which rows there are."""
-        return {name: check.sql for name, check in self.checks.items() if check.on_fail == "reject"}
+        """Returns the SQL of the checks that reject rows, by name: they decide which rows there are. The
+        first by name rejects a row, wherever they are kept."""
+        return {name: check.sql for name, check in sorted(self.checks.items()) if check.on_fail == "reject"}
 
     @property
     def database(self) -> str:

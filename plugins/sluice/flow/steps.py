@@ -167,7 +167,7 @@ def check_targets(pipeline: Pipeline, tables: Tables | None = None) -> None:
         for server in [server for server in servers if server.client]:
             client = server.reached
             for target in sources or chosen:
-                target_table, _ = inspect_target(client, pipeline, target)
+                target_table, _ = inspect_target(client, pipeline, target, checks=False)
                 check_may_add(client, pipeline, target, target_table)
             create_system_tables(client, pipeline.command("verify"), replicated=bool(server.shard.replicas))
             for target in chosen:

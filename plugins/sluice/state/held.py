@@ -22,7 +22,8 @@ from sluice.stored_json import Second
 class HeldRows(msgspec.Struct, frozen=True):
     """Rows of one unit that fail checks of one table on one shard: of each check its SQL, and how many.
 
-    `at`: when, in seconds since the epoch. `released` says who let them in, and is empty until somebody has.
+    `mode`: that of the run. `at`: when, in seconds since the epoch. `released` says who let them in, and is
+    empty until somebody has.
     """
 
     table: str
@@ -31,6 +32,7 @@ class HeldRows(msgspec.Struct, frozen=True):
     manifest: str
     checks: dict[str, tuple[str, int]]
     at: Second
+    mode: str = "fill"
     released: str = ""
 
     @property

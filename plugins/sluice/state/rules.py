@@ -31,7 +31,7 @@ from sluice.config.event import (
 )
 from sluice.config.mask import MaskRule, with_defaults
 from sluice.config.pipeline import Pipeline, Target
-from sluice.config.target import OTHERS, Derived, Missing, OnFail, RowCheck
+from sluice.config.target import OTHERS, Derived, Missing, RowCheck
 from sluice.config.times import TimeSpelling
 from sluice.errors import SluiceError, WrongUse
 from sluice.field_path import Field
@@ -232,8 +232,8 @@ class TableRules:
         """Returns the target with the columns of these rules, as far as they are `present` in the table, and
         with their SELECT. What is routed to it stays what the pipeline file says now.
 
-        Without `types`, rows that were rejected are tried again: what the file no longer requires isn't. A
-        check that holds hours only counts: these hours were committed."""
+        Without `types`, rows that were rejected are tried again: what the file no longer requires isn't, and
+        a row passes a check by its SQL of then or of now. Checks that reject no row are left out."""
         columns = {name: path for name, path in self.columns.items() if name in present}
         missing: dict[str, Missing] = {OTHERS: "default"}
         for name, demand in self.required.items():
@@ -256,10 +256,12 @@ class TableRules:
         )
 
     def _checks(self, target: Target, types: bool) -> dict[str, RowCheck]:
-        now = target.rejecting
-        rejecting = self.checks if types else {name: now[name] for name in self.checks if name in now}
-        counted = {name: check.sql for name, check in target.checks.items() if check.on_fail != "reject"}
-        return {**_row_checks(counted, "warn"), **_row_checks(rejecting, "reject")}
+        now, checks = target.rejecting, dict(self.checks)
+        if not types:
+            checks = {name: _either(sql, now[name]) for name, sql in checks.items() if name in now}
+        return {
+            name: RowCheck.model_construct(sql=sql, on_fail="reject") for name, sql in sorted(checks.items())
+        }
 
     def rollup(self, now: Derived | None) -> Derived | None:
         """Returns the rollup as it was."""
@@ -268,8 +270,18 @@ class TableRules:
         return now.as_it_was(self.select, self.source)
 
 
-def _row_checks(checks: Mapping[str, str], on_fail: OnFail) -> dict[str, RowCheck]:
-    return {name: RowCheck.model_construct(sql=sql, on_fail=on_fail) for name, sql in checks.items()}
+def _either(then: str, now: str) -> str:
+    """Returns the check that a row passes by either: no row that is there fails it."""
+    return then if now in (then, *_alternatives(then)) else f"({then}\n){_OR}({now}\n)"
+
+
+_OR = " OR "
+
+
+def _alternatives(sql: str) -> list[str]:
+    """Returns the checks that `_either` has put together."""
+    parts = sql.split(f"\n){_OR}(")
+    return [part.removeprefix("(").removesuffix("\n)") for part in parts] if len(parts) > 1 else []
 
 
 def _seconds(duration: timedelta | None) -> float | None:

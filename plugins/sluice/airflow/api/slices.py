@@ -52,6 +52,7 @@ from sluice.page.slice_view import (
 )
 from sluice.page.status_cache import TimedCache
 from sluice.page.tables import rows_of_slice
+from sluice.safe_text import visible
 from sluice.slices import FIRST, Slice, SliceRange, parse_instant, utc
 from sluice.state.additions import additions_in
 from sluice.state.field_changes import changes_of
@@ -187,8 +188,8 @@ def release_slice(pipeline: Startable, slice_id: SliceIdPath, table: NameQuery, 
     only = _only(_slice_of(pipeline, slice_id))
     found = release(brief_lake(pipeline), only, table, user.get_name())
     if not found:
-        raise HTTPException(404, f"nothing of slice {slice_id} is held out of table {table}")
-    log.info("slice %s released for table %s by %s", slice_id, table, user.get_name())
+        raise HTTPException(404, f"nothing of slice {slice_id} is held out of table {visible(table)}")
+    log.info("slice %s released for table %s by %s", slice_id, visible(table), user.get_name())
     return Released(units=sum(map(len, found.values())))
 
 

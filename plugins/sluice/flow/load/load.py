@@ -123,7 +123,7 @@ class _Loading:
         return LoadPlace(self.client, self.pipeline, self.target, self.lake, self.placement)
 
     def load(self, units: list[Unit], patience: timedelta) -> LoadResult:
-        target_table, _ = inspect_target(self.client, self.pipeline, self.target)
+        target_table, _ = inspect_target(self.client, self.pipeline, self.target, checks=False)
         check_may_add(self.client, self.pipeline, self.target, target_table)
         abilities = self._ask_abilities(target_table)
         for client in (self.client, *(self.others or ())):
@@ -251,7 +251,7 @@ class _Loading:
         keeps = self.mode in KEEPS_RULES
         if self.mode in ADDS_COLUMNS:
             self._add_columns(lease, [work for work in todo if not (keeps and work.rules)], ledger)
-        target_table, _ = inspect_target(self.client, self.pipeline, self.target)
+        target_table, _ = inspect_target(self.client, self.pipeline, self.target, checks=False)
         self.shards.expect_unchanged(target_table)
         create_view(self.client, target_table)
         if self.target.counted:
@@ -297,7 +297,7 @@ class _Loading:
                 lake_root=self.lake.url,
                 token=self.token,
                 rules=works[0].rules if works[0].frozen else rules,
-                released=self._released(works),
+                released=self._released(works, ledger),
                 marks=abilities.marks,
             )
             try:
@@ -307,7 +307,10 @@ class _Loading:
                 refused += [] if alone else [error]
                 runs.extend(alone)  # the others' rows load
             except UnitsRefused as error:
-                refused.append(error)
+                if self.mode == "amend" and isinstance(error, RowsHeld):
+                    self.say(Remark(error))  # the table has nothing of them
+                else:
+                    refused.append(error)
                 runs.extend(cut(error.others(works), self._most_rows))
             self.statements += writer.statements
             self.blocks += writer.blocks
@@ -319,8 +322,14 @@ class _Loading:
             raise refused[0]
         return loaded
 
-    def _released(self, works: Sequence[LoadWork]) -> dict[Unit, tuple[tuple[str, str], ...]]:
-        """Returns the checks that units have been released of, in this landing."""
+    def _released(
+        self, works: Sequence[LoadWork], ledger: Commits
+    ) -> dict[Unit, tuple[tuple[str, str], ...]]:
+        """Returns the checks that units have been released of, in this landing. An erasure takes a person out
+        of what the table has, whatever holds the rest."""
+        if self.mode == "amend":
+            every = tuple((name, check.sql) for name, check in self.target.checks.items())
+            return {w.unit: every for w in works if w.unit in ledger or w.unit in ledger.revoked}
         if not any(check.on_fail == "hold" for check in self.target.checks.values()):
             return {}
         slices = [work.unit.slice for work in works]
@@ -347,6 +356,7 @@ class _Loading:
                     manifest=manifests[unit],
                     checks={name: (self.target.checks[name].sql, rows) for name, rows in counts.items()},
                     at=now,
+                    mode=self.mode,
                 )
                 for unit, counts in error.held.items()
             },

@@ -85,7 +85,9 @@ class LoadPlace:
     def inspect(self) -> tuple[TargetTable, Filling]:
         """Returns the table, as it was by the rules, and how its columns are filled. Raises as
         `inspect_target` and `as_loaded`."""
-        target_table, filling = inspect_target(self.client, self.pipeline, self.target, self._then)
+        target_table, filling = inspect_target(
+            self.client, self.pipeline, self.target, self._then, self.rules is not None
+        )
         if self.rules is None or self.target.rollup is not None:
             return target_table, filling
         later = self.later(target_table)

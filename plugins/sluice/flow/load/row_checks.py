@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ from sluice.state.held import release_command
 
 FAILS = "fails the check "
 _CONDITIONS = ("Bool", "UInt8", "Nothing")
+_ALIAS = re.compile(r" \(alias .*\)( \(children \d+\))?$")
+_CORRECT = "correct it in the pipeline file"
 
 
 def passes(sql: str) -> str:
@@ -71,20 +74,22 @@ class RowChecks:
 NO_CHECKS = RowChecks({}, {})
 
 
-def check_conditions(client: Client, target_table: TargetTable, target: Target) -> None:
+def check_conditions(client: Client, target_table: TargetTable, target: Target, own: bool) -> None:
     """Raises TargetRefused unless each check is a condition on the columns of one row, and what the client
-    raises."""
+    raises. `own`: the checks are those of an earlier load."""
+    remedy = "reload these hours, which takes the checks of the pipeline file" if own else _CORRECT
     columns = {column.name for column in target_table.columns}
     for name, check in target.checks.items():
         if name in columns:
             raise _refused(target_table, name, "a column has the name, too", "give the check another name")
         if wrong := _wrong(client, target_table, check):
-            raise _refused(target_table, name, wrong, "correct it in the pipeline file")
+            raise _refused(target_table, name, wrong, remedy)
 
 
 def _wrong(client: Client, target_table: TargetTable, check: RowCheck) -> str:
     name, condition = table(target_table.table), Sql(f"({check.sql}\n)")
     try:
+        ast = client.rows(render("load/explain_check", condition=Sql(check.sql)))
         [(_, kind, *_)] = client.rows(render("load/describe_check", condition=condition, table=name))
         tree = [
             line
@@ -96,6 +101,11 @@ def _wrong(client: Client, target_table: TargetTable, check: RowCheck) -> str:
         return error.reason
     if parse(kind).plain.name not in _CONDITIONS:
         return f"it gives {kind}, and not true or false"
+    if any(_ALIAS.search(line) for (line,) in ast):
+        return "it gives an expression a name (AS), which a column of the row may have"
+    passing = [column.name for column in target_table.columns if column.kind == "EPHEMERAL"]
+    if reads := [one for one in passing if any(f"column_name: {one}," in line for line in tree)]:
+        return f"it reads {reads[0]}, which is EPHEMERAL"
     root = parse_tree(tree)
     if sum(node.kind == "QUERY" for node in root.walk()) > 1:
         return "it reads other rows by a SELECT"
@@ -143,14 +153,14 @@ def held_units(
 def rows_held(pipeline: Pipeline, target: Target, held: Mapping[Unit, Mapping[str, int]]) -> RowsHeld:
     """Returns the error: which rows of which slices fail which check, and what loads them all the same."""
     unit, counts = min(held.items())
-    more = f" and {len(held) - 1:,} more" if len(held) > 1 else ""
+    more = f", and {len(held) - 1:,} more are held" if len(held) > 1 else ""
     failing = " and ".join(
         f"{rows:,} rows fail the check {name} (`{target.checks[name].sql}`)" for name, rows in counts.items()
     )
     release = release_command(pipeline, target.table, [one.slice for one in held])
     return RowsHeld(
         target.table,
-        f"slice {unit}{more} is held, because {failing}; the table keeps what it has of it",
+        f"slice {unit} is held, because {failing}{more}; the table keeps what it has",
         f"correct what sends them, or let it in: `{release}`",
         frozenset(held),
         held,

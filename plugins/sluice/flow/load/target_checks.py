@@ -40,10 +40,16 @@ _STATE_REMEDY = (
 
 
 def inspect_target(
-    client: Client, pipeline: Pipeline, target: Target, then: Mapping[str, str] = MappingProxyType({})
+    client: Client,
+    pipeline: Pipeline,
+    target: Target,
+    then: Mapping[str, str] = MappingProxyType({}),
+    own_rules: bool = False,
+    checks: bool = True,
 ) -> tuple[TargetTable, Filling]:
     """Returns the table as it is and how its columns are filled; nothing is written. `then`: of a rollup by
-    the rules of an earlier load, the types that its columns had.
+    the rules of an earlier load, the types that its columns had. `own_rules`: the target is as it was then.
+    Without `checks` its conditions on rows are not looked at.
 
     Raises TargetRefused for a missing table, an engine that merges rows away, missing `_slice` and
     `_cluster`, types that Sluice does not fill, rows that are hidden from its user, and materialized views
@@ -77,7 +83,8 @@ def inspect_target(
     _check_paths(target_table, target)
     _check_names(target_table, target)
     _check_place(client, pipeline, target_table)
-    check_conditions(client, target_table, target)
+    if checks:
+        check_conditions(client, target_table, target, own_rules)
     target_table = with_computed(client, target_table)
     return target_table, _filling(client, target_table, target)
 
