@@ -68,6 +68,8 @@ def _values(columns: list[Column], event: Mapping[str, Any]) -> tuple[dict[str, 
         if found is None:
             if "Nullable(" in column.type and _is_null(event, column.field):
                 values[column.name] = None
+            elif not column.default and "Nullable(" not in column.type and _no_object(event, column.field):
+                bad[column.name] = ""
             else:
                 missing.append(column)
             continue
@@ -92,6 +94,18 @@ def _is_null(event: Any, path: tuple[str, ...]) -> bool:
         if event is None:
             return False
     return path[-1] in event
+
+
+def _no_object(event: Any, path: tuple[str, ...]) -> bool:
+    """Whether null stands in place of an object on the path: that rejects the row of a column without a
+    default."""
+    for name in path[:-1]:
+        if name not in event:
+            return False
+        event = event[name]
+        if event is None:
+            return True
+    return False
 
 
 def _at(event: Any, path: tuple[str, ...]) -> Any:

@@ -153,7 +153,7 @@ class Log:
         good = self.schemas.encoded(events.make(number, kind))
         reason = "not Avro of its schema" if self.case.format == "avro" else "not Protobuf of its message"
         if self.case.framed:
-            faults += [(b"\1" + good[1:], "no schema id in front"), (b"", "no schema id in front")]
+            faults += [(b"\7" + good[1:], "no schema id in front"), (b"", "no schema id in front")]
             faults += [(good[:1] + (99).to_bytes(4, "big") + good[5:], "unknown schema id")]
             head = good[:6] if self.case.format == "protobuf" else good[:5]
         else:
