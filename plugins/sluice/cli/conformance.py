@@ -37,8 +37,8 @@ def conformance(connection: ConnectionArgument, minutes: Minutes = 15, json: Jso
     from sluice.clients.connections import find
     from sluice.conformance.report import try_all
 
-    if json is not None and not json.parent.is_dir():
-        raise WrongUse(f"--json {json}: there is no folder {json.parent}")
+    if json is not None:
+        _check_writable(json)
     report = try_all(find(connection), 60 * minutes, _say)
     if json is not None:
         json.write_text(json_text.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
@@ -48,6 +48,13 @@ def conformance(connection: ConnectionArgument, minutes: Minutes = 15, json: Jso
     )
     if not report.holds:
         raise typer.Exit(1)
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise WrongUse(f"--json {path}: {error.strerror}") from error
 
 
 def _say(tried: Tried) -> None:

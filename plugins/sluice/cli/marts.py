@@ -81,7 +81,7 @@ def _sources(spec: Pipeline) -> list[MartSource]:
 
 
 def _write(into: Path, files: Mapping[str, str]) -> None:
-    """Replaces what begins with the same line: that says who has written it."""
+    """Writes the files. Raises WrongUse for one whose first line says that somebody else has written it."""
     before = {into / name: _text(into / name) for name in files}
     for (path, old), new in zip(before.items(), files.values(), strict=True):
         if old is not None and old.partition("\n")[0] != new.partition("\n")[0]:

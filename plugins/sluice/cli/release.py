@@ -48,7 +48,7 @@ def release(
     spec = load_pipeline(pipeline, config)
     slices = asked_range(spec, start, to, day)
     chosen = chosen_tables(spec, [table], counts=False)
-    [name] = [t.table for t in spec.chosen(chosen) if t.checks and t.rollup is None] or [table]
+    name = next(target.table for target in spec.chosen(chosen))  # before those that are made of it
     found = release_held(open_lake(spec), slices, name, user_name())
     if json:
         released = {slice_id: [one.words for one in held] for slice_id, held in found.items()}

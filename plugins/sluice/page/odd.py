@@ -13,6 +13,7 @@ from enum import StrEnum
 from sluice.config.pipeline import Pipeline
 from sluice.safe_text import visible
 from sluice.slices import Slice
+from sluice.state.held import failed_words
 from sluice.state.months import UnitSummary
 from sluice.state.row_balance import percent
 from sluice.state.status import UnitStatus
@@ -21,7 +22,6 @@ from sluice.watch.rules import (
     FEWEST_REJECTS,
     FEWEST_ROWS,
     failed_by_table,
-    failed_words,
     jumps,
     missing_by_table,
 )

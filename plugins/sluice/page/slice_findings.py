@@ -212,7 +212,7 @@ def _waiting(facts: SliceFacts, known: Known, what: str, message: str, kind: Pro
 
 def _held(facts: SliceFacts, table: str) -> Finding:
     some = [one for one in facts.held if one.rows.table == table]
-    rows = ", ".join(dict.fromkeys(visible(one.rows.words) for one in some))
+    rows = ", ".join(dict.fromkeys(one.rows.words for one in some))
     return finding(
         FindingKind.HELD,
         f"A check holds it out of {table}",

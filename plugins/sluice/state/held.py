@@ -13,7 +13,9 @@ import msgspec
 
 from sluice.clients.lake.base import Lake
 from sluice.config.pipeline import Pipeline
+from sluice.safe_text import visible
 from sluice.slices import Slice, SliceRange, Unit
+from sluice.state.manifests import read_manifests
 from sluice.state.notes import MonthlyNotes
 from sluice.state.status import UnitStatus
 from sluice.stored_json import Second
@@ -22,8 +24,8 @@ from sluice.stored_json import Second
 class HeldRows(msgspec.Struct, frozen=True):
     """Rows of one unit that fail checks of one table on one shard: of each check its SQL, and how many.
 
-    `mode`: that of the run. `at`: when, in seconds since the epoch. `released` says who let them in, and is
-    empty until somebody has.
+    `mode`: that of the run. `at`: when, in seconds since the epoch. `by`: who has `released` them, as far as
+    that user has a name.
     """
 
     table: str
@@ -33,7 +35,8 @@ class HeldRows(msgspec.Struct, frozen=True):
     checks: dict[str, tuple[str, int]]
     at: Second
     mode: str = "fill"
-    released: str = ""
+    released: bool = False
+    by: str = ""
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -46,8 +49,15 @@ class HeldRows(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """`12 rows fail positive_total`."""
-        return ", ".join(f"{rows:,} rows fail {name}" for name, (_, rows) in self.checks.items())
+        return failed_words({name: rows for name, (_, rows) in self.checks.items()})
+
+
+def failed_words(failed: Mapping[str, int]) -> str:
+    """`12 rows fail positive_total, 1 row fails known_country`."""
+    return ", ".join(
+        f"{rows:,} {'row fails' if rows == 1 else 'rows fail'} {visible(name, 40)}"
+        for name, rows in failed.items()
+    )
 
 
 _NOTES: MonthlyNotes[list[HeldRows]] = MonthlyNotes(
@@ -72,18 +82,20 @@ def hold(lake: Lake, held: Mapping[Unit, HeldRows]) -> None:
 
 
 def release(lake: Lake, slices: SliceRange, table: str, user: str) -> dict[str, list[HeldRows]]:
-    """Releases what is held of the table in these slices, and returns it by slice id."""
-    ids = {slice_.id for slice_ in slices}
-    free = {
-        name: [
-            msgspec.structs.replace(one, released=user)
-            for one in held
-            if one.table == table and not one.released
-        ]
-        for name, held in read_held(lake, slices).items()
-        if name in ids
+    """Releases what is held of the table in these slices, of the landings that they have now; returns it by
+    slice id. Raises what the lake raises."""
+    by_id, notes = {slice_.id: slice_ for slice_ in slices}, read_held(lake, slices)
+    waiting = {
+        (Unit(by_id[name], one.cluster), one.shard): one
+        for name, held in notes.items()
+        for one in held
+        if name in by_id and one.table == table and not one.released
     }
-    free = {name: held for name, held in free.items() if held}
+    landed = read_manifests(lake, {unit for unit, _ in waiting})
+    free: dict[str, list[HeldRows]] = {}
+    for (unit, _), one in waiting.items():
+        if unit in landed and landed[unit].id == one.manifest:
+            free.setdefault(unit.slice.id, []).append(msgspec.structs.replace(one, released=True, by=user))
     _NOTES.add(lake, free, _merged)
     return free
 
@@ -121,8 +133,15 @@ def release_command(pipeline: Pipeline, table: str, slices: Collection[Slice]) -
 
 
 def _merged(before: dict[str, list[HeldRows]], new: dict[str, list[HeldRows]]) -> dict[str, list[HeldRows]]:
+    """A load that began before a release doesn't take it back."""
     merged = dict(before)
     for name, held in new.items():
-        places = {one.place for one in held}
-        merged[name] = [one for one in before.get(name, []) if one.place not in places] + held
+        earlier = {one.place: one for one in before.get(name, [])}
+        earlier |= {one.place: one for one in held if not _released_since(earlier.get(one.place), one)}
+        merged[name] = list(earlier.values())
     return merged
+
+
+def _released_since(earlier: HeldRows | None, one: HeldRows) -> bool:
+    same = earlier is not None and (earlier.manifest, earlier.checks) == (one.manifest, one.checks)
+    return same and earlier is not None and earlier.released

@@ -24,7 +24,7 @@ from sluice.slices import Slice, SliceRange, Unit, utc
 from sluice.state.additions import Addition
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.field_changes import UnitChange
-from sluice.state.held import Held, release_command
+from sluice.state.held import Held, failed_words, release_command
 from sluice.state.row_balance import MissingValues, missing_in, percent
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
@@ -63,7 +63,7 @@ def held(pipeline: Pipeline, of_hours: Iterable[Held]) -> Iterator[Problem]:
         newest = max(some, key=lambda one: one.slice)
         more = f", and {len(some) - 1:,} more are held" if len(some) > 1 else ""
         message = (
-            f"slice {newest.slice.id} is held: {visible(newest.rows.words)}{more}; correct what sends them, "
+            f"slice {newest.slice.id} is held: {newest.rows.words}{more}; correct what sends them, "
             f"or `{release_command(pipeline, table, [one.slice for one in some])}` lets them in"
         )
         yield Problem(ProblemKind.HELD, f"table {table}", message, _BOTH)
@@ -403,14 +403,6 @@ def failed_by_table(statuses: Iterable[UnitStatus]) -> dict[str, dict[Slice, Cou
                 hours = found.setdefault(table, {})
                 hours.setdefault(status.unit.slice, Counter()).update(row.failed)
     return found
-
-
-def failed_words(failed: Mapping[str, int]) -> str:
-    """`12 rows fail positive_total, 1 fails known_country`."""
-    return ", ".join(
-        f"{rows:,} {'row fails' if rows == 1 else 'rows fail'} {visible(name, 40)}"
-        for name, rows in failed.items()
-    )
 
 
 FEWEST_ROWS = 50

@@ -9,10 +9,11 @@ import pendulum
 import pytest
 
 from sluice.clients.kafka.topic_facts import PartitionFacts, TopicFacts
+from sluice.clients.lake import layout
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.airflow import Alarms, Channel
 from sluice.flow.verify.verdict import OpenAnomaly, Verdict
-from sluice.manifest import FieldSeen, LandedFile, Loss, OffsetRange, TypeFields
+from sluice.manifest import FieldSeen, LandedFile, Loss, OffsetRange, TypeFields, encode
 from sluice.plan.backlog import Backlog
 from sluice.plan.lag import Lag, PartitionLag
 from sluice.slices import Slice, SliceRange, Unit
@@ -163,6 +164,10 @@ def test_an_hour_that_a_check_holds_is_a_problem_of_its_own_until_it_is_released
     spec, lake = pipeline(tables={"click": {"table": "e.clicks", "checks": checks}}), MemoryLake()
     late = [status(h, UnitState.LANDED) for h in range(3)]
     ids = [one.manifest.id for one in late]
+    for one in late:
+        lake.put(
+            layout.manifest(one.unit.slice.id, "dc1"), encode(replace(one.manifest, pipeline=lake.pipeline))
+        )
     for hour in (0, 1):
         rows = HeldRows("e.clicks", "dc1", "", ids[hour], {"positive": ("n > 0", 12)}, 0)
         hold(lake, {unit(hour): rows})

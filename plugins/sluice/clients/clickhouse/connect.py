@@ -103,7 +103,7 @@ def open_client(
 
 def consistent(server_settings: Mapping[str, SettingDef]) -> dict[str, object]:
     """Returns what reads carry so that they see what any server of a service of ClickHouse Cloud has written.
-    A user who may only read sets nothing."""
+    Empty for a user who may change no setting."""
     cloud, setting = map(server_settings.get, ("cloud_mode", "select_sequential_consistency"))
     if cloud is None or setting is None or cloud.value != "1" or int(setting.readonly):
         return {}

@@ -35,12 +35,12 @@ class Engine:
 
     @property
     def replicated(self) -> bool:
-        """Whether other servers carry out its changes, too."""
+        """Returns whether other servers make its changes as well."""
         return self.family is not Family.PLAIN
 
     @property
     def stores(self) -> bool:
-        """Whether rows stay in the table, and do not only pass through it."""
+        """Returns whether the table holds rows: they only pass through a Null."""
         return self.kind != "Null"
 
     @property
@@ -49,22 +49,22 @@ class Engine:
 
     @property
     def keeps(self) -> bool:
-        """Whether every row stays that is inserted, as far as none expires."""
+        """Returns whether merges remove no row but for its age."""
         return self.kind == "MergeTree"
 
     @property
     def merges(self) -> bool:
-        """Whether FINAL gives the same rows whatever was merged."""
+        """Returns whether FINAL gives the same rows before and after a merge."""
         return self.kind in _MERGING
 
     @property
     def computes(self) -> bool:
-        """Whether merges put other values into rows."""
+        """Returns whether merges change values."""
         return self.kind in _COMPUTING
 
     @property
     def certain(self) -> bool:
-        """Whether it is certain which rows are there, as far as none expires."""
+        """Returns whether the rows can be known: as they are, or by FINAL."""
         return self.keeps or self.merges
 
 

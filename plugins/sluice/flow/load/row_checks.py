@@ -33,10 +33,6 @@ def passes(sql: str) -> str:
     return f"(ifNull(({sql}\n) != 0, 0) = 1)"
 
 
-def pass_all(checks: Mapping[str, str]) -> Sql:
-    return Sql(" AND ".join(["1", *map(passes, checks.values())]))
-
-
 @dataclass(frozen=True)
 class RowChecks:
     """The checks of one load, as SQL by name: those that reject rows, and those that count them."""
@@ -53,7 +49,7 @@ class RowChecks:
     @property
     def passing(self) -> Sql:
         """The condition on rows that no check rejects."""
-        return pass_all(self.rejecting)
+        return Sql(" AND ".join(["1", *map(passes, self.rejecting.values())]))
 
     @property
     def first(self) -> tuple[Sql, Sql]:
@@ -137,17 +133,17 @@ class RowsHeld(UnitsRefused):
 def held_units(
     checks: Mapping[str, RowCheck], failed: Mapping[Unit, Mapping[str, int]], released: Released
 ) -> dict[Unit, dict[str, int]]:
-    """Returns of each unit that is held the rows by check."""
+    """Returns of each unit that is held the rows by check that holds, also by those that it is released of:
+    one release is for all of them."""
     holding = {name: check.sql for name, check in checks.items() if check.on_fail == "hold"}
     found = {
-        unit: {
-            name: counts[name]
-            for name, sql in holding.items()
-            if counts.get(name) and (name, sql) not in released.get(unit, ())
-        }
-        for unit, counts in failed.items()
+        unit: {name: counts[name] for name in holding if counts.get(name)} for unit, counts in failed.items()
     }
-    return {unit: counts for unit, counts in found.items() if counts}
+    return {
+        unit: counts
+        for unit, counts in found.items()
+        if any((name, holding[name]) not in released.get(unit, ()) for name in counts)
+    }
 
 
 def rows_held(pipeline: Pipeline, target: Target, held: Mapping[Unit, Mapping[str, int]]) -> RowsHeld:

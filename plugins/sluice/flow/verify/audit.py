@@ -34,6 +34,7 @@ from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.log import BoundaryLog
 from sluice.state.departed_tables import DepartedTable, departed_tables
 from sluice.state.erasures import unerased
+from sluice.state.held import still_held
 from sluice.state.ledger import LedgerRow
 from sluice.state.shard_ledgers import answered, ledgers_by_shard, merge
 from sluice.state.status import UnitStatus, statuses
@@ -206,6 +207,7 @@ def read_facts(
         left,
         {} if scope.cheap else unerased(lake, manifests),
         departed,
+        tuple(still_held(pipeline, lake, slices, unit_statuses)),
     )
 
 

@@ -31,7 +31,8 @@ from sluice.flow.verify.check_tables import (
 from sluice.flow.verify.facts import TableFacts, VerifyFacts, lacking, targets_of, units_of
 from sluice.flow.verify.repairs import Repairs, as_printed
 from sluice.manifest import Loss
-from sluice.slices import SliceRange
+from sluice.slices import SliceRange, Unit
+from sluice.state.held import release_command
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import UnitState
 from sluice.state.units import known_topics
@@ -173,8 +174,21 @@ def check_states(facts: VerifyFacts, repairs: Repairs) -> Iterator[Anomaly]:
             without = lacking(facts.pipeline, targets, status) if status.manifest else frozenset()
             if explained and status.manifest and without <= explained:
                 continue  # the missing table is an anomaly of its own
-            command = repairs.fill(status.unit.slice)
-            yield anomaly(AnomalyKind.INCOMPLETE, "complete", _seen(status, without - explained), command)
+            held = held_out(facts, status.unit)
+            releases = (release_command(facts.pipeline, table, [status.unit.slice]) for table in sorted(held))
+            advice = "; ".join(f"a check holds it: `{release}` lets it in" for release in releases)
+            derived = {name for name, of in facts.pipeline.derived.items() if of.source in held}
+            command = "" if without and without <= held | derived else repairs.fill(status.unit.slice)
+            yield anomaly(
+                AnomalyKind.INCOMPLETE, "complete", _seen(status, without - explained), command, advice
+            )
+
+
+def held_out(facts: VerifyFacts, unit: Unit) -> set[str]:
+    """Returns the tables out of which checks hold the unit."""
+    return {
+        one.rows.table for one in facts.held if (one.slice, one.rows.cluster) == (unit.slice, unit.cluster)
+    }
 
 
 def _taken_away(status: UnitStatus, chosen: Collection[str], repairs: Repairs) -> Iterator[Anomaly]:

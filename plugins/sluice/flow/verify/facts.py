@@ -13,6 +13,7 @@ from sluice.manifest import Manifest
 from sluice.slices import SliceRange, Unit
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.departed_tables import DepartedTable
+from sluice.state.held import Held
 from sluice.state.ledger import LedgerRow, rollups_wanted
 from sluice.state.status import UnitStatus
 from sluice.state.unit_state import Commit, UnitState
@@ -138,7 +139,8 @@ class VerifyFacts:
     """`unreadable`: what is wrong with the manifests that cannot be read. `whole`: not only the range, but
     all that the lake and the tables hold. `tables` are each target as a whole, `shards` its parts.
     `unerased`: units that an entry of the erasure list may still concern, and its number. `departed`: tables
-    that the pipeline file no longer names, and that hold rows of it."""
+    that the pipeline file no longer names, and that hold rows of it. `held`: what checks keep out of
+    tables."""
 
     pipeline: Pipeline
     slices: SliceRange
@@ -153,6 +155,7 @@ class VerifyFacts:
     left: tuple[LeftRows, ...] = ()
     unerased: Mapping[Unit, int] = field(default_factory=dict)
     departed: tuple[DepartedTable, ...] = ()
+    held: tuple[Held, ...] = ()
 
     @property
     def landed(self) -> list[tuple[UnitStatus, Manifest]]:

@@ -11,6 +11,7 @@ from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.facts import RowIdentities, ViewTableRows
 from sluice.flow.verify.repairs import Repairs, commands
 from sluice.slices import Slice, Unit
+from sluice.state.held import Held, HeldRows
 from sluice.state.unit_state import UnitState
 from tests.support.verified import (
     CLICKS,
@@ -110,6 +111,21 @@ def test_files_without_a_readable_manifest_are_left_alone():
         (AnomalyKind.INCOMPLETE, "fill"),
         (AnomalyKind.FILE_UNKNOWN, "fill"),
     }
+
+
+def test_the_repair_of_an_hour_that_a_check_holds_is_its_release():
+    """A fill would be held again; where another table lacks the hour, too, it loads that one."""
+    rows = HeldRows("e.clicks", "dc1", "", FOUND[0].manifest.id, {"positive": ("n > 0", 12)}, 0)
+    held = replace(FACTS, held=(Held(TEN.slice, rows),))
+    advice = RELAND_TEN.replace("sluice run ads", "`sluice release ads --table e.clicks")
+    advice = f"a check holds it: {advice.removesuffix(' --mode reland')}` lets it in"
+    for tables, command in ((("e.other",), ""), ((), RELAND_TEN.replace("reland", "fill"))):
+        kept = {name: FOUND[0].tables[name] for name in tables}
+        late = replace(FOUND[0], state=UnitState.LANDED, tables=kept)
+        [one] = [
+            a for a in found(replace(held, statuses=(late, FOUND[1]))) if a.kind is AnomalyKind.INCOMPLETE
+        ]
+        assert (one.command, one.advice) == (command, advice)
 
 
 def test_commands_are_told_once_and_in_an_order_that_works():
