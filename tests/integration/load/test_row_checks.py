@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from sluice.cli.commands import commands
-from sluice.errors import Refused, TargetRefused
+from sluice.errors import Refused, SluiceError, TargetRefused
 from sluice.slices import SliceRange
 from sluice.state.held import hold, read_held, release
 from tests.integration.landed import World, client_of, event, land, unit
@@ -183,6 +183,17 @@ def test_what_is_no_condition_on_a_row_is_refused_before_anything_is_written(
         world.load(checked(world, odd={"sql": sql, "on_fail": "reject"}), unit())
     assert reason in str(told.value)
     assert ledger(world) == []
+
+
+@pytest.mark.parametrize("on_fail", ["warn", "reject", "hold"])
+def test_a_check_that_fails_itself_is_named(world: World, on_fail: str):
+    land(world.lake, unit(), [event(n=1, total=0)])
+    pipeline = checked(world, ratio={"sql": "intDiv(n, total) > 0", "on_fail": on_fail})
+    with pytest.raises(SluiceError, match=rf"while pushing to view {world.database}\.t \(checks: ratio\)"):
+        world.load(pipeline, unit())
+    assert "committed" not in [state for ((state, *_),) in ledger(world)]
+    world.load(checked(world, ratio={"sql": "n > total", "on_fail": on_fail}), unit())
+    assert [row[:3] for (row,) in ledger(world)] == [("committed", 1, 0)]
 
 
 def test_what_changes_with_the_clock_may_count_and_hold(world: World):

@@ -47,6 +47,10 @@ class RowChecks:
         return cls(target.rejecting, counted if counts else {})
 
     @property
+    def names(self) -> list[str]:
+        return sorted({*self.rejecting, *self.counted})
+
+    @property
     def passing(self) -> Sql:
         """The condition on rows that no check rejects."""
         return Sql(" AND ".join(["1", *map(passes, self.rejecting.values())]))

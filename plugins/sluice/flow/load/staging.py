@@ -31,6 +31,7 @@ from sluice.flow.load.source.pull_or_push import (
 )
 from sluice.flow.load.work import LoadWork, differences
 from sluice.flow.load.writer import UnitCounts, Writer, staged_names
+from sluice.safe_text import visible
 from sluice.slices import Unit
 
 
@@ -157,7 +158,10 @@ class Staging:
         return bool(failing)
 
     def _with_names_of_tables(self, reason: str) -> str:
-        own = {str(name).replace("`", ""): self.target_table.table for name in self.shard_filter.tables}
+        """The views that keep a row, or not, also try the checks on it."""
+        checks = ", ".join(visible(name, 40) for name in self.shard_filter.checks.names)
+        entered = f"{self.target_table.table} (checks: {checks})" if checks else self.target_table.table
+        own = {str(name).replace("`", ""): entered for name in self.shard_filter.tables}
         for own_name, meant in sorted({**own, **self.views.meanings}.items(), reverse=True):
             reason = re.sub(rf"{re.escape(own_name)}\b", meant.replace("\\", r"\\"), reason)
         return reason
