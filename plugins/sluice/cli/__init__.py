@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 _unread: set[int] = set()
-_CONTINUES = "start it again and it continues from what is done"
+_AGAIN = "start it again: what is done stays done"
 
 
 def app() -> None:
@@ -40,7 +40,7 @@ def is_unread() -> bool:
 
 def _stop_at_once(_number: int, _frame: FrameType | None) -> None:
     """Ends the process while it imports modules: nothing has begun, and any import could raise."""
-    os.write(2, f"sluice: interrupted; {_CONTINUES}\n".encode())
+    os.write(2, f"sluice: interrupted; {_AGAIN}\n".encode())
     os._exit(INTERRUPTED)
 
 
@@ -111,7 +111,7 @@ def _run() -> int:
 
 
 def _interrupted() -> int:
-    return _say(f"interrupted; {_CONTINUES}", INTERRUPTED)
+    return _say(f"interrupted; {_AGAIN}", INTERRUPTED)
 
 
 def _say(message: str, exit_code: int) -> int:

@@ -97,7 +97,7 @@ def test_interrupted_while_it_imports(module: str, number: signal.Signals):
         assert process.stdout.readline() == "importing\n"
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
-    assert said == "sluice: interrupted; start it again and it continues from what is done\n"
+    assert said == "sluice: interrupted; start it again: what is done stays done\n"
     assert process.returncode == 130
 
 
