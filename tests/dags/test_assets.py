@@ -7,36 +7,21 @@ from sluice.airflow.assets import emit_events, pipeline_alias, table_asset, tabl
 
 
 def published(table: str, hours: int) -> list[dict]:
-    return [
-        {
-            "table": table,
-            "slice": f"2026-11-20T{hour:02d}Z",
-            "rows": 10 + hour,
-            "manifests": {"dc1": f"1-{hour}"},
-        }
-        for hour in range(hours)
-    ]
+    return [{"table": table, "slice": f"2026-11-20T{hour:02d}Z", "rows": 10 + hour} for hour in range(hours)]
 
 
-def test_an_event_per_table_and_slice():
-    assert table_events(published("ads.clicks", 2) + published("ads.bids", 1), limit=2) == [
-        ("ads.clicks", {"slice": "2026-11-20T00Z", "rows": 10, "manifests": {"dc1": "1-0"}}),
-        ("ads.clicks", {"slice": "2026-11-20T01Z", "rows": 11, "manifests": {"dc1": "1-1"}}),
-        ("ads.bids", {"slice": "2026-11-20T00Z", "rows": 10, "manifests": {"dc1": "1-0"}}),
-    ]
-
-
-def test_a_big_batch_has_one_event_per_table():
-    assert table_events(published("ads.clicks", 3), limit=2) == [
-        ("ads.clicks", {"slices": ["2026-11-20T00Z", "2026-11-20T01Z", "2026-11-20T02Z"], "rows": 33})
-    ]
+def test_an_event_per_table_has_all_its_slices():
+    assert table_events(published("ads.clicks", 2) + published("ads.bids", 1)) == {
+        "ads.clicks": {"2026-11-20T00Z": 10, "2026-11-20T01Z": 11},
+        "ads.bids": {"2026-11-20T00Z": 10},
+    }
 
 
 def test_nothing_published_is_no_event():
-    assert table_events([]) == []
+    assert table_events([]) == {}
 
 
-def test_all_events_are_emitted_and_logged_in_one_line():
+def test_events_are_emitted_and_logged_in_one_line():
     class Alias:
         def __init__(self) -> None:
             self.events: list[tuple[str, dict]] = []
@@ -47,9 +32,12 @@ def test_all_events_are_emitted_and_logged_in_one_line():
     alias, rows = Alias(), published("ads.clicks", 40) + published("ads.bids", 40)
     with capture_logs() as logs:
         emit_events("ads", rows, {pipeline_alias("ads"): alias})
-    assert alias.events == [(f"sluice://ads/{table}", extra) for table, extra in table_events(rows)]
+    assert alias.events == [
+        (f"sluice://ads/{table}", {"slices": {f"2026-11-20T{hour:02d}Z": 10 + hour for hour in range(40)}})
+        for table in ("ads.clicks", "ads.bids")
+    ]
     (told,) = logs
-    assert (told["event"], told["events"]) == ("asset events", 80)
+    assert (told["event"], told["events"]) == ("asset events", 2)
     assert told["slices"] == "40, from 2026-11-20T00Z to 2026-11-20T39Z"
     assert told["rows"] == {"ads.clicks": sum(range(10, 50)), "ads.bids": sum(range(10, 50))}
 

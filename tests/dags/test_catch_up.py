@@ -29,7 +29,7 @@ from tests.support.manifests import made_manifest
 DAY = pendulum.datetime(2026, 11, 20)
 RANGE = SliceRange(DAY, DAY.add(hours=3))
 RANGES = (OffsetRange("bids", "id", 0, 0, 10),)
-EVENTS = [{"table": "ads.bids", "slice": "2026-11-20T01Z", "rows": 5, "manifests": {}}]
+EVENTS = [{"table": "ads.bids", "slice": "2026-11-20T01Z", "rows": 5}]
 
 
 def unit(hour: int, cluster: str, landed: bool) -> UnitStatus:

@@ -31,7 +31,7 @@ from tests.dags.pipeline_texts import TWO_TABLES
 BIDS, CLICKS = (Asset(f"sluice://ads/ads.{table}/hours") for table in ("bids", "clicks"))
 TEN = pendulum.datetime(2026, 11, 20, 10)
 PUBLISHED = [
-    {"table": table, "slice": f"2026-11-20T{hour}Z", "rows": 1, "manifests": {}}
+    {"table": table, "slice": f"2026-11-20T{hour}Z", "rows": 1}
     for hour in ("12", "10")
     for table in ("ads.bids", "ads.clicks")
 ]

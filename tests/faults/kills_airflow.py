@@ -8,9 +8,11 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from local.environment import Settings, environment
 from local.readiness import free_port, wait_until
@@ -24,6 +26,14 @@ from pathlib import Path
 from sluice.airflow.dags import pipeline_dags
 globals().update(pipeline_dags(Path({folder!r})))
 """
+
+
+def kill_with_children(pid: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        victim = psutil.Process(pid)
+        for one in (victim, *victim.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
 
 
 @dataclass
@@ -49,6 +59,9 @@ class Airflow:
         self.pipelines.mkdir(exist_ok=True)
         (self.pipelines / "_defaults.yaml").write_text(DEFAULTS)
         self.command("db", "migrate")
+        self.start_parts()
+
+    def start_parts(self) -> None:
         for part in PARTS:
             with self.log.open("ab") as log:
                 started = subprocess.Popen(
@@ -59,6 +72,13 @@ class Airflow:
                     start_new_session=True,
                 )
             self.parts.append(started)
+
+    def kill(self) -> None:
+        """Kills all of Airflow at once, with the tasks it runs."""
+        for part in self.parts:
+            kill_with_children(part.pid)
+            part.wait(60)
+        self.parts.clear()
 
     def stop(self) -> None:
         for part in self.parts:
@@ -82,7 +102,13 @@ class Airflow:
 
     def wait_for_dag(self, dag: str) -> None:
         found = f"SELECT 1 FROM serialized_dag WHERE dag_id = '{dag}'"
-        self._wait(lambda: bool(self.rows(found)), f"DAG {dag}", START_SECONDS)
+        self._wait(lambda: bool(self.rows(found)) or self._refused(), f"DAG {dag}", START_SECONDS)
+
+    def _refused(self) -> bool:
+        """Raises what Airflow says of DAG files that it cannot import."""
+        errors = self.rows("SELECT filename, stacktrace FROM import_error")
+        assert not errors, errors
+        return False
 
     def trigger(self, dag: str, run: str, params: Mapping[str, str]) -> None:
         self.command("dags", "trigger", dag, "--run-id", run, "--conf", json.dumps(params))
@@ -96,16 +122,29 @@ class Airflow:
     def wait_for(self, ready: Callable[[], bool], what: str) -> None:
         self._wait(ready, what, RUN_SECONDS)
 
+    def kill_task(self, dag: str, task: str) -> None:
+        """Waits until a task whose name begins so runs, and kills its processes."""
+        kill_with_children(self.wait_for_task(dag, task))
+
+    def wait_for_task(self, dag: str, task: str) -> int:
+        """Waits until a task whose name begins so runs; returns its process."""
+        sql = f"SELECT pid FROM task_instance WHERE dag_id = '{dag}' AND task_id LIKE '{task}%'"
+        sql += " AND state = 'running' AND pid IS NOT NULL"
+        self._wait(lambda: bool(self.rows(sql)), f"{task} of {dag}", RUN_SECONDS)
+        return self.rows(sql)[0][0]
+
     def tries(self, run: str) -> dict[str, int]:
         sql = f"SELECT task_id, max(try_number) FROM task_instance WHERE run_id = '{run}' GROUP BY task_id"
         return dict(self.rows(sql))
 
     def announced(self) -> list[tuple[str, str, int]]:
-        """(asset, slice, rows) of every asset event."""
+        """(asset, slice, rows) of every slice of every asset event."""
         sql = "SELECT asset.uri, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id"
         sql += " WHERE partition_key IS NULL"
         found = [(uri, json.loads(extra)) for uri, extra in self.rows(sql)]
-        return sorted((uri, extra["slice"], extra["rows"]) for uri, extra in found)
+        return sorted(
+            (uri, slice_id, rows) for uri, extra in found for slice_id, rows in extra["slices"].items()
+        )
 
     def _wait(self, ready: Callable[[], bool], what: str, seconds: float) -> None:
         wait_until(ready, what, seconds, check=self._all_alive, poll=0.5)

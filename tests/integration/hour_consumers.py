@@ -35,7 +35,7 @@ with DAG("announcing", schedule=None, max_active_runs=1):
         conf = context["dag_run"].conf
         hours = [pendulum.parse(hour) for hour in conf["hours"]]
         steps.proven_hours = lambda pipeline, slices: hours
-        row = {"slice": conf["slice"], "rows": 1, "manifests": {}}
+        row = {"slice": conf["slice"], "rows": 1}
         published = [{"table": target.table, **row} for target in ADS.targets]
         emit_events("ads", published, context["outlet_events"])
         announce_hours(ADS, published, context)

@@ -201,7 +201,7 @@ def verify(name: str, batch: dict[str, str]) -> None:
 @final_errors_fail
 @measured("publish")
 def publish(name: str, batch: dict[str, str]) -> None:
-    """Marks complete event hours in the lake, and emits Airflow asset events per table and hour."""
+    """Marks complete event hours in the lake, and emits an Airflow asset event per table."""
     from sluice.flow import steps
 
     pipeline = read_pipeline(name)

@@ -157,12 +157,11 @@ def publish_range(
         if not all(s.state.done for s in units):
             shows = pipeline.command("status", *slice_.words)
             raise Refused(f"slice {slice_.id} is not complete: `{shows}` shows what is missing")
-        manifests = {s.unit.cluster: s.manifest.id for s in units if s.manifest}
         for target in pipeline.targets:
             if not all(target.table in s.tables for s in units):
                 continue  # the lake has forgotten the slice's files, and the table is a later one
             rows = sum(s.tables[target.table].rows for s in units)
-            events.append({"table": target.table, "slice": slice_.id, "rows": rows, "manifests": manifests})
+            events.append({"table": target.table, "slice": slice_.id, "rows": rows})
     crash_points.reached(Publish.GATHERED)
     return events
 

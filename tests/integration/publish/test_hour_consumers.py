@@ -35,10 +35,7 @@ def test_an_hour_runs_once_and_a_day_when_its_last_hour_came(airflow: Consumers)
     airflow.announce("on_time", on_time)
     assert airflow.events() == sorted(
         [(f"sluice://ads/{t}/hours", f"{hour}:00:00", {}) for t in TABLES for hour in on_time]
-        + [
-            (f"sluice://ads/{t}", None, {"slice": "2026-11-20T10Z", "rows": 1, "manifests": {}})
-            for t in TABLES
-        ],
+        + [(f"sluice://ads/{t}", None, {"slices": {"2026-11-20T10Z": 1}}) for t in TABLES],
         key=str,
     )
     airflow.wait_for_runs(HOURLY, on_time, day)
@@ -71,7 +68,7 @@ def test_an_hour_that_is_landed_again_runs_again_and_its_day_only_as_a_whole(air
 def test_a_publish_without_a_whole_hour_sends_only_the_plain_events(airflow: Consumers):
     before = airflow.last_event()
     airflow.announce("nothing", [])
-    extra = {"slice": "2026-11-20T10Z", "rows": 1, "manifests": {}}
+    extra = {"slices": {"2026-11-20T10Z": 1}}
     assert airflow.events(before) == [(f"sluice://ads/{table}", None, extra) for table in TABLES]
 
 
