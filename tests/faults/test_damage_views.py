@@ -235,10 +235,11 @@ def test_a_view_that_was_made_after_a_load(viewed: Viewed):
     viewed.sql(table)
     select = "SELECT _slice, _cluster, n FROM {db}.clicks"
     viewed.sql(f"CREATE MATERIALIZED VIEW {{db}}.young_view TO {{db}}.young AS {select}")
+    edges = "--from 2026-01-01T02:00Z --to 2026-01-01T03:00Z"
+    reload = f"sluice run ads --config {viewed.config} {edges} --mode reload"
     try:
         assert viewed.verify("--contents") == []
-        edges = "--from 2026-01-01T02:00Z --to 2026-01-01T03:00Z"
-        assert viewed.command(f"sluice run ads --config {viewed.config} {edges} --mode reload")[0] == 0
+        assert viewed.command(reload)[0] == 0
         assert viewed.sql(f"SELECT count() FROM {{db}}.young WHERE {HERE}") == [(9,)]
         assert viewed.verify("--contents") == []
         viewed.sql(f"DELETE FROM {{db}}.young WHERE n = 11 AND {HERE}")
@@ -246,6 +247,7 @@ def test_a_view_that_was_made_after_a_load(viewed: Viewed):
     finally:
         viewed.sql("DROP TABLE {db}.young_view SYNC")
         viewed.sql("DROP TABLE {db}.young SYNC")
+        assert viewed.command(reload)[0] == 0, "the last load knows of no view that is gone"
 
 
 @pytest.mark.long

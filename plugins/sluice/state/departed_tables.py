@@ -57,10 +57,15 @@ def _made_by(
 ) -> dict[str, tuple[str, ...]]:
     """Returns by target the statements that made it and what is gone of its views; empty where unknown."""
     known = {name: one.ddl for name, one in rules.items() if fits(client, targets[name].rollup, one)}
+    return _absent(client, {name: known.get(name, ()) for name in targets})
+
+
+def _absent(client: Client, known: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Returns of each target's statements those that make what this server lacks."""
     named = {name for ddl in known.values() for statement in ddl if (name := named_by(statement))}
-    absent = set(gone(client, sorted(named | set(targets))))
+    absent = set(gone(client, sorted(named | set(known))))
     there = {name for (name,) in client.rows(render("state/databases"))}
-    return {name: missing_of(known.get(name, ()), absent, there) for name in targets}
+    return {name: missing_of(ddl, absent, there) for name, ddl in known.items()}
 
 
 def recreate(pipeline: Pipeline, name: str) -> int:
@@ -112,10 +117,13 @@ def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable)
 
 def lost_views(client: Client, pipeline: Pipeline, name: str) -> dict[str, str]:
     """Returns the materialized views that the last load of the table knew and that are gone, each with what
-    creates it as it was. Raises what the client and the lake raise."""
+    creates all that is gone: a view also needs the table that it writes to. Raises what the client and the
+    lake raise."""
     rules = last_rules(client, pipeline, open_lake(pipeline), [name]).get(name)
     lost = gone(client, sorted(rules.views)) if rules and rules.views else []
-    return {view: "; ".join(missing_of(rules.ddl, {view})) for view in lost} if rules else {}
+    if not rules or not lost:
+        return {}
+    return dict.fromkeys(lost, "; ".join(_absent(client, {name: rules.ddl})[name]))
 
 
 def last_rules(

@@ -11,7 +11,7 @@ from sluice.errors import SluiceError, TableMissing, TargetRefused, WrongUse
 from sluice.flow.load.target_checks import inspect_target
 from sluice.flow.verify.read_tables import SliceSpan, read_target
 from sluice.init.init import statements_in
-from sluice.state.departed_tables import creations, last_rules, recreate
+from sluice.state.departed_tables import creations, last_rules, lost_views, recreate
 from tests.integration.landed import World, client_of, event, land, unit
 from tests.support.long_form import per_commit
 
@@ -150,6 +150,23 @@ def test_a_view_whose_table_is_gone_is_told_with_what_makes_it(world: World):
         read_target(world.client, pipeline, target, {}, SliceSpan())
     [statement] = printed(world, raised.value)
     world.client.run(statement)
+    assert world.sql(DEFINITIONS) == before
+    world.load(pipeline, unit(), mode="reload")
+    assert world.sql(SUMS) == sums
+
+
+@pytest.mark.parametrize("lost", per_commit([["to_sums", "sums"], ["to_sums"], ["to_sums", "own"]]))
+def test_a_view_that_is_gone_is_told_with_all_that_makes_it(world: World, lost: list[str]):
+    pipeline = world.pipeline({"click": "clicks"})
+    world.load(pipeline, unit())
+    before, sums = world.sql(DEFINITIONS), world.sql(SUMS)
+    for name in lost:
+        world.sql(f"DROP TABLE {{db}}.{name} SYNC")
+    views = lost_views(world.client, pipeline, pipeline.targets[0].table)
+    assert sorted(views) == [f"{world.database}.{name}" for name in sorted({*lost} - {"sums"})]
+    for printed_statements in views.values():
+        for statement in statements_in(printed_statements):
+            world.client.run(statement)
     assert world.sql(DEFINITIONS) == before
     world.load(pipeline, unit(), mode="reload")
     assert world.sql(SUMS) == sums
