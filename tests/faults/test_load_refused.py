@@ -222,7 +222,8 @@ def test_a_load_that_cannot_succeed_changes_nothing(scene: Scene, cause: str, fa
                 scene.load(mode=mode)
             assert "tmp_" not in raised.value.reason
             assert scene.contents() == before
-            assert scene.root.sql(TEMPORARY) == []
+            # What the next attempt may cure leaves its tables to it.
+            assert raised.value.retryable or scene.root.sql(TEMPORARY) == []
             assert set(scene.committed()) == {unit(0), unit(1)}
 
 

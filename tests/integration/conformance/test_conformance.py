@@ -88,6 +88,7 @@ def test_the_embedded_server_keeps_all_of_it(server, tmp_path, monkeypatch):
     assert row in PAGE.read_text()
 
 
+@pytest.mark.long
 def test_through_an_honest_proxy_nothing_changes(server):
     names = ("a load", "reads", "equal", "counts", "a dropped", f"{KILLED}insert", f"{LATE}delete")
     found = tried(server, liars.honest, *names)
@@ -145,6 +146,7 @@ def test_shared_tables_are_tried_by_their_own_statements(server, monkeypatch):
     assert left(server) == []
 
 
+@pytest.mark.long
 def test_the_rights_that_the_page_lists_are_enough(start_clickhouse_server):
     rights = [*EXACT, *granted(PAGE.read_text())]
     profiles = "<profiles><default/></profiles>"

@@ -204,6 +204,7 @@ def run_all(world: World, server: TokenServer, count: int, lifetime: float, seco
     return took
 
 
+@pytest.mark.long
 def test_a_run_goes_over_several_tokens(world: World, token_server: TokenServer):
     took = run_all(world, token_server, count=150_000, lifetime=3, seconds=300)
     print(took, token_server.asked)
