@@ -18,7 +18,7 @@ from sluice.clients.clickhouse.errors import UNKNOWN_DATABASE, UNKNOWN_TABLE, Se
 from sluice.clients.clickhouse.inspect_tables import read_table
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.clickhouse.sql import Sql, identifier, listed, render, table
-from sluice.clients.clickhouse.tables import Column, TargetTable
+from sluice.clients.clickhouse.tables import Column, TargetTable, written_by
 from sluice.clients.clickhouse.types import parse, takes
 from sluice.clients.lake.base import Lake
 from sluice.clients.lake.open import open_lake
@@ -57,15 +57,10 @@ def _made_by(
 ) -> dict[str, tuple[str, ...]]:
     """Returns by target the statements that made it and what is gone of its views; empty where unknown."""
     known = {name: one.ddl for name, one in rules.items() if fits(client, targets[name].rollup, one)}
-    return _absent(client, {name: known.get(name, ()) for name in targets})
-
-
-def _absent(client: Client, known: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Returns of each target's statements those that make what this server lacks."""
     named = {name for ddl in known.values() for statement in ddl if (name := named_by(statement))}
-    absent = set(gone(client, sorted(named | set(known))))
+    absent = set(gone(client, sorted(named | set(targets))))
     there = {name for (name,) in client.rows(render("state/databases"))}
-    return {name: missing_of(ddl, absent, there) for name, ddl in known.items()}
+    return {name: missing_of(known.get(name, ()), absent, there) for name in targets}
 
 
 def recreate(pipeline: Pipeline, name: str) -> int:
@@ -117,13 +112,17 @@ def check_written(client: Client, pipeline: Pipeline, target_table: TargetTable)
 
 def lost_views(client: Client, pipeline: Pipeline, name: str) -> dict[str, str]:
     """Returns the materialized views that the last load of the table knew and that are gone, each with what
-    creates all that is gone: a view also needs the table that it writes to. Raises what the client and the
-    lake raise."""
+    creates it as it was, and the table that it writes to where that is gone, too. Raises what the client and
+    the lake raise."""
     rules = last_rules(client, pipeline, open_lake(pipeline), [name]).get(name)
     lost = gone(client, sorted(rules.views)) if rules and rules.views else []
     if not rules or not lost:
         return {}
-    return dict.fromkeys(lost, "; ".join(_absent(client, {name: rules.ddl})[name]))
+    written = {named_by(statement): ".".join(written_by("", "", statement)) for statement in rules.ddl}
+    absent = {*lost, *gone(client, sorted({written[view] for view in lost if view in written}))}
+    there = {database for (database,) in client.rows(render("state/databases"))}
+    needed = {view: {view, written.get(view, "")} & absent for view in lost}
+    return {view: "; ".join(missing_of(rules.ddl, names, there)) for view, names in needed.items()}
 
 
 def last_rules(

@@ -158,10 +158,10 @@ class Staging:
         return bool(failing)
 
     def _with_names_of_tables(self, reason: str) -> str:
-        """The views that keep a row, or not, also try the checks on it."""
+        """Names the user's tables in place of the attempt's own. The own views also try the checks."""
         checks = ", ".join(visible(name, 40) for name in self.shard_filter.checks.names)
-        entered = f"{self.target_table.table} (checks: {checks})" if checks else self.target_table.table
-        own = {str(name).replace("`", ""): entered for name in self.shard_filter.tables}
+        target = f"{self.target_table.table} (checks: {checks})" if checks else self.target_table.table
+        own = {str(name).replace("`", ""): target for name in self.shard_filter.tables}
         for own_name, meant in sorted({**own, **self.views.meanings}.items(), reverse=True):
             reason = re.sub(rf"{re.escape(own_name)}\b", meant.replace("\\", r"\\"), reason)
         return reason
