@@ -20,7 +20,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from sluice.cli.commands import commands
 from tests.faults.kills_airflow import Airflow
-from tests.integration.downstream.mart_world import Ended, installed
+from tests.integration.downstream.mart_world import Ended, installed, write_dbt_project
 from tests.integration.downstream.test_dbt import DBT
 from tests.integration.stack.test_wheel import run
 from tests.support.documents import ROOT, samples
@@ -140,20 +140,7 @@ class Marts:
         self.pipelines.mkdir()
         (self.pipelines / "p.yaml").write_text(yaml.safe_dump(pipeline))
         (self.project / "models").mkdir(parents=True)
-        (self.project / "dbt_project.yml").write_text("name: marts\nprofile: marts\nversion: '1.0'\n")
-        place = self.server.at.place
-        output = {
-            "type": "clickhouse",
-            "driver": "http",
-            "schema": self.name,
-            "host": place["host"],
-            "port": place["port"],
-            "user": place.get("login") or "default",
-            "password": place.get("password") or "",
-            "use_lw_deletes": True,
-        }
-        profile = {"marts": {"target": "test", "outputs": {"test": output}}}
-        (self.project / "profiles.yml").write_text(yaml.safe_dump(profile))
+        write_dbt_project(self.project, self.server, self.name)
         (self.project / "models" / "by_slice.sql").write_text(BY_SLICE % f"{self.at(0):%Y-%m-%d %H:%M:%S}")
         (self.project / "models" / "by_hour.sql").write_text(BY_HOUR)
         dag = SAMPLES["python"].replace("sluice://adx/adx.", f"sluice://p/{self.name}.")

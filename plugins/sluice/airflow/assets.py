@@ -1,6 +1,6 @@
 """The Airflow assets that say which hours of a table became complete, for DAGs downstream.
 
-A DAG that starts with every publish that brings something of a table has
+A DAG that starts after each publish of a table's hours has
 `schedule=Asset("sluice://<pipeline>/<db.table>")`, and reads slices and rows from the event's `extra`.
 """
 
@@ -26,16 +26,16 @@ def table_asset(pipeline: str, table: str) -> Asset:
 
 
 def pipeline_alias(pipeline: str) -> AssetAlias:
-    """Returns the outlet of `publish`: only through an alias does an event of a table that got nothing stay
-    unsent."""
+    """Returns the outlet of `publish`. With the assets as outlets Airflow would also send events of tables
+    that got nothing."""
     return AssetAlias(f"sluice://{pipeline}")
 
 
 def table_events(published: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """Returns the rows by slice id of each table, from `steps.publish_range`'s {table, slice, rows}.
 
-    A publish sends one event of a table: of several at once Airflow gives a run only the first, and the
-    others with the next run (apache/airflow 54659).
+    A publish sends one event per table. Of several at once Airflow 3.3.2 gives a run only the first; the
+    others come with the next event's run (https://github.com/apache/airflow/issues/54659).
     """
     by_table: dict[str, dict[str, int]] = defaultdict(dict)
     for row in published:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pendulum
 import pytest
+import yaml
 
 from sluice.cli.commands import commands
 from sluice.slices import HOUR, Slice, Unit, floor
@@ -78,6 +79,24 @@ def installed(folder: Path, packages: Sequence[str]) -> Path:
     done = run(UV, "-q", "pip", "install", "--python", folder / "bin/python", *packages)
     assert done.returncode == 0, done.stderr
     return folder / "bin"
+
+
+def write_dbt_project(folder: Path, server: Any, schema: str) -> None:
+    """Writes a dbt project without models into the folder, and how dbt logs in to the server."""
+    (folder / "dbt_project.yml").write_text("name: marts\nprofile: marts\nversion: '1.0'\n")
+    place = server.at.place
+    output = {
+        "type": "clickhouse",
+        "driver": "http",
+        "schema": schema,
+        "host": place["host"],
+        "port": place["port"],
+        "user": place.get("login") or "default",
+        "password": place.get("password") or "",
+        "use_lw_deletes": True,
+    }
+    profile = {"marts": {"target": "test", "outputs": {"test": output}}}
+    (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
 
 
 Ended = subprocess.CompletedProcess[str]

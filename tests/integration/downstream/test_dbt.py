@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sluice.dbt_files import loaded_at
 from sluice.mart_sources import MartSource, whole_hours
-from tests.integration.downstream.mart_world import HOURS, Ended, MartWorld, installed
+from tests.integration.downstream.mart_world import HOURS, Ended, MartWorld, installed, write_dbt_project
 from tests.integration.stack.test_wheel import run
 
 pytestmark = pytest.mark.integration
@@ -50,21 +49,7 @@ class Marts(MartWorld):
 @pytest.fixture
 def marts(request, clickhouse_server, tmp_path: Path, name: str, monkeypatch) -> Marts:
     made = Marts.made(clickhouse_server, tmp_path, name, monkeypatch)
-    (made.folder / "dbt_project.yml").write_text("name: marts\nprofile: marts\nversion: '1.0'\n")
-    place = clickhouse_server.at.place
-    output = {
-        "type": "clickhouse",
-        "driver": "http",
-        "schema": name,
-        "host": place["host"],
-        "port": place["port"],
-        "user": place.get("login") or "default",
-        "password": place.get("password") or "",
-        "use_lw_deletes": True,
-    }
-    (made.folder / "profiles.yml").write_text(
-        yaml.safe_dump({"marts": {"target": "test", "outputs": {"test": output}}})
-    )
+    write_dbt_project(made.folder, clickhouse_server, name)
     (made.folder / "models" / "by_hour.sql").write_text(MODEL % made.at(0))
     if request.node.get_closest_marker("long"):
         made.dbt = request.getfixturevalue("dbt")
