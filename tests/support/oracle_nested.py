@@ -124,9 +124,13 @@ class MapOf:
         found = _together(list, [*keys, *items])
         if found.rejected_rows:
             return found
+        if any(isinstance(key.value, oracle.Anything) for key in keys):  # it may be another's value
+            return Judged(oracle.Anything(), doubts=(*found.doubts, *places))
+        given = [repr(key.value) for key in keys]
+        again = [place for n, place in enumerate(places) if given[n] in given[:n]]
+        if again:
+            return Judged(None, tuple(again), found.doubts)
         pairs = [(key.value, item.value) for key, item in zip(keys, items, strict=True)]
-        if len({repr(key) for key, _ in pairs}) < len(pairs):  # a dict shows one of them
-            return Judged(oracle.Anything(), doubts=found.doubts)
         return Judged(Pairs(pairs), doubts=found.doubts)
 
 

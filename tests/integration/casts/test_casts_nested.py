@@ -165,6 +165,24 @@ def test_a_key_of_any_spelling_is_the_place_of_a_rejected_row(client: Client):
     assert (unfit, _plain(found)) == (True, '["a\\n\v\x85\u2028"]')
 
 
+_DASHED, _PLAIN = "e3e70682-c209-4cac-629f-6fbed82c07cd", "e3e70682c2094cac629f6fbed82c07cd"
+
+
+@pytest.mark.parametrize(
+    ("kind", "token", "place"),
+    [
+        ("Map(UUID, UInt8)", f'{{"{_DASHED}": 1, "{_PLAIN}": 2}}', f'["{_PLAIN}"]'),
+        ("Map(UUID, UInt8)", f'{{"{_PLAIN}": 1, "{_DASHED}": 2}}', f'["{_DASHED}"]'),
+        ("Map(UUID, UInt8)", f'{{"x": 1, "y": 2, "{_DASHED}": 3}}', '["x"]'),
+        ("Map(LowCardinality(String), UInt8)", '{"a": 1, "b": 300, "a": 2}', '["a"]'),
+        ("Array(Map(UInt16, UInt8))", '[{"7": 1}, {"8": 1, "7": 2, "8": 3}]', '[1]["8"]'),
+    ],
+)
+def test_the_place_of_a_key_that_is_there_twice_is_its_second_spelling(client: Client, kind, token, place):
+    [(unfit, _, found)] = evaluate(client, kind, kind, [event(token)])
+    assert (unfit, found) == (True, place)
+
+
 _OBJECTS = "Array(Tuple(a UInt8, b Nullable(String)))"
 _LOOSE = "Array(Tuple(a Nullable(UInt8)))"
 _DEEP = "Array(Tuple(a Array(UInt8), m Map(String, UInt8)))"

@@ -78,16 +78,18 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
         f"replaceAll(toJSONString(substringUTF8(assumeNotNull(k{depth}), 1, {_MOST_OF_KEY})), {_SLASH}, '/')"
     )
     place = _where(kind, field, lists, where, name)
-    again = let(
-        [("k", first_repeated(f"JSONExtractKeys({field.text})"))],
-        key_twice("concat('[', toJSONString(k), ']')", field.x),
+    # What a key becomes, so that two spellings of it are one.
+    given = f"CAST(if({key.unfit}, k{depth}, toString({key.value})), 'Nullable(String)')"
+    twice = let(
+        [(f"k{depth}", f"arrayElement({keys}, again)")], key_twice(f"concat('[', {name}, ']')", field.x)
     )
-    return of_pair(pair, f"if({repeats(f'JSONExtractKeys({field.text})')}, {again}, {place})")
+    again = first_again(mapped({f"k{depth}": keys}, given))
+    return of_pair(pair, let([("again", again)], f"if(again = 0, {place}, {twice})"))
 
 
-def first_repeated(keys: str) -> str:
-    """Returns the first of an array's values that is there again."""
-    return let([("all", keys)], "arrayElement(all, arrayFirstIndex(n -> n > 1, arrayEnumerateUniq(all)))")
+def first_again(values: str) -> str:
+    """Returns the number of an array's first value that is there before, or 0."""
+    return f"arrayFirstIndex(n -> n > 1, arrayEnumerateUniq({values}))"
 
 
 def key_twice(path: str, x: str) -> str:
@@ -101,7 +103,7 @@ def twice_in_document(x: str, otherwise: str) -> str:
     text, parts = f"ifNull({x}, '')", "splitByChar('.', k, 2)"
     keys = f"JSONExtractKeys({text})"
     spelled = f"arrayFirst(k -> position(k, '.') > 0 AND JSONHas({text}, {parts}[1], {parts}[2]), keys)"
-    again = "arrayElement(keys, arrayFirstIndex(n -> n > 1, arrayEnumerateUniq(keys)))"
+    again = f"arrayElement(keys, {first_again('keys')})"
     path = f"if({repeats('keys')}, {again}, {spelled})"
     at = "concat('.', path)"
     named = f"if(empty(path), {otherwise}, {key_twice(at, x)})"
