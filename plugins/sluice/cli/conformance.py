@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,8 +52,12 @@ def conformance(connection: ConnectionArgument, minutes: Minutes = 15, json: Jso
 
 
 def _check_writable(path: Path) -> None:
+    """Leaves no file where there was none: what follows may be refused."""
+    there = os.path.lexists(path)
     try:
         path.open("a").close()
+        if not there:
+            path.unlink()
     except OSError as error:
         raise WrongUse(f"--json {path}: {error.strerror}") from error
 

@@ -88,6 +88,15 @@ def test_the_embedded_server_keeps_all_of_it(server, tmp_path, monkeypatch):
     assert row in PAGE.read_text()
 
 
+def test_a_refused_trial_leaves_no_report(tmp_path):
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    old.write_text("{}")
+    for path in (new, old):
+        result = CliRunner().invoke(commands, ["conformance", "nowhere", "--json", str(path)])
+        assert result.exit_code != 0 and isinstance(result.exception, Exception)
+    assert (new.exists(), old.read_text()) == (False, "{}")
+
+
 @pytest.mark.long
 def test_through_an_honest_proxy_nothing_changes(server):
     names = ("a load", "reads", "equal", "counts", "a dropped", f"{KILLED}insert", f"{LATE}delete")
