@@ -389,7 +389,8 @@ def half_forgotten(state: Damaged) -> None:
 class Printed:
     """`prepare` makes the state; `by` are the words of the command that prints, or what prints instead of
     one; `repair` are the words of what is printed. `rejected_rows`: what did not fit comes in. `erased`: the
-    clicks of this number go. `filled`: the column has every value."""
+    clicks of this number go. `filled`: the column has every value. `next`: what `verify` still prints after
+    the repair."""
 
     prepare: Callable[[Damaged], None]
     by: str | Callable[[Damaged], str]
@@ -397,6 +398,7 @@ class Printed:
     rejected_rows: bool = False
     erased: int | None = None
     filled: str = ""
+    next: str = ""
 
 
 RECORD = "bids:1:11"
@@ -480,7 +482,10 @@ PRINTED = {
         filled="nullIf(moment, '')",
     ),
     "erase, half forgotten": Printed(
-        half_forgotten, "erase {ads} --where n=4711 --reason x --yes", "forget {ads} --yes"
+        half_forgotten,
+        "erase {ads} --where n=4711 --reason x --yes",
+        "forget {ads} --yes",
+        next=f"run {{ads}} {edges(0, 3)} --mode reland",
     ),
     "verify, a column that a load added": Printed(
         with_a_column_that_a_load_added,
@@ -562,6 +567,10 @@ def test_a_printed_repair_works_as_it_stands(state: Damaged, case: Printed):
     if case.filled:
         assert state.sql(f"SELECT countIf(isNull({case.filled})) FROM {{db}}.clicks") == [(0,)]
     code, text = typed(state, f"sluice verify ads {config} --contents")
+    if case.next:
+        assert (code, f"sluice {said(case.next)}" in printed(text)) == (1, True), text
+        paste(state, f"sluice {said(case.next)}")
+        code, text = typed(state, f"sluice verify ads {config} --contents")
     assert code == 0, text
 
 
