@@ -25,7 +25,8 @@ GONE_SECONDS = 30
 @dataclass(frozen=True)
 class Order:
     """Kill `victim` when a process reaches `point` for the `nth` time. The victim is "self", "java" (the
-    virtual machine that this process belongs to), "above java" (who started that), or a process id."""
+    virtual machine that this process belongs to), "above java" (who started that), or a process id. To
+    "pause" stops the process itself until somebody continues it."""
 
     point: str
     nth: int = 1
@@ -86,7 +87,10 @@ def note(folder: Path, line: str) -> None:
 
 
 def kill(victim: str) -> None:
-    """Returns only if the victim is another process, once that is gone."""
+    """Returns only if the victim is another process, once that is gone, or if this one is continued."""
+    if victim == "pause":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
     named = {"self": os.getpid, "java": _java_above, "above java": lambda: int(_stat(_java_above())[1])}
     pid = named[victim]() if victim in named else int(victim)
     os.kill(pid, signal.SIGKILL)

@@ -23,15 +23,18 @@ from sluice.airflow.land_operator import LandOperator, marked
 from sluice.airflow.run_params import to_xcom
 from sluice.clients.lake.open import open_lake
 from sluice.config.files import read
+from sluice.crash_points import Land
 from sluice.flow.steps import resolve_range
 from sluice.slices import SliceRange, to_ms
 from sluice.state.manifests import read_manifests
 from sluice.state.units import units_of
+from tests.faults.kills_points import ENVIRONMENT, SITE, Order, give, name_of, obeyed
 from tests.support.long_form import per_commit
 from tests.support.spark_world import START, hours
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.faults
 
+ROOT = Path(__file__).parents[2]
 RECORDS = 400
 BATCH: SliceRange = hours(0, 2)
 
@@ -43,6 +46,8 @@ def lake(name: str, tmp_path: Path, kafka_broker: str, stack_env, monkeypatch: p
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
     monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (SITE, ROOT / "plugins", ROOT))))
     admin = AdminClient({"bootstrap.servers": kafka_broker})
     admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
     producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0})
@@ -79,14 +84,14 @@ def land_task(name: str) -> LandOperator:
     )
 
 
-def stop(land: LandOperator, lake: Path, victims: str) -> list[int]:
-    """Stops Spark as soon as it has written a file, and then ends the task's time; gives its processes."""
-    wait_until(lambda: any(lake.rglob("*.parquet")), "Spark has written a file", 180)
+def stop(land: LandOperator, orders: Path, victims: str) -> list[int]:
+    """Stops Spark once a worker has written its first file and paused there, and then ends the task's time;
+    gives its processes."""
+    wait_until(lambda: obeyed(orders), "Spark has written a file", 180)
     pids = marked(land._mark)
     for pid in pids:
-        program = Path(f"/proc/{pid}/exe").resolve().name
-        if victims in ("all", program):
-            os.kill(pid, signal.SIGSTOP)
+        is_java = Path(f"/proc/{pid}/exe").resolve().name == "java"
+        os.kill(pid, signal.SIGSTOP if victims == "all" or is_java else signal.SIGCONT)
     signal.setitimer(signal.ITIMER_REAL, 0.01)
     return pids
 
@@ -104,8 +109,9 @@ def events(lake: Path) -> list[int]:
 def test_spark_that_stands_still_is_ended_and_the_retry_lands_each_record_once(
     name, lake: Path, victims: str
 ):
-    land, pids = land_task(name), []
-    stopper = threading.Thread(target=lambda: pids.extend(stop(land, lake, victims)))
+    land, orders, pids = land_task(name), lake.parents[1], []
+    give(orders, Order(name_of(Land.FILE_WRITTEN), victim="pause"))
+    stopper = threading.Thread(target=lambda: pids.extend(stop(land, orders, victims)))
     stopper.start()
     with pytest.raises(AirflowTaskTimeout):
         run(name, 1, land)
