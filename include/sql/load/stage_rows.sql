@@ -1,8 +1,8 @@
--- Rows of the lake's files whose every value fits go to the staging table. Two threads sort and write them: one
--- alone would keep waiting those that parse. Blocks are small enough for a core's own cache: every expression goes
--- through them once more.
+-- Rows of the lake's files whose every value fits go to the staging table. Two threads sort and write them, and push
+-- them through views: one alone would keep waiting those that parse. Blocks are small enough for a core's own cache:
+-- every expression goes through them once more.
 INSERT INTO {staging} ({columns})
-SETTINGS max_insert_threads = 2, max_block_size = {block}
+SETTINGS max_insert_threads = 2, parallel_view_processing = 1, max_block_size = {block}
 SELECT {values}
 FROM
 (
