@@ -110,6 +110,7 @@ STEADY: dict[str, object] = {
     "optimize_and_compare_chain": 0,
     "optimize_min_equality_disjunction_chain_length": 1000,
     "max_query_size": 64 * 1024 * 1024,
+    "max_parser_backtracks": 0,
     "max_ast_depth": 10_000,
     "max_ast_elements": 50_000_000,
     "max_expanded_ast_elements": 50_000_000,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluice.clients.clickhouse.sql import both, either, identifier, listed, literal, summed
 from sluice.clients.clickhouse.types import Type
@@ -28,6 +29,8 @@ _QUOTE = literal('"')
 _SLASH = literal(r"\/")
 _MOST_OF_KEY = 60
 """Characters of a map's key in the path of a rejected row."""
+_LONG_CAST = 200
+"""Characters of SQL."""
 
 
 def array(caster: Caster, kind: Type, field: Field) -> Cast:
@@ -43,8 +46,8 @@ def array(caster: Caster, kind: Type, field: Field) -> Cast:
         bad += if_quoted(f"arrayExists(raw -> startsWith(raw, {_QUOTE}), {raws})")
     judged = f"j{depth}"
     unfit = field.unfit(*bad, f"has(tupleElement({judged}, 2), 1)")
-    items_judged = mapped(
-        lists | _tokens(of, field, raws), item_of(caster, of, field, by_token(of, field)).pair
+    items_judged = judged_items(
+        lists | _tokens(of, field, raws), item_of(caster, of, field, by_token(of, field)), depth
     )
     pair = let([(judged, items_judged)], f"tuple(tupleElement({judged}, 1), {unfit})")
     item = item_of(caster, of, field, _asked(of, field))
@@ -69,8 +72,9 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
     keys_given = f"tupleElement({judged}, 1)"
     unfit = field.unfit(*bad, f"has(tupleElement({judged}, 3), 1)", repeats(keys_given))
     built = f"mapFromArrays(tupleElement({judged}, 1), tupleElement({judged}, 2))"
-    entry = entry_of(key, item_of(caster, of, field, by_token(of, field)), depth)
-    pair = let([(judged, mapped(lists | _tokens(of, field, raws), entry))], f"tuple({built}, {unfit})")
+    value = item_of(caster, of, field, by_token(of, field))
+    entries_judged = judged_entries(lists | _tokens(of, field, raws), key, value, depth)
+    pair = let([(judged, entries_judged)], f"tuple({built}, {unfit})")
     item = item_of(caster, of, field, _asked(of, field))
     lists |= {f"q{depth}": raws} if _asked(of, field) else {}
     where = (either(key.unfit, item.unfit), f"if({key.unfit}, {key.where}, {item.where})")
@@ -127,13 +131,45 @@ def item_of(caster: Caster, of: Type, field: Field, asked: bool) -> Cast:
     return element(caster, of, item)
 
 
-def entry_of(key: Cast, item: Cast, depth: int) -> str:
-    """Returns a key, its value, and whether they are a rejected row."""
-    if not item.judged:
-        return f"tuple({key.value}, {item.value}, {either(key.unfit, item.unfit)})"
-    name = f"e{depth}"
-    unfit = either(key.unfit, f"tupleElement({name}, 2)")
-    return let([(name, item.judged)], f"tuple({key.value}, tupleElement({name}, 1), {unfit})")
+def judged_items(lists: dict[str, str], item: Cast, depth: int) -> str:
+    """Returns of each item its value, and whether it does not fit."""
+    y = f"y{depth}"
+    over = _over(item, lists, depth, f"tupleElement({y}, 1)", f"tupleElement({y}, 2)")
+    if over is None:
+        return mapped(lists, item.pair)
+    value, unfit = over
+    scalars = mapped(lists, f"tuple({item.scalar}, isNull(x{depth}))")
+    return mapped({y: scalars}, f"tuple({value}, {unfit})")
+
+
+def judged_entries(lists: dict[str, str], key: Cast, item: Cast, depth: int) -> str:
+    """Returns of each entry its key, its value, and whether they are a rejected row."""
+    y = f"y{depth}"
+    if item.judged:
+        unfit = either(key.unfit, f"tupleElement({y}, 2)")
+        entry = let([(y, item.judged)], f"tuple({key.value}, tupleElement({y}, 1), {unfit})")
+        return mapped(lists, entry)
+    over = _over(item, lists, depth, f"tupleElement({y}, 3)", f"tupleElement({y}, 4)")
+    if over is None:
+        return mapped(lists, f"tuple({key.value}, {item.value}, {either(key.unfit, item.unfit)})")
+    value, unfit = over
+    scalars = mapped(lists, f"tuple({key.value}, {key.unfit}, {item.scalar}, isNull(x{depth}))")
+    unfit = either(f"tupleElement({y}, 2)", unfit)
+    return mapped({y: scalars}, f"tuple(tupleElement({y}, 1), {value}, {unfit})")
+
+
+def _over(item: Cast, lists: dict[str, str], depth: int, scalar: str, null: str) -> tuple[str, str] | None:
+    """Returns the item's value, and whether it does not fit, over the names of its scalar and of `x` being
+    NULL; None where they take more than these. Both would write a long cast out, and a table may have a
+    thousand such columns."""
+    if len(item.scalar) < _LONG_CAST:
+        return None
+    value, unfit = (
+        text.replace(item.scalar, scalar).replace(f"isNull(x{depth})", null)
+        for text in (item.value, item.unfit)
+    )
+    names = re.compile(rf"\b({'|'.join(lists)})\b")
+    return None if names.search(f"{value} {unfit}") else (value, unfit)
 
 
 def mapped(lists: dict[str, str], body: str) -> str:
@@ -167,13 +203,16 @@ def element(caster: Caster, kind: Type, field: Field) -> Cast:
     element_cast = caster(kind, field)
     if field.default:
         return _with_default(kind, field, element_cast)
-    if kind.nullable or element_cast.container:
+    if element_cast.container:
         return element_cast
-    filled = f"ifNull({element_cast.value}, defaultValueOfTypeName({literal(kind.plain.text)}))"
+    scalar = element_cast.value
+    if kind.nullable:
+        return replace(element_cast, scalar=scalar)
+    filled = f"ifNull({scalar}, defaultValueOfTypeName({literal(kind.plain.text)}))"
     if field.filled:
-        return Cast(filled, element_cast.unfit, where=element_cast.where)
+        return Cast(filled, element_cast.unfit, where=element_cast.where, scalar=scalar)
     where = f"if(isNull({field.x}), {here(MISSING, field.x)}, {element_cast.where})"
-    return Cast(filled, f"isNull({element_cast.value})", where=where)
+    return Cast(filled, f"isNull({scalar})", where=where, scalar=scalar)
 
 
 def _with_default(kind: Type, field: Field, element_cast: Cast) -> Cast:
@@ -384,7 +423,7 @@ def parsed(caster: Caster, kind: Type, parsed_value: str, name: str, long: bool)
         value = f"mapFromArrays({value}, tupleElement({name}, 2))"
         bad = f"has(tupleElement({name}, 3), 1) + {repeats(f'tupleElement({name}, 1)')}"
     else:
-        items = mapped({"x0": container}, _item(caster, shape, field))
+        items = _items(caster, shape, field, container)
     unusual = [bad, f"isNotNull(variantElement({parsed_value}, 'String'))", *_doubts(shape)]
     unusual += ["long_numbers", "notEmpty(large_numbers)"] if long else []
     return ParsedContainer(items, value, f"(({summed(unusual)}) = 0)")
@@ -412,20 +451,21 @@ def _names(shape: Type) -> list[str]:
 def _entries(caster: Caster, shape: Type, field: Field, container: str) -> str:
     key = element(caster, shape.argument(0), Field("k0", 1, None, required=True))
     lists = {"k0": f"arrayMap(k -> toNullable(k), mapKeys({container}))", "x0": f"mapValues({container})"}
-    return mapped(lists, entry_of(key, item_of(caster, shape.argument(1), field, asked=False), 0))
+    return judged_entries(lists, key, item_of(caster, shape.argument(1), field, asked=False), 0)
 
 
-def _item(caster: Caster, shape: Type, field: Field) -> str:
+def _items(caster: Caster, shape: Type, field: Field, container: str) -> str:
     """Returns what an item becomes, and whether it may be a rejected row: what is no object has no fields."""
+    lists = {"x0": container}
     if not _names(shape):
-        return item_of(caster, shape.argument(0), field, asked=False).pair
+        return judged_items(lists, item_of(caster, shape.argument(0), field, asked=False), 0)
     of = shape.argument(0).shape
     texts = [f"tupleElement(x0, {n})" for n in range(1, len(of.arguments) + 1)]
     casts = [
         _part(caster, part, text, field) for (_, part), text in zip(of.named_arguments(), texts, strict=True)
     ]
     nothing = f"(({summed([f'isNotNull({text})' for text in texts])}) = 0)"
-    return of_parts(of, casts, 0, lambda wrong: either(nothing, wrong))
+    return mapped(lists, of_parts(of, casts, 0, lambda wrong: either(nothing, wrong)))
 
 
 def _part(caster: Caster, kind: Type, text: str, field: Field) -> Cast:
