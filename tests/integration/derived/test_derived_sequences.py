@@ -139,7 +139,7 @@ def summed(clickhouse_server, tmp_path, name) -> Summed:
     return Summed(World(tmp_path, client_of(clickhouse_server), name))
 
 
-@pytest.mark.parametrize("examples", per_commit([1, 300]))
+@pytest.mark.parametrize("examples", per_commit([1, 100]))
 def test_rows_are_of_all_input_or_what_they_were(summed: Summed, examples: int):
     runs = count()
 
