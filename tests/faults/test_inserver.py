@@ -1,7 +1,7 @@
 """The ClickHouse server is killed at its file operations in the middle of a load; one retry sets all right.
 
-A load of a unit that replaces an older commit, of one that is done, and of a new one. The short form strikes
-once in each stretch of the operations, the long form at every one of them.
+A load of a unit that replaces an older commit, of one that is done, and of a new one. It strikes once in each
+stretch of the operations; every run chooses others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.long_form import per_commit
 
 pytestmark = pytest.mark.faults
 
-SHORT = 3
+STRETCHES, OF_THE_LONG_FORM = 3, 100
 # What makes something visible or gone: done, but nobody is told of it.
 TELLING = {"rename", "renameat2", "symlink", "unlink"}
 
@@ -33,11 +33,13 @@ def rig(commit: Commit, tmp_path: Path) -> Iterator[Rig]:
 
 def points(operations: list[Operation], long_form: bool, seed: int) -> list[tuple[int, int]]:
     """(operation, before or after it)."""
-    if long_form:
-        after = [(o.number, AFTER) for o in operations if o.kind in TELLING and "/tmp" not in o.path]
-        return [(o.number, BEFORE) for o in operations] + after
-    chance, stretch = random.Random(seed), len(operations) / SHORT
-    return [(int(n * stretch + chance.random() * stretch) + 1, n % 2) for n in range(SHORT)]
+    chance, count = random.Random(seed), OF_THE_LONG_FORM if long_form else STRETCHES
+    stretch = len(operations) / count
+    struck = [operations[int((n + chance.random()) * stretch)] for n in range(count)]
+    if not long_form:
+        return [(o.number, n % 2) for n, o in enumerate(struck)]
+    after = [(o.number, AFTER) for o in struck if o.kind in TELLING and "/tmp" not in o.path]
+    return [(o.number, BEFORE) for o in struck] + after
 
 
 @pytest.mark.parametrize("commit", per_commit(Commit))
