@@ -30,7 +30,7 @@ _SLASH = literal(r"\/")
 _MOST_OF_KEY = 60
 """Characters of a map's key in the path of a rejected row."""
 _LONG_CAST = 200
-"""Characters of SQL."""
+"""Characters of SQL from which on a cast is written once."""
 
 
 def array(caster: Caster, kind: Type, field: Field) -> Cast:
@@ -92,7 +92,7 @@ def mapping(caster: Caster, kind: Type, field: Field) -> Cast:
 
 
 def first_again(values: str) -> str:
-    """Returns the number of an array's first value that is there before, or 0."""
+    """Returns the position of the first value that repeats an earlier one, or 0."""
     return f"arrayFirstIndex(n -> n > 1, arrayEnumerateUniq({values}))"
 
 
@@ -159,9 +159,11 @@ def judged_entries(lists: dict[str, str], key: Cast, item: Cast, depth: int) -> 
 
 
 def _over(item: Cast, lists: dict[str, str], depth: int, scalar: str, null: str) -> tuple[str, str] | None:
-    """Returns the item's value, and whether it does not fit, over the names of its scalar and of `x` being
-    NULL; None where they take more than these. Both would write a long cast out, and a table may have a
-    thousand such columns."""
+    """Returns the item's value, and whether it does not fit, with `scalar` in place of its cast and `null` in
+    place of whether its text is NULL. Returns None where the cast is short, or they need more than these two.
+
+    Both contain the cast. A thousand columns with a long one would make a statement that no server parses.
+    """
     if len(item.scalar) < _LONG_CAST:
         return None
     value, unfit = (

@@ -20,8 +20,8 @@ class Cast:
 
     `judged` is a tuple of both, computed once; where `lacks`, it says third whether a part of the value is
     missing and became a default. `where` is, of a rejected row, a tuple of the path inside the value
-    (`[3].price`), the type that is wanted there, and the text that is there. `scalar` is what both `value`
-    and `unfit` of a container's item are made of: NULL where `x` is, or does not fit.
+    (`[3].price`), the type that is wanted there, and the text that is there. `scalar` is the cast that
+    both `value` and `unfit` of a container's item contain: NULL where `x` is NULL or does not fit.
     """
 
     value: str
