@@ -187,7 +187,7 @@ class PageStack:
 
     def publish(self, hour: datetime, lines: Sequence[str], within: timedelta = HOUR) -> None:
         """Evenly over the hour, or its beginning, and over the partitions."""
-        producer = Producer({"bootstrap.servers": self.settings.bootstrap, "linger.ms": 50})
+        producer = Producer({"bootstrap.servers": self.settings.bootstrap, "log_level": 0, "linger.ms": 50})
         for number, line in enumerate(lines):
             at = (hour + number * (within / (len(lines) + 1))).timestamp() * 1000
             producer.produce("adx", line.encode(), partition=number % PARTITIONS, timestamp=int(at))

@@ -48,7 +48,7 @@ def lake(name: str, tmp_path: Path, kafka_broker: str, stack_env, monkeypatch: p
     monkeypatch.setenv("SLUICE_PIPELINES", str(tmp_path))
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (SITE, ROOT / "plugins", ROOT))))
-    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin = AdminClient({"bootstrap.servers": kafka_broker, "log_level": 0})
     admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
     producer = Producer({"bootstrap.servers": kafka_broker, "log_level": 0})
     for number in range(RECORDS):

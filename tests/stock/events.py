@@ -68,7 +68,7 @@ def first_hour(now: datetime) -> datetime:
 def publish(bootstrap: str, events: Sequence[Sent]) -> None:
     """Each record's time is its event's."""
     topic = NewTopic(TOPIC, PARTITIONS, 1, config={"retention.ms": "-1"})
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([topic])[TOPIC].result(SECONDS)
     refused: list[object] = []
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50})

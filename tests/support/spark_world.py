@@ -78,7 +78,7 @@ class SparkWorld:
 
     def topic(self, name: str, partitions: int = 1) -> str:
         topic = f"{self.name}.{name}"
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
         return topic
 

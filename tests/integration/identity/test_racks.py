@@ -54,12 +54,14 @@ def join(first: Path, data: Path, port: int, controller: int, lines: list[str]) 
 
 
 def filled(bootstrap: str, topic: str) -> list[bytes]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "two brokers", 60)
     new = NewTopic(topic, replica_assignment=[[1, 2]], num_partitions=1, config={"retention.ms": "-1"})
     admin.create_topics([new])[topic].result(30)
     values = [b"%06d" % n + os.urandom(SIZE // 2) + bytes(SIZE // 2) for n in range(COUNT)]
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.max.bytes": 2 * SIZE})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "log_level": 0, "acks": "all", "message.max.bytes": 2 * SIZE}
+    )
     for value in values:
         producer.produce(topic, value[:SIZE], partition=0)
         producer.poll(0)

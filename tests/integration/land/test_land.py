@@ -46,7 +46,7 @@ class Feed:
     def __init__(self, bootstrap: str, topic: str, partitions: int = 2, **config: str) -> None:
         self.bootstrap, self.topic = bootstrap, topic
         self.sent: list[tuple[int, int, bytes | None]] = []
-        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
         self.producer = self._producer()
 

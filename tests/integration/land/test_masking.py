@@ -40,7 +40,7 @@ def messages() -> list[bytes]:
 
 
 def publish(user: User, bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(user.name, 1, 1)])[user.name].result(30)
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     at = int(START.timestamp() * 1000) + 1000

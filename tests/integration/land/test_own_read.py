@@ -50,7 +50,7 @@ class NotText(str):
 
 @pytest.fixture
 def topic(kafka_broker: str, name: str) -> str:
-    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin = AdminClient({"bootstrap.servers": kafka_broker, "log_level": 0})
     large = {"retention.ms": "-1", "max.message.bytes": "30000000"}
     admin.create_topics([NewTopic(name, 3, 1, config=large)])[name].result(30)
     return name

@@ -33,7 +33,7 @@ class Topics:
     """Topics `<name>.<number>` and what was sent into them."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
-        self.name, self.admin = name, AdminClient({"bootstrap.servers": bootstrap})
+        self.name, self.admin = name, AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self.producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self.sent: list[tuple[str, str]] = []
 

@@ -54,7 +54,7 @@ def test_its_hour_resolves_lands_loads_and_verifies(spark_world, alone):
 @pytest.mark.parametrize("kind", per_commit(["CreateTime", "LogAppendTime"]))
 def test_where_instants_are_is_kafkas_rule(kafka_broker, name, kind):
     """Each instant at and around each record's stamp, against the stamps themselves."""
-    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin = AdminClient({"bootstrap.servers": kafka_broker, "log_level": 0})
     config = {"retention.ms": "-1", "message.timestamp.type": kind}
     admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(30)
     at = to_ms(START)

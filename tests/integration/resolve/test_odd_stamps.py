@@ -37,7 +37,7 @@ Sent = list[tuple[int, int]]
 def stamped(spark_world: SparkWorld, odd: list[int], per_hour: int = 60) -> tuple[str, Sent]:
     """A topic whose hours 0 to 2 have the odd stamps among others, of which `n` says which record it is."""
     topic = f"{spark_world.name}.t"
-    admin = AdminClient({"bootstrap.servers": spark_world.bootstrap})
+    admin = AdminClient({"bootstrap.servers": spark_world.bootstrap, "log_level": 0})
     config = {"message.timestamp.after.max.ms": ANY, "message.timestamp.before.max.ms": ANY}
     config |= {"retention.ms": "-1", "max.message.bytes": "2000000"}
     admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(30)

@@ -28,7 +28,7 @@ BOMB = 880 << 20
 
 @pytest.fixture
 def topic(kafka_broker: str, name: str) -> str:
-    admin = AdminClient({"bootstrap.servers": kafka_broker})
+    admin = AdminClient({"bootstrap.servers": kafka_broker, "log_level": 0})
     admin.create_topics([NewTopic(name, 3, 1, config={"retention.ms": "-1"})])[name].result(30)
     return name
 
