@@ -151,7 +151,7 @@ def _pytest(room: Room, said: Path, first: Sequence[str]) -> int:
         suppress_health_check=[*HealthCheck],
     )
     settings.load_profile("mutants")
-    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", f"{said}.tmp"]
+    options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "--basetemp", f"{said}.tmp"]
     return int(pytest.main([*options, *room.tests], plugins=[_Reporter(room, said, first)]))
 
 

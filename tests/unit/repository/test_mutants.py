@@ -1,8 +1,11 @@
-"""The rooms of `make mutants` and its list of equal mutants name what is there; no room is judged here."""
+"""The rooms of `make mutants` and its list of equal mutants name what is there; of one room, two sources are
+judged."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 from tests.mutants.equal import equal
 from tests.mutants.rooms import ROOMS, ROOT
@@ -30,3 +33,19 @@ def test_every_listed_mutant_changes_lines_that_its_room_has():
         if not all(there) or change.split(" → ")[0] not in sources[room]:
             stale.append((room, function, change))
     assert stale == []
+
+
+_JUDGED = """
+from tests.mutants.judge import judge, warm
+from tests.mutants.rooms import ROOMS
+room = ROOMS["slices"]
+source = room.path.read_text()
+limit = 3 + 5 * warm(room)
+for text in (source, source.replace("hour", "day")):
+    print(judge(room, text, limit, []).outcome)
+"""
+
+
+def test_a_source_with_a_mistake_is_killed_and_the_right_one_survives():
+    done = subprocess.run([sys.executable, "-c", _JUDGED], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (["survived", "killed"], "")
