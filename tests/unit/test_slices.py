@@ -17,15 +17,19 @@ from sluice.slices import (
     Slice,
     SliceRange,
     Unit,
+    bounded,
     ceil,
     floor,
     from_ms,
     from_seconds,
+    iso,
+    last_late,
     ms_text,
     parse_instant,
     parse_iso8601,
     to_ms,
     utc,
+    words_of,
 )
 
 # Every length that a pipeline file allows: multiples of 15 minutes that divide the day.
@@ -363,3 +367,73 @@ def test_a_range_has_at_most_so_many_slices(length: timedelta):
     assert longest.at_most() is longest
     with pytest.raises(WrongUse, match=r"\) has 100,001 slices, more than 100,000: ask for it in parts"):
         SliceRange(START - length, longest.end, length).at_most()
+
+
+# ---- What is shown and said of them.
+
+QUARTER = timedelta(minutes=15)
+
+
+@pytest.mark.parametrize(
+    ("slice_id", "length", "start", "end"),
+    [
+        ("2026-11-20T23Z", HOUR, "2026-11-20T23:00Z", "2026-11-21T00:00Z"),
+        ("2026-11-20T1045Z", QUARTER, "2026-11-20T10:45Z", "2026-11-20T11:00Z"),
+        ("2026-11-20T00Z", timedelta(days=1), "2026-11-20T00:00Z", "2026-11-21T00:00Z"),
+    ],
+)
+def test_a_slice_as_a_command_takes_it(slice_id: str, length: timedelta, start: str, end: str):
+    assert Slice.from_id(slice_id, length).words == ("--from", start, "--to", end)
+
+
+def test_a_slice_of_unknown_length_as_a_command_takes_it():
+    """Commands widen a range to whole slices: it has to hold a part of this one, and of no other."""
+    assert words_of("2026-11-20T23Z") == ("--from", "2026-11-20T23:00Z", "--to", "2026-11-21T00:00Z")
+    assert words_of("2026-11-20T1045Z") == ("--from", "2026-11-20T10:45Z", "--to", "2026-11-20T10:46Z")
+    with pytest.raises(WrongUse, match=r"^'2026-11-20' is not a slice id such as 2026-11-20T10Z$"):
+        words_of("2026-11-20")
+
+
+def test_the_slice_of_a_folder():
+    assert Slice.of_folder("2026-11-20T10Z", HOUR) == Slice(START)
+    assert Slice.of_folder("2026-11-20T1045Z", QUARTER) == Slice(START.add(minutes=45), QUARTER)
+    assert Slice.of_folder("_temporary", HOUR) is None
+    with pytest.raises(WrongUse, match="'2026-11-20T1045Z' is not the id of a slice of 1:00:00"):
+        Slice.of_folder("2026-11-20T1045Z", HOUR)
+
+
+def test_the_first_hour_has_an_id():
+    assert Slice.from_id("1970-01-01T00Z").start == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_an_instant_to_the_second():
+    assert iso(None) == ""
+    assert (
+        iso(datetime(2026, 11, 20, 11, 0, 1, 999, ZoneInfo("Europe/Berlin"))) == "2026-11-20T10:00:01+00:00"
+    )
+
+
+def test_what_no_slice_can_be_of_is_quoted_as_it_was_given():
+    bounds = "expected an instant from 1970-01-01 to 2106-01-01, which Kafka and a table's `_slice` can hold"
+    with pytest.raises(WrongUse) as refused:
+        parse_instant("1969", NOW)
+    assert str(refused.value) == f"'1969': {bounds}"
+    with pytest.raises(WrongUse) as refused:
+        bounded(datetime(1969, 12, 31, tzinfo=UTC))
+    assert str(refused.value) == f"'1969-12-31 00:00:00+00:00': {bounds}"
+
+
+@pytest.mark.parametrize(("length", "shown"), [(60, "'" + "x" * 60 + "'"), (61, "'" + "x" * 60 + "'…")])
+def test_a_long_text_is_cut(length: int, shown: str):
+    with pytest.raises(WrongUse) as refused:
+        Slice.from_id("x" * length)
+    assert str(refused.value) == f"{shown} is not a slice id such as 2026-11-20T10Z"
+
+
+@pytest.mark.parametrize(
+    ("grace", "hour"),
+    [(0, "2026-11-20T09"), (30, "2026-11-20T08"), (60, "2026-11-20T08"), (61, "2026-11-20T07")],
+)
+def test_the_last_hour_that_did_not_wait(grace: int, hour: str):
+    """An hour waits for the slices that begin before its end and the grace: this one begins at 10."""
+    assert last_late(Slice(START), timedelta(minutes=grace)) == hour

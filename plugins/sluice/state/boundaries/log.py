@@ -304,7 +304,7 @@ def _runs(values: Sequence[int] | np.ndarray) -> Runs:
 def _length(runs: Iterable[tuple[object, int]]) -> int:
     """Returns how many values the runs stand for. Raises ValueError for a run of less than one."""
     counts = [count for _, count in runs]
-    if min(counts, default=1) < 1:
+    if counts and min(counts) < 1:
         raise ValueError(f"a run has {min(counts)} values")
     return sum(counts)
 

@@ -118,6 +118,49 @@ def test_what_expired_before_it_was_resolved(known, answers, expected):
     assert rows(boundaries_to_store(stored(*known) if known else None, answers)) == expected
 
 
+GROUP = FoundBy.GROUP
+
+
+@pytest.mark.parametrize(
+    ("committed", "answers", "expected"),
+    [
+        # The first boundary is the group's, whatever the look-up says of it.
+        (7, said([1, 2, 3], [5, 9, 12]), [(7, 7, GROUP), (9, 9, RECORD), (12, 12, RECORD)]),
+        (0, said([1, 2], [5, 9]), [(0, 0, GROUP), (9, 9, RECORD)]),
+        # A group that is ahead of the clock: the hours that it has read hold nothing.
+        (10, said([1, 2, 3], [5, 9, 12]), [(10, 10, GROUP), (10, 10, FoundBy.CLAMPED), (12, 12, RECORD)]),
+        # What expired since its commit is lost in the first hour.
+        (
+            7,
+            said([1, 2, 3], [50, 50, 60], start=50),
+            [(7, 7, GROUP), (7, 50, FoundBy.LOG_START), (60, 60, RECORD)],
+        ),
+        # Another partition, of which the group has committed nothing.
+        (None, said([1, 2], [5, 9]), [(5, 5, RECORD), (9, 9, RECORD)]),
+    ],
+)
+def test_a_topic_that_is_taken_over_begins_at_the_groups_offset(committed, answers, expected):
+    taken_over = {1: 3} if committed is None else {0: committed}
+    assert rows(boundaries_to_store(None, replace(answers, taken_over=taken_over))) == expected
+
+
+@pytest.mark.parametrize(
+    ("instants", "offsets", "expected"),
+    [
+        ([1, 2, 3], [0, 4, 5], [(7, 7, GROUP)] * 3),
+        ([3, 5], [4, 9], [(7, 7, GROUP), (9, 9, RECORD)]),
+        ([3, 4, 5, 6], [4, 5, 9, 10], [(7, 7, GROUP), (9, 9, RECORD), (10, 10, RECORD)]),
+        ([5, 6], [9, 10], [(9, 9, RECORD), (10, 10, RECORD)]),
+        ([4], [5], []),
+    ],
+)
+def test_hours_before_the_groups_offset_are_empty(instants, offsets, expected):
+    """What was taken over at instant 4 is stored; earlier and later ones are asked for."""
+    known = boundaries_to_store(None, replace(said([4], [5]), taken_over={0: 7}))
+    answers = replace(said(instants, offsets), taken_over={0: 7})
+    assert rows(boundaries_to_store(known, answers)) == expected
+
+
 def test_merging_keeps_the_instants_in_order():
     known = stored(said([4, 6], [40, 60]), said([5, 7], [50, 70]), said([1], [10]))
     assert known.instants == array("q", [1, 4, 5, 6, 7])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from dataclasses import replace
 from datetime import timedelta
 
 import pendulum
@@ -24,6 +25,7 @@ from sluice.state.boundaries.log import (
     encode_entry,
 )
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
+from sluice.topic_patterns import TopicPatterns
 from tests.support.fakes import MemoryLake
 
 HOUR = timedelta(hours=1)
@@ -306,6 +308,42 @@ def test_a_checkpoint_as_it_is_stored():
     assert decode_checkpoint(json.dumps(STORED_STATE).encode(), "there") == STATE
 
 
+LISTED = {
+    "dc1": {TopicPatterns(("bids.*",), ("bids.test",)): frozenset({TEN, TEN + 3600, TEN + 5 * 3600})},
+    "dc2": {TopicPatterns(("wins.*",), ()): frozenset({TEN})},
+}
+STORED_LISTED = [
+    {
+        "cluster": "dc1",
+        "include": ["bids.*"],
+        "exclude": ["bids.test"],
+        "slices": [["2026-11-20T10:00:00Z", 2], ["2026-11-20T15:00:00Z", 1]],
+    },
+    {"cluster": "dc2", "include": ["wins.*"], "exclude": [], "slices": [["2026-11-20T10:00:00Z", 1]]},
+]
+
+
+def test_slices_whose_topics_are_listed_by_patterns_as_they_are_stored():
+    entry, stored = replace(ENTRY, listed=LISTED), STORED_ENTRY | {"listed": STORED_LISTED}
+    assert json.loads(encode_entry(entry, "w", NOW)) == stored
+    assert decode_entry(json.dumps(stored).encode(), "there") == entry
+    state, stored = replace(STATE, listed=LISTED), STORED_STATE | {"listed": STORED_LISTED}
+    assert json.loads(encode_checkpoint(state, HOUR, "w", NOW)) == stored
+    assert decode_checkpoint(json.dumps(stored).encode(), "there") == state
+
+
+def test_how_offsets_were_found_as_it_is_stored():
+    assert [found.value for found in FoundBy] == [
+        "record",
+        "end",
+        "log_start",
+        "scan",
+        "clamped",
+        "new",
+        "group",
+    ]
+
+
 def test_quarters_of_an_hour():
     quarters = block([TEN, TEN + 900, TEN + 1800, TEN + 3600], {})
     written = encode_entry(LogEntry(timedelta(minutes=15), (quarters,)), "w", NOW)
@@ -374,12 +412,68 @@ def test_a_partition_without_a_value_for_each_instant_is_told_with_its_place(dec
         decode(data, "there")
 
 
+def of_one_topic(runs: list) -> dict:
+    return {"topics": [TOPIC | {"instants": runs, "partitions": []}]}
+
+
+def of_one_pattern(runs: list) -> dict:
+    return {"listed": [STORED_LISTED[0] | {"slices": runs}]}
+
+
 @pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
-@pytest.mark.parametrize("count", [10**12, 0, -4])
-def test_a_topic_of_endless_instants_is_told_with_its_place(decode, count):
-    topic = TOPIC | {"instants": [[TOPIC["instants"][0][0], count]]}
-    with pytest.raises(SluiceError, match="^there is not an entry of the boundary log (.*): restore it from"):
-        decode(json.dumps(STORED_ENTRY | {"topics": [topic]}).encode(), "there")
+@pytest.mark.parametrize(
+    ("part", "count", "said"),
+    [
+        (of_one_topic, 10**12, "it has more than 50,000,000 instants"),
+        (of_one_topic, 0, "a run has 0 values"),
+        (of_one_topic, -4, "a run has -4 values"),
+        (of_one_pattern, 10**12, "it lists more than 50,000,000 slices"),
+        (of_one_pattern, 0, "a run has 0 values"),
+    ],
+)
+def test_endless_instants_are_told_with_their_place(decode, part, count, said):
+    data = json.dumps(
+        STORED_ENTRY | part([["2026-11-20T10:00:00Z", 1], ["2026-11-20T15:00:00Z", count]])
+    ).encode()
+    message = rf"^there is not an entry of the boundary log \({said}\): restore it from a copy$"
+    with pytest.raises(SluiceError, match=message):
+        decode(data, "there")
+
+
+@pytest.mark.parametrize("part", [of_one_topic, of_one_pattern])
+def test_as_many_instants_as_a_log_holds(part, monkeypatch):
+    monkeypatch.setattr("sluice.state.boundaries.log._MOST_INSTANTS", 4)  # fifty million take a while
+    runs = [["2026-11-20T10:00:00Z", 3], ["2026-11-20T15:00:00Z", 1]]
+    decode_entry(json.dumps(STORED_ENTRY | part(runs)).encode(), "there")
+    runs[1][1] = 2
+    with pytest.raises(SluiceError, match="more than 4 "):
+        decode_entry(json.dumps(STORED_ENTRY | part(runs)).encode(), "there")
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "length", "ends"),
+    [
+        ("9999-12-31T23:59:58Z", 1, 1, True),
+        ("9999-12-31T23:59:58Z", 2, 1, False),
+        ("9999-12-31T22:00:00Z", 1, 3600, True),
+        ("9999-12-31T23:00:00Z", 1, 3600, False),
+    ],
+)
+def test_instants_end_with_the_year_9999(first, count, length, ends):
+    data = json.dumps(STORED_ENTRY | of_one_topic([[first, count]]) | {"length": length}).encode()
+    if ends:
+        assert len(decode_entry(data, "there").blocks[0].instants) == count
+        return
+    with pytest.raises(SluiceError, match=rf"\({count} instants from {first} on end after the year 9999\)"):
+        decode_entry(data, "there")
+
+
+@pytest.mark.parametrize("values", [3, 5])
+def test_a_partition_with_too_few_or_too_many_offsets_is_named(values):
+    partition = TOPIC["partitions"][0] | {"offsets": [1] * values}
+    data = json.dumps(STORED_ENTRY | {"topics": [TOPIC | {"partitions": [partition]}]}).encode()
+    with pytest.raises(SluiceError, match="partition 0 does not have a value for each of 4 instants"):
+        decode_entry(data, "there")
 
 
 @pytest.mark.parametrize("decode", [decode_entry, decode_checkpoint])
