@@ -15,7 +15,9 @@ HUGE = str(2**62)
 # Of the settings that every statement sets back nearly none harms; of those that stay many do.
 SET_BACK, STAYING = 256, 12
 # Their extremes make a server sleep, crawl or fuzz itself for as long as the test would wait.
-SLOW = re.compile(r"sleep|bandwidth|_rps|_speed|fuzzer|interactive_delay|_wait|_backoff|timeout|max_network")
+SLOW = re.compile(r"sleep|_speed|fuzzer|interactive_delay|_wait|_backoff|timeout|max_network_bytes")
+# A load at one byte a second would be right, and take longer than the test waits.
+RATE = re.compile(r"bandwidth|_rps|max_execution_speed")
 # A user with these cannot be asked anything, or it is about the user, not about statements.
 APART = ("readonly", "allow_ddl", "max_sessions_for_user", "profile")
 
@@ -53,6 +55,8 @@ def flips(client: Client) -> list[Pair]:
 def _values(client: Client, name: str, default: str, kind: str) -> Sequence[str]:
     if kind in ("Bool", "BoolAuto"):
         return ["0" if default == "1" else "1"]
+    if RATE.search(name):
+        return ["1000000000"]
     if re.fullmatch(r"-?[0-9.]+|auto.*", default):
         return ["1", "2"] if SLOW.search(name) else ["0", "1", HUGE]
     if kind == "Map":

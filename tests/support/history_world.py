@@ -19,7 +19,7 @@ from sluice.clients.clickhouse.client import Client
 from sluice.clients.clickhouse.shards import connect_shards
 from sluice.clients.lake.folder import FolderLake
 from sluice.config.pipeline import Keep, Pipeline
-from sluice.errors import NotAllLanded, SluiceError, WouldReject
+from sluice.errors import SluiceError
 from sluice.flow.contents.compare import auditor
 from sluice.flow.erase.erase import Eraser
 from sluice.flow.erase.finish import finish
@@ -131,7 +131,7 @@ class HistoryWorld:
         error: SluiceError | None = None
         try:
             land(pipeline, self.lake, slices, mode, token, engine, *how)
-        except (WouldReject, NotAllLanded) as caught:
+        except SluiceError as caught:
             error = caught
         for target in pipeline.targets:
             load_table(pipeline, target.table, slices, mode, token, lambda _: None)

@@ -119,9 +119,8 @@ class Boundaries:
 
     def has(self, cluster: str, topic: str, start: int) -> bool:
         """Returns whether both boundaries of the slice that begins at `start` are stored for the topic."""
-        length = 0 if self.length is None else int(self.length.total_seconds())
         block, _ = self._era(cluster, topic, start)
-        return block is not None and None not in (block.row(start), block.row(start + length))
+        return block is not None and None not in (block.row(start), block.row(start + self._seconds))
 
     def lists(self, cluster: str, start: int, patterns: TopicPatterns | None = None) -> bool:
         """Returns whether the slice that begins at `start` was resolved by these patterns, or by any."""
@@ -148,29 +147,26 @@ class Boundaries:
         """Returns the end of the newest slice behind the topic's last boundary that stays without it; None
         where there is none: as far as is known, the topic was there all the time."""
         stored = self.stored(cluster, topic)
-        if stored is None or not len(stored.instants) or self.length is None:
+        if stored is None or not len(stored.instants):
             return None
         starts = (at for starts in self.listed.get(cluster, {}).values() for at in starts)
         behind = (at for at in starts if at >= stored.instants[-1])
         newest = max((at for at in behind if self.stays_without(cluster, topic, at)), default=None)
-        return None if newest is None else newest + int(self.length.total_seconds())
+        return None if newest is None else newest + self._seconds
 
     def passes(self, cluster: str, topic: str, instant: int) -> bool:
         """Returns whether the slices on both sides of the instant stay without the topic."""
-        length = 0 if self.length is None else int(self.length.total_seconds())
-        return self.stays_without(cluster, topic, instant - length) and self.stays_without(
-            cluster, topic, instant
-        )
+        sides = (instant - self._seconds, instant)
+        return all(self.stays_without(cluster, topic, start) for start in sides)
 
     def standstill(self, cluster: str, topic: str, instant: int) -> tuple[int, int]:
         """Returns the first and the last instant that are one with `instant` for the topic, because all
         slices between them stay without it."""
-        length = 0 if self.length is None else int(self.length.total_seconds())
         first = last = instant
-        while length and self.stays_without(cluster, topic, first - length):
-            first -= length
-        while length and self.stays_without(cluster, topic, last):
-            last += length
+        while self.stays_without(cluster, topic, first - self._seconds):
+            first -= self._seconds
+        while self.stays_without(cluster, topic, last):
+            last += self._seconds
         return first, last
 
     def behind(self, cluster: str, topic: str, asked: Iterable[int], instants: frozenset[int]) -> set[int]:
@@ -233,6 +229,11 @@ class Boundaries:
         """Returns the last instant with a stored boundary of the cluster; None without any."""
         instants = [b.instants[-1] for b in self.blocks.values() if b.cluster == cluster and len(b.instants)]
         return pendulum.from_timestamp(max(instants)) if instants else None
+
+    @property
+    def _seconds(self) -> int:
+        """The slice length; 0 of a log without entries, which has no slices."""
+        return 0 if self.length is None else int(self.length.total_seconds())
 
     def _uncertain(self, slice_: Slice, cluster: str, topic: str) -> Iterator[Loss]:
         pair = self._pair(slice_, cluster, topic)

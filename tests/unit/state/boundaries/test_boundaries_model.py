@@ -21,7 +21,8 @@ from sluice.state.boundaries.boundary import (
     TopicBoundaries,
 )
 from sluice.state.boundaries.model import Boundaries, Era, LogEntry
-from sluice.state.boundaries.retention import last_seen, rest, retained
+from sluice.state.boundaries.retention import last_seen, left_behind, rest, retained
+from sluice.topic_patterns import TopicPatterns
 
 HOUR = timedelta(hours=1)
 START = pendulum.datetime(2026, 11, 20)
@@ -282,3 +283,160 @@ def test_what_nobody_accepted_is_told_with_its_entry():
         SluiceError, match="^boundary log, entry 1: topic dc1/bids has the id new, which was never accepted"
     ):
         BOTH.with_entry(LogEntry(HOUR, (NEW,)))
+
+
+def test_what_the_topic_before_had_in_the_slices_of_the_newest():
+    columns = (column([5, 8, 9, 12]), column([3, 4, 4, 4]), column([UNKNOWN, UNKNOWN, 2, 7], first=2))
+    old = LogEntry(HOUR, (block([0, 1, 2, 4], *columns),))
+
+    def since(hour: int) -> tuple[Loss, ...]:
+        new = LogEntry(HOUR, (NEW,), {("dc1", "bids"): Era("new", at(hour))})
+        return left_behind(log(old, new), "dc1", "bids")
+
+    first = Loss("bids", 0, 8, 12, exact=True)
+    assert since(1) == (first, Loss("bids", 2, 2, 7, exact=True))
+    assert since(0) == (
+        Loss("bids", 0, 5, 12, exact=True),
+        Loss("bids", 1, 3, 4, exact=True),
+        Loss("bids", 2, 2, 7, exact=True),
+    )
+    assert since(-3) == since(0)
+    # Between two boundaries the offset is not known: at most these.
+    assert since(3) == since(2) == (Loss("bids", 0, 9, 12, exact=True), Loss("bids", 2, 2, 7, exact=True))
+    assert since(4) == since(5) == ()
+
+
+def test_a_topic_that_left_nothing_behind():
+    assert left_behind(BOTH, "dc1", "bids") == left_behind(BOTH, "dc2", "bids") == ()
+    accepted = {("dc1", "bids"): Era("new", at(2))}
+    empty = log(LogEntry(HOUR, (block([], column([])),)), LogEntry(HOUR, (NEW,), accepted))
+    assert left_behind(empty, "dc1", "bids") == ()
+    never = log(LogEntry(HOUR, (), {("dc1", "bids"): Era("id")}), LogEntry(HOUR, (NEW,), accepted))
+    assert left_behind(never, "dc1", "bids") == ()
+    for since, left in ((2, (Loss("bids", 0, 0, 6, exact=True),)), (3, ())):
+        era = {("dc1", "bids"): Era("newest", at(since))}
+        newest = LogEntry(HOUR, (block([4], column([9]), uuid="newest"),), era)
+        assert left_behind(RECREATED.with_entry(newest), "dc1", "bids") == left
+
+
+# ---- What is known of a cluster, of its topics and of patterns.
+
+
+def test_what_a_cluster_and_its_topics_have():
+    other = block([5], column([9]), cluster="dc2")
+    state = BOTH.with_entry(LogEntry(HOUR, (other,)))
+    assert state.instants("dc1") == {at(0), at(1), at(2)}
+    assert state.instants("dc2") == {at(5)}
+    assert state.instants("dc3") == frozenset()
+    assert (state.topics("dc1"), state.topics("dc2"), state.topics("dc3")) == (
+        ("bids", "wins"),
+        ("bids",),
+        (),
+    )
+    assert [state.has("dc1", "wins", at(hour)) for hour in (0, 1, 2, 3)] == [False, True, False, False]
+    assert [state.has("dc1", "bids", at(hour)) for hour in (-1, 0, 1, 2)] == [False, True, True, False]
+    assert not state.has("dc2", "wins", at(1))
+    assert [RECREATED.has("dc1", "bids", at(hour)) for hour in (0, 1, 2, 3)] == [True, True, True, False]
+    assert not Boundaries().has("dc1", "bids", at(0)) and not Boundaries().passes("dc1", "bids", at(0))
+
+
+def test_the_highest_log_start_of_a_partition():
+    def seen(hours: list[int], *starts: list[int]) -> LogEntry:
+        columns = [
+            PartitionColumn(
+                0, *(array("q", [20] * len(hours)) for _ in range(2)), array("q", of), codes(hours)
+            )
+            for of in starts
+        ]
+        return LogEntry(HOUR, (block(hours, *columns),))
+
+    def codes(hours: list[int]) -> array[int]:
+        return array("b", [RECORD] * len(hours))
+
+    state = log(seen([1, 2], [7, 3], [0, 0]), seen([0], [5], [4]))
+    assert [state.log_start("dc1", "bids", number) for number in (0, 1, 2)] == [7, 4, 0]
+    assert state.log_start("dc1", "wins", 0) == state.log_start("dc2", "bids", 0) == 0
+    assert log(LogEntry(HOUR, (block([], column([])),))).log_start("dc1", "bids", 0) == 0
+
+
+BIDS_ALL, WINS_ALL = TopicPatterns(("bids.*",), ()), TopicPatterns(("wins.*",), ("wins.test",))
+LISTED = log(
+    LogEntry(
+        HOUR,
+        (block([0, 1, 2], column([1, 2, 3]), topic="bids.a"),),
+        listed={"dc1": {BIDS_ALL: frozenset({at(0), at(1)})}},
+    ),
+    LogEntry(
+        HOUR,
+        (),
+        listed={
+            "dc1": {BIDS_ALL: frozenset({at(2), at(3)}), WINS_ALL: frozenset({at(1)})},
+            "dc2": {WINS_ALL: frozenset({at(7)})},
+        },
+    ),
+)
+
+
+def test_which_slices_were_resolved_by_patterns():
+    assert [LISTED.lists("dc1", at(hour)) for hour in (-1, 0, 3, 4)] == [False, True, True, False]
+    assert [LISTED.lists("dc1", at(hour), BIDS_ALL) for hour in (0, 1, 2, 3, 7)] == [True] * 4 + [False]
+    assert [LISTED.lists("dc1", at(hour), WINS_ALL) for hour in (0, 1)] == [False, True]
+    assert not LISTED.lists("dc1", at(1), TopicPatterns(("wins.*",), ()))
+    assert not LISTED.lists("dc3", at(1))
+    assert [LISTED.oldest_listed(cluster) for cluster in ("dc1", "dc2", "dc3")] == [at(0), at(7), None]
+    assert [LISTED.newest_listed(cluster) for cluster in ("dc1", "dc2", "dc3")] == [at(3), at(7), None]
+    nothing = log(LogEntry(HOUR, (), listed={"dc1": {BIDS_ALL: frozenset()}}))
+    assert nothing.newest_listed("dc1") is nothing.oldest_listed("dc1") is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "without"),
+    [
+        ("bids.a", [2, 3]),
+        ("bids.b", [0, 1, 2, 3]),
+        ("wins.a", [1]),
+        ("wins.test", []),
+        ("clicks", []),
+    ],
+)
+def test_slices_that_stay_without_a_topic(topic: str, without: list[int]):
+    hours = range(-2, 9)
+    assert [h for h in hours if LISTED.stays_without("dc1", topic, at(h))] == without
+    # An instant is passed where the slices on both of its sides are.
+    assert [h for h in hours if LISTED.passes("dc1", topic, at(h))] == [
+        h for h in hours if {h - 1, h} <= {*without}
+    ]
+    for hour in hours:
+        edges = [hour]
+        while edges[0] - 1 in without:
+            edges.insert(0, edges[0] - 1)
+        while edges[-1] in without:
+            edges.append(edges[-1] + 1)
+        assert LISTED.standstill("dc1", topic, at(hour)) == (at(edges[0]), at(edges[-1]))
+    assert not LISTED.stays_without("dc3", topic, at(1))
+
+
+def test_since_when_a_topic_is_gone():
+    assert LISTED.gone_since("dc1", "bids.a") == at(4)
+    assert LISTED.gone_since("dc1", "bids.b") is None  # it never had a boundary
+    assert LISTED.gone_since("dc2", "bids.a") is None
+    back = LISTED.with_entry(LogEntry(HOUR, (block([4, 5], column([3, 4]), topic="bids.a"),)))
+    assert back.gone_since("dc1", "bids.a") is None
+    again = back.with_entry(LogEntry(HOUR, (), listed={"dc1": {BIDS_ALL: frozenset({at(5)})}}))
+    assert again.gone_since("dc1", "bids.a") == at(6)
+    assert BOTH.gone_since("dc1", "bids") is None  # no slice was resolved by patterns
+    listed = {"dc1": {BIDS_ALL: frozenset({at(1)})}}
+    hole = log(LogEntry(HOUR, (block([0, 1, 5], column([1, 2, 3]), topic="bids.a"),), listed=listed))
+    assert hole.gone_since("dc1", "bids.a") is None  # it came back
+    empty = log(LogEntry(HOUR, (block([], topic="bids.a"),), listed=LISTED.listed))
+    assert empty.gone_since("dc1", "bids.a") is None
+
+
+def test_instants_at_which_a_topic_lacks_its_boundary():
+    instants = frozenset(map(at, (-2, -1, 0, 1, 2, 3, 5)))
+    assert BOTH.behind("dc1", "bids", [], instants) == {at(3), at(5)}
+    assert BOTH.behind("dc1", "bids", [at(-1)], instants) == {at(3), at(5)}
+    assert BOTH.behind("dc1", "bids", [at(-2), at(5)], instants) == {at(-1), at(3)}
+    assert BOTH.behind("dc1", "clicks", [at(1)], instants) == {at(2), at(3), at(5)}
+    assert BOTH.behind("dc1", "clicks", [], instants) == set()
+    assert BOTH.behind("dc2", "bids", [at(3)], instants) == {at(5)}
