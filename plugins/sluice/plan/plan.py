@@ -85,10 +85,9 @@ def has_work(status: UnitStatus, mode: str) -> bool:
     """A cluster that was taken away is loaded from the lake, and read no more."""
     if status.state is UnitState.NOT_OVER or unresolved(status):
         return False
-    if status.gone and mode in AGAIN:
-        mode = "fill"
+    again = mode in LOADS_AGAIN or (mode in AGAIN and not status.gone)
     lacks_columns = mode == MISSING_COLUMNS and bool(status.later)
-    return mode in (*LOADS_AGAIN, *AGAIN) or lacks_columns or not status.state.done
+    return again or lacks_columns or not status.state.done
 
 
 def refuse_forgotten(

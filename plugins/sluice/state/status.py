@@ -194,7 +194,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
     ranges = unit_ranges(pipeline, unit, topics, boundaries)
     expired_before = boundaries.expired(unit.slice, unit.cluster, topics) if ranges is not None else ()
     rows = {table: ledger[unit] for table, ledger in seen.ledgers.items() if unit in ledger}
-    held = manifest is not None and not manifest.forgotten_on
+    held = None if manifest is None or manifest.forgotten_on else manifest
     facts = UnitFacts(
         over=unit.slice.end <= seen.now,
         losses=(*expired_before, *expired),
@@ -204,7 +204,7 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
             for table, row in rows.items()
             if not row.lacking
         },
-        wanted=(seen.wanted(manifest) if held else {}) | rollups_wanted(pipeline, rows) if manifest else {},
+        wanted=(seen.wanted(held) if held else {}) | rollups_wanted(pipeline, rows),
     )
     return UnitStatus(
         unit=unit,
@@ -216,9 +216,9 @@ def _status(seen: _Seen, unit: Unit, manifest: Manifest | None, expired: tuple[L
         lacking=lacking_topics(boundaries, unit, topics, manifest) if manifest else (),
         reads=read_count(ranges or (), pipeline.rows_per_task),
         gone=gone,
-        uncounted=uncounted(pipeline, manifest) if manifest and held and not gone else (),
+        uncounted=uncounted(pipeline, held) if held and not gone else (),
         derived=seen.derived,
-        later=later_by_table(seen.since, seen.targets, manifest, rows) if manifest and held else {},
+        later=later_by_table(seen.since, seen.targets, held, rows) if held else {},
         lost_in=_lost_in(seen.targets, manifest, rows) if manifest else (),
     )
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.plan.batches import SliceWeight, cut
-from sluice.slices import Slice
+from sluice.plan.batches import SliceWeight, cut, spells
+from sluice.slices import Slice, SliceRange
 
 DAY = pendulum.datetime(2026, 11, 20)
 
@@ -104,3 +104,13 @@ def test_fifty_million_rows_and_nine_thousand_slices_are_the_most():
     assert [len(b) for b in cut(work(25_000_000, 25_000_000, 1))] == [2, 1]
     far = [SliceWeight(Slice(DAY.add(hours=n)), 1) for n in (0, 8_999, 9_000)]
     assert [len(b) for b in cut(far)] == [9_000, 1]
+
+
+def test_slices_as_ranges_without_gaps():
+    quarter = timedelta(minutes=15)
+    slices = [Slice(DAY.add(minutes=15 * n), quarter) for n in (0, 1, 3)]
+    assert spells(slices) == [
+        SliceRange(DAY, DAY.add(minutes=30), quarter),
+        SliceRange(DAY.add(minutes=45), DAY.add(hours=1), quarter),
+    ]
+    assert spells([]) == []

@@ -122,7 +122,7 @@ def test_work_is_what_an_action_is_taken_for(state):
 
 
 def test_a_reload_of_what_the_lake_has_forgotten_is_refused_before_it_begins():
-    found = [status(UnitState.COMPLETE), *(status(UnitState.FORGOTTEN, hour) for hour in (1, 2))]
+    found = [status(UnitState.COMPLETE), *(status(UnitState.FORGOTTEN, hour) for hour in (1, 2, 3))]
     for mode in ("fill", "reload --missing-columns", "remake", "reland"):  # a remake refuses unit by unit
         refuse_forgotten(PIPELINE, found, mode, None)
     refuse_forgotten(PIPELINE, found[:1], "reload", None)
@@ -131,10 +131,10 @@ def test_a_reload_of_what_the_lake_has_forgotten_is_refused_before_it_begins():
         with pytest.raises(FilesForgotten) as refused:
             refuse_forgotten(PIPELINE, found, "reload", tables)
         assert str(refused.value) == (
-            "2 units of the range are forgotten, as `keep` in the pipeline file says (slice "
+            "3 units of the range are forgotten, as `keep` in the pipeline file says (slice "
             "2026-11-20T01Z/dc1 on 2026-12-24T00:00:00Z), and `reload` reads files, so nothing was changed: "
-            "leave 2026-11-20T01Z/dc1 … 2026-11-20T02Z/dc1 out of the range, or bring the files back "
-            "with `sluice run ads --from 2026-11-20T01:00Z --to 2026-11-20T03:00Z --mode reland`, as long "
+            "leave 2026-11-20T01Z/dc1 … 2026-11-20T03Z/dc1 out of the range, or bring the files back "
+            "with `sluice run ads --from 2026-11-20T01:00Z --to 2026-11-20T04:00Z --mode reland`, as long "
             "as Kafka has them"
         )
         assert not refused.value.retryable and refused.value.exit_code == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pendulum
 import pytest
 
@@ -11,7 +13,7 @@ from sluice.manifest import OffsetRange
 from sluice.page.models import missing_from
 from sluice.plan.backlog import Backlog
 from sluice.plan.plan import action, has_work, missing_lines, waiting, work_of
-from sluice.slices import Slice, Unit
+from sluice.slices import Slice, SliceRange, Unit
 from sluice.state.status import UnitStatus, complete_slices
 from sluice.state.unit_state import UnitState
 from tests.support.landing_world import pipeline
@@ -55,7 +57,20 @@ def test_what_is_not_landed_waits_for_its_cluster():
         "complete from every cluster: 1 of 4 slices",
         "missing from dc2: 2 not landed (2026-11-20T01Z … 2026-11-20T02Z)",
     ]
+    assert left.slices == SliceRange(DAY.add(hours=1), DAY.add(hours=3), timedelta(hours=1))
     assert complete_slices(FOUND) == [Slice(DAY)]
+
+
+def test_from_the_first_hour_that_waits_to_the_last():
+    more = [status(hour, "dc2", UnitState.MISSING) for hour in (5, 9)]
+    done = [status(6, cluster, UnitState.COMPLETE) for cluster in ("dc1", "dc2")]
+    (left,) = waiting(BOTH, [*FOUND, *more, *done])
+    assert str(left) == "dc2: 4 not landed (2026-11-20T01Z … 2026-11-20T09Z)"
+    assert left.slices.words[-1] == "2026-11-20T10:00Z"
+    assert "(2026-11-20T01Z … 2026-11-20T09Z)" in str(left.error(BOTH, None))
+    assert missing_lines(BOTH, [*FOUND, *more, *done])[0] == "complete from every cluster: 2 of 7 slices"
+    (one,) = waiting(BOTH, FOUND[:4])
+    assert str(one) == "dc2: 1 not landed (2026-11-20T01Z)"
 
 
 def test_status_shows_it_and_the_lag_is_that_of_whole_hours():
@@ -76,6 +91,7 @@ def test_a_reland_waits_for_manifests_of_its_own_token():
     found = [status(0, c, UnitState.COMPLETE, token) for c, token in (("dc1", "new"), ("dc2", "old"))]
     assert [part.cluster for part in waiting(BOTH, found, "reland", "new")] == ["dc2"]
     assert waiting(BOTH, found, "reload", "new") == []
+    assert waiting(BOTH, [status(0, c, UnitState.COMPLETE) for c in ("dc1", "dc2")], "reland") == []
 
 
 def test_the_error_names_cluster_hours_reason_and_command():
@@ -91,7 +107,7 @@ def test_the_error_names_cluster_hours_reason_and_command():
     assert isinstance(unknown, ClusterRefused)
     assert (unknown.exit_code, unknown.retryable) == (3, False)
     assert "--to 2026-11-20T03:00Z --mode reland" in str(unknown)
-    assert "it answers again" in str(left.error(BOTH, None))
+    assert "T02Z): it answers again. The other" in str(left.error(BOTH, None))
 
 
 def test_an_hour_without_boundaries_is_no_work_yet():

@@ -10,13 +10,15 @@ import pendulum
 import pytest
 
 from sluice.config.pipeline import Pipeline
-from sluice.manifest import LandedFile, Loss, Manifest, OffsetRange, Traffic
+from sluice.manifest import Forgotten, LandedFile, Loss, Manifest, OffsetRange, Traffic
 from sluice.slices import Slice, Unit
+from sluice.state.additions import Addition
 from sluice.state.boundaries.boundary import CODE, FoundBy, PartitionColumn, TopicBoundaries
 from sluice.state.boundaries.model import Boundaries, LogEntry
 from sluice.state.ledger import LedgerRow
-from sluice.state.status import UnitStatus, complete_slices, statuses
-from sluice.state.unit_state import UnitState
+from sluice.state.status import LackingTopic, UnitStatus, complete_slices, statuses
+from sluice.state.unit_state import DONE, UnitState
+from sluice.topic_patterns import TopicPatterns
 from tests.support.manifests import made_manifest
 
 HOUR = timedelta(hours=1)
@@ -268,3 +270,117 @@ def test_an_hour_is_complete_when_all_its_units_are():
 def test_what_is_known_to_be_broken_is_not_called_complete(state: UnitState, seen: str):
     broken = ("wrong rows, table e.clicks", "wrong files, cluster dc1")
     assert replace(status_of(landed=manifest(TEN)), state=state, broken=broken).seen == seen
+
+
+def test_the_words_of_states_in_which_all_tables_have_the_unit():
+    assert sorted(DONE) == ["complete", "complete with loss", "forgotten"]
+
+
+FORGOTTEN = Forgotten(lake="2026-11-21T03:00:00Z", tables=("e.clicks", "e.other", "e.old"))
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "tables", "lost_in", "seen"),
+    [
+        (FORGOTTEN, LEDGERS, (), "complete; files forgotten on 2026-11-21"),
+        (
+            FORGOTTEN,
+            {"e.other": LEDGERS["e.other"]},
+            ("e.clicks",),
+            "files forgotten on 2026-11-21; not in e.clicks any more",
+        ),
+        (
+            FORGOTTEN,
+            {"e.clicks": {TEN: row(TEN, "click", manifest="0-z")}},
+            ("e.clicks", "e.other"),
+            "files forgotten on 2026-11-21; not in e.clicks, e.other any more",
+        ),
+        # A table that had not committed it then has lost nothing.
+        (replace(FORGOTTEN, tables=("e.clicks",)), LEDGERS, (), "complete; files forgotten on 2026-11-21"),
+        # Of the events all is there: only bytes of rejected records are forgotten.
+        (Forgotten(rejected=FORGOTTEN.lake, tables=FORGOTTEN.tables), {}, (), "landed"),
+        (None, {}, (), "landed"),
+    ],
+)
+def test_a_unit_whose_files_are_forgotten(forgotten, tables, lost_in, seen):
+    found = status_of(landed=manifest(TEN, forgotten=forgotten), ledgers=tables)
+    assert (found.lost_in, found.seen) == (lost_in, seen)
+
+
+def test_a_part_on_a_shard_is_not_lost():
+    for change in ({"shares": (("s1", None),)}, {"left": ("s3",)}):
+        ledgers = {"e.clicks": {TEN: row(TEN, "click", manifest="0-z", **change)}}
+        found = status_of(landed=manifest(TEN, forgotten=FORGOTTEN), ledgers=ledgers)
+        assert found.lost_in == ("e.other",)
+
+
+def test_what_is_forgotten_and_broken():
+    found = status_of(landed=manifest(TEN, forgotten=FORGOTTEN))
+    assert replace(found, broken=("wrong rows",)).seen == "broken: wrong rows; files forgotten on 2026-11-21"
+
+
+def test_shards_that_left_matter_where_nothing_can_be_loaded_again():
+    tables = {t: {TEN: replace(LEDGERS[t][TEN], left=("s3", "s4"))} for t in LEDGERS}
+    held = status_of(landed=manifest(TEN), ledgers=tables)
+    assert (held.left_shards, held.seen) == ((), "complete")
+    forgotten = status_of(landed=manifest(TEN, forgotten=FORGOTTEN), ledgers=tables)
+    assert forgotten.left_shards == ("s3", "s4")
+    assert forgotten.seen == "complete; files forgotten on 2026-11-21, in part on shard s3, s4, which left"
+
+
+def test_what_nobody_has_found_wrong_is_not_called_so():
+    found = status_of(landed=manifest(TEN))
+    assert (found.mostly_rejected, found.broken) == (False, ())
+    assert replace(found, mostly_rejected=True).seen == "complete, mostly rejected"
+
+
+def test_rollups_that_are_frozen():
+    """Only a table of derived rows is frozen, whatever another's manifest is called."""
+    frozen = {t: row(TEN, manifest="1-a frozen for 2-b") for t in ("e.clicks", "e.sums", "e.days")}
+    found = replace(
+        status_of(landed=manifest(TEN)),
+        tables={**frozen, "e.hours": row(TEN)},
+        derived=frozenset({"e.sums", "e.days", "e.hours"}),
+    )
+    assert found.frozen == ("e.sums", "e.days")
+    assert found.seen == "complete; frozen: e.sums, e.days"
+    assert found.planned == "complete; frozen: e.sums, e.days"
+    assert (status_of().seen, status_of().planned) == ("missing", "missing")
+
+
+def test_columns_that_were_added_since_it_was_loaded():
+    added = Addition("e.clicks", "lang", "String", PIECES[1].id, 1, 2, "t", "me", shards={"": 2})
+
+    def later(landed: Manifest | None, ledgers: dict = LEDGERS) -> object:
+        manifests = {} if landed is None else {TEN: landed}
+        [found] = statuses(pipeline(), [TEN], BOUNDARIES, manifests, ledgers, NOW, None, [added])
+        return found.later
+
+    # How many of its rows have the field, the manifest has not counted.
+    assert later(manifest(TEN)) == {"e.clicks": {"lang": None}}
+    assert later(manifest(TEN), {"e.clicks": {TEN: row(TEN, "click", generation=2)}}) == {}
+    assert later(manifest(TEN, forgotten=FORGOTTEN)) == {}
+    assert later(None) == {}
+
+
+def test_a_topic_that_no_reland_brings():
+    boundaries = log(block("bids", [0, 25]), block("acts", [0, 25]), block("wins", [0, 11]))
+    spec = pipeline("bids", "acts", "wins")
+    gone = tuple(OffsetRange(topic, "before", 0, 0, 25) for topic in ("bids", "acts"))
+    assert status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN, "bids", "acts")).lacking == (
+        LackingTopic("wins", 11, ""),
+    )
+    found = status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN, ranges=gone))
+    assert found.lacking == (LackingTopic("wins", 11, "acts"),)
+    empty = tuple(replace(part, until=0) for part in gone)
+    found = status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN, ranges=empty))
+    assert found.lacking == (LackingTopic("wins", 11, ""),)
+
+
+def test_a_unit_whose_topics_match_a_pattern():
+    """It has those that matched when it was resolved: `bids.b` came later."""
+    listed = {"dc1": {TopicPatterns(("bids.*",), ()): frozenset({START.int_timestamp})}}
+    blocks = (block("bids.a", [0, 25]), replace(block("bids.b", [0, 0]), instants=array("q", [5, 6])))
+    boundaries = Boundaries().with_entry(LogEntry(HOUR, blocks, listed=listed))
+    found = status_of(spec=pipeline("bids.*"), boundaries=boundaries)
+    assert [(r.topic, r.start, r.until) for r in found.ranges or ()] == [("bids.a", 0, 25)]
