@@ -95,7 +95,6 @@ ROOMS = dict(
             "state.units",
             "unit/state/clusters",
             "unit/flow/resolve/resolve_matching",
-            "unit/flow/land/topics_by_pattern",
             "unit/flow/verify/landed_without",
         ),
         _room("plan.backlog", "unit/plan/backlog"),

@@ -284,6 +284,14 @@ def test_as_many_hours_as_a_command_takes_are_all_found(hours, whole, monkeypatc
     assert str(found).startswith("at least") is not whole
 
 
+def test_fewer_hours_behind_the_oldest_half_are_all_found(monkeypatch):
+    monkeypatch.setattr("sluice.plan.backlog.MOST_SLICES", 100)
+    lake, hours = MemoryLake(), span(0, 92)
+    months.note(lake, [complete(unit(50))])
+    found = backlog_of(pipeline(start=START), Boundaries(), hours, months.read_summaries(lake, hours))
+    assert (len(found.slices), found.whole) == (91, True)
+
+
 def test_every_second_run_takes_the_oldest_window_and_the_others_each_in_turn():
     a, b, c = open_windows = [span(0, 1), span(5, 6), span(8, 9)]
     assert [chosen(open_windows, turn) for turn in range(0, 8, 2)] == [(a, n) for n in range(4)]

@@ -370,6 +370,7 @@ def test_a_topic_that_no_reland_brings():
     assert status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN, "bids", "acts")).lacking == (
         LackingTopic("wins", 11, ""),
     )
+    assert LackingTopic("wins", 11).barred == ""
     found = status_of(spec=spec, boundaries=boundaries, landed=manifest(TEN, ranges=gone))
     assert found.lacking == (LackingTopic("wins", 11, "acts"),)
     empty = tuple(replace(part, until=0) for part in gone)

@@ -18,7 +18,7 @@ from sluice.flow.land.read_plan import (
     together,
     unit_read,
 )
-from sluice.manifest import Loss, Manifest, OffsetRange
+from sluice.manifest import Forgotten, Loss, Manifest, OffsetRange
 from sluice.plan.modes import MODES, needs_landing
 from sluice.slices import Slice, Unit
 from tests.support.landing_world import START, hours, pipeline
@@ -117,6 +117,45 @@ def test_what_has_landed_must_be_readable_again(on_expired):
         13,
         True,
     )
+
+
+WORDS = "demo --from 2026-01-01T00:00Z --to 2026-01-01T01:00Z --mode"
+LOST = "slice 2026-01-01T00Z: Kafka no longer has 3 offsets [10, 13) of dc1/bids/0"
+
+
+@pytest.mark.parametrize(
+    ("old", "gone", "said"),
+    [
+        (
+            None,
+            (),
+            f"{LOST} (retention): set `on_expired: land_rest` to land what is left and record the loss, or "
+            "begin later",
+        ),
+        (
+            None,
+            ("bids",),
+            f"{LOST} (the topic is gone): set `on_expired: land_rest` to land what is left and record the "
+            "loss, or begin later",
+        ),
+        (
+            manifest(*RANGES),
+            ("wins",),
+            f"{LOST} (retention): it is not landed again, so that nothing of it goes; `sluice run {WORDS} "
+            f"reload` loads it from the lake's files, and `sluice run {WORDS} remake` parses them again",
+        ),
+        (
+            replace(manifest(*RANGES), forgotten=Forgotten(lake="2026-02-01T00:00:00Z")),
+            ("bids",),
+            f"{LOST} (the topic is gone): the lake forgot its files on 2026-02-01T00:00:00Z, so nothing "
+            "brings them back, and it is not landed again: the tables keep what they have",
+        ),
+    ],
+)
+def test_what_is_said_of_records_that_expired(old, gone, said):
+    with pytest.raises(RecordsExpired) as raised:
+        unit_read(pipeline(), UNIT, RANGES, (), {**STARTS, ("bids", 0): 13}, old, gone)
+    assert str(raised.value) == said
 
 
 @pytest.mark.parametrize(
