@@ -54,7 +54,8 @@ def main(arguments: list[str]) -> int:
 
 def judged(name: str, room: Room, kept: Verdicts, reasons: dict[Key, str]) -> Tally:
     """The room's numbers; every verdict is stored as soon as it is known."""
-    all_of = mutants(name, room.path.read_text(), room.sql)
+    found = mutants(name, room.path.read_text(), room.sql)
+    all_of = [mutant for mutant in found if mutant.function.split(".")[0] not in room.acts]
     known = {mutant.key: kept.get(room, mutant) for mutant in all_of}
     open_ones = [mutant for mutant in all_of if known[mutant.key] is None]
     if open_ones:

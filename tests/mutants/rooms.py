@@ -1,6 +1,6 @@
 """The rooms whose mutants are judged, where each is, and the tests that judge it: the only place with paths.
 
-A room is a file that decides and does nothing. Verdicts and the list of equal mutants go by its name.
+A room is a file that decides. Verdicts and the list of equal mutants go by its name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ TESTS = "tests"
 @dataclass(frozen=True)
 class Room:
     """`at`: module within the package; `judges`: test files as `folder/file`, the one that finds most
-    first. `sql`: its texts are SQL, and are mutated, too."""
+    first. `sql`: its texts are SQL, and are mutated, too. `acts`: functions in the file that do what others
+    decide: tests with the real parts judge them."""
 
     at: str
     judges: tuple[str, ...]
     sql: bool = False
+    acts: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -37,8 +39,8 @@ class Room:
         return tuple(f"{TESTS}/{folder}/test_{name}.py" for folder, _, name in places)
 
 
-def _room(at: str, *judges: str, sql: bool = False) -> tuple[str, Room]:
-    return at, Room(at, judges, sql)
+def _room(at: str, *judges: str, sql: bool = False, acts: tuple[str, ...] = ()) -> tuple[str, Room]:
+    return at, Room(at, judges, sql, acts)
 
 
 ROOMS = dict(
@@ -124,17 +126,23 @@ ROOMS = dict(
             "unit/flow/publish/event_hours_cases",
             "unit/flow/publish/landing_event_hours",
             "unit/flow/publish/proven_hours",
-            "unit/flow/clusters_steps",
+            acts=("publish_range", "proven_hours"),
         ),
         _room("flow.land.task.long_numbers", "unit/flow/land/long_numbers"),
         _room(
             "flow.load.work",
             "unit/flow/load/load_choices",
+            "unit/flow/load/load_rules",
             "unit/flow/load/load_decide",
             "unit/flow/verify/shards",
             "unit/flow/load/lake_values",
         ),
-        _room("flow.load.replicas", "unit/flow/load/load_quorum", "unit/flow/load/replicas"),
+        _room(
+            "flow.load.replicas",
+            "unit/flow/load/load_quorum",
+            "unit/flow/load/replicas",
+            acts=("Replicas", "state_of", "own_tables"),
+        ),
         _room(
             "clients.clickhouse.shards",
             "unit/flow/load/load_places",
@@ -153,6 +161,15 @@ ROOMS = dict(
             "unit/flow/load/load_decide",
             "unit/flow/load/fencing_cluster",
             "unit/flow/load/load_writer",
+            acts=(
+                "fence_off",
+                "end_attempts",
+                "_drop_and_kill",
+                "left_by",
+                "own_tables_of",
+                "_tables",
+                "_orphans",
+            ),
         ),
         _room(
             "clients.clickhouse.types",

@@ -121,9 +121,10 @@ def part(
     rejected_records: dict[str, int] | None = None,
     rows: int | None = None,
     lost: dict | None = None,
+    **more: int,
 ) -> SeenOffsets:
     return SeenOffsets(
-        "dc1", "s", "bids", 0, 0, records - 1, records, (), rejected_records or {}, rows, lost or {}
+        "dc1", "s", "bids", 0, 0, records - 1, records, (), rejected_records or {}, rows, lost or {}, **more
     )
 
 
@@ -133,6 +134,9 @@ def part(
         ([part(5, {"no value": 1, "not JSON": 2})], [file(2), file(3, "")]),
         ([part(5, {"not JSON": 1}), part(7, {"not JSON": 2})], [file(8), file(1), file(1, ""), file(2, "")]),
         ([part(5, {"not JSON": 1}, 20, {"no type": 2, "not UTF-8": 1})], [file(17), file(4, "")]),
+        # Erased rows are in no file, and neither are records whose bytes the lake has forgotten.
+        ([part(9, {"not JSON": 3}, erased=2)], [file(4), file(3, "")]),
+        ([part(9, {"not JSON": 3}, without_bytes=2)], [file(6), file(1, "")]),
         # A task of which no record was an array of rows, beside one that had them.
         ([part(2, {"not JSON": 2}, 0), part(1, {}, 3)], [file(3), file(2, "")]),
     ],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluice.clients.clickhouse.tables import Column
 from sluice.clients.lake.folder import FolderLake
-from sluice.flow.land.task.long_numbers import RUN, has_run, has_tiny, may_be_long
+from sluice.flow.land.task.long_numbers import RUN, has_run, has_tiny, may_be_long, may_be_long_in
 from sluice.flow.load.casts.columns import fill
 from sluice.flow.load.casts.exact_numbers import LONG
 from sluice.slices import Unit
@@ -93,6 +93,11 @@ def test_one_is_found_at_every_place_of_a_large_text():
         ":1e-40",
         "e-400",
         "1e-400",
+        ":1d-400,",
+        ":1e-x00,",
+        ":1e-4x0,",
+        ":1e-40x,",
+        "X1e-400,",
         "",
     ],
 )
@@ -144,6 +149,13 @@ def test_runs_that_do_not_touch_do_not_add_up():
 @pytest.mark.parametrize("before", range(4))
 def test_many_runs_that_are_too_short_do_not_add_up(before):
     assert not found(b"-" * before + b",".join([b"1" * 15] * 40))
+
+
+def test_the_slices_of_which_a_payload_may_hold_one():
+    texts = pa.chunked_array([["1", "2", "3" * 16, "4"], ["5", "6" * 16, "7"]], pa.string())
+    assert may_be_long_in(texts, np.array([9, 9, 8, 7, 7, 7, 4])) == [8, 7]
+    assert may_be_long_in(texts, np.array([1, 2, 3, 4, 5, 6, 7])) == [3, 6]
+    assert may_be_long_in(texts.slice(3, 2), np.array([1, 2])) == []
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.string()])
