@@ -141,7 +141,7 @@ ROOMS = dict(
             "flow.load.replicas",
             "unit/flow/load/load_quorum",
             "unit/flow/load/replicas",
-            acts=("Replicas", "state_of", "own_tables"),
+            acts=("own_tables",),
         ),
         _room(
             "clients.clickhouse.shards",

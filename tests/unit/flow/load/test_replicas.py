@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,8 +18,8 @@ from sluice.state.lease import Lease
 from tests.support.fakes import FakeClock, MemoryLake
 
 TARGET = Target(table="e.clicks")
-SPEC = {"shards": [{"name": "s1", "replicas": ["a", "b"]}], "takeover": "5m"}
-TERM, LIMIT = timedelta(seconds=30), 300.0
+SPEC = {"shards": [{"name": "s1", "replicas": ["a", "b"]}], "takeover": "301s"}
+TERM, LIMIT = timedelta(seconds=30), 301.0
 
 
 @dataclass
@@ -40,8 +41,12 @@ class Replica:
 
     def rows(self, sql: str, parameters: dict | None = None, settings: Any = None) -> list[tuple]:
         if "system.zookeeper" in sql:
+            assert parameters == {"tables": ["e.clicks"]}
             return [(path,) for path in self.keeper.pending]
         if "system.replicas" not in sql:
+            return []
+        assert parameters == {"database": "e", "name": "clicks"}
+        if self.name not in self.keeper.active:
             return []
         live = sum(self.keeper.active.values())
         known = dict(self.keeper.active)
@@ -84,7 +89,8 @@ def test_replicas_that_answer_are_all_fenced_off_at_once(world):
 def test_one_that_keeper_shows_active_is_waited_for(world):
     keeper, clock, acquire = world(a=1, b=1)
     other = Replica("b", keeper)
-    with acquire() as lease, pytest.raises(ReplicaActive, match="replica a does not answer") as raised:
+    said = "^table e.clicks: replica a does not answer, but Keeper shows it active"
+    with acquire() as lease, pytest.raises(ReplicaActive, match=said) as raised:
         attempt(clock, lease, other).take_over()
     assert (raised.value.exit_code, raised.value.retryable, other.done) == (3, True, [])
 
@@ -157,10 +163,25 @@ def test_the_quorum_is_waited_for_before_anything_begins(world):
 def test_and_given_up_after_a_while(world, readonly: set[str]):
     keeper, clock, acquire = world(a=1, b=1 if readonly else 0)
     keeper.readonly = readonly
-    with acquire() as lease, pytest.raises(TooFewReplicas, match="start the others") as raised:
+    with acquire() as lease, pytest.raises(TooFewReplicas) as raised:
         attempt(clock, lease, Replica("a", keeper)).await_quorum(TERM)
     assert raised.value.retryable
-    assert TERM.total_seconds() <= clock.now < 2 * TERM.total_seconds()
+    assert str(raised.value) == (
+        f"table e.clicks: {2 if readonly else 1} replicas are active and writable, 2 are needed: start the "
+        "others, or lower `quorum` in the pipeline file"
+    )
+    assert clock.now == TERM.total_seconds()
+
+
+def test_a_table_that_is_no_replica_yet(world):
+    keeper, clock, acquire = world(b=1)
+    with acquire() as lease, pytest.raises(TooFewReplicas, match="e.clicks: 0 replicas .* 1 are needed"):
+        attempt(clock, lease, Replica("a", keeper)).take_over()
+
+
+def test_a_load_waits_by_the_clock_of_its_machine():
+    replicas = Replicas(None, (), TARGET, ClickHouse.model_validate(SPEC), None)  # type: ignore[arg-type]
+    assert (replicas.sleep, replicas.clock) == (time.sleep, time.monotonic)
 
 
 def test_an_insert_that_has_not_reached_its_quorum_is_waited_for(world):
@@ -171,9 +192,14 @@ def test_an_insert_that_has_not_reached_its_quorum_is_waited_for(world):
         attempt(clock, lease, Replica("a", keeper)).await_settled(["e.clicks"], TERM)
     assert 10 < clock.now < 20
     keeper.pending.append("/t/quorum")
-    clock.then = lambda now: None
-    with acquire() as lease, pytest.raises(QuorumPending, match="Keeper has /t/quorum"):
+    clock.then, begun = lambda now: None, clock.now
+    with acquire() as lease, pytest.raises(QuorumPending) as raised:
         attempt(clock, lease, Replica("a", keeper)).await_settled(["e.clicks"], TERM)
+    assert clock.now == begun + TERM.total_seconds()
+    assert str(raised.value) == (
+        "table e.clicks: an earlier insert has not reached its quorum (Keeper has /t/quorum): start the "
+        "replicas that lack it"
+    )
 
 
 def test_a_write_ends_before_another_replica_may_go_on():
