@@ -173,6 +173,7 @@ ROOMS = dict(
         ),
         _room(
             "clients.clickhouse.types",
+            "unit/clients/clickhouse/types",
             "unit/flow/load/load_places",
             "unit/flow/load/columns",
             "unit/infer/infer_fits",
