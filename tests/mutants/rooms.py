@@ -179,13 +179,7 @@ ROOMS = dict(
             "unit/infer/infer_fits",
             "unit/flow/load/rollups",
         ),
-        _room(
-            "state.lease",
-            "unit/state/lease_stored",
-            "unit/state/lease",
-            "unit/state/lease_group",
-            "unit/state/lease_model",
-        ),
+        _room("state.lease", "unit/state/lease_stored", acts=("Lease", "hold_all")),
         _room(
             "ship.log_file",
             "unit/ship/shipping_follow",
