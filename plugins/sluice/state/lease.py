@@ -27,7 +27,6 @@ from sluice.errors import Busy, Fenced, Unavailable
 from sluice.stored_json import Whole, decode_stored
 
 _LONGEST_TERM = 1e9
-_TAKEN = "another attempt has taken it over"
 
 
 class Lease:
@@ -161,11 +160,12 @@ class Lease:
         stored = self._lake.read(self._key)
         # After a lost answer the last state written may be there, or the one before it.
         matching = [s for s in (self._written, self._confirmed) if stored and stored.data == encode(s)]
+        taken = "another attempt has taken it over"
         if stored is None or not matching:
-            raise self._lose(_TAKEN)
+            raise self._lose(taken)
         self._confirmed = matching[0]  # the lake has it, whatever becomes of the next write
         if not self._write(step(matching[0]), stored.version):
-            raise self._lose(_TAKEN)
+            raise self._lose(taken)
         self._confirmed_at = asked_at
 
     def _write(self, state: LeaseState, version: str | None) -> bool:

@@ -25,13 +25,26 @@ def test_a_lease_as_it_is_stored(replica: str):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("generation", 2**64 - 2), ("generation", -1), ("serial", 2**63), ("term_seconds", 1e300)],
+    [
+        ("generation", 2**64 - 2),
+        ("generation", -1),
+        ("serial", 2**63),
+        ("term_seconds", 1e300),
+        ("term_seconds", 1e9 + 1),
+    ],
 )
 def test_a_number_that_no_holder_writes_is_told_with_its_place(field: str, value: float):
     """The next generation would begin again at 0 in the ledger, below all that was loaded before."""
     damaged = json.dumps(json.loads(TEXT % b"") | {field: value}).encode()
     with pytest.raises(SluiceError, match="^there is not a lease (.*): remove it while no load runs$"):
         decode(damaged, "there")
+
+
+def test_the_longest_term_of_a_lease_without_a_replica():
+    stored = json.loads(TEXT % b"") | {"term_seconds": 1e9}
+    del stored["replica"]
+    assert decode(json.dumps(stored).encode(), "there") == LeaseState("a1", 3, 7, 1e9, 12, "h")
+    assert LeaseState("a1", 3, 7, 1e9, 12, "h").replica == ""
 
 
 def test_what_is_no_lease_is_told_with_its_place():
