@@ -185,15 +185,11 @@ ROOMS = dict(
             "unit/ship/shipping_follow",
             "unit/ship/shipping_place",
             "unit/ship/shipping_rotated",
-            "unit/ship/shipping_races",
-            "unit/ship/shipping_untimed",
         ),
         _room(
             "ship.lines",
             "unit/ship/shipping_lines",
             "unit/ship/shipping_rotated",
-            "unit/ship/shipping_untimed",
-            "unit/ship/shipping_batches",
         ),
         _room("flow.load.rollups.decide", "unit/flow/load/rollups_choices", "unit/flow/load/rollups"),
         _room(

@@ -186,7 +186,7 @@ class StockAirflow:
 
 def lands(words: Sequence[str]) -> bool:
     token = words[words.index("--token") + 1] if "--token" in words else ""
-    return "org.apache.spark.deploy.SparkSubmit" in words and token.startswith("manual__")
+    return "org.apache.spark.deploy.SparkSubmit" in words and token.startswith("reland__")
 
 
 def parent_of(process: psutil.Process) -> int | None:
