@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sluice.config.pipeline import Pipeline
+from sluice.config.pipeline import Pipeline, Target
 from sluice.config.target import Rollup
 from sluice.flow.load.rollups.decide import (
     Input,
@@ -17,6 +17,7 @@ from sluice.flow.load.rollups.decide import (
     RollupFacts,
     SourceUnit,
     changed,
+    frozen_line,
 )
 from sluice.flow.load.work import LoadWork
 from sluice.slices import Slice, Unit
@@ -192,3 +193,63 @@ MINE = {"a": row(unit(0), manifest=f"1-a@1#{DIGEST}"), "b": row(unit(0), manifes
 )
 def test_on_shards_it_is_settled_where_it_is_on_each(source, mine, fresh):
     assert is_settled(ROLLUP, row(unit(0), shares=tuple(mine.items())), source) is fresh
+
+
+@pytest.mark.parametrize(
+    ("source_sharding", "own", "stamp"),
+    [("", None, "file"), ("moved", None, ""), ("moved", "its own", "its own"), ("", "its own", "file")],
+)
+def test_a_rollups_rows_are_where_its_sources_are(source_sharding, own, stamp):
+    """The sources here are stamped with nothing, as `source_sharding` says or not."""
+    ledger = {} if own is None else {unit(0): row(unit(0), sharding=own, manifest="0-z")}
+    facts = made(ledger=ledger, sharding="file", source_sharding=source_sharding, rules="r")
+    [work] = choose(facts, [unit(0)]).todo
+    assert (work.sharding, work.rules) == (stamp, "r")
+
+
+def test_units_whose_source_waits_are_skipped_as_the_ledger_has_them():
+    held = {unit(1): row(unit(1), manifest="0-z")}
+    stale = LoadWork(unit(0), "2-b", (), (), 9, True)
+    choice = choose(made(ledger=held), [unit(0), unit(1)], counted=6, work=stale)
+    assert (choice.todo, choice.frozen, choice.skipped) == ([], [], [held[unit(1)]])
+
+
+def test_a_frozen_unit_has_the_rows_and_the_rules_of_its_load():
+    held = {unit(1): row(unit(1), manifest="0-z", rules="r")}
+    new, known = choose(made(ledger=held, rules="file"), [unit(0), unit(1)], counted=6).frozen
+    assert (new.landed, new.rules, new.manifest) == (0, "", f" frozen for 1-a@1#{DIGEST}")
+    assert (known.landed, known.rules, known.manifest) == (7, "r", f"0-z frozen for 1-a@2#{DIGEST}")
+
+
+def test_a_repeat_without_a_token_makes_all_again():
+    held = {unit(0): row(unit(0), manifest=f"1-a@1#{DIGEST}")}
+    assert made(ledger=held, mode="reload").due([unit(0)]) == [unit(0)]
+    assert made(ledger=held).due([unit(0)]) == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "rows", "said"),
+    [
+        ([0], 1_234, "1 slices (2026-01-01T00Z/dc1): {why}: their 1,234 rows stay as they are"),
+        (
+            [0, 1, 2],
+            2,
+            "3 slices (2026-01-01T00Z/dc1 to 2026-01-01T02Z/dc1): {why}: their 6 rows stay as they are",
+        ),
+        ([0, 1], 0, "2 slices (2026-01-01T00Z/dc1 to 2026-01-01T01Z/dc1): {why}: they get no rows"),
+    ],
+)
+def test_what_is_said_of_frozen_units(hours, rows, said):
+    why = "rows of db.click that they are made from have expired there, and the lake has forgotten the files"
+    works = [LoadWork(unit(hour), "m", (), (), rows, True) for hour in hours]
+    target = Target(table="db.sums", rollup=ROLLUP)
+    assert frozen_line(target, works) == f"db.sums: frozen: {said.format(why=why)}"
+
+
+def test_why_a_unit_is_made_of_what():
+    assert [str(one) for one in Input] == [
+        "the source table's rows",
+        "the lake's files",
+        "nothing has all of its rows any more",
+        "its source is to be loaded first",
+    ]
