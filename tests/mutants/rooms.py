@@ -209,9 +209,12 @@ ROOMS = dict(
                 "_row",
             ),
         ),
-        _room("config.counts", "unit/flow/land/counts_cases"),
+        _room("config.counts", "unit/flow/land/counts_cases", "unit/flow/land/counts_spec"),
         _room(
-            "flow.land.task.count_fields", "unit/flow/land/counts_cases", "unit/flow/land/headers_as_fields"
+            "flow.land.task.count_fields",
+            "unit/flow/land/counts_cases",
+            "unit/flow/land/headers_as_fields",
+            acts=("CountedTexts", "Tally", "_Sums"),
         ),
         _room(
             "flow.verify.check",
