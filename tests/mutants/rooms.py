@@ -223,6 +223,10 @@ ROOMS = dict(
             "unit/flow/verify/verification_fed",
             "unit/flow/verify/verification_stands",
             "unit/flow/verify/verification_causes",
+            "unit/flow/verify/verification",
+            "unit/flow/verify/verification_forgotten",
+            "unit/flow/verify/shards",
+            "unit/flow/verify/verification_settling",
             "unit/flow/verify_unsettled",
         ),
         _room(
@@ -231,6 +235,7 @@ ROOMS = dict(
             "unit/flow/verify/verification_manifests",
             "unit/flow/verify/verification_offsets",
             "unit/flow/verify/verification_forgotten",
+            "unit/flow/verify/landed_without",
             "unit/flow/land/landing_arrays",
         ),
         _room(

@@ -126,11 +126,16 @@ def test_forgotten_units_stay_and_those_behind_them_are_loaded():
 
 def test_a_unit_whose_rows_stay_on_other_shards_is_not_loaded_here():
     placed = {name: stamp("s1, s2 by partition", name) for name in ("s1", "s2")}
-    others = OtherShards(stamps={unit(0): {"s2": "here"}, unit(1): placed, unit(2): {"s2": "here"}})
-    found, ledger = {unit(hour): landed() for hour in range(4)}, {unit(2): row(2), unit(1): row(1)}
+    there = {"s2": "here"}
+    stamps = {unit(0): there, unit(1): placed, unit(2): there, unit(4): there}
+    others = OtherShards(stamps=stamps, rows={unit(3): (row(3),)})
+    ledger = {unit(2): row(2), unit(1): row(1), unit(4): row(4)}
+    found = {unit(hour): landed() for hour in range(5)}
     todo, skipped = choose(SPEC, CLICKS, found, ledger, "repair", "u", "file", shard="s1", shards=others)
     assert [(work.unit, work.sharding) for work in todo] == [(unit(1), placed["s1"]), (unit(3), "file")]
-    assert skipped == [row(2)]
+    assert skipped == [row(2), row(4)]
+    # What no row of its own tells, another shard's does.
+    assert [work.rules for work in todo] == [OWN, OWN]
 
 
 @pytest.mark.parametrize(
