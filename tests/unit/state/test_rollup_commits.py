@@ -44,8 +44,8 @@ def spec(**changes: Any) -> Pipeline:
             {"db.sums": Commit(f"1-a@3#{DIGEST}", (), "")},
         ),
         (
-            {"db.click": row(unit(0)), "db.sums": row(unit(0), manifest=f"1-a@3#{DIGEST}", added=("x",))},
-            {"db.sums": Commit(f"1-a@3#{DIGEST} with x", (), "")},
+            {"db.click": row(unit(0)), "db.sums": row(unit(0), manifest=f"1-a@3#{DIGEST}", added=("x", "y"))},
+            {"db.sums": Commit(f"1-a@3#{DIGEST} with x, y", (), "")},
         ),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from sluice.clients.clickhouse.sql import Sql
 from sluice.config.pipeline import Target
 from sluice.errors import FilesForgotten
-from sluice.flow.load.fencing import LoadAttempt, digest
+from sluice.flow.load.fencing import LoadAttempt, Reach, digest
 from sluice.flow.load.work import MAX_ROWS, MAX_UNITS, LoadWork, choose, cut, differences, done, work_for
 from sluice.manifest import Forgotten, LandedFile, Manifest, Traffic
 from sluice.state.ledger import LedgerRow
@@ -183,6 +183,13 @@ def test_the_names_of_an_attempts_things():
     assert attempt.temporary("views") == "`sluice`.`tmp_34b63a963500_7_2_views`"
     assert attempt.query_id("insert", 3) == "sluice-34b63a963500-7-2-insert-3"
     assert isinstance(attempt.fence, Sql)
+
+
+def test_where_statements_of_earlier_attempts_are_looked_for():
+    here, everywhere = Reach(), Reach("it's")
+    assert (here.cluster, here.system("processes"), here.on_cluster) == ("", "system.processes", "")
+    assert everywhere.system("processes") == r"clusterAllReplicas('it\'s', system.processes)"
+    assert everywhere.on_cluster == "ON CLUSTER `it's`"
 
 
 @pytest.mark.parametrize("mode", ["fill", "reload --missing-columns", "remake", "reland"])

@@ -56,6 +56,7 @@ def test_names_that_are_patterns_cannot_be_told(mark):
     for place in (FolderSource("/lake"), Bucket("c", "p/")):
         assert place.reads("type=aX/x'ü %")
         assert not place.reads(f"type={mark}/x")
+    assert FolderSource("/lake").follows and not Bucket("c", "p/").follows  # links are a folder's
     assert not FolderSource(f"/la{mark}ke").reads("x")
     assert not Bucket("c", f"p{mark}/").reads("x")
 
