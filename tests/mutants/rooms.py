@@ -242,6 +242,11 @@ ROOMS = dict(
             "flow.verify.check_tables",
             "unit/flow/verify/verification_shares",
             "unit/flow/verify/verification_rollups",
+            "unit/flow/verify/verification",
+            "unit/flow/verify/verification_repairs",
+            "unit/flow/verify/verification_fed",
+            "unit/flow/verify/shards",
+            "unit/flow/verify/verification_stands",
         ),
         _room(
             "flow.verify.repairs",
