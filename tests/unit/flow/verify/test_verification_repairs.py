@@ -9,7 +9,7 @@ import pytest
 from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
 from sluice.flow.verify.check import check_states
 from sluice.flow.verify.facts import TableFacts
-from sluice.flow.verify.repairs import Repairs, as_printed, commands, merged, ranged
+from sluice.flow.verify.repairs import RangedCommand, Repairs, as_printed, commands, is_repair, merged, ranged
 from sluice.manifest import Loss
 from sluice.slices import Slice
 from sluice.state.unit_state import UnitState
@@ -96,6 +96,9 @@ def test_the_commands_as_a_person_types_them():
     assert REPAIRS.fill(night) == "sluice run ads --from 2026-03-04T23:00Z --to 2026-03-05T00:00Z --mode fill"
     assert REPAIRS.repair(TEN.slice, "e.c l") == RUN_TEN.format("repair") + " --table 'e.c l'"
     assert REPAIRS.reland(TEN.slice) == RUN_TEN.format("reland")
+    assert REPAIRS.remake(TEN.slice) == RUN_TEN.format("remake")
+    assert REPAIRS.erase_pending() == "sluice erase ads --pending"
+    assert Repairs.of(pipeline()) == REPAIRS
     assert REPAIRS.run([TEN.slice, ELEVEN.slice], "fill").endswith(
         "10:00Z --to 2026-11-20T12:00Z --mode fill"
     )
@@ -113,8 +116,10 @@ def test_commands_are_run_in_the_order_in_which_they_repair():
     late = Slice(START.add(hours=9))
     lines = [
         REPAIRS.clean(),
+        REPAIRS.erase_pending(),
         REPAIRS.repair(late, "e.clicks"),
         REPAIRS.repair(TEN.slice, "e.clicks"),
+        REPAIRS.remake(late),
         REPAIRS.fill(late),
         REPAIRS.fill(TEN.slice),
         REPAIRS.reland(ELEVEN.slice),
@@ -125,11 +130,37 @@ def test_commands_are_run_in_the_order_in_which_they_repair():
     anomalies = [Anomaly(AnomalyKind.VIEW, "", "", line) for line in lines]
     assert commands(anomalies) == [
         "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T12:00Z --mode reland",
+        "sluice run ads --from 2026-11-20T19:00Z --to 2026-11-20T20:00Z --mode remake",
         "sluice run ads --from 2026-11-20T10:00Z --to 2026-11-20T20:00Z --mode fill",
         RUN_TEN.format("repair") + " --table e.clicks",
         "sluice run ads --from 2026-11-20T19:00Z --to 2026-11-20T20:00Z --mode repair --table e.clicks",
         "sluice verify ads --clean",
+        "sluice erase ads --pending",
     ]
+
+
+def test_what_is_a_repair():
+    assert is_repair(REPAIRS.repair(TEN.slice, "e.clicks")) and is_repair(RUN_TEN.format("repair"))
+    others = (RUN_TEN.format("reload"), REPAIRS.clean(TEN.slice), REPAIRS.clean(), "")
+    assert not any(map(is_repair, others))
+    assert RangedCommand("sluice run ads", "a", "b", " --mode fill").named == ""
+
+
+def test_commands_of_other_kinds_stay_as_they_are():
+    """A fill, a clean and what has no range, beside a repair of the same hour."""
+    lines = [REPAIRS.fill(TEN.slice), REPAIRS.clean(TEN.slice), REPAIRS.erase_pending(), ""]
+    found = [Anomaly(AnomalyKind.VALUES, "", "", line, **SLICE) for line in lines]
+    assert as_printed(pipeline(), (), found) == found
+    wrong = Anomaly(AnomalyKind.ROW_TYPE, "5", "4", command="c", advice="look", **SLICE)
+    reload = Anomaly(AnomalyKind.VALUES, "", "", RUN_TEN.format("reload"), **SLICE)
+    printed = as_printed(pipeline(), (), [wrong, *found, reload])
+    assert printed == [wrong, *found, replace(reload, command="c", advice="look")]
+
+
+def test_a_retry_of_the_next_hour_needs_no_yes():
+    retried = replace(FOUND[1], manifest=replace(manifest(ELEVEN, 0), retried=("one",)))
+    found = Anomaly(AnomalyKind.FILE_MISSING, "", f"`{RUN_TEN.format('reland')}`", RUN_TEN.format("reland"))
+    assert as_printed(pipeline(), [retried], [found]) == [found]
 
 
 def test_a_path_like_a_range_stays_part_of_the_command():
