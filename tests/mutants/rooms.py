@@ -148,6 +148,7 @@ ROOMS = dict(
             "unit/flow/load/load_places",
             "unit/clients/clickhouse/any_replica",
             "unit/flow/verify/shards",
+            acts=("Server", "connect_shards", "connect_replicas", "_server", "ReadReplicas", "AnyReplica"),
         ),
         _room(
             "flow.load.source.pull",
