@@ -241,6 +241,7 @@ ROOMS = dict(
         ),
         _room(
             "flow.verify.check_tables",
+            "unit/flow/verify/verification_tables",
             "unit/flow/verify/verification_shares",
             "unit/flow/verify/verification_rollups",
             "unit/flow/verify/verification",
