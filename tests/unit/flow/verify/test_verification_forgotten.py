@@ -7,14 +7,24 @@ from typing import Any
 
 import pytest
 
+from sluice.flow.verify.anomaly import Anomaly, AnomalyKind
+from sluice.flow.verify.check import check_erased, check_states, check_views
 from sluice.flow.verify.check_files import dead
-from sluice.flow.verify.facts import LakeFacts, TableFacts, VerifyFacts, lacking, targets_of
+from sluice.flow.verify.facts import (
+    LakeFacts,
+    TableFacts,
+    VerifyFacts,
+    ViewTableRows,
+    lacking,
+    targets_of,
+)
 from sluice.flow.verify.notes import notes
+from sluice.flow.verify.repairs import Repairs
 from sluice.manifest import Forgotten, ForgottenRecords, Manifest
 from sluice.state.boundaries.model import Boundaries
 from sluice.state.row_balance import balance_of
 from sluice.state.unit_state import UnitState
-from tests.support.verified import CLICKS, FACTS, FOUND, OTHER, TEN, found, pipeline
+from tests.support.verified import CLICKS, ELEVEN, FACTS, FOUND, OTHER, TEN, found, pipeline
 
 ON = "2028-01-01T00:00:00Z"
 TABLES = ("e.clicks", "e.other")
@@ -206,3 +216,134 @@ def test_rows_are_missed_until_keep_says_that_they_may_be_gone(aged: Any, told: 
     # Rows that are too many, or another table's, are wrong at any age.
     more = replace(CLICKS, rows={**CLICKS.rows, TEN: {"": 9}}, aged=aged)
     assert [str(one.kind) for one in found(replace(FACTS, tables=(more, OTHER)))] == ["rows too many"]
+
+
+# ---- Word by word.
+
+PLACE = {"slice": "2026-11-20T10Z", "cluster": "dc1"}
+ENTRY = (
+    "nothing that entry 3 of the erasure list names",
+    "manifest 1-a, which landed without it and was not searched",
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "command", "advice"),
+    [
+        (
+            None,
+            "sluice erase ads --pending",
+            "or an erasure is at work, or was stopped: the same erasure, asked for again, goes on",
+        ),
+        (
+            Forgotten(ON, ON, TABLES),
+            "sluice erase ads --pending",
+            "or an erasure is at work, or was stopped: the same erasure, asked for again, goes on",
+        ),
+        (
+            Forgotten(ON, ON, TABLES, removed=True),
+            RELAND,
+            "the lake forgot its files: search the tables that still hold the slice",
+        ),
+    ],
+    ids=["held", "half forgotten", "forgotten"],
+)
+def test_an_hour_that_an_erasure_has_not_searched(said, command, advice):
+    known = replace(forgotten(said) if said else FACTS, unerased={TEN: 3})
+    assert list(check_erased(known, Repairs("ads"))) == [
+        Anomaly(AnomalyKind.NOT_ERASED, *ENTRY, command, advice, **PLACE)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tables", "named"),
+    [
+        ((), True),  # nobody has looked
+        ((TableFacts("e.clicks"), TableFacts("e.other")), False),
+        ((TableFacts("e.clicks", rows={ELEVEN: {"": 1}}),), False),
+        ((TableFacts("e.clicks"), TableFacts("e.other", rows={TEN: {"": 1}})), True),
+        ((TableFacts("e.clicks", rejected_rows={TEN: {"": 1}}),), True),
+        ((TableFacts("e.clicks", rejected_rows={ELEVEN: {"": 1}}),), False),
+        ((TableFacts("e.clicks", missing="create it"),), True),
+        ((TableFacts("e.clicks", view_tables=(ViewTableRows("e.sums", "e.mv", {TEN: 1}, {}),)),), True),
+        ((TableFacts("e.clicks", view_tables=(ViewTableRows("e.sums", "e.mv", {ELEVEN: 1}, {}),)),), False),
+    ],
+)
+def test_where_rows_of_a_forgotten_hour_may_be(tables, named):
+    known = forgotten(Forgotten(ON, ON, TABLES, removed=True), unerased={TEN: 3}, tables=tables)
+    assert bool(list(check_erased(known, Repairs("ads")))) is named
+
+
+def lost(**changes: Any) -> list[Anomaly]:
+    """Of the first hour, whose files are forgotten."""
+    known = forgotten(Forgotten(ON, ON, ("e.clicks", "e.other", "e.old"), removed=True))
+    statuses = (replace(known.statuses[0], **changes), known.statuses[1])
+    return list(check_states(replace(known, statuses=statuses), Repairs("ads")))
+
+
+def test_tables_that_have_lost_a_forgotten_hour():
+    repair = RELAND.replace("reland", "repair --table e.{}")
+    tables = FOUND[0].tables
+    assert lost() == []
+    assert lost(lost_in=("e.clicks",)) == [
+        Anomaly(
+            AnomalyKind.INCOMPLETE,
+            "complete",
+            "not in e.clicks any more, and its files are forgotten",
+            repair.format("clicks"),
+            table="e.clicks",
+            **PLACE,
+        )
+    ]
+    lacking_share = replace(tables["e.other"], shares=(("s1", None),))
+    assert [(one.table, one.command) for one in lost(tables={**tables, "e.other": lacking_share})] == [
+        ("e.other", repair.format("other"))
+    ]
+    moved = replace(tables["e.clicks"], left=("s3", "s4"))
+    assert lost(tables={**tables, "e.clicks": moved}, lost_in=("e.clicks",)) == [
+        Anomaly(
+            AnomalyKind.INCOMPLETE,
+            "complete",
+            "a part of it is on shard s3, s4, which left the file",
+            advice="its files are forgotten: list the shard under `clickhouse.shards` again",
+            table="e.clicks",
+            **PLACE,
+        )
+    ]
+    # What had no commit of it then, and a unit that nobody landed.
+    assert lost(manifest=None, lost_in=("e.clicks",)) == []
+
+
+def views(rows: dict, gave: dict, table: dict | None = None, **view: Any) -> list[Anomaly]:
+    fed = ViewTableRows("e.sums", "e.mv", rows, gave, **view)
+    clicks = replace(CLICKS, view_tables=(fed,), **(table or {}))
+    return list(check_views(replace(FACTS, tables=(clicks, OTHER)), Repairs("ads"), ()))
+
+
+def test_what_a_view_gave_and_its_table_has():
+    [wrong] = views({TEN: 2, ELEVEN: 3}, {TEN: 1_000, ELEVEN: 3})
+    repair = RELAND.replace("reland", "repair --table e.clicks")
+    assert (wrong.expected, wrong.seen, wrong.command) == (
+        "1,000 rows that e.mv gave, by the ledger",
+        "2",
+        repair,
+    )
+    assert [one.slice for one in views({TEN: 2}, {TEN: 2, ELEVEN: 3})] == [ELEVEN.slice.id]
+    # A TTL, and `keep.tables`, of the first hour only.
+    assert views({}, {TEN: 2}, expiring=True) == []
+    assert [one.seen for one in views({TEN: 3}, {TEN: 2}, expiring=True)] == ["3"]
+    assert [one.slice for one in views({}, {TEN: 2, ELEVEN: 3}, {"aged": TEN.slice.start})] == [
+        ELEVEN.slice.id
+    ]
+    lasting = {"expiring": True, "lasting": frozenset({ELEVEN})}
+    assert [one.slice for one in views({}, {TEN: 2, ELEVEN: 3}, lasting)] == [TEN.slice.id, ELEVEN.slice.id]
+
+
+def test_a_view_of_a_shard_and_of_a_missing_table():
+    fed = ViewTableRows("e.sums", "e.mv", {}, {TEN: 2})
+    part = replace(CLICKS, view_tables=(fed,), shard="s2")
+    whole = replace(CLICKS, missing="create it")
+    known = replace(FACTS, tables=(whole, OTHER), shards=(replace(CLICKS, shard="s1"), part))
+    [wrong] = check_views(known, Repairs("ads"), ())
+    assert (wrong.shard, wrong.cause) == ("s2", "e.clicks")
+    assert list(check_views(known, Repairs("ads"), {(TEN.slice.id, "dc1", "e.clicks")})) == []
