@@ -56,6 +56,7 @@ class Job:
             "rows_per_read": 100,
             "tables": {"click": f"{name}.click", "bid": f"{name}.bid"},
             "clickhouse": {"lease": "1s"},
+            "alarms": {"disk_free": 0},  # how full the machine is, is not the question
         }
         self.write("pipelines/ads.yaml", yaml.safe_dump(spec))
         self.write("none/airflow.py", NO_AIRFLOW)
