@@ -73,7 +73,7 @@ ROOMS = dict(
             "unit/state/boundaries/boundaries_retained",
             "unit/state/boundaries/boundaries_kept",
         ),
-        _room("state.unit_state", "unit/state/state", "unit/cli/cli_status"),
+        _room("state.unit_state", "unit/state/state", "unit/state/status"),
         _room(
             "state.status",
             "unit/state/status",
