@@ -17,6 +17,12 @@ def test_rooms_are_files_with_tests_that_judge_them():
         assert room.tests and all((ROOT / test).is_file() for test in room.tests), name
 
 
+def test_what_acts_in_a_room_is_there():
+    for name, room in ROOMS.items():
+        source = room.path.read_text()
+        assert [one for one in room.acts if not re.search(rf"^(class|def) {one}\b", source, re.M)] == [], name
+
+
 def test_every_listed_mutant_has_its_room_and_its_reason():
     reasons = equal()
     assert {room for room, _, _ in reasons} <= ROOMS.keys()
